@@ -336,6 +336,11 @@ export interface WebhooksFile {
     keep_rejected_bodies?: boolean;
     /** true: the runner's result is kept for a time; needs results.secret of postern.toml @default false */
     keep_result?: boolean;
+    /** keeps delivered calls whole, for the console; bytes_max for all of the endpoint */
+    keep_delivered?: {
+      secs: number;
+      bytes_max: number;
+    };
     /** the answer is the runner's result, for senders that show it; "accepted", the default: a 202 at once @default "accepted" */
     respond?: "accepted" | "result";
     /** seconds to wait for the result, before a 202 is sent; Slack and Discord give up after 3 s, so set 2 for them */

@@ -1,8 +1,10 @@
 import { type CallHead, parseJobCall, WEBHOOK_PATH } from "../../shared/call/job-call.ts";
+import { keepWordsOf } from "../../shared/call/kept/kept.ts";
 import { ENDED_STATES, isRecordState } from "../../shared/call/record-state.ts";
 import {
   ACCEPTED,
   AWAITED,
+  encodeAnswer,
   GONE,
   markOf,
   type ResultMark,
@@ -84,14 +86,15 @@ export function createDeliver(deps: DeliverDeps): Deliver {
     const { answer, error, injectMs } = injection;
     if (error === undefined) {
       failpoint("producer.after_post");
-      return injected(taken, call, { injectMs, result: resultOf(call, answer) });
+      const result = resultOf(call, answer);
+      return injected(taken, call, { injectMs, result, kept: keptOf(call, answer, result) });
     }
     const { peer, effect } = outcomeOf(error);
     if (hold.lost) return givenBack(taken, effect !== "no");
     if (peer === "unreachable") return unreachable(taken, error);
     if (effect === "yes" && isLastAttempt(taken, error)) {
       log.warn("call.result_lost", { ...callFields(taken.id, taken.queue), reason: error.message });
-      return injected(taken, call, { injectMs, result: GONE });
+      return injected(taken, call, { injectMs, result: GONE, kept: keptOf(call, undefined, GONE) });
     }
     return failed(taken, { error, injectMs }, call);
   }
@@ -105,6 +108,16 @@ export function createDeliver(deps: DeliverDeps): Deliver {
     if (answer === undefined) return undefined;
     if (call.keep_result) return markOf(answer, deps.resultBytesMax, clock());
     return call.callback !== undefined && answer.status === ACCEPTED ? AWAITED : undefined;
+  }
+
+  /** The 202 of a call whose result is still to come is no answer. */
+  function keptOf(
+    call: CallHead,
+    answer: RunnerAnswer | undefined,
+    result: ResultMark | undefined,
+  ): Buffer | undefined {
+    const told = result === AWAITED ? undefined : answer;
+    return keepWordsOf(call, told && encodeAnswer(told, deps.resultBytesMax, clock()));
   }
 
   async function injectWhileHeld(parsed: DeliveredCall, hold: Hold): Promise<Injection | "not held"> {
@@ -157,11 +170,11 @@ function toDelivered({ takeStored, crashes }: Taken): DeliveredCall | AppError {
   }
 }
 
-type Success = { injectMs: number; result: ResultMark | undefined };
+type Success = { injectMs: number; result: ResultMark | undefined; kept: Buffer | undefined };
 
 /** What follows from the runner's decision: the record, the event and the verdict. */
 function createOutcomes({ records, policy, throttle, remember, clock, log, workerId }: DeliverDeps) {
-  function injected(taken: Taken, call: CallHead, { injectMs, result }: Success): Verdict {
+  function injected(taken: Taken, call: CallHead, { injectMs, result, kept }: Success): Verdict {
     throttle.succeeded(gateOf(taken.queue));
     const onRecorded = () => {
       log.info("call.injected", {
@@ -174,7 +187,7 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
       });
       remember(call, { attempts: taken.attemptsBefore + 1, ms: injectMs, error: errorOf(taken.lastFailure) });
     };
-    return { kind: "injected", onRecorded, result, callback: prepareCallback(call, clock()) };
+    return { kind: "injected", onRecorded, result, callback: prepareCallback(call, clock()), kept };
   }
 
   /** Without `call` it was not offered to the runner. */

@@ -12,6 +12,8 @@ export type RunnerResponse = {
   body: Buffer;
   /** Whether it goes on. */
   isTooLong: boolean;
+  /** Whether it broke off, although the answer is a success. */
+  isBroken: boolean;
   /** The beginning of the body of what is no success, for the operator. */
   excerpt: string;
 };
@@ -19,8 +21,10 @@ export type RunnerResponse = {
 /** What one exchange may take. */
 export type ExchangeLimits = {
   timeoutMs: number;
-  /** How much of the body is to be kept; none of it if undefined. */
+  /** Limit on the body of a result; undefined if no result is kept. */
   keepBytesMax?: number | undefined;
+  /** Limit on the body of any success, which is kept if it comes whole; undefined if it is not kept. */
+  copyBytesMax?: number | undefined;
 };
 
 /**
@@ -39,16 +43,17 @@ export type ExchangeLimits = {
 export function exchange(
   dispatcher: Dispatcher,
   request: Dispatcher.DispatchOptions,
-  { timeoutMs, keepBytesMax }: ExchangeLimits,
+  limits: ExchangeLimits,
   hold?: Hold,
 ): Promise<RunnerResponse> {
+  const { timeoutMs } = limits;
   return new Promise((resolve, reject) => {
     if (hold?.lost) return reject(new Error("the lease on the call was lost"));
     const release = (): void => {
       clearTimeout(timer);
       forget?.();
     };
-    const handler = new ResponseHandler({ resolve, reject, release }, keepBytesMax);
+    const handler = new ResponseHandler({ resolve, reject, release }, limits);
     const timer = setTimeout(() => handler.cancel(new TimedOut(timeoutMs)), timeoutMs);
     const forget = hold?.onLost((reason) => handler.cancel(reason));
     try {
@@ -111,7 +116,7 @@ type Outcome = { resolve(response: RunnerResponse): void; reject(cause: unknown)
 /** Settles `outcome` once. Of a success that is not to be kept it reads only what is needed to use the connection again. */
 class ResponseHandler implements Dispatcher.DispatchHandler {
   readonly #outcome: Outcome;
-  readonly #keepBytesMax: number | undefined;
+  readonly #limits: ExchangeLimits;
   /** Known as soon as there is a connection: undici gives it right before it writes the request. */
   #controller: Dispatcher.DispatchController | undefined;
   #settled = false;
@@ -119,10 +124,11 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   #headers: Headers = {};
   #chunks: Buffer[] = [];
   #bytes = 0;
+  #isBroken = false;
 
-  constructor(outcome: Outcome, keepBytesMax: number | undefined) {
+  constructor(outcome: Outcome, limits: ExchangeLimits) {
     this.#outcome = outcome;
-    this.#keepBytesMax = keepBytesMax;
+    this.#limits = limits;
   }
 
   cancel(cause: unknown): void {
@@ -143,7 +149,7 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#settled) return;
     this.#bytes += chunk.length;
-    if (this.#keepsBody || !isSuccess(this.#status)) this.#chunks.push(chunk);
+    if (this.#keepsBody || this.#copiesBody || !isSuccess(this.#status)) this.#chunks.push(chunk);
     if (this.#bytes <= this.#bytesMax) return;
     this.#respond();
     controller.abort(new Error("the answer is too long"));
@@ -158,19 +164,27 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   }
 
   get #keepsBody(): boolean {
-    return this.#keepBytesMax !== undefined && hasResult(this.#status);
+    return this.#limits.keepBytesMax !== undefined && hasResult(this.#status);
+  }
+
+  get #copiesBody(): boolean {
+    return this.#limits.copyBytesMax !== undefined && isSuccess(this.#status);
   }
 
   get #bytesMax(): number {
-    return this.#keepsBody ? (this.#keepBytesMax ?? 0) : RESPONSE_BYTES_MAX;
+    const { keepBytesMax, copyBytesMax } = this.#limits;
+    const most = this.#keepsBody ? keepBytesMax : this.#copiesBody ? copyBytesMax : undefined;
+    return most ?? RESPONSE_BYTES_MAX;
   }
 
   /** A success stays a success, whatever happens to the rest of the response, unless that is to be kept. */
   #fail(cause: unknown): void {
     if (this.#keepsBody) {
       if (this.#settle()) this.#outcome.reject(broken(this.#status, cause));
-    } else if (isSuccess(this.#status)) this.#respond();
-    else if (this.#settle()) this.#outcome.reject(noResponse(cause, this.#controller !== undefined));
+    } else if (isSuccess(this.#status)) {
+      this.#isBroken = true;
+      this.#respond();
+    } else if (this.#settle()) this.#outcome.reject(noResponse(cause, this.#controller !== undefined));
   }
 
   #respond(): void {
@@ -186,6 +200,7 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
       },
       body,
       isTooLong: this.#bytes > this.#bytesMax,
+      isBroken: this.#isBroken,
       excerpt: isSuccess(this.#status) ? "" : excerptOf(body),
     });
   }

@@ -60,11 +60,13 @@ export function createHttpInject({
     const limits = {
       timeoutMs: timeoutMsOfJob.get(jobKeyOf(call)) ?? timeoutMs,
       keepBytesMax: call.keep_result ? resultBytesMax : undefined,
+      copyBytesMax: call.keep_delivered ? resultBytesMax : undefined,
     };
     const response = await exchange(pool, request, limits, hold);
     const error = toError(response, clock());
     if (error !== undefined) throw error;
-    return call.keep_result || call.callback !== undefined ? toAnswer(response) : undefined;
+    const { keep_result, keep_delivered, callback } = call;
+    return keep_result || (keep_delivered ?? callback) !== undefined ? toAnswer(response) : undefined;
   }
 
   return { inject, close: () => pool.destroy() };
@@ -97,9 +99,10 @@ function toRequest(
 const FORGOTTEN_HEADER = "idempotent-body";
 
 function toAnswer(response: RunnerResponse): RunnerAnswer {
-  const { status, body, isTooLong } = response;
+  const { status, body, isTooLong, isBroken } = response;
   const contentType = response.header("content-type");
-  if (response.header(FORGOTTEN_HEADER) === "forgotten") return { status, body: { missing: "gone" } };
+  if (isBroken || response.header(FORGOTTEN_HEADER) === "forgotten")
+    return { status, body: { missing: "gone" } };
   return { status, contentType, body: isTooLong ? { missing: "too long" } : body };
 }
 

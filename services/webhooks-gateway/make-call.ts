@@ -111,6 +111,7 @@ export function createMakeCall(
       accepted_at: clock(),
       traceparent: traceparentOf(req),
       keepsResult: endpoint.keep_result || asked !== undefined,
+      keepDelivered: endpoint.keep_delivered,
       callback: asked && { ...asked.target, ...accessOf?.(id) },
     });
     const receiverByWildcard = asked?.byWildcard ? asked.target.receiver : undefined;

@@ -10,6 +10,7 @@ export function callKeys(keys: Keys, id: string) {
     attempts: keys.attempts(id),
     result: keys.result(id),
     progress: keys.progress(id),
+    kept: keys.kept(id),
     registry: keys.queues,
     callbacks: callbackIds.map((callback) => ({
       record: keys.record(callback),

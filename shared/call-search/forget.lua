@@ -9,6 +9,7 @@ local prefix, id, now, keepMs = ARGV.prefix .. ':', ARGV.id, ARGV.now, tonumber(
 --@include "../queue/place-of.lua"
 --@include "../queue/drop-failed.lua"
 --@include "../call/results/drop-result.lua"
+--@include "../call/kept/keep.lua"
 --@include "../call/results/tell-change.lua"
 --@include "../redis/audit/add-act.lua"
 
@@ -35,7 +36,7 @@ local place = placeOf(KEYS.registry, prefix, id)
 if place and place[2] ~= 'failed' then return {'IN_HAND', place[2]} end
 if not place then
   if st == 'QUEUED' then return {'IN_HAND', 'missing'} end
-  if not st and redis.call('EXISTS', KEYS.attempts, KEYS.result, KEYS.progress) == 0 then return {'UNKNOWN'} end
+  if not st and redis.call('EXISTS', KEYS.attempts, KEYS.result, KEYS.progress, KEYS.kept) == 0 then return {'UNKNOWN'} end
 else
   dropFailed(place[1], id)
 end
@@ -51,6 +52,7 @@ end
 redis.call('DEL', KEYS.attempts)
 dropResult(id)
 dropResult(id .. ':progress')
+dropKept(id)
 
 local left = redis.call('PTTL', KEYS.record)
 if not st or st == 'FAILED' or st == 'QUEUED' then

@@ -18,7 +18,7 @@ const FORGOTTEN_KEEP_MS = 7 * 86_400_000;
 
 const FORGET = defineScript({
   source: forgetLua,
-  keys: "record, payment, discarded, attempts, result, progress, registry, bytes, acts, repeats, actCount, ...callbacks(record, attempts)",
+  keys: "record, payment, discarded, attempts, result, progress, kept, registry, bytes, acts, repeats, actCount, ...callbacks(record, attempts)",
   args: "prefix, id, now, keepMs, callbackIds, line",
   constants: { AUDIT, RECORD },
   proof: "needed",

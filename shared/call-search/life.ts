@@ -1,4 +1,6 @@
 import { JobCall } from "../call/job-call.ts";
+import { jobKeyOf } from "../call/job-ids.ts";
+import { decodeKept, type Kept } from "../call/kept/kept.ts";
 import { HEAD_BYTES_MAX, jobOfRecord, type ResultRead, toRead } from "../call/results/store.ts";
 import { PaymentJournal } from "../payments/journal.ts";
 import { type Payment, toPayment } from "../payments/payment.ts";
@@ -25,7 +27,8 @@ export type Place = { queue: QueueName; as: string; dueAt: number | undefined };
 /** What a call is, without its body. */
 export type LifeHead = Pick<
   JobCall,
-  "metadata" | "content_type" | "bytes" | "sha256" | "traceparent" | "accepted_at"
+  | ("origin" | "service_id" | "job_id" | "metadata" | "content_type")
+  | ("bytes" | "sha256" | "traceparent" | "accepted_at")
 >;
 
 /** All that is kept of a call, except the bytes of its body and result. */
@@ -63,7 +66,7 @@ const CALLBACK = tuple(optional(text), optional(numeric), optional(text), option
 
 const READ_LIFE = defineScript({
   source: readLifeLua,
-  keys: "record, payment, attempts, result, progress, registry, ...callbacks(record, attempts)",
+  keys: "record, payment, attempts, result, progress, kept, registry, ...callbacks(record, attempts)",
   args: "prefix, id, ...callbackIds",
   constants: { HEAD_BYTES_MAX },
   proof: "reads",
@@ -132,12 +135,16 @@ function toLife(id: string, found: LifeReply, remembered: EndedCall | undefined)
     result,
     forgottenAt,
     changedAt: numberOf(record["at"]) ?? remembered?.endedAt,
-    origin: queue === undefined ? payment && "x402" : originOf(queue),
-    job: queue === undefined ? jobOfRecord(record["jb"], record["rt"]) : jobOf(queue),
+    origin: queue === undefined ? (head?.origin ?? (payment && "x402")) : originOf(queue),
+    job: queue === undefined ? jobWithoutQueue(record, head) : jobOf(queue),
     steps: stepsOf({ ...known, id, callbacks }),
     attempts,
     replays: log.replays,
   };
+}
+
+function jobWithoutQueue(record: Known["record"], head: LifeHead | undefined): string | undefined {
+  return jobOfRecord(record["jb"], record["rt"]) ?? (head && jobKeyOf(head));
 }
 
 /** How many attempts there were in all. The log has no attempt that succeeded. It may expire before the record of a call that ended well, and goes if the call is forgotten. */
@@ -167,16 +174,26 @@ function withoutBody(result: ResultRead, [, , [beginning], total]: LifeReply): L
   return { ...answer, bytes: total - (beginning?.length ?? 0) + body.length };
 }
 
+/** Reads a delivered webhook that is kept. Throws `record.unreadable` and `queue.unavailable`. */
+export function createReadKept({ redis, keys }: Partition): (id: string) => Promise<Kept | undefined> {
+  return async function readKept(id) {
+    const stored = await redis.getBuffer(keys.kept(id)).catch(rethrow);
+    return stored === null ? undefined : decodeKept(stored);
+  };
+}
+
 /** Reads the bytes of a call's body. Undefined if they are kept no more, or the call is none of this version. */
 export function createReadBody(partition: Partition): (id: string) => Promise<Buffer | undefined> {
   const registry = openRegistry(partition);
   const calls = createFailedCalls(partition);
   const journal = new PaymentJournal(partition);
+  const readKept = createReadKept(partition);
 
   return async function readBody(id) {
     const place = await registry.find(id);
     const stored = place && (await calls.stored({ id, queue: place.queue }));
-    const call = place === undefined ? (await journal.find(id))?.call : stored?.call;
+    const elsewhere = async () => (await journal.find(id))?.call ?? (await readKept(id))?.call;
+    const call = place === undefined ? await elsewhere() : stored?.call;
     return call && Buffer.from(call.body, "base64");
   };
 }

@@ -7,6 +7,7 @@
 -- and the newest entry of its log; and the time.
 --@include "../queue/place-of.lua"
 --@include "../queue/bodiless.lua"
+--@include "../call/kept/split.lua"
 --@include "../call/results/read-record.lua"
 local prefix = ARGV.prefix .. ':'
 local both = (function()
@@ -22,6 +23,13 @@ if place then
 else
   stored, size = bodiless(KEYS.payment, 'call'), redis.call('HSTRLEN', KEYS.payment, 'call')
 end
+local bytes = redis.call('STRLEN', KEYS.result)
+local kept = redis.call('GET', KEYS.kept)
+if kept then
+  local answer, call = splitKept(kept)
+  if size == 0 then stored, size = withoutBody(call), #call end
+  if bytes == 0 and answer ~= '' then read[1], bytes = string.sub(answer, 1, HEAD_BYTES_MAX), #answer end
+end
 local callbacks = {}
 for i = FIRST.callbacks, #KEYS, WIDTH.callbacks do
   local own, attempts, id = KEYS[i], KEYS[i + 1], ARGV[FIRST.callbackIds + #callbacks]
@@ -32,4 +40,4 @@ for i = FIRST.callbacks, #KEYS, WIDTH.callbacks do
   its[5] = redis.call('LINDEX', attempts, -1)
   callbacks[#callbacks + 1] = its
 end
-return {both[1], both[2], read, redis.call('STRLEN', KEYS.result), redis.call('LRANGE', KEYS.attempts, 0, -1), place or false, score, stored, size, callbacks, both[3]}
+return {both[1], both[2], read, bytes, redis.call('LRANGE', KEYS.attempts, 0, -1), place or false, score, stored, size, callbacks, both[3]}

@@ -10,6 +10,10 @@ import { ORIGINS } from "./origin.ts";
 /** The largest body that a gateway can be configured to take. */
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 
+/** How long a delivered webhook is kept, and how many bytes those of its endpoint may take. */
+const KeepDelivered = z.object({ secs: z.int().min(1), bytes_max: z.int().min(1) });
+export type KeepDelivered = z.infer<typeof KeepDelivered>;
+
 const known = z.object({
   id: z.string().regex(CALL_ID),
   origin: z.enum(ORIGINS),
@@ -23,13 +27,15 @@ const known = z.object({
   accepted_at: z.int(),
   traceparent: z.string().optional(),
   keep_result: z.boolean().optional(),
+  keep_delivered: KeepDelivered.optional(),
   callback: Callback.optional(),
   told: CallbackEvent.optional(),
 });
 
 /**
  * The one message that crosses the queue. The body is any bytes, as base64; `sha256` is theirs, in hex. With `keep_result` what the runner
- * answers is kept (shared/call/results). With `callback` somebody is told of its end; what he is told is `told` of the call that tells him.
+ * answers is kept (shared/call/results). With `keep_delivered` the whole call is kept once the runner has it (shared/call/kept). With
+ * `callback` a receiver learns of its end, by a call whose `told` is the message.
  */
 export type JobCall = z.infer<typeof known>;
 
@@ -38,13 +44,22 @@ export const JobCall: z.ZodType<JobCall> = known.loose();
 
 type NewCall = Omit<
   JobCall,
-  "body" | "bytes" | "sha256" | "content_type" | "traceparent" | "keep_result" | "callback" | "told"
+  | "body"
+  | "bytes"
+  | "sha256"
+  | "content_type"
+  | "traceparent"
+  | "keep_result"
+  | "keep_delivered"
+  | "callback"
+  | "told"
 > & {
   body: Buffer;
   bodySha256: string;
   contentType: string | undefined;
   traceparent: string | undefined;
   keepsResult?: boolean;
+  keepDelivered?: KeepDelivered | undefined;
   callback?: Callback | undefined;
 };
 
@@ -69,6 +84,7 @@ export function toJobCall(made: NewCall): JobCall {
   if (contentType !== undefined) call.content_type = contentType;
   if (traceparent !== undefined) call.traceparent = traceparent;
   if (made.keepsResult) call.keep_result = true;
+  if (made.keepDelivered !== undefined) call.keep_delivered = made.keepDelivered;
   if (made.callback !== undefined) call.callback = made.callback;
   return call;
 }
@@ -132,6 +148,8 @@ export const WEBHOOK_EVENT = "X-WEBHOOK-EVENT";
  * then the producer's signature, which covers it, would not hold.
  */
 export const WEBHOOK_EVENT_UTF8 = "X-WEBHOOK-EVENT-UTF8";
+/** The delivered call that an operator has replayed as this one. */
+export const WEBHOOK_REPLAY_OF = "X-WEBHOOK-REPLAY-OF";
 export const WEBHOOK_QUERY = "X-WEBHOOK-QUERY";
 /** The names of the sender's headers that came along, separated by commas. They too are metadata. */
 export const WEBHOOK_FORWARDED = "X-WEBHOOK-FORWARDED";

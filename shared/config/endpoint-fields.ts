@@ -14,7 +14,7 @@ import { PRESETS } from "../webhook-auth/presets/presets.ts";
 import { deliveryKeys } from "../webhook-auth/sender-description.ts";
 import { between, rule } from "./between-keys.ts";
 import { callbackHosts, callbackUrl } from "./callbacks-toml.ts";
-import { addressRange, bodyLimit, id, isTable, rateLimit } from "./fields.ts";
+import { addressRange, bodyLimit, id, isTable, positive, rateLimit } from "./fields.ts";
 import { handshakes } from "./handshake-toml.ts";
 import { type SecretSource, secretValue, secretValues } from "./secrets.ts";
 import { signature } from "./signature-toml.ts";
@@ -65,6 +65,15 @@ const routeBy = z
     ),
   );
 
+/** How delivered webhooks are kept (shared/call/kept). */
+const keepDelivered = z.strictObject({
+  secs: z
+    .int()
+    .min(60)
+    .max(365 * 86_400),
+  bytes_max: positive,
+});
+
 const publicUrl = z
   .url({ protocol: /^https?$/, message: "must be an http or https URL" })
   .refine((url) => !/#|\/\/[^/]*@/.test(url), "must have no user, password or fragment");
@@ -94,6 +103,7 @@ export const everyEndpoint = (from: SecretSource) => ({
   rate_limit_per_address: rateLimit.optional(),
   keep_rejected_bodies: z.boolean().default(false),
   keep_result: z.boolean().default(false),
+  keep_delivered: keepDelivered.optional(),
   respond: z.enum(["accepted", "result"]).default("accepted"),
   wait_secs: z.number().gt(0).max(3600).optional(),
   callback_url: callbackUrl.optional(),

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { CALL_ID_PREFIX, NOT_A_CALL_ID_PREFIX } from "../call/call-id.ts";
-import { WEBHOOK_DELIVERY_ID, WEBHOOK_PATH } from "../call/job-call.ts";
+import { WEBHOOK_DELIVERY_ID, WEBHOOK_PATH, WEBHOOK_REPLAY_OF } from "../call/job-call.ts";
 import { idsOfKey } from "../call/job-ids.ts";
 import { ORIGINS } from "../call/origin.ts";
 import { createResults } from "../call/results/store.ts";
@@ -12,7 +12,8 @@ import {
   SEARCHED_STATES,
   type CallSearch as Search,
 } from "../call-search/found-call.ts";
-import { type CallLife, createReadBody, createReadLife } from "../call-search/life.ts";
+import { type CallLife, createReadBody, createReadKept, createReadLife } from "../call-search/life.ts";
+import { createReplayDelivered } from "../call-search/replay-delivered.ts";
 import { createSearchCalls } from "../call-search/search.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { toIso } from "../platform/time/iso.ts";
@@ -26,7 +27,7 @@ import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { PaymentView, toPaymentView } from "./payment-view.ts";
 import { createFindRejected, RejectedView } from "./rejected.ts";
 import { type DecimalsOf, decimalsFrom, type TokenSource } from "./tokens.ts";
-import { askedMs, askedTime, count, isoOrNull, isoTime } from "./view.ts";
+import { askedMs, askedTime, count, isoOrNull, isoTime, reason } from "./view.ts";
 
 /** A call that was found. What is null is not known of it. */
 export const FoundCallView = z
@@ -142,6 +143,8 @@ export const CallLifeView = z
     }),
     payment: PaymentView.nullable(),
     forgotten_at: isoTime.nullable(),
+    /** The delivered call that an operator has replayed as this one, while its metadata is kept. */
+    replay_of: z.string().nullable(),
   })
   .meta({ id: "CallLife" });
 export type CallLifeView = z.infer<typeof CallLifeView>;
@@ -166,6 +169,24 @@ export const ForgottenView = z.object({
 });
 export type ForgottenView = z.infer<typeof ForgottenView>;
 
+/** The new call that a delivered webhook was queued as. */
+export const ReplayedView = z.object({
+  call_id: z.string(),
+  replay_of: z.string(),
+  /** False if the same request has queued it before. */
+  changed: z.boolean(),
+});
+export type ReplayedView = z.infer<typeof ReplayedView>;
+
+/** Why a delivered webhook is replayed. A request with the same `request_id` is the same replay. */
+export const Replay = z.strictObject({
+  reason,
+  request_id: z
+    .string()
+    .regex(/^[\w-]{1,64}$/, "must be 1 to 64 letters, digits, _ or -")
+    .optional(),
+});
+
 const Place = z.strictObject({ at: z.number(), ids: z.array(z.string()) });
 
 export type CallsApi = {
@@ -179,6 +200,8 @@ export type CallsApi = {
   body(id: string): Promise<Buffer>;
   /** Throws `call.no_result` if there is none with a body. */
   result(id: string): Promise<Buffer>;
+  /** Queues a delivered webhook as a new call. Throws `call.paid`, `call.corrupt`, and `call.no_body` if it is not kept. */
+  replay(id: string, why: z.infer<typeof Replay>): Promise<ReplayedView>;
   /** Throws `call.in_hand` and `call.undecided`. */
   forget(id: string, reason: string): Promise<ForgottenView>;
 };
@@ -204,6 +227,8 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
   const readLife = createReadLife(partition);
   const readBody = createReadBody(patient);
   const results = createResults(patient);
+  const readKept = createReadKept(patient);
+  const replay = createReplayDelivered({ ...deps, partition: patient });
   const forget = createForget(deps);
   const audit = createAudit(partition, log);
 
@@ -212,6 +237,12 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
     if (life !== undefined) return toLifeView(life, decimalsOf);
     const detail = `${id} is unknown: there was no such call, or it ended so long ago that it is no longer kept (history_secs of [console] in postern.toml)`;
     throw AppError.public("call.unknown", detail);
+  }
+
+  /** Throws `call.unknown`. */
+  async function noBody(id: string, what = "its body is not kept"): Promise<AppError> {
+    const { state } = await show(id);
+    return AppError.public("call.no_body", `${id}: ${what}; the call is ${state}`);
   }
 
   return {
@@ -237,15 +268,21 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
         await audit({ at: clock(), action: "read_body", callId: id, by, selection: "by id" });
         return body;
       }
-      const { state } = await show(id);
-      throw AppError.public("call.no_body", `${id}: its body is not kept; the call is ${state}`);
+      throw await noBody(id);
+    },
+
+    async replay(id, { reason, request_id: requestId }) {
+      const replayed = await replay(id, { reason, requestId });
+      if (replayed === undefined) throw await noBody(id, NOT_DELIVERED);
+      return { call_id: replayed.callId, replay_of: id, changed: replayed.changed };
     },
 
     async result(id) {
       const read = await results.read(id);
-      if (read.kind === "answer") {
+      const answer = read.kind === "answer" ? read : (await readKept(id))?.answer;
+      if (answer?.kind === "answer") {
         await audit({ at: clock(), action: "read_result", callId: id, by, selection: "by id" });
-        return read.body;
+        return answer.body;
       }
       await show(id);
       throw AppError.public("call.no_result", `${id} has no result: ${RESULT[read.kind]}`);
@@ -258,6 +295,9 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
     },
   };
 }
+
+/** Why a call cannot be replayed as a new one. */
+const NOT_DELIVERED = "it is no delivered webhook that is kept (keep_delivered of its endpoint)";
 
 const RESULT = {
   answer: "kept",
@@ -324,6 +364,7 @@ function toLifeView(life: CallLife, decimalsOf: DecimalsOf): CallLifeView {
     result: toResultView(result),
     payment: payment === undefined ? null : toPaymentView(payment, decimalsOf),
     forgotten_at: isoOrNull(life.forgottenAt),
+    replay_of: head?.metadata[WEBHOOK_REPLAY_OF] ?? null,
   };
 }
 

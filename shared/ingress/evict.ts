@@ -7,14 +7,23 @@ import type { Partition } from "../redis/partition.ts";
 import { integer, optional, text, tuple } from "../redis/reply.ts";
 import dropCallsLua from "./drop-calls.lua";
 import dropRefusedLua from "./drop-refused.lua";
+import evictKeptLua from "./evict-kept.lua";
 import evictResultsLua from "./evict-results.lua";
 import trimAttemptsLua from "./trim-attempts.lua";
 
 /*
- * One gateway evicts results and history while Redis is nearly full. Its keys tell all writers to keep no more (one-gateway.lua). History
+ * One gateway evicts kept webhooks, results and history while Redis is nearly full. Its keys tell all writers to keep no more (one-gateway.lua). History
  * helps an operator to understand, and no call needs it: the refused requests (shared/telemetry/rejected), the calls that runners took
  * (shared/call-search/history), and the log of a call but its newest entry (shared/queue/call-log.ts).
  */
+
+const EVICT_KEPT = defineScript({
+  source: evictKeptLua,
+  keys: "off, endpoints",
+  args: "gateway, index, count, prefix, bytesToFree",
+  proof: "expendable",
+  reply: optional(integer),
+});
 
 const EVICT_RESULTS = defineScript({
   source: evictResultsLua,
@@ -50,11 +59,12 @@ const TRIM_ATTEMPTS = defineScript({
 
 type Options = { partition: Partition; durable: DurableRedis; webhooksAbove: number; log: Logger };
 
-/** Evicts results, then history too, while Redis uses more of its `maxmemory` than it may, before webhooks are refused above `webhooksAbove`. */
+/** Evicts kept webhooks, then results, then history too, while Redis uses more of its `maxmemory` than it may, before webhooks are refused above `webhooksAbove`. */
 export function startEviction({ partition, durable, webhooksAbove, log }: Options): { stop(): void } {
   const above = givesWayAbove(webhooksAbove);
   const gateway = randomUUID();
   const watches = [
+    new GiveWay({ what: "kept", durable, above: above.kept, begin: evictKept(partition, gateway), log }),
     new GiveWay({
       what: "results",
       durable,
@@ -75,6 +85,15 @@ export function startEviction({ partition, durable, webhooksAbove, log }: Option
       for (const watch of watches) watch.stop();
     },
   };
+}
+
+/** Evicts kept webhooks of one endpoint at a time: the one whose oldest webhook expires first. */
+function evictKept({ redis, keys }: Partition, gateway: string): () => Evict {
+  const evict = EVICT_KEPT.on(redis);
+  const touched = { off: keys.keptOff, endpoints: keys.keptEndpoints };
+  const [index, count, prefix] = [keys.keptOf(""), keys.keptBytes(""), keys.kept("")];
+  return () => async (bytesToFree) =>
+    (await evict(touched, { gateway, index, count, prefix, bytesToFree })) ?? 0;
 }
 
 /** Evicts the oldest results first. */

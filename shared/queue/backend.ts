@@ -78,16 +78,18 @@ type Injected = {
   /** Of a call whose job keeps results. */
   result?: ResultMark | undefined;
   callback?: PreparedCallback | undefined;
+  /** How the whole call is kept (shared/call/kept/kept.ts). */
+  kept?: Buffer | undefined;
 };
 
 /** What the record of an injected call says from now on, and for how long; and who is told. */
-type Recorded = Pick<Injected, "retried" | "result" | "callback"> & { keepMs: number };
+type Recorded = Pick<Injected, "retried" | "result" | "callback" | "kept"> & { keepMs: number };
 
 /** A worker's steps, with the words and answers that work.lua has. */
 const WORK = defineScript({
   source: workLua,
   keys: "registry",
-  args: "prefix, worker, lockMs, minutes, resultMs, resultsBytesMax, ...steps(gate, queue, token, id, keepMs, retried, takes, room, alone, result, callback)",
+  args: "prefix, worker, lockMs, minutes, resultMs, resultsBytesMax, ...steps(gate, queue, token, id, keepMs, retried, takes, room, result, callback, kept)",
   constants: QUEUE_CONSTANTS,
   proof: "needed",
   reply: list(asItIs),
@@ -177,8 +179,8 @@ export class QueueBackend extends RedisQueueBackend {
   /** Takes the next call, if there is room for it. */
   async fetch(token: string, { bytes, alone }: Room): Promise<Fetched> {
     const { gate, queue } = this.#names;
-    const none = { id: "", keepMs: "", retried: false, result: "", callback: "" };
-    const step = { gate, queue, token, takes: true, room: bytes, alone, ...none };
+    const none = { id: "", keepMs: "", retried: false, result: "", callback: "", kept: "" };
+    const step = { gate, queue, token, takes: alone ? "alone" : true, room: bytes, ...none };
     return toFetched(answerOf(await this.#steps.add(step, 0)));
   }
 
@@ -237,12 +239,12 @@ export class QueueBackend extends RedisQueueBackend {
     fetchNext: FetchNext,
     injected?: Recorded,
   ): Promise<Fetched | undefined> {
-    const { keepMs, retried = false, result: mark, callback } = injected ?? {};
+    const { keepMs, retried = false, result: mark, callback, kept } = injected ?? {};
     const { gate, queue } = this.#names;
-    const next = { takes: fetchNext !== undefined, room: fetchNext?.bytes ?? 0, alone: false };
+    const next = { takes: fetchNext !== undefined, room: fetchNext?.bytes ?? 0 };
     const result = mark?.known === "kept" ? mark.value : (mark?.known ?? "");
-    const step = { gate, queue, token, id, keepMs, retried, ...next, result, callback };
-    const answer = answerOf(await this.#steps.add(step, result.length));
+    const step = { gate, queue, token, id, keepMs, retried, ...next, result, callback, kept };
+    const answer = answerOf(await this.#steps.add(step, result.length + (kept?.length ?? 0)));
     if (answer === AFTER_REFUND) throw new AfterRefund();
     if (typeof answer === "number" && answer < 0) {
       throw this.finishedErrors({ code: answer, jobId: id, command: "moveToFinished", state: "active" });

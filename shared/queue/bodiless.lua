@@ -1,10 +1,20 @@
--- Defines `bodiless(key, field)`: a stored call without its body, or an empty text if the rest is too long. The body
--- ends at the next quote, because base64 has none.
-local function bodiless(key, field)
-  local data = redis.call('HGET', key, field) or ''
-  local from = string.find(data, '"body":"', 1, true)
-  local to = from and string.find(data, '"', from + 8, true)
-  if to then data = string.sub(data, 1, from + 7) .. string.sub(data, to) end
+-- Defines `withoutBody(data)`: a stored call without its body, or an empty text if the rest is too long. `bodiless(key, field)` reads the call
+-- from a hash. `bodyIn(data)` answers the places of the quotes around the body, which has none itself because it is base64. The body
+-- follows the metadata, which may hold a header of the same name.
+local function bodyIn(data)
+  local _, opens = string.find(data, '},"body":"', 1, true)
+  if not opens then _, opens = string.find(data, '"body":"', 1, true) end
+  local closes = opens and string.find(data, '"', opens + 1, true)
+  return opens, closes
+end
+
+local function withoutBody(data)
+  local opens, closes = bodyIn(data)
+  if closes then data = string.sub(data, 1, opens) .. string.sub(data, closes) end
   if #data > 65536 then return '' end
   return data
+end
+
+local function bodiless(key, field)
+  return withoutBody(redis.call('HGET', key, field) or '')
 end

@@ -9,8 +9,10 @@
 -- `callback` is the call's, as it was prepared (callbacks.ts), if it has one. It is queued in the step that makes the record say INJECTED; if
 -- the result is still to be delivered, it stays with the record for the step that stores the delivery (shared/call-search/deliver-result.ts).
 --
+-- `kept` is empty, or says how the whole call is kept (shared/call/kept/keep.lua): it moves there in the step that makes the record say INJECTED.
+--
 -- `takes` is whether the next call is taken. The worker has room for `room` bytes of it as stored (empty: for any). A larger call is not taken,
--- and the answer says how large it is; nor one that has ended processes, unless the worker has nothing else in hand (`alone`) and no other
+-- and the answer says how large it is; nor one that has ended processes, unless the worker has nothing else in hand (`takes` is "alone") and no other
 -- worker takes such a call. One that must fail comes without its data, which may be what ends processes.
 --
 -- BullMQ takes the next call in the step that ends one, and does not know the gate. A queue of a job with limits leaves its place to the job's
@@ -65,9 +67,19 @@ local function newCallbacks()
   end
 end
 
+-- Made for the first delivered webhook that is kept.
+local keepsDelivered
+local function newKeep()
+--@include "../call/kept/keep.lua"
+  return function(id, words, data, keepMs)
+    if data ~= '' then keepDelivered(id, words, data) end
+    return string.format('%.0f', math.max(tonumber(keepMs), keptMs(words) + 3600000))
+  end
+end
+
 -- The runner has the call. Answers whether it is too late to say so. Of a call that was forgotten meanwhile, which nobody can have in
 -- hand, nothing is kept.
-local function injected(q, id, keepMs, retried, result, isLost, prepared)
+local function injected(q, id, keepMs, retried, result, isLost, prepared, kept, data)
   local record = prefix .. 'call:' .. id
   local st, known, code
   if result == '' then st = redis.call('HGET', record, 'st')
@@ -95,6 +107,10 @@ local function injected(q, id, keepMs, retried, result, isLost, prepared)
     callbacks = callbacks or newCallbacks()
     keepMs = callbacks(record, prepared, known, keepMs)
   end
+  if kept ~= '' then
+    keepsDelivered = keepsDelivered or newKeep()
+    keepMs = keepsDelivered(id, kept, data, keepMs)
+  end
   hasChanged(id)
   redis.call('PEXPIRE', record, keepMs)
   if retried then
@@ -112,7 +128,7 @@ end
 
 local REFETCH = {0, 0, 0, 'REFETCH'}
 
-local function leave(q, id, token, keepMs, retried, takes, room, result, prepared)
+local function leave(q, id, token, keepMs, retried, takes, room, result, prepared, kept)
   local ms, limits, refetch = OPEN, nil, false
   if takes then
     ms, limits = gate(q, 1)
@@ -127,9 +143,10 @@ local function leave(q, id, token, keepMs, retried, takes, room, result, prepare
   end
   local own = q.jobs .. id
   local bytes = redis.call('HSTRLEN', own, 'data')
+  local data = kept ~= '' and redis.call('HGET', own, 'data') or ''
   local reply = finish(q, own, id, token, takes and ms == OPEN and not refetch)
   local isLost = type(reply) == 'number' and reply < 0
-  local isLate = keepMs ~= '' and injected(q, id, keepMs, retried or isLost, result, isLost, prepared)
+  local isLate = keepMs ~= '' and injected(q, id, keepMs, retried or isLost, result, isLost, prepared, kept, data)
   if isLost then
     if isLate then return AFTER_REFUND end
     if keepMs ~= '' then dropFailed(q.name, id) end
@@ -192,11 +209,11 @@ local function take(q, token, room, alone)
   return reply
 end
 
-local function step(gateName, name, token, id, keepMs, retried, takes, room, alone, result, prepared)
+local function step(gateName, name, token, id, keepMs, retried, takes, room, result, prepared, kept)
   local q = opened(gateName, name)
   q.keys = q.keys or keysToFinish(q)
-  if id == '' then return take(q, token, tonumber(room), alone == '1') end
-  return leave(q, id, token, keepMs, retried == '1', takes == '1', tonumber(room), result, prepared)
+  if id == '' then return take(q, token, tonumber(room), takes == 'alone') end
+  return leave(q, id, token, keepMs, retried == '1', takes == '1', tonumber(room), result, prepared, kept)
 end
 --@include "./each-alone.lua"
 return eachAlone(step, FIRST.steps, WIDTH.steps)

@@ -6,6 +6,7 @@ import { readServerState, type ServerState } from "./server-state.ts";
 /*
  * What a Redis gives up while it fills up, in this order:
  *
+ *   kept        delivered webhooks that endpoints keep (shared/call/kept)
  *   answers     what the runner keeps whole of its answers (services/runner/kept-answers.ts)
  *   results     what is kept of them for whoever asks (shared/ingress/evict.ts)
  *   history     refused requests, calls that runners took, and the failed attempts of a call but the newest (shared/ingress/evict.ts)
@@ -19,9 +20,13 @@ import { readServerState, type ServerState } from "./server-state.ts";
 /** Payments leave webhooks this part of what new calls may use. */
 export const PAYMENTS_PART = 0.9;
 
-/** Above which parts of `maxmemory` the first three give way, if new webhooks are refused above this one. */
-export function givesWayAbove(webhooks: number): { answers: number; results: number; history: number } {
+/** Kinds of data, in the order of their eviction. */
+type Evicted = "kept" | "answers" | "results" | "history";
+
+/** Above which parts of `maxmemory` these give way, if new webhooks are refused above this one. */
+export function givesWayAbove(webhooks: number): Record<Evicted, number> {
   return {
+    kept: Math.min(0.65, 0.775 * webhooks),
     answers: Math.min(0.675, 0.8 * webhooks),
     results: Math.min(0.7, 0.825 * webhooks),
     history: Math.min(0.725, 0.85 * webhooks),
@@ -39,7 +44,7 @@ export type Evict = (bytes: number) => Promise<number>;
 type Memory = Pick<ServerState, "usedMemoryBytes" | "maxMemoryBytes">;
 
 type Options = {
-  what: "answers" | "results" | "history";
+  what: Evicted;
   durable: DurableRedis;
   /** The part of Redis' `maxmemory` above which it gives way. */
   above: number;

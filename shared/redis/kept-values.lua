@@ -1,5 +1,5 @@
--- Values that are kept for a time, and together take no more bytes than they may: the runner's answers (services/runner) and the results
--- of calls (shared/call/results). Each set of them has an index, a zset of `<bytes> <id>` by the time when the value goes, and a count of
+-- Values that are kept for a time, and together take at most a number of bytes: the runner's answers (services/runner), results
+-- (shared/call/results), and the delivered webhooks of an endpoint (shared/call/kept). Each set of them has an index, a zset of `<bytes> <id>` by the time when the value goes, and a count of
 -- these bytes. Both are written in the same step in which a value comes or goes. A value whose time is up is counted until some script
 -- lets go of it, so the count is never too low. A script keeps values of one set, and defines `now`.
 

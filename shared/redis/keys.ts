@@ -103,6 +103,16 @@ function callKeys(prefix: string) {
     resultsBytes: `${prefix}:results:bytes`,
     /** String: the gateway that deletes the results. While it is there, none is kept. */
     resultsOff: `${prefix}:results-off`,
+    /** String: a delivered webhook, while it is kept whole (shared/call/kept). */
+    kept: (callId: string) => `${prefix}:kept:${callId}`,
+    /** Sorted set: these of an endpoint, as `<bytes> <id>`, by the time of their deletion. */
+    keptOf: (path: string) => `${prefix}:kept-of:${path}`,
+    /** String: how many bytes these take. */
+    keptBytes: (path: string) => `${prefix}:kept-bytes:${path}`,
+    /** Set: the paths of these endpoints. */
+    keptEndpoints: `${prefix}:kept-endpoints`,
+    /** String: the gateway that deletes kept webhooks. While it is there, none is kept. */
+    keptOff: `${prefix}:kept-off`,
     /** A channel, no key: the ids of calls whose state, progress or result has changed (shared/call/results/changes.ts). */
     changes: `${prefix}:changes`,
     /** Sorted set: calls that failed once or were replayed, by the time they began to wait. */

@@ -30,6 +30,7 @@ const CONSOLE: Record<keyof typeof CONTRACT, string | undefined> = {
   ...{
     countCallFacets: "call-facets",
     forgetCall: "forget-call",
+    replayDelivered: "replay-delivered",
     listPayments: "payments",
     listPaymentsInFlight: "payments-in-flight",
   },

@@ -130,6 +130,7 @@ const COMMANDS: Readonly<Record<string, Case>> = {
   init: { args: () => ["own", "--ways", "webhooks", "--yes"], says: /the configuration is valid/ },
   "calls list": { args: ({ webhook }) => ["--call", webhook], says: /c_[0-9a-f]{32}/ },
   "calls show": { args: ({ webhook }) => [webhook], says: /injected since/ },
+  "calls replay": { args: () => [NO_CALL, "--reason", "x"], says: /c_0{32}/, code: 1 },
   "calls forget": { args: () => [NO_CALL, "--reason", "x", "--yes"], says: /c_0{32}/, code: 1 },
   "callbacks show-secret": {
     args: () => ["https://receiver.example"],

@@ -1,10 +1,13 @@
 import { afterAll, expect, test } from "vitest";
 import { createRouter } from "../../services/runner/runner.ts";
+import { WEBHOOK_PATH } from "../../shared/call/job-call.ts";
+import { keepWordsOf } from "../../shared/call/kept/kept.ts";
 import { createResults } from "../../shared/call/results/store.ts";
 import { createCallHistory } from "../../shared/call-search/history/keep.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { silentLogger } from "../../shared/platform/log/logger.ts";
 import { systemClock } from "../../shared/platform/time/clock.ts";
+import { openBackends } from "../../shared/queue/backend.ts";
 import { createRejectedList } from "../../shared/telemetry/rejected/list.ts";
 import { useDevnet } from "../fixtures/devnet.ts";
 import { useEnds } from "../fixtures/ends.ts";
@@ -16,7 +19,7 @@ import { startX402 } from "../fixtures/x402.ts";
 import { newPayer } from "../support/devnet.ts";
 import { send } from "../support/http.ts";
 import { onlyInLongRun } from "../support/long-run.ts";
-import { deliverResultOn } from "../support/results.ts";
+import { deliverResultOn, WORK } from "../support/results.ts";
 
 const redis = useOwnRedis();
 afterAll(async () => expect(await denialsOf(redis), "no process lacks a right").toEqual([]));
@@ -49,7 +52,23 @@ const RESULTS = ["1", "2", "3", "4"].map((digit) => `c_${digit.repeat(32)}`) as 
 
 const FAILED_CALL = { id: `c_${"f".repeat(32)}`, queue: "webhook/7/1" } as const;
 
-test("a Redis that fills up loses kept answers, then results, then history, then takes no new call, and hands out every call that it took", async () => {
+/** Has the calls of two endpoints taken and kept, and resolves with how many of these are still kept. */
+async function keepWebhooks(): Promise<() => Promise<number>> {
+  const backend = openBackends(redis.partition, WORK)("webhook/7/9");
+  const calls = ["/a", "/b", "/b"].map((path) => {
+    const call = aCall({ job_id: 9, keep_delivered: { secs: 3600, bytes_max: 100_000 } });
+    return { ...call, metadata: { ...call.metadata, [WEBHOOK_PATH]: path } };
+  });
+  for (const call of calls) {
+    await producers.add(call);
+    await backend.fetch("worker:1", { bytes: undefined, alone: false });
+    const kept = keepWordsOf(call);
+    await backend.injected(call.id, "worker:1", { fetchNext: undefined, retried: false, kept });
+  }
+  return () => redis.client.exists(calls.map(({ id }) => keys.kept(id)));
+}
+
+test("a Redis that fills up loses kept webhooks, then answers, then results, then history, then takes no new call, and hands out every call that it took", async () => {
   await redis.client.setrange("other data", OTHER_DATA_BYTES, "x");
   const jobs = createRouter().job(1, { name: "answers", handler: () => ({ body: "x".repeat(10_000) }) });
   const runner = await runners.start({ jobs });
@@ -86,10 +105,17 @@ test("a Redis that fills up loses kept answers, then results, then history, then
   });
   taken.add(aCall(), { attempts: 1 });
   await taken.stop();
+  const keptWebhooks = await keepWebhooks();
   const remembered = () => redis.client.zcard(keys.history);
   await refuse();
   await eventually("the refused request is recorded", async () => (await refused()).length === 1);
   expect((await post()).status).toBe(202);
+
+  expect(await keptWebhooks()).toBe(3);
+  await useUpTo(0.66);
+  await eventually("the kept webhooks are gone", async () => (await keptWebhooks()) === 0);
+  expect(await answers()).toBe(2);
+  expect(await (await keepWebhooks())()).toBe(0);
 
   await useUpTo(0.69);
   await eventually("the kept answers are gone", async () => (await answers()) === 0);
@@ -125,6 +151,7 @@ test("a Redis that fills up loses kept answers, then results, then history, then
 
   await eventually("results are kept", async () => (await redis.client.exists(keys.resultsOff)) === 0);
   await deliver(RESULTS[3]);
+  await eventually("webhooks are kept", async () => (await redis.client.exists(keys.keptOff)) === 0);
   expect(await kindOf(RESULTS[3])).toBe("answer");
   await eventually("calls are taken", async () => (await post()).status === 202);
   await eventually("history is kept", async () => (await redis.client.exists(keys.historyOff)) === 0);

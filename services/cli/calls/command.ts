@@ -23,6 +23,7 @@ import { jsonOutput, listOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { ForgetOptions } from "./forget.ts";
 import type { ListOptions } from "./list.ts";
+import type { ReplayOptions } from "./replay.ts";
 import type { ShowOptions } from "./show.ts";
 
 const STATES = `
@@ -43,9 +44,13 @@ States:
 
 /** `postern calls ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
 export function addCalls(program: ProgramCommand, deps: ProgramDeps): void {
-  const calls = program.command("calls").description("list, show or forget calls").helpGroup(GROUP.look);
+  const calls = program
+    .command("calls")
+    .description("list, show, replay or forget calls")
+    .helpGroup(GROUP.look);
   addList(calls, deps);
   addShow(calls, deps);
+  addReplay(calls, deps);
   addForget(calls, deps);
 }
 
@@ -117,6 +122,25 @@ function addShow(calls: ProgramCommand, deps: ProgramDeps): void {
     .action(async (id: string, options: ShowOptions) => {
       const { showCall } = await import("./show.ts");
       deps.exitWith(await showCall(deps, id, options));
+    });
+}
+
+function addReplay(calls: ProgramCommand, deps: ProgramDeps): void {
+  calls
+    .command("replay")
+    .description(
+      "replay a delivered webhook as a new call with another id; its endpoint must set keep_delivered. For failed calls: postern failed replay",
+    )
+    .helpGroup(GROUP.act)
+    .addArgument(callId())
+    .requiredOption("--reason <text>", "reason for the audit log")
+    .addOption(operatorUrl())
+    .addOption(configDir())
+    .examples(`calls replay ${CALL} --reason "the runner lost it"`)
+    .action(async (id: string, options: ReplayOptions, command: ProgramCommand) => {
+      if (options.reason.trim() === "") usageError(command, "--reason must not be empty");
+      const { replayCall } = await import("./replay.ts");
+      deps.exitWith(await replayCall(deps, id, options));
     });
 }
 

@@ -39,6 +39,7 @@ function inWords(life: CallLifeView): string {
     ["result", resultText(life)],
     ["payer", payment ? `${payment.terms.payer} (postern payments show ${id})` : undefined],
     ["endpoint", life.endpoint ?? undefined],
+    ["replay of", life.replay_of ?? undefined],
     ["delivery id", life.delivery_id ?? undefined],
     ["attempts", attemptsText(life)],
     ["traceparent", life.traceparent ?? undefined],

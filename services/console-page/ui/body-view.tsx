@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import { useCopy } from "./copy.tsx";
 import { Json } from "./json.tsx";
 import { bytes as sizeOf } from "./number.ts";
 import { Segments } from "./segments.tsx";
@@ -10,8 +11,15 @@ type Form = (typeof FORMS)[number];
 const TEXT_MAX = 20_000;
 const HEX_BYTES_MAX = 2048;
 
-/** The bytes of a body: as JSON that can be folded, as text, or in hex. */
-export function BodyView({ body, label }: { body: Uint8Array; label: string }) {
+type Props = {
+  body: Uint8Array;
+  label: string;
+  /** The name of the file that a download makes. */
+  file: string;
+};
+
+/** The bytes of a body: as JSON that can be folded, as text, or in hex; to copy or to download. */
+export function BodyView({ body, label, file }: Props) {
   const text = asText(body);
   const json = text === undefined ? undefined : asJson(text);
   const [chosen, choose] = useState<Form | undefined>();
@@ -23,12 +31,20 @@ export function BodyView({ body, label }: { body: Uint8Array; label: string }) {
   const form = chosen ?? forms[0] ?? "Hex";
   return (
     <div class="body-view">
-      <Segments
-        label={`Format of the ${label}`}
-        options={forms.map((each) => ({ value: each, name: each }))}
-        value={form}
-        onChange={choose}
-      />
+      <div class="buttons">
+        <Segments
+          label={`Format of the ${label}`}
+          options={forms.map((each) => ({ value: each, name: each }))}
+          value={form}
+          onChange={choose}
+        />
+        {text !== undefined && (
+          <CopyButton text={form === "JSON" ? formatted(json?.value) : text} label={label} />
+        )}
+        <button type="button" onClick={() => download(body, file)}>
+          Download
+        </button>
+      </div>
       {form === "JSON" && json !== undefined && <Json value={json.value} />}
       {form === "Text" && text !== undefined && <Pre text={isWhole ? text : text.slice(0, TEXT_MAX)} />}
       {form === "Hex" && <Pre text={hex(isWhole ? body : body.subarray(0, HEX_BYTES_MAX))} />}
@@ -39,6 +55,29 @@ export function BodyView({ body, label }: { body: Uint8Array; label: string }) {
       )}
     </div>
   );
+}
+
+function CopyButton({ text, label }: { text: string; label: string }) {
+  const [isCopied, copy] = useCopy(text);
+  return (
+    <button type="button" onClick={copy} aria-label={`Copy the ${label}`}>
+      {isCopied ? "Copied" : "Copy"}
+    </button>
+  );
+}
+
+function formatted(value: unknown): string {
+  return JSON.stringify(value, null, 2);
+}
+
+/** Saves the bytes as they are. A browser neither shows nor runs them. */
+function download(body: Uint8Array, file: string): void {
+  const url = URL.createObjectURL(new Blob([new Uint8Array(body)], { type: "application/octet-stream" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = file;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
 function Pre({ text }: { text: string }) {

@@ -1,8 +1,8 @@
 import { useEffect, useState } from "preact/hooks";
 import { Icon } from "./icons.tsx";
 
-/** An id or hash that can be copied whole, however much of it is shown. */
-export function Copyable({ text, shown = text }: { text: string; shown?: string }) {
+/** Whether the text was just copied, and what copies it. */
+export function useCopy(text: string): [boolean, () => Promise<void>] {
   const [isCopied, setCopied] = useState(false);
   useEffect(() => {
     if (!isCopied) return;
@@ -17,6 +17,12 @@ export function Copyable({ text, shown = text }: { text: string; shown?: string 
       // Without https a browser offers no clipboard; the text can be selected.
     }
   };
+  return [isCopied, copy];
+}
+
+/** An id or hash that can be copied whole, however much of it is shown. */
+export function Copyable({ text, shown = text }: { text: string; shown?: string }) {
+  const [isCopied, copy] = useCopy(text);
   return (
     <span class="copy">
       <span class="mono" title={text}>

@@ -33,6 +33,8 @@ type Outcome =
       onRecorded: () => void;
       result?: ResultMark | undefined;
       callback?: PreparedCallback | undefined;
+      /** How the whole call is kept (shared/call/kept). */
+      kept?: Buffer | undefined;
     }
   /** It has ended before: it leaves the queue, and its record stays as it is. */
   | { kind: "ended" }
@@ -98,10 +100,8 @@ export function createFinish({ backendOf, holds, records, dueIn, lookForTaken, l
       return undefined;
     };
     switch (verdict.kind) {
-      case "injected": {
-        const { result, callback } = verdict;
-        return backend.injected(id, token, { fetchNext, windowMs, retried: take > 1, result, callback });
-      }
+      case "injected":
+        return backend.injected(id, token, { ...verdict, fetchNext, windowMs, retried: take > 1 });
       case "ended":
         return backend.ended(id, token, fetchNext);
       case "fail": {

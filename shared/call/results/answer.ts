@@ -23,14 +23,20 @@ export const ACCEPTED = 202;
 
 /** What is kept of an answer. A 202 is no result, and one without a 2xx is none either. */
 export function markOf(answer: RunnerAnswer, bytesMax: number, at: number): ResultMark {
+  if (answer.status === ACCEPTED) return AWAITED;
+  const value = encodeAnswer(answer, bytesMax, at);
+  return value === undefined ? GONE : { known: "kept", value };
+}
+
+/** A 2xx answer as it is stored. Undefined for another answer, and if its body is lost. */
+export function encodeAnswer(answer: RunnerAnswer, bytesMax: number, at: number): Buffer | undefined {
   const { status, body = "" } = answer;
-  if (status === ACCEPTED) return AWAITED;
-  if (!Number.isInteger(status) || status < 200 || status > 299) return GONE;
+  if (!Number.isInteger(status) || status < 200 || status > 299) return undefined;
   const told = { status, contentType: usableContentType(answer.contentType), at, by: "answer" } as const;
-  const tooLong: ResultMark = { known: "kept", value: encodeResult({ ...told, kind: "too_long" }) };
-  if (typeof body === "object" && "missing" in body) return body.missing === "gone" ? GONE : tooLong;
+  const tooLong = encodeResult({ ...told, kind: "too_long" });
+  if (typeof body === "object" && "missing" in body) return body.missing === "gone" ? undefined : tooLong;
   const bytes =
     typeof body === "string" ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   if (bytes.length > bytesMax) return tooLong;
-  return { known: "kept", value: encodeResult({ ...told, kind: "answer", body: bytes }) };
+  return encodeResult({ ...told, kind: "answer", body: bytes });
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { NOT_A_REJECTED_ID, REJECTED_ID_BEGINNING } from "../../telemetry/rejected/entry.ts";
 import { CallFacetsView } from "../call-facets.ts";
-import { CallLifeView, CallSearch, ForgottenView, FoundCalls } from "../calls.ts";
+import { CallLifeView, CallSearch, ForgottenView, FoundCalls, Replay, ReplayedView } from "../calls.ts";
 import { FailedCallDetail, FailedFilter, FailedGroupView, FailedPage } from "../failed.ts";
 import { JobChange, JobPage, JobView } from "../jobs.ts";
 import { RejectedDetail, RejectedFilter, RejectedGroupView, RejectedPage } from "../rejected.ts";
@@ -109,6 +109,18 @@ export const CALLS = {
     says: "The bytes, of any type.",
     audit: ["read_result"],
     problems: ["call.unknown", "call.no_result"],
+  },
+  replayDelivered: {
+    method: "POST",
+    path: "/api/v1/calls/{call_id}/replay",
+    role: "operator",
+    summary: "Replay a delivered webhook whose body is kept, as a new call with another id",
+    params: callParams,
+    body: Replay,
+    answer: ReplayedView,
+    says: "The new call is queued, or the same request has queued it before.",
+    audit: ["replay_delivered"],
+    problems: ["call.unknown", "call.no_body", "call.paid", "call.corrupt"],
   },
   forgetCall: {
     method: "POST",

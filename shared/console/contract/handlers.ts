@@ -73,6 +73,7 @@ function callHandlers(deps: HandlersDeps) {
     getCall: ({ call_id }) => calls.show(call_id),
     getCallBody: async ({ call_id }) => file(call_id, await calls.body(call_id)),
     getCallResult: async ({ call_id }) => file(`${call_id}-result`, await calls.result(call_id)),
+    replayDelivered: ({ call_id, ...why }) => calls.replay(call_id, why),
     forgetCall: ({ call_id, reason }) => calls.forget(call_id, reason),
     listRejected: ({ limit, cursor, ...filter }) => rejected.page(filter, { limit, cursor }),
     groupRejected: async (filter) => ({ groups: await rejected.groups(filter) }),

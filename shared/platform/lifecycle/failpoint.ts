@@ -35,6 +35,8 @@ export const FAILPOINTS = [
   "delivery.after_stored",
   "operator.before_forgotten",
   "operator.after_forgotten",
+  "operator.before_replayed",
+  "operator.after_replayed",
   "operator.before_dropped",
   "operator.after_dropped",
   "console.after_begun",

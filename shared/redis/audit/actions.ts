@@ -21,6 +21,7 @@ type Subject = keyof typeof SUBJECTS;
 /** Everything that leaves a line: its stream, its event in the log, and what the line is about. */
 export const ACTIONS = {
   replay: { stream: "acts", event: "call.replayed", about: "callId" },
+  replay_delivered: { stream: "acts", event: "call.replayed_as_new", about: "callId" },
   discard: { stream: "acts", event: "call.discarded", about: "callId" },
   forget: { stream: "acts", event: "call.forgotten", about: "callId" },
   reconcile: { stream: "acts", event: "payment.reconcile_requested", about: "callId" },

@@ -7,6 +7,7 @@ import { ACTIONS, type AuditAction } from "../../../shared/redis/audit/actions.t
 /** The lines of the audit that a command leaves. */
 const LINES: Readonly<Record<string, readonly AuditAction[]>> = {
   "calls show": ["read_body", "read_result"],
+  "calls replay": ["replay_delivered"],
   "calls forget": ["forget"],
   "failed show": ["read_body"],
   "failed replay": ["begin_replay", "replay"],

@@ -28,6 +28,7 @@ const REASON = ["--reason", "a test"];
 const COMMANDS: Record<string, readonly string[]> = {
   "calls list": [],
   "calls show": [ID],
+  "calls replay": [ID, ...REASON],
   "calls forget": [ID, "--yes", ...REASON],
   "failed list": [],
   "failed show": [ID],

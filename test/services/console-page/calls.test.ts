@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { SIZES, shoot } from "../../fixtures/chromium.ts";
@@ -128,6 +129,39 @@ describe("the page of calls", needs("chromium"), () => {
       const binary = await showBody(Buffer.from([0, 1, 2, 0xff, 0x41]));
       await binary.getByText(/00 01 02 ff 41\s+\.{4}A/).waitFor();
       expect(await binary.getByRole("button", { name: "Text" }).count()).toBe(0);
+    });
+
+    test("a body is copied as it is shown, and downloaded as the bytes that it is", async () => {
+      const page = await showBody(Buffer.from('{"id":7}'));
+      await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+      const copied = () => page.evaluate("navigator.clipboard.readText()");
+      await page.getByRole("button", { name: "Copy the body" }).click();
+      await expect.poll(copied).toBe('{\n  "id": 7\n}');
+      await page.getByRole("button", { name: "Text" }).click();
+      await page.getByRole("button", { name: "Copy the body" }).click();
+      await expect.poll(copied).toBe('{"id":7}');
+      const [download] = await Promise.all([
+        page.waitForEvent("download"),
+        page.getByRole("button", { name: "Download" }).click(),
+      ]);
+      expect(download.suggestedFilename()).toMatch(/^c_[0-9a-f]{32}/);
+      expect(readFileSync(await download.path(), "utf8")).toBe('{"id":7}');
+    });
+
+    test("a delivered webhook that is kept is replayed as a new call, to which the page goes", async () => {
+      const keepDelivered = { secs: 3600, bytes_max: 100_000 };
+      const id = await calls.add({ keepDelivered, body: Buffer.from('{"order":7}') });
+      await calls.startProducer();
+      const page = await open({ hash: `#/calls/${id}` });
+      await page.getByRole("button", { name: "Replay as a new call…" }).click();
+      await page.getByRole("textbox", { name: "Reason" }).fill("the runner lost it");
+      await page.getByRole("button", { name: "Replay", exact: true }).click();
+      await page.getByRole("link", { name: id }).waitFor();
+      const [again] = calls.injected.filter((each) => each !== id);
+      expect(page.url()).toContain(`#/calls/${again}`);
+      await page.getByRole("button", { name: /^Show body/ }).click();
+      await page.getByText('"order"').waitFor();
+      await shoot(page, "call-replayed-as-new", { whole: true });
     });
 
     test("of a body of a megabyte the beginning is shown at once, and all of it when it is asked for", async () => {

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { createCallHistory } from "../../../shared/call-search/history/keep.ts";
 import { createReadHistory } from "../../../shared/call-search/history/read.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
 import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { FAILPOINTS } from "../../../shared/platform/lifecycle/failpoint.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
@@ -20,7 +21,7 @@ const pointsOf = (what: string) =>
 
 test("an operator's command is killed here at every failpoint of its own", () => {
   const own = FAILPOINTS.filter((point) => point.startsWith("operator."));
-  expect([...pointsOf("_forgotten"), ...pointsOf("_dropped")]).toEqual(own);
+  expect([...pointsOf("_forgotten"), ...pointsOf("_replayed"), ...pointsOf("_dropped")]).toEqual(own);
 });
 
 /** Has a producer remember the call, and tells later whether that is still so. */
@@ -51,6 +52,23 @@ test.each(sample(pointsOf("_forgotten").toReversed()))(
     expect(await fixture.audited()).toMatchObject([{ action: "forget", call_id: id, reason: "a test" }]);
     expect(await fixture.redis.client.exists(keys.inQueue("webhook/7/1", id), keys.attempts(id))).toBe(0);
     expect(await remembered()).toBe(false);
+  },
+);
+
+test.each(sample(pointsOf("_replayed").toReversed()))(
+  "postern calls replay killed at %s has changed nothing, or has queued the new call and has its line in the audit",
+  async (point) => {
+    const id = await fixture.add({ keepDelivered: { secs: 3600, bytes_max: 100_000 } });
+    await fixture.startProducer();
+    await eventually("it has ended", async () => (await fixture.records.state(id)) === "INJECTED");
+    await fixture.stopProducer();
+    const args = ["calls", "replay", id, "--reason", "a test"];
+    const killed = await postern.run(args, { env: { POSTERN_FAILPOINT: point } });
+    expect(killed).toMatchObject({ code: null, stdout: "", stderr: "" });
+    const waiting = await fixture.redis.client.lrange(keys.inQueue("webhook/7/1", "wait"), 0, -1);
+    const lines = await fixture.audited();
+    expect([waiting.length, lines.length]).toEqual(point === "operator.before_replayed" ? [0, 0] : [1, 1]);
+    for (const [i, line] of lines.entries()) expect(line).toMatchObject({ selection: `as ${waiting[i]}` });
   },
 );
 

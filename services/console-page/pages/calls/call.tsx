@@ -18,17 +18,20 @@ import { linkTo, useRoute } from "../../url-fragment.ts";
 import { type Act, ActDialog } from "../failed/act.tsx";
 import { wordsOf } from "../payments/state-words.ts";
 import { ForgetDialog } from "./forget.tsx";
+import { ReplayDialog } from "./replay.tsx";
 import { CallState } from "./state.tsx";
 import { Timeline } from "./timeline.tsx";
 
 const EVERY_MS = 2000;
+
+type Chosen = Act | "forget" | "replay delivered";
 
 /** The life of one call, from created to delivered, and what can be done with it. */
 export function CallPage() {
   const id = useRoute().path[1] ?? "";
   const answer = useAnswer("api/v1/calls/{call_id}", { call_id: id }, { everyMs: EVERY_MS });
   const { data, refused, reload } = answer;
-  const [act, setAct] = useState<Act | "forget" | undefined>();
+  const [act, setAct] = useState<Chosen | undefined>();
   const close = () => {
     setAct(undefined);
     reload();
@@ -49,9 +52,10 @@ export function CallPage() {
       ) : (
         <WhyNot answer={answer} />
       )}
-      {data !== undefined && <Life life={data} />}
+      {data !== undefined && <Life key={data.call_id} life={data} />}
       {act === "forget" && <ForgetDialog id={id} onClose={close} />}
-      {act !== undefined && act !== "forget" && <ActDialog act={act} onClose={close} />}
+      {act === "replay delivered" && <ReplayDialog id={id} onClose={() => setAct(undefined)} />}
+      {typeof act === "object" && <ActDialog act={act} onClose={close} />}
     </>
   );
 }
@@ -63,7 +67,7 @@ function placeOf({ state, queue }: CallLife): string {
 
 const IN_HAND = ["waiting", "active", "delayed", "queued", "settling", "review"];
 
-function Actions({ life, onAct }: { life: CallLife; onAct: (act: Act | "forget") => void }) {
+function Actions({ life, onAct }: { life: CallLife; onAct: (act: Chosen) => void }) {
   const mayOperate = useMayOperate();
   const { call_id, state, forgotten_at } = life;
   if (!mayOperate) return null;
@@ -73,6 +77,11 @@ function Actions({ life, onAct }: { life: CallLife; onAct: (act: Act | "forget")
       {forgotten_at === null && !IN_HAND.includes(state) && (
         <button type="button" class="quiet" onClick={() => onAct("forget")}>
           Forget…
+        </button>
+      )}
+      {state === "injected" && life.body_kept && (
+        <button type="button" onClick={() => onAct("replay delivered")}>
+          Replay as a new call…
         </button>
       )}
       {state === "failed" && (
@@ -151,6 +160,7 @@ function About({ life }: { life: CallLife }) {
         ["Origin", origin],
         ["Endpoint", life.endpoint === null ? undefined : <span class="mono">{life.endpoint}</span>],
         ["Delivery", life.delivery_id === null ? undefined : <Copyable text={life.delivery_id} />],
+        ["Replay of", life.replay_of && <a href={linkTo(["calls", life.replay_of])}>{life.replay_of}</a>],
         ["Job", job && <a href={linkTo(["overview"], { job })}>{job}</a>],
         ["Attempts", attemptsText(life)],
         ["Content type", content_type],
@@ -191,13 +201,13 @@ function Body({ life: { call_id, body_kept, bytes: size } }: { life: CallLife })
   const { body, refused, isBusy, load } = useBytes("api/v1/calls/{call_id}/body", { call_id });
   return (
     <Card title="Body">
-      {!body_kept && <p class="muted">The body is no longer kept: the call has ended or was forgotten.</p>}
+      {!body_kept && <p class="muted">The body is not kept: the call has ended or was forgotten.</p>}
       {body_kept && body === undefined && (
         <button type="button" onClick={load} disabled={isBusy}>
           Show body{size === null ? "" : ` (${bytes(size)})`}
         </button>
       )}
-      {body !== undefined && <BodyView body={body} label="body" />}
+      {body !== undefined && <BodyView body={body} label="body" file={call_id} />}
       {refused !== undefined && (
         <Notice tone="warn" title="Body unavailable">
           {refused.detail}
@@ -234,7 +244,7 @@ function Result({ life: { call_id, state, result } }: { life: CallLife }) {
           Show result
         </button>
       )}
-      {body !== undefined && <BodyView body={body} label="result" />}
+      {body !== undefined && <BodyView body={body} label="result" file={`${call_id}-result`} />}
       {refused !== undefined && (
         <Notice tone="warn" title="Result unavailable">
           {refused.detail}

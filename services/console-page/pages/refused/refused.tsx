@@ -131,7 +131,7 @@ function RejectedDialog({ request, onClose }: { request: Rejected; onClose: () =
           </button>
         </div>
       )}
-      {body !== undefined && <BodyView body={body} label="body" />}
+      {body !== undefined && <BodyView body={body} label="body" file={id} />}
       {refused !== undefined && (
         <Notice
           {...(refused.code === "rejected.no_body"

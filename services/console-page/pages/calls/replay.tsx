@@ -1,0 +1,34 @@
+import { useState } from "preact/hooks";
+import { ask } from "../../api/ask.ts";
+import { Confirm } from "../../ui/confirm.tsx";
+import { goTo, linkTo } from "../../url-fragment.ts";
+
+/** Queues a delivered webhook as a new call, and goes there. A second click is the same request, so that it makes no second call. */
+export function ReplayDialog({ id, onClose }: { id: string; onClose: () => void }) {
+  const [requestId] = useState(randomId);
+  const replay = async (reason: string) => {
+    const asked = { call_id: id, reason, request_id: requestId };
+    const { call_id } = await ask("POST", "api/v1/calls/{call_id}/replay", asked);
+    goTo(linkTo(["calls", call_id]));
+  };
+  return (
+    <Confirm
+      title="Replay as a new call?"
+      verb="Replay"
+      example="The runner lost the order"
+      onClose={onClose}
+      act={replay}
+    >
+      <p>
+        This queues the same body and headers as a new call with another id. The runner has taken this call
+        once, and runs the new one as well.
+      </p>
+    </Confirm>
+  );
+}
+
+/** A browser has `crypto.randomUUID` only over https. */
+function randomId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,17 @@
+-- Queues the call of a kept webhook again, under another id. `before` and `after` are the new call as stored, around its body, which is taken
+-- from what is kept. The record comes after the add, as in every enqueue. `line` is that of the audit. Answers NEW; KNOWN if the new call was
+-- queued before; or GONE if nothing is kept any longer.
+local prefix = ARGV.prefix .. ':'
+--@include "../queue/add.lua"
+--@include "../queue/bodiless.lua"
+--@include "../call/kept/split.lua"
+--@include "../redis/audit/add-act.lua"
+if redis.call('EXISTS', KEYS.record) == 1 then return 'KNOWN' end
+local _, call = splitKept(redis.call('GET', KEYS.kept) or '')
+local opens, closes = bodyIn(call)
+if not closes then return 'GONE' end
+add(ARGV.gate, ARGV.queue, ARGV.id, ARGV.before .. string.sub(call, opens + 1, closes - 1) .. ARGV.after)
+endBatch()
+redis.call('HSET', KEYS.record, 'st', 'QUEUED', 'bh', ARGV.sha256, 'w', ARGV.windowMs, 'at', now, 'by', ARGV.id, 'jb', ARGV.gate)
+addAct(ARGV.line)
+return 'NEW'

@@ -1,0 +1,112 @@
+import { randomUUID } from "node:crypto";
+import { callIdFrom } from "../call/call-id.ts";
+import { JobCall, WEBHOOK_REPLAY_OF } from "../call/job-call.ts";
+import { createResults } from "../call/results/store.ts";
+import { AppError } from "../platform/errors/app-error.ts";
+import { failpoint } from "../platform/lifecycle/failpoint.ts";
+import { parseJson } from "../platform/text/parse-json.ts";
+import { QUEUE_CONSTANTS } from "../queue/lua-constants.ts";
+import type { OperateDeps } from "../queue/operate.ts";
+import { RANDOM_ID_KEEP_MS } from "../queue/protocol.ts";
+import { gateOf, queueOf } from "../queue/queue-name.ts";
+import { AUDIT, actKeys, logAudited, toLine } from "../redis/audit/audit.ts";
+import { defineScript } from "../redis/define-script.ts";
+import { oneOf, text } from "../redis/reply.ts";
+import readKeptHeadLua from "./read-kept-head.lua";
+import replayDeliveredLua from "./replay-delivered.lua";
+
+const READ_HEAD = defineScript({ source: readKeptHeadLua, keys: "kept", proof: "reads", reply: text });
+
+const REPLAY = defineScript({
+  source: replayDeliveredLua,
+  keys: "record, kept, acts, repeats, actCount",
+  args: "prefix, gate, queue, id, before, after, sha256, windowMs, line",
+  constants: { ...QUEUE_CONSTANTS, AUDIT },
+  proof: "needed",
+  reply: oneOf("NEW", "KNOWN", "GONE"),
+});
+
+/** `requestId` names the request: the same one again is the same new call. */
+type Why = { reason: string; requestId?: string | undefined };
+
+/** The new call. `changed` is false if the same request has queued it before. Undefined if nothing is kept of the delivered one. */
+export type ReplayDelivered = (
+  id: string,
+  why: Why,
+) => Promise<{ callId: string; changed: boolean } | undefined>;
+
+/**
+ * Queues a delivered webhook that is kept (shared/call/kept) again, as a new call with another id, so that its runner runs it. One script
+ * takes the body, adds the call and writes the line of the audit: a call that is forgotten or evicted before that is not replayed. The
+ * body never leaves Redis.
+ *
+ * The new call has no callback, because the links in it lead to the result of the delivered call. Throws `call.paid` and `call.corrupt`.
+ */
+export function createReplayDelivered({ partition, clock, log, by }: OperateDeps): ReplayDelivered {
+  const { redis, keys, prefix } = partition;
+  const [readHead, replay] = [READ_HEAD.on(redis), REPLAY.on(redis)];
+  const results = createResults(partition);
+
+  return async function replayDelivered(id, { reason, requestId = randomUUID() }) {
+    if (await results.isPaid(id)) throw paid(id);
+    const stored = await readHead({ kept: keys.kept(id) });
+    if (stored === "") return undefined;
+    const callId = callIdFrom("replay", id, requestId);
+    const at = clock();
+    const made = toReplay(id, stored, { id: callId, accepted_at: at });
+    const act = {
+      at,
+      action: "replay_delivered",
+      callId: id,
+      by,
+      selection: `as ${callId}`,
+      reason,
+    } as const;
+    const words = { prefix, id: callId, ...made, windowMs: RANDOM_ID_KEEP_MS, line: toLine(act) };
+    failpoint("operator.before_replayed");
+    const became = await replay(
+      { record: keys.record(callId), kept: keys.kept(id), ...actKeys(keys, act) },
+      words,
+    );
+    failpoint("operator.after_replayed");
+    if (became === "GONE") return undefined;
+    if (became === "NEW") logAudited(log, act);
+    return { callId, changed: became === "NEW" };
+  };
+}
+
+/** The new call as stored, around its body, and its queue. */
+function toReplay(id: string, stored: string, own: { id: string; accepted_at: number }) {
+  const found = parseJson(stored);
+  const { data: call } = JobCall.safeParse(found);
+  if (call?.id !== id) throw corrupt(id);
+  if (call.origin !== "webhook") throw paid(id);
+  // Also the fields that this version does not know.
+  const { body: _, callback: __, metadata: ___, ...kept } = found as Record<string, unknown>;
+  const metadata = { ...withCallId(call.metadata, id, own.id), [WEBHOOK_REPLAY_OF]: id };
+  const queue = queueOf(call);
+  return {
+    before: `${JSON.stringify({ ...kept, ...own, metadata }).slice(0, -1)},"body":"`,
+    after: '"}',
+    sha256: call.sha256,
+    queue,
+    gate: gateOf(queue),
+  };
+}
+
+/** The name of the header with the call's id begins with the prefix that its gateway had. */
+function withCallId(metadata: JobCall["metadata"], id: string, own: string): JobCall["metadata"] {
+  const named = (name: string, value: string) => name.endsWith("-CALL-ID") && value === id;
+  return Object.fromEntries(
+    Object.entries(metadata).map(([name, value]) => [name, named(name, value) ? own : value]),
+  );
+}
+
+function paid(id: string): AppError {
+  const detail = `${id} is a paid call: to run it again would be a second run for one payment`;
+  return AppError.public("call.paid", detail);
+}
+
+function corrupt(id: string): AppError {
+  return AppError.public("call.corrupt", `${id}: the stored data is unreadable as a call`);
+}

@@ -1,0 +1,45 @@
+import { parseJson } from "../../platform/text/parse-json.ts";
+import { unreadable } from "../../redis/unreadable.ts";
+import { type CallHead, JobCall, storedBytes, WEBHOOK_PATH } from "../job-call.ts";
+import { decodeResult, type StoredResult } from "../results/result.ts";
+
+/*
+ * A delivered webhook that is kept whole, for operators. `keep_delivered` of its endpoint says for how long. The stored value has four parts:
+ *
+ *   a line with the path of the endpoint
+ *   a line with the size of the answer in bytes
+ *   the runner's answer, as a result is stored; empty if it is unknown
+ *   the call, as it was in its queue
+ */
+
+/** A delivered webhook. `call` is undefined if this version cannot read it. */
+export type Kept = { answer: StoredResult | undefined; call: JobCall | undefined };
+
+/**
+ * Tells the script that takes a call out of its queue how to keep it (keep.lua): for how many ms, the bytes_max of its endpoint, and the
+ * value without the call. Undefined if the call is not kept.
+ */
+export function keepWordsOf(call: CallHead, answer: Buffer = Buffer.alloc(0)): Buffer | undefined {
+  const { origin, metadata, keep_delivered: keeps } = call;
+  const path = metadata[WEBHOOK_PATH];
+  if (keeps === undefined || path === undefined || origin !== "webhook") return undefined;
+  if (storedBytes(call) > keeps.bytes_max) return undefined;
+  const words = `${keeps.secs * 1000} ${keeps.bytes_max} ${path}\n${answer.length}\n`;
+  return Buffer.concat([Buffer.from(words), answer]);
+}
+
+const HEAD = /^[^\n]*\n(\d+)\n/;
+/** Every path is shorter. */
+const HEAD_BYTES_MAX = 16_384;
+
+/** Throws `record.unreadable`. */
+export function decodeKept(stored: Buffer): Kept {
+  const [head, bytes] = HEAD.exec(stored.toString("latin1", 0, HEAD_BYTES_MAX)) ?? [];
+  if (head === undefined) throw unreadable("the kept call");
+  const end = head.length + Number(bytes);
+  const answer = stored.subarray(head.length, end);
+  return {
+    answer: answer.length === 0 ? undefined : decodeResult(answer),
+    call: JobCall.safeParse(parseJson(stored.toString("utf8", end))).data,
+  };
+}

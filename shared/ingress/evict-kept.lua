@@ -1,0 +1,14 @@
+-- Deletes kept webhooks of one endpoint, the oldest first. It is the endpoint whose oldest webhook expires first. `index`, `count` and
+-- `prefix` begin the keys. Answers how many went.
+--@include "./one-gateway.lua"
+--@include "../redis/now.lua"
+--@include "../redis/kept-values.lua"
+local path, first
+for _, each in ipairs(redis.call('SMEMBERS', KEYS.endpoints)) do
+  local at = tonumber(redis.call('ZRANGE', ARGV.index .. each, 0, 0, 'WITHSCORES')[2])
+  if at and (not first or at < first) then path, first = each, at end
+end
+if not path then return 0 end
+local count = ARGV.count .. path
+local kept = tonumber(redis.call('GET', count) or 0)
+return (letGo(ARGV.index .. path, count, ARGV.prefix, kept - ARGV.bytesToFree))
