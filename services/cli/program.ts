@@ -292,6 +292,7 @@ function addQuote(program: ProgramCommand, deps: ProgramDeps): void {
 const STATUS_COLUMNS = `
 Columns:
   DELAYED       calls that wait until a time, such as that of their next attempt
+  HELD          calls that wait until their endpoint is enabled
   IN FLIGHT     calls that a producer has sent to the runner
   OLDEST        age of the oldest call that waits
   ACCEPTED/S    calls accepted a second, average of 5 minutes

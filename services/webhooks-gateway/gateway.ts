@@ -34,6 +34,7 @@ import { createMakeCall } from "./call.ts";
 import { resultPathOf, webhookCallRoutes } from "./calls.ts";
 import { type CheckTurns, createCheckTurns } from "./check-turns.ts";
 import { createCredential } from "./credential.ts";
+import { createEndpointStates } from "./endpoint-states.ts";
 import { createEnqueue } from "./enqueue.ts";
 import { createHandshakes } from "./handshake.ts";
 import { createRateLimits, type RateLimits } from "./rate-limit.ts";
@@ -85,7 +86,8 @@ export function composeWebhooksGateway(options: Options): Gateway {
   const { webhooks, postern, redis, serviceId = 0, clock = systemClock } = options;
   const partition = partitionOf(redis, prefixOf(postern.redis.name));
   const log = tellFollowers(options.log, { partition, service: "webhooks", about: { serviceId }, clock });
-  const ingress = openIngress("webhook", partition, options);
+  const states = createEndpointStates(partition);
+  const ingress = openIngress("webhook", partition, options, states.read);
   const { admission, bodies, results, waits, streams, redisTime, clientAddressOf: addressOf } = ingress;
   const accept = createAccept({
     enqueue: createEnqueue(partition, ingress.largePartition),
@@ -115,6 +117,7 @@ export function composeWebhooksGateway(options: Options): Gateway {
     admitReceiver,
     bodies,
     accept,
+    heldAtOf: states.heldAtOf,
     refuse,
     waits,
     addressOf,

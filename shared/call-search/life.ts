@@ -160,7 +160,7 @@ function attemptsOf({
 const SCORE_UNITS_PER_MS = 0x1000;
 
 function toPlace([queue, as]: [string, string], job: Job): Place {
-  const score = job?.[1];
+  const score = as === "delayed" ? job?.[1] : undefined;
   const dueAt = score === undefined ? undefined : Math.floor(score / SCORE_UNITS_PER_MS);
   return { queue, as, dueAt };
 }

@@ -32,6 +32,8 @@ export const JobView = z
     origins: z.array(z.string()),
     waiting: count,
     delayed: count,
+    /** Calls that wait until their endpoint is enabled. */
+    held: count,
     active: count,
     failed: count,
     oldest_age_ms: count.nullable(),

@@ -35,6 +35,11 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "npm run postern -- dev --runner http://127.0.0.1:7000": "test/docs/python-runner.test.ts",
   "postern callbacks show-secret https://hooks.example.com/postern":
     "test/services/cli/callbacks/show-secret.test.ts",
+  'postern endpoints disable /hooks/github --reason "its job is broken"':
+    "test/services/cli/endpoints/states.test.ts",
+  'postern endpoints hold /hooks/github --reason "the database is being moved"':
+    "test/services/cli/endpoints/states.test.ts",
+  "postern endpoints enable /hooks/github": "test/services/cli/endpoints/states.test.ts",
   "npm run postern -- dev --config-dir config/devnet": "test/services/dev/ports.test.ts",
 };
 

@@ -26,6 +26,7 @@ const STATES = `
 States:
   waiting         in the queue
   delayed         in the queue until a time, such as that of its next attempt
+  held            in the queue until its endpoint is enabled
   active          in flight: a producer has sent it to the runner
   queued          on disk, but not written to a queue yet; found only by its id
   injected        the runner has answered 2xx

@@ -5,6 +5,7 @@ import { createReadAuditTrail } from "../audit-trail.ts";
 import { createBulkOperations } from "../bulk-operations.ts";
 import { createCallsApi } from "../calls.ts";
 import { createReadConfiguredNames } from "../configured-names.ts";
+import { createSetEndpointState } from "../endpoint-states.ts";
 import { createFailedApi } from "../failed.ts";
 import { createJobsApi } from "../jobs.ts";
 import type { Overview } from "../overview/overview.ts";
@@ -36,6 +37,7 @@ function deploymentHandlers(deps: HandlersDeps) {
     getQueues: async ({ job }) => ({ queues: await overview.queues(job) }),
     getFlow: ({ span, job }) => overview.flow.read(span, job),
     listEndpoints: async () => ({ endpoints: await overview.endpoints.list() }),
+    setEndpointState: createSetEndpointState(deps),
     getConfiguredNames: createReadConfiguredNames(deps),
     listPrices: ({ span }) => overview.prices.read(span),
     listRevenue: async ({ days }) => ({ earned: await overview.revenue(days) }),

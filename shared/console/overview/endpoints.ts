@@ -1,6 +1,9 @@
 import { z } from "zod";
 import { loadEndpointNames, type NamedEndpoint } from "../../config/endpoint-names.ts";
-import { count } from "../view.ts";
+import { toIso } from "../../platform/time/iso.ts";
+import { ENDPOINT_STATES, type EndpointSetting, openEndpoints } from "../../queue/endpoints.ts";
+import type { Partition } from "../../redis/partition.ts";
+import { count, isoTime } from "../view.ts";
 import { EndpointCounts, type FlowApi } from "./flow.ts";
 
 /** A webhook endpoint as configured, without secrets, with its requests of the last 24 hours. */
@@ -15,6 +18,11 @@ export const EndpointView = z
     auth: z.string().nullable(),
     /** The job indexes that it calls. */
     jobs: z.array(count),
+    state: z.enum(ENDPOINT_STATES),
+    /** The operator who disabled or held it; null if it is enabled. */
+    set: z.object({ at: isoTime, by: z.string(), reason: z.string() }).nullable(),
+    /** Calls that wait until it is enabled. */
+    held: count,
     counts: EndpointCounts,
   })
   .meta({ id: "Endpoint" });
@@ -25,42 +33,43 @@ export type EndpointsApi = {
   list(): Promise<EndpointView[]>;
 };
 
+type Deps = { partition: Partition; configDir: string; flow: Pick<FlowApi, "endpoints"> };
+
 /** Lists the webhook endpoints. It reads the file each time, so it shows what the next start will use. */
-export function createEndpointsApi({
-  configDir,
-  flow,
-}: {
-  configDir: string;
-  flow: Pick<FlowApi, "endpoints">;
-}): EndpointsApi {
+export function createEndpointsApi({ partition, configDir, flow }: Deps): EndpointsApi {
+  const endpoints = openEndpoints(partition);
   return {
     async list() {
-      const counts = await flow.endpoints();
+      const [counts, settings] = await Promise.all([flow.endpoints(), endpoints.settings()]);
       const configured = loadEndpointNames(configDir) ?? [];
       const known = new Set(configured.map(({ path }) => path));
-      const others = [...counts.keys()].filter((path) => !known.has(path)).sort();
-      return [
-        ...configured.map((endpoint) => toView(endpoint, counts.get(endpoint.path))),
-        ...others.map((path) => toStranger(path, counts.get(path))),
-      ];
+      const others = new Set([...counts.keys(), ...settings.keys()].filter((path) => !known.has(path)));
+      const all = [...configured.map(toConfigured), ...[...others].sort().map(toStranger)];
+      const held = await Promise.all(all.map(({ path }) => endpoints.held(path)));
+      return all.map((endpoint, i) => ({
+        ...endpoint,
+        ...toSetting(settings.get(endpoint.path)),
+        held: held[i] ?? 0,
+        counts: counts.get(endpoint.path) ?? NONE,
+      }));
     },
   };
 }
 
-function toView({ path, name, preset, auth, jobs }: NamedEndpoint, counts = NONE): EndpointView {
-  return {
-    path,
-    configured: true,
-    name: name ?? null,
-    preset: preset ?? null,
-    auth,
-    jobs: [...jobs],
-    counts,
-  };
+type Named = Omit<EndpointView, "state" | "set" | "held" | "counts">;
+
+function toConfigured({ path, name, preset, auth, jobs }: NamedEndpoint): Named {
+  return { path, configured: true, name: name ?? null, preset: preset ?? null, auth, jobs: [...jobs] };
 }
 
-function toStranger(path: string, counts = NONE): EndpointView {
-  return { path, configured: false, name: null, preset: null, auth: null, jobs: [], counts };
+function toStranger(path: string): Named {
+  return { path, configured: false, name: null, preset: null, auth: null, jobs: [] };
+}
+
+function toSetting(setting: EndpointSetting | undefined): Pick<EndpointView, "state" | "set"> {
+  if (setting === undefined) return { state: "enabled", set: null };
+  const { state, at, by, reason } = setting;
+  return { state, set: { at: toIso(at), by, reason } };
 }
 
 const NONE: EndpointCounts = {

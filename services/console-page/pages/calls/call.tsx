@@ -61,7 +61,7 @@ function placeOf({ state, queue }: CallLife): string {
   return queue?.as ?? state;
 }
 
-const IN_HAND = ["waiting", "active", "delayed", "queued", "settling", "review"];
+const IN_HAND = ["waiting", "active", "delayed", "held", "queued", "settling", "review"];
 
 function Actions({ life, onAct }: { life: CallLife; onAct: (act: Act | "forget") => void }) {
   const mayOperate = useMayOperate();

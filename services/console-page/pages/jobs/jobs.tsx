@@ -94,6 +94,7 @@ const COLUMNS: readonly Column<Job>[] = [
   { title: "State", class: "whole", isUnlabelled: true, cell: (job) => <JobState job={job} /> },
   { title: "Waiting", class: "number", cell: ({ waiting }) => count(waiting) },
   { title: "Delayed", class: "number wide", cell: ({ delayed }) => count(delayed) },
+  { title: "Held", class: "number wide", cell: ({ held }) => count(held) },
   { title: "In flight", class: "number wide", cell: ({ active }) => count(active) },
   { title: "Failed", class: "number", cell: (job) => <Failed job={job} /> },
   {
