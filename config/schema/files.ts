@@ -283,7 +283,7 @@ export interface WebhooksFile {
       when?: Readonly<Record<string, string>>;
       /** fields of the whole body, a form of at most 1 KiB. A field with the value `*` is optional. Allowed only with `proof = "none"` */
       form?: Readonly<Record<string, string>>;
-      /** `"none"`: a request with the method of a delivery must have no credential. `"credential"`. `{ verify_token = "name" }`: the query parameter that must be `verify_token`. `{ secret_header = "X-Name" }`: the header of the secret, which is accepted while `postern endpoints open` runs */
+      /** `"none"`: a request with the method of a delivery must have no credential. `"credential"`: the request must have a valid one. `{ verify_token = "name" }`: the query parameter that must be `verify_token`. `{ secret_header = "X-Name" }`: the header of the secret, which is accepted while `postern endpoints open` runs */
       proof: "none" | "credential" | {
         verify_token: string;
       } | {
@@ -370,7 +370,7 @@ export interface WebhooksFile {
       secret_format?: "text" | "hex" | "base64" | "whsec" | "base64-or-whsec" | "text-or-whsec" | "ed25519-hex" | "ed25519-whpk" | "spki";
       /** the signed text, with placeholders */
       signed?: string;
-      /** `true`, only with `signed = "{url}{form}"`: as Twilio signs. `{url}` may have its port or not. If the query has `bodySHA256`, that must be the SHA-256 of the body, and `{form}` is empty. The query may continue that of `public_url` after `&`. It must not hold `AccountSid`, and without `bodySHA256` the sorted form must begin with that field. */
+      /** `true`, only with `signed = "{url}{form}"`: as Twilio signs. `{url}` may have its port or not. If the query has `bodySHA256`, that must be the SHA-256 of the body, and `{form}` is empty. Without `bodySHA256`, the sorted form must begin with `AccountSid`. The query must not have `AccountSid`. It may continue the query of `public_url` after `&`. */
       twilio?: boolean;
       /** time of signing. The signature must cover it */
       timestamp?: {
@@ -416,7 +416,7 @@ export interface WebhooksFile {
       secret_format?: "text" | "hex" | "base64" | "whsec" | "base64-or-whsec" | "text-or-whsec" | "ed25519-hex" | "ed25519-whpk" | "spki";
       /** the signed text, with placeholders */
       signed?: string;
-      /** `true`, only with `signed = "{url}{form}"`: as Twilio signs. `{url}` may have its port or not. If the query has `bodySHA256`, that must be the SHA-256 of the body, and `{form}` is empty. The query may continue that of `public_url` after `&`. It must not hold `AccountSid`, and without `bodySHA256` the sorted form must begin with that field. */
+      /** `true`, only with `signed = "{url}{form}"`: as Twilio signs. `{url}` may have its port or not. If the query has `bodySHA256`, that must be the SHA-256 of the body, and `{form}` is empty. Without `bodySHA256`, the sorted form must begin with `AccountSid`. The query must not have `AccountSid`. It may continue the query of `public_url` after `&`. */
       twilio?: boolean;
       /** time of signing. The signature must cover it */
       timestamp?: {

@@ -71,7 +71,7 @@ const HANDSHAKE_KEYS: KeyWords<Handshake> = {
   ],
   proof: [
     "required",
-    '`"none"`: a request with the method of a delivery must have no credential. `"credential"`. `{ verify_token = "name" }`: the query parameter that must be `verify_token`. `{ secret_header = "X-Name" }`: the header of the secret, which is accepted while `postern endpoints open` runs',
+    '`"none"`: a request with the method of a delivery must have no credential. `"credential"`: the request must have a valid one. `{ verify_token = "name" }`: the query parameter that must be `verify_token`. `{ secret_header = "X-Name" }`: the header of the secret, which is accepted while `postern endpoints open` runs',
   ],
   status: ["200", "200 or 204"],
   content_type: ["text/plain with `body`, application/json with `json`", "the Content-Type of the answer"],
@@ -102,7 +102,7 @@ export function keyTables(): string[] {
   return [
     `## The keys of a description
 
-A key without which the configuration is refused is marked as required. The keys of an endpoint itself are in
+The configuration is refused if a key that is marked as required is missing. The keys of an endpoint itself are in
 \`config/example/webhooks.toml\`.`,
     keyTable("signature", SIGNATURE_KEYS),
     "Set both `past_secs` and `future_secs`, or neither. Without them, only the form of the time is checked: a delivery is never too old.",

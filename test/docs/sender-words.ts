@@ -42,10 +42,10 @@ export const SECRET_WORDS: Readonly<Record<SecretFormat, string>> = {
   text: "text, used as it stands",
   hex: "hex, which is decoded",
   base64: "base64, which is decoded",
-  whsec: "`whsec_` or `v1,whsec_` and base64, of which the decoded bytes are the key",
+  whsec: "`whsec_` or `v1,whsec_` and base64, which is decoded",
   "base64-or-whsec": "base64, which is decoded, with or without `whsec_` or `v1,whsec_` before it",
   "text-or-whsec": "text; or `whsec_` or `v1,whsec_` and base64, which is decoded",
-  "ed25519-hex": "the sender's public key, 64 hex digits: it is no secret, but it stands in this key",
+  "ed25519-hex": "the sender's public key, 64 hex digits: it is not secret, but this key has it",
   "ed25519-whpk": "the sender's public key, `whpk_` or `v1a,whpk_` and base64",
   spki: "the sender's public key (SubjectPublicKeyInfo), as base64 or PEM",
 };
@@ -54,7 +54,7 @@ export const UNIT_WORDS: Readonly<Record<TimeUnit, string>> = {
   s: "Unix seconds, 10 digits",
   ms: "Unix milliseconds, 13 digits",
   rfc3339: "a date of RFC 3339",
-  go: "a date as the language Go prints it",
+  go: "a date as the Go language prints it",
 };
 
 export const PLACEHOLDER_WORDS: Readonly<
@@ -63,7 +63,7 @@ export const PLACEHOLDER_WORDS: Readonly<
   body: ["{body}", "the body, byte for byte"],
   field: [
     "{body:/data/id}",
-    "a field of the JSON body, by JSON Pointer (RFC 6901); `*` stands for every element of a list",
+    "a field of the JSON body, by JSON Pointer (RFC 6901); `*` means every element of a list",
   ],
   header: ["{header:X-Id}", "a header; of `{header:X-Id|X-Other-Id}`, the first that the request has"],
   query: ["{query:id}", "a parameter of the query, decoded"],
@@ -71,10 +71,10 @@ export const PLACEHOLDER_WORDS: Readonly<
   pair: ["{pair:t}", "another item of the signature's list"],
   "named-headers": [
     "{named-headers:h}",
-    "the values, joined with dots, of the headers that an item of the list names",
+    "the headers that an item of the list names: their values, joined with dots",
   ],
   method: ["{method}", "the request's method"],
-  url: ["{url}", "`public_url`, which is the URL as it is written at the sender"],
+  url: ["{url}", "`public_url`: the URL exactly as you wrote it at the sender"],
   form: ["{form}", "the fields of a form: sorted, each name followed by its value"],
   secret: ["{secret}", "the secret, for `sha256` and `keccak-256`, which have no key"],
 };
@@ -112,15 +112,15 @@ function headerList(names: readonly string[]): string {
 
 /** The rules of the key `twilio`. */
 export const TWILIO_WORDS =
-  "`{url}` may have its port or not. If the query has `bodySHA256`, that must be the SHA-256 of the body, and `{form}` is empty. The query may continue that of `public_url` after `&`. It must not hold `AccountSid`, and without `bodySHA256` the sorted form must begin with that field.";
+  "`{url}` may have its port or not. If the query has `bodySHA256`, that must be the SHA-256 of the body, and `{form}` is empty. Without `bodySHA256`, the sorted form must begin with `AccountSid`. The query must not have `AccountSid`. It may continue the query of `public_url` after `&`.";
 
 function extrasOf(scheme: Scheme): string[] {
   const { list, require, twilio } = scheme;
   const texts: string[] = [];
   if (list !== undefined) {
-    const which = list.key === undefined ? "items" : code(list.key);
+    const which = list.key === undefined ? "item" : code(list.key);
     texts.push(
-      `The header is a list, separated by ${list.separator === " " ? "spaces" : code(list.separator)}; of several ${which} any may hold, and other items are ignored.`,
+      `The header is a list, separated by ${list.separator === " " ? "spaces" : code(list.separator)}; one valid ${which} is enough, and other items are ignored.`,
     );
   }
   for (const [name, value] of Object.entries(require ?? {}))
@@ -135,7 +135,7 @@ export function timeWords({ header, pair, field, unit, past_secs, future_secs }:
     pair === undefined ? code(header ?? `{body:${field}}`) : `item ${code(pair)} of the signature's list`;
   const window =
     past_secs === undefined
-      ? "Only its form is checked: however old a delivery is, it is accepted."
+      ? "Only its form is checked: a delivery is never too old."
       : `At most ${past_secs} s old, and ${future_secs ?? "any number of"} s ahead.`;
   return `${where}: ${UNIT_WORDS[unit]}. ${window}`;
 }
@@ -156,14 +156,14 @@ export function handshakeWords(handshake: HandshakeToml): string {
 /** The fields of which a form consists. */
 function formWords(form: Readonly<Record<string, string>>): string {
   const fields = Object.entries(form).map(([name, value]) =>
-    value === "*" ? `perhaps ${code(name)}` : code(`${name}=${value}`),
+    value === "*" ? `optionally ${code(name)}` : code(`${name}=${value}`),
   );
   return `${fields.join(" and ")}, at most 1 KiB`;
 }
 
 function proofWords({ proof, method }: HandshakeToml): string {
   if (proof === "none") return method === "POST" ? "without any credential" : "without any proof";
-  if (proof === "credential") return "whose signature holds";
+  if (proof === "credential") return "with a valid signature";
   if ("verify_token" in proof)
     return `if ${code(`{query:${proof.verify_token}}`)} is the endpoint's ${code("verify_token")}, else 403`;
   return `while ${code("postern endpoints open")} has the endpoint open, else 403`;
@@ -185,5 +185,5 @@ export function answerWords({ status, content_type, body, limited }: EndpointTom
     body === undefined ? "with Postern's JSON" : body === "" ? "with an empty body" : `with ${code(body)}`;
   const content = status === 204 ? "" : ` ${text}`;
   const type = content_type === undefined ? "" : ` (${code(content_type)})`;
-  return `${status}${content}${type}; ${limited} over a rate limit.`;
+  return `${status}${content}${type}; ${limited} above a rate limit.`;
 }

@@ -123,18 +123,18 @@ const INTRODUCTION = `# Senders
 This page is generated from the descriptions in \`shared/senders\`. For each preset, it says what to set at the sender, what Postern
 checks, and what the signature does not cover. Endpoints are described in [webhooks.md](webhooks.md).
 
-A preset is a description of a sender: how it signs, what names a delivery and its event, how it sets a webhook up, and which
-answer it accepts as a success. \`preset = "github"\` gives an endpoint all keys of that description. A key of the endpoint
+A preset describes a sender: how it signs, how it sets a webhook up, and which answer it accepts as a success. It also says where a
+request has the delivery id and the event type. \`preset = "github"\` gives an endpoint all keys of that description. A key of the endpoint
 overrides the preset's. A table, such as \`answer\` or \`signature\`, is merged key by key; a list, such as \`forward_headers\`, is replaced. If
 the endpoint has another \`auth\`, the preset's credential keys are dropped.
 
-Unless a preset says otherwise: deliveries come with POST; encoded bodies are refused; an accepted delivery is answered 202
-with Postern's JSON, and 429 over a rate limit. \`secret\` may be a list everywhere, and each of its secrets is accepted. A signature has one
-spelling: \`<hex>\` is lower case, \`<HEX>\` upper case, \`<base64>\` has its padding. Times are compared with the gateway's
-clock, and must have exactly the form that is named.
+Unless a preset says otherwise: deliveries come with POST; encoded bodies are refused; an accepted delivery gets 202
+with Postern's JSON, and one above a rate limit gets 429. \`secret\` may be a list everywhere, and each of its secrets is accepted. A signature has exactly
+one spelling: \`<hex>\` is lower case, \`<HEX>\` is upper case, and \`<base64>\` has its padding. A time must have exactly the named
+form, and is compared with the gateway's clock.
 
 "Signed" means that the signature covers a value. An attacker who replays a recorded delivery can change every value that is not
-signed, and so each forwarded header that is not in the signed text.`;
+signed. This includes each forwarded header that is not in the signed text.`;
 
 function contents(): string {
   const lines = GROUPS.map(
@@ -158,8 +158,8 @@ function replays(): string {
   return `## Replays
 
 Here, a replay is a recorded delivery that an attacker sends again. If the signature covers both the time and the delivery id, it is
-refused. A delivery without an id, although its preset has one, is a new call each time; a signed id cannot be removed on the way. \`idempotency_window_secs\` must not be shorter than \`past_secs\` and
-\`future_secs\` together.
+refused. If a preset has a delivery id, but a delivery comes without one, each copy is a new call. An attacker cannot remove a signed
+id. \`idempotency_window_secs\` must not be shorter than \`past_secs\` and \`future_secs\` together.
 
 | A replay | Presets |
 |---|---|

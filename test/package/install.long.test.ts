@@ -65,7 +65,7 @@ async function startDev(path = process.env["PATH"]): Promise<{ dev: PosternProce
     name: "npx postern dev",
     node: "npx",
     entry: ["--no-install", "postern"],
-    args: ["dev", "--port-base", String(await freeBase(15))],
+    args: ["dev", "--port-base", String(await freeBase())],
     cwd: project,
     env: { PATH: path, HOME: process.env["HOME"] },
   });

@@ -37,7 +37,7 @@ describe("the page of a call", needs("chromium"), () => {
         ...["Attempts 4 to 6 failed", "Failed", "Replayed by otto", "Injected into the runner"],
       ]);
     await page.getByText(REASON).waitFor();
-    await page.getByText("3 ×, same answer").first().click();
+    await page.getByText("3 attempts, same answer").first().click();
     await page.getByText(/^Attempt 2, [\d:.]+: \d+ ms, by producer /).waitFor();
     await shoot(page, "call-replayed", { whole: true });
     await calls.discard(await calls.find(other), { selection: "by id", reason: "<b>sent</b> twice" });

@@ -103,7 +103,7 @@ describe("the page of what flows", needs("chromium"), () => {
     const page = await open({ hash: "#/overview?job=7%2F9&origin=webhook" });
     await page.getByText("No webhook calls for job 7/9 in the last hour").waitFor();
     expect(await page.getByText("Send one to an endpoint").count()).toBe(0);
-    await page.getByRole("link", { name: "Show all jobs and sources" }).click();
+    await page.getByRole("link", { name: "Show all jobs and origins" }).click();
     await page.getByText("No calls in the last hour").waitFor();
   });
 

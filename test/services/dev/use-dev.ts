@@ -1,3 +1,4 @@
+import { PLACES } from "../../../services/dev/ports.ts";
 import { freePorts } from "../../../shared/dev/free-port.ts";
 import type { PosternProcess } from "../../../shared/dev/process.ts";
 import { jsonLines, type Postern } from "../../fixtures/postern.ts";
@@ -36,7 +37,7 @@ export async function apart(): Promise<string[]> {
 }
 
 /** The first of so many ports in a row for dev alone. */
-export const freeBase = (count = 13): Promise<number> => freePorts(count);
+export const freeBase = (count = Object.keys(PLACES).length): Promise<number> => freePorts(count);
 
 export async function readyOf(dev: PosternProcess): Promise<Ready> {
   return (await dev.waitForEvent("dev.ready")) as unknown as Ready;

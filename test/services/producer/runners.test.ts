@@ -46,7 +46,7 @@ test("a job that names a runner which is not there stops the start", () => {
 });
 
 test("a job's own time-out ends its injections, and no others", async () => {
-  const { inject } = startRunners({ "7/5": { timeoutMs: 50 } });
+  const { inject } = startRunners({ "7/5": { timeoutMs: 1000 } });
   let ended: Promise<string> = Promise.resolve("");
   usual.answer = async ({ path }) => {
     if (path === "/jobs/5") return "silence";
@@ -58,7 +58,7 @@ test("a job's own time-out ends its injections, and no others", async () => {
 });
 
 test("how each runner is, is told by what its own calls meet", async () => {
-  const { inject, health } = startRunners({ "7/5": { runner: "special", timeoutMs: 50 } });
+  const { inject, health } = startRunners({ "7/5": { runner: "special", timeoutMs: 1000 } });
   const states = () => Object.fromEntries(health().map(({ name, state }) => [name, state]));
   expect(states()).toEqual({ default: "unasked", special: "unasked" });
   special.answer = () => "silence";

@@ -113,7 +113,7 @@ function tellAttempts(attempts: readonly LifeStep[]): Told {
       <>
         {problemWords(code, reason)} <code class="muted">{code}</code>
         <details class="attempts small muted">
-          <summary>{attempts.length} ×, same answer</summary>
+          <summary>{attempts.length} attempts, same answer</summary>
           <ul>
             {attempts.map((attempt) => (
               <li key={attempt.n}>

@@ -64,7 +64,8 @@ export function FailedList({ filter, turn, onAct }: Props) {
       <Head sorting={sorting} onSort={sort} />
       {sorting !== undefined && !list.isWhole && (
         <p class="card-body muted small">
-          Only the {count(items.length)} newest calls are sorted. Set a filter to sort fewer calls whole.
+          Only the {count(items.length)} newest calls are sorted. To sort all, set a filter that fewer calls
+          match.
         </p>
       )}
       <VirtualRows

@@ -119,7 +119,7 @@ function Failed({ job }: { job: Job }) {
   );
 }
 
-const AMONG_CALLBACKS = "On the Failed page, choose the source “callback” to see these calls.";
+const AMONG_CALLBACKS = "On the Failed page, choose the origin “callback” to see these calls.";
 
 /** Not so of the receivers of callbacks, which can be paused as a job can. */
 function isJob({ job }: Job): boolean {

@@ -72,7 +72,7 @@ export function Charts({ points, job, origin, span, markers }: ChartsProps) {
           </div>
         </Card>
         {drawn !== undefined && drawn.held.length > 0 && (
-          <Card title="Time paused or failed, of the calls held back">
+          <Card title="Time that calls were paused or failed">
             <LatencyChart
               {...common}
               label="Percentiles of the time in which calls were paused or failed"
@@ -116,7 +116,7 @@ function NothingCame({ job, origin, span }: Omit<ChartsProps, "points" | "marker
           under <a href={linkTo(["endpoints"])}>Endpoints</a>.
         </>
       ) : (
-        <a href={linkTo(["overview"], { span })}>Show all jobs and sources</a>
+        <a href={linkTo(["overview"], { span })}>Show all jobs and origins</a>
       )}
     </Empty>
   );

@@ -30,7 +30,7 @@ export function PricesView() {
       >
         {prices?.rates.length === 0 && (
           <Empty title="No tokens accepted">
-            Add the tokens that buyers may pay with to <code>accepted_tokens</code> in <code>x402.toml</code>.
+            Buyers can pay with a token once it is in <code>accepted_tokens</code> of <code>x402.toml</code>.
           </Empty>
         )}
         <ul>

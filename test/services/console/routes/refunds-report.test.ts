@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { Refused } from "../../../../services/producer/producer.ts";
+import { eventually } from "../../../../shared/dev/wait.ts";
 import { createPaymentList } from "../../../../shared/payments/list.ts";
 import { openBackends, type QueueBackend } from "../../../../shared/queue/backend.ts";
 import { refusalOf, useOperator } from "../../../fixtures/console.ts";
@@ -71,7 +72,12 @@ describe("limits of a report", () => {
       Array.from({ length: 17 }, () => ({ ...USDC, symbol })),
     );
     const { get } = await fixture.start();
-    expect(refusalOf(await get(REPORT))).toEqual([422, "refund.report_too_large"]);
+    // A busy machine may need longer to read so much than a request waits for Redis.
+    const refusal = await eventually("it is read", async () => {
+      const answer = await get(REPORT);
+      return answer.status === 503 ? undefined : refusalOf(answer);
+    });
+    expect(refusal).toEqual([422, "refund.report_too_large"]);
     for (const id of ids.slice(2)) await redis.client.del(keys.payment(id));
     expect(csvRows((await get(REPORT)).text).length).toBe(2);
   });

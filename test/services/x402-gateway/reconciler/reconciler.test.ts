@@ -133,10 +133,10 @@ test("after an outage there is no pause between the payments that are due", asyn
   const ids = await Promise.all(
     Array.from({ length: 160 }, () => lost({ network, asset, payer: `0x${"3".repeat(40)}` })),
   );
-  // In rounds of sixteen, with a pause after each, it would take ten seconds.
-  await payments.gateway({ roundMs: 1000 });
+  // In rounds of sixteen, with a pause after each, it would take a hundred seconds.
+  await payments.gateway({ roundMs: 10_000 });
   const areWaiting = async () => (await Promise.all(ids.map(isWaiting))).every(Boolean);
-  await eventually("all calls wait", areWaiting, 5000);
+  await eventually("all calls wait", areWaiting, 50_000);
 });
 
 test("a paid call that lies in any queue of the registry is not added a second time, and one that lies in none is", async () => {

@@ -90,10 +90,10 @@ test("a median of too few sources is no rate, and a slow source delays it no lon
   fixture.proxy.answer = "silent";
   const of = [source({ rpc_url: fixture.rpcUrl }), source(), source()];
   const startedAt = performance.now();
-  const verdict = await judge({ source: "median", of, max_deviation_bps: 100 }, { timeoutMs: 200 });
-  expect(performance.now() - startedAt).toBeLessThan(2000);
+  const verdict = await judge({ source: "median", of, max_deviation_bps: 100 }, { timeoutMs: 1500 });
+  expect(performance.now() - startedAt).toBeLessThan(10_000);
   expect(verdict.value).toBeUndefined();
   expect(verdict.reason).toMatch(/1 of 3 sources agree, but min_sources is 2/);
   const content = { source: "median", of, max_deviation_bps: 100, min_sources: 1 };
-  expect((await judge(content, { timeoutMs: 200 })).value).toBe("3200");
+  expect((await judge(content, { timeoutMs: 1500 })).value).toBe("3200");
 });
