@@ -7,8 +7,10 @@ import { Frame } from "./frame.tsx";
 import { AuditLogPage } from "./pages/audit-log/audit-log.tsx";
 import { CallPage } from "./pages/calls/call.tsx";
 import { CallsPage } from "./pages/calls/calls.tsx";
+import { EndpointPage } from "./pages/endpoints/endpoint.tsx";
 import { EndpointsPage } from "./pages/endpoints/endpoints.tsx";
 import { FailedPage } from "./pages/failed/failed.tsx";
+import { JobPage } from "./pages/jobs/job.tsx";
 import { JobsPage } from "./pages/jobs/jobs.tsx";
 import { NotFound } from "./pages/not-found.tsx";
 import { OverviewPage } from "./pages/overview/overview.tsx";
@@ -29,8 +31,8 @@ const PAGES: Readonly<Record<PlaceName, Shown>> = {
   failed: { list: FailedPage },
   refused: { list: RefusedPage },
   payments: { list: PaymentsPage, detail: PaymentPage },
-  jobs: { list: JobsPage },
-  endpoints: { list: EndpointsPage },
+  jobs: { list: JobsPage, detail: JobPage },
+  endpoints: { list: EndpointsPage, detail: EndpointPage },
   audit: { list: AuditLogPage },
 };
 

@@ -3,7 +3,7 @@ import { RATE_SPANS } from "../../pricing/rates/history.ts";
 import { AuditFilter, AuditPage } from "../audit-trail.ts";
 import { ConfiguredNames } from "../configured-names.ts";
 import { EndpointChange, EndpointOrder } from "../endpoint-states.ts";
-import { EndpointView } from "../overview/endpoints.ts";
+import { EndpointDetail, EndpointView } from "../overview/endpoints.ts";
 import { FLOW_SPANS, FlowView } from "../overview/flow.ts";
 import { OverviewView, QueuesView } from "../overview/overview.ts";
 import { PricesView } from "../overview/prices.ts";
@@ -52,6 +52,17 @@ export const DEPLOYMENT = {
     answer: z.object({ endpoints: z.array(EndpointView) }),
     says: "The endpoints, without secrets.",
     problems: ["start.config_invalid"],
+  },
+  getEndpoint: {
+    method: "GET",
+    path: "/api/v1/endpoint",
+    role: "viewer",
+    summary: "Show a webhook endpoint: its settings without secrets, and its requests over time",
+    isHeavy: true,
+    query: z.strictObject({ path: z.string().min(1).max(2048), span: span.default("1h") }),
+    answer: EndpointDetail,
+    says: "The endpoint.",
+    problems: ["start.config_invalid", "request.not_found"],
   },
   setEndpointState: {
     method: "POST",

@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { loadEndpointNames, type NamedEndpoint } from "../../config/endpoint-names.ts";
+import { AppError } from "../../platform/errors/app-error.ts";
 import { toIso } from "../../platform/time/iso.ts";
 import { ENDPOINT_STATES, type EndpointSetting, openEndpoints } from "../../queue/endpoints.ts";
 import type { Partition } from "../../redis/partition.ts";
-import { count, isoTime } from "../view.ts";
-import { EndpointCounts, type FlowApi } from "./flow.ts";
+import { count, OperatorAct } from "../view.ts";
+import { EndpointCounts, EndpointFlow, type FlowApi, type FlowSpan } from "./flow.ts";
 
 /** A webhook endpoint as configured, without secrets, with its requests of the last 24 hours. */
 export const EndpointView = z
@@ -20,7 +21,7 @@ export const EndpointView = z
     jobs: z.array(count),
     state: z.enum(ENDPOINT_STATES),
     /** The operator who disabled or held it; null if it is enabled. */
-    set: z.object({ at: isoTime, by: z.string(), reason: z.string() }).nullable(),
+    set: OperatorAct.nullable(),
     /** Calls that wait until it is enabled. */
     held: count,
     counts: EndpointCounts,
@@ -28,30 +29,54 @@ export const EndpointView = z
   .meta({ id: "Endpoint" });
 export type EndpointView = z.infer<typeof EndpointView>;
 
+/** An endpoint with its settings and its requests over time. */
+export const EndpointDetail = EndpointView.extend({
+  /** Null of one that is not configured. */
+  url: z.string().nullable(),
+  /** The keys of webhooks.toml that hold no secret, with their values as JSON. */
+  settings: z.record(z.string(), z.string()),
+  flow: EndpointFlow,
+}).meta({ id: "EndpointDetail" });
+export type EndpointDetail = z.infer<typeof EndpointDetail>;
+
 export type EndpointsApi = {
+  /** Throws `request.not_found` if the endpoint is neither configured nor known. */
+  show(path: string, span: FlowSpan): Promise<EndpointDetail>;
   /** Those that are configured, in the order of the file, then the others. */
   list(): Promise<EndpointView[]>;
 };
 
-type Deps = { partition: Partition; configDir: string; flow: Pick<FlowApi, "endpoints"> };
+type Deps = { partition: Partition; configDir: string; flow: Pick<FlowApi, "endpoint" | "endpoints"> };
 
 /** Lists the webhook endpoints. It reads the file each time, so it shows what the next start will use. */
-export function createEndpointsApi({ partition, configDir, flow }: Deps): EndpointsApi {
+export function createEndpointsApi({ partition, configDir, flow: flows }: Deps): EndpointsApi {
   const endpoints = openEndpoints(partition);
+
+  async function list(): Promise<EndpointView[]> {
+    const [counts, settings] = await Promise.all([flows.endpoints(), endpoints.settings()]);
+    const configured = loadEndpointNames(configDir) ?? [];
+    const known = new Set(configured.map(({ path }) => path));
+    const others = new Set([...counts.keys(), ...settings.keys()].filter((path) => !known.has(path)));
+    const all = [...configured.map(toConfigured), ...[...others].sort().map(toStranger)];
+    const held = await Promise.all(all.map(({ path }) => endpoints.held(path)));
+    return all.map((endpoint, i) => ({
+      ...endpoint,
+      ...toSetting(settings.get(endpoint.path)),
+      held: held[i] ?? 0,
+      counts: counts.get(endpoint.path) ?? NONE,
+    }));
+  }
+
   return {
-    async list() {
-      const [counts, settings] = await Promise.all([flow.endpoints(), endpoints.settings()]);
-      const configured = loadEndpointNames(configDir) ?? [];
-      const known = new Set(configured.map(({ path }) => path));
-      const others = new Set([...counts.keys(), ...settings.keys()].filter((path) => !known.has(path)));
-      const all = [...configured.map(toConfigured), ...[...others].sort().map(toStranger)];
-      const held = await Promise.all(all.map(({ path }) => endpoints.held(path)));
-      return all.map((endpoint, i) => ({
-        ...endpoint,
-        ...toSetting(settings.get(endpoint.path)),
-        held: held[i] ?? 0,
-        counts: counts.get(endpoint.path) ?? NONE,
-      }));
+    list,
+    async show(path, span) {
+      const [all, flow] = await Promise.all([list(), flows.endpoint(path, span)]);
+      const found = all.find((each) => each.path === path);
+      if (found === undefined)
+        throw AppError.public("request.not_found", `no endpoint has the path ${path}, and none had requests`);
+      const { url = null, settings = {} } =
+        (loadEndpointNames(configDir) ?? []).find((each) => each.path === path) ?? {};
+      return { ...found, url, settings, flow };
     },
   };
 }
