@@ -90,7 +90,7 @@ module.exports = {
       to: {
         path: "^shared/",
         pathNot:
-          "^shared/(call/[^/]+$|(chain|config|http/ip|platform/(crypto|errors|json-schema|text|time)|senders)/)",
+          "^shared/(call/[^/]+$|(chain|config|http/ip|platform/(crypto|errors|json-schema|text|time)|webhook-auth)/)",
       },
     },
     { name: "no-cycles", severity: "error", from: {}, to: { circular: true } },

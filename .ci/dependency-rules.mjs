@@ -45,7 +45,7 @@ function isOfPage(page, file, { target, isType }) {
   if (found.startsWith(`${page}/`)) return true;
   if (isType && found.startsWith("shared/console/")) return true;
   return (
-    /^shared\/(platform\/errors\/codes|call\/job-ids|senders\/advice|platform\/text\/[^/]+)\.ts$/.test(
+    /^shared\/(platform\/errors\/codes|call\/job-ids|webhook-auth\/advice|platform\/text\/[^/]+)\.ts$/.test(
       found,
     ) && importsOf(found).length === 0
   );

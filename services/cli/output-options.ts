@@ -8,7 +8,7 @@ export type OutputForm = "json" | "wide" | "name" | "csv" | "calldata";
 
 /** The option of a command that prints a list. */
 export function listOutput(): Option {
-  const what = "json, one object a line; wide, with more columns and nothing cut; name, ids only";
+  const what = "json: one object a line; wide: more columns, nothing cut; name: only ids";
   return new Option("-o, --output <form>", what).choices(["json", "wide", "name"]);
 }
 

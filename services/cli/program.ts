@@ -291,11 +291,11 @@ function addQuote(program: ProgramCommand, deps: ProgramDeps): void {
 
 const STATUS_COLUMNS = `
 Columns:
-  DELAYED       calls that wait until a time, such as that of their next attempt
+  DELAYED       calls that wait until the time of their next attempt
   HELD          calls that wait until their endpoint is enabled
   IN FLIGHT     calls that a producer has sent to the runner
   OLDEST        age of the oldest call that waits
-  ACCEPTED/S    calls accepted a second, average of 5 minutes
+  ACCEPTED/MIN  calls accepted, average of 5 minutes
   INJECTED/MIN  calls that the runner answered with 2xx, average of 5 minutes
   FAILED/MIN    calls that failed, average of 5 minutes
   CONFIG        digest of the configuration of the process
@@ -332,7 +332,7 @@ function addRedisAcl(program: ProgramCommand, deps: ProgramDeps): void {
     )
     .option("--name <name>", "name of the deployment, as [redis] name", "postern")
     .action(async (user: ProcessKind, { name, json }: { name: string; json?: boolean }) => {
-      const { aclRules } = await import("../../shared/redis/rights.ts");
+      const { aclRules } = await import("../../shared/redis/acl-rights.ts");
       const rules = aclRules(user, name);
       deps.print(json ? jsonLine({ user, rules }) : `ACL SETUSER ${user} on >PASSWORD ${rules}\n`);
     });

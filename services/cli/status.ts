@@ -80,6 +80,7 @@ function toRates(line: FlowView["lines"][number] | undefined) {
     counts.slice(-RATE_MINUTES - 1, -1).reduce((sum, count) => sum + count, 0) / RATE_MINUTES;
   return {
     accepted_per_second: round(perMinute(line?.accepted) / 60),
+    accepted_per_minute: round(perMinute(line?.accepted)),
     injected_per_minute: round(perMinute(line?.injected)),
     failed_per_minute: round(perMinute(line?.failed)),
   };
@@ -95,7 +96,7 @@ const COLUMNS: readonly Column[] = [
   { heading: "IN FLIGHT", alignRight: true },
   { heading: "FAILED", alignRight: true, tone: (count) => (count === "0" ? undefined : "bad") },
   { heading: "OLDEST", alignRight: true },
-  { heading: "ACCEPTED/S", shortHeading: "ACC/S", ...NUMBER },
+  { heading: "ACCEPTED/MIN", shortHeading: "ACC/MIN", ...NUMBER },
   { heading: "INJECTED/MIN", shortHeading: "INJ/MIN", alignRight: true },
   { heading: "FAILED/MIN", shortHeading: "FAIL/MIN", ...NUMBER },
 ];
@@ -122,7 +123,7 @@ const PROCESSES: readonly Column[] = [
 
 /** The console's words. JSON has the state itself. */
 const STATE_WORDS = {
-  unasked: "no calls yet",
+  unasked: "no answer reported yet",
   answers: "responding",
   silent: "not responding",
   away: "unreachable",
@@ -187,7 +188,7 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
 function queueCells(queue: Shown["queues"][number]): string[] {
   const oldest = queue.oldest_age_ms === null ? "-" : duration(queue.oldest_age_ms);
   const counts = [queue.waiting, queue.delayed, queue.held, queue.active, queue.failed].map(String);
-  const rates = [queue.accepted_per_second, queue.injected_per_minute, queue.failed_per_minute];
+  const rates = [queue.accepted_per_minute, queue.injected_per_minute, queue.failed_per_minute];
   return [queue.origin, ...counts, oldest, ...rates.map(String)];
 }
 

@@ -6,14 +6,14 @@ import { NamesProvider, useReadNames } from "./api/names.ts";
 import { failedIn, OverviewProvider, useLiveOverview } from "./api/overview.ts";
 import { notDoneIn } from "./api/payments.ts";
 import { type Session, signOut, useSession } from "./api/session.ts";
-import { PLACES } from "./places.ts";
-import { linkTo } from "./route.ts";
+import { PAGES } from "./pages.ts";
+import { ShortcutHelp, useShortcuts } from "./shortcuts.tsx";
 import { Drawing, Icon } from "./ui/icons.tsx";
 import { NavCount, type Waiting } from "./ui/nav-count.tsx";
 import { Notice } from "./ui/notice.tsx";
-import { ShortcutHelp, useShortcuts } from "./ui/shortcuts.tsx";
 import { ThemeSwitch } from "./ui/theme.tsx";
 import { ZoneName, ZoneSwitch } from "./ui/zone.tsx";
+import { linkTo } from "./url-fragment.ts";
 
 type Props = { current: string; onSignedOut: () => void; children: ComponentChildren };
 
@@ -44,7 +44,7 @@ export function Frame({ current, onSignedOut, children }: Props) {
         </a>
         <nav aria-label="Pages">
           <ul>
-            {PLACES.map(({ name, title, letter, icon }) => (
+            {PAGES.map(({ name, title, letter, icon }) => (
               <li key={name}>
                 <a
                   href={linkTo([name])}

@@ -1,7 +1,7 @@
 import { render } from "preact";
-import { Page } from "./page.tsx";
+import { App } from "./app.tsx";
 import { applyTheme, storedTheme } from "./ui/theme.tsx";
 
 applyTheme(storedTheme());
 const place = document.getElementById("page");
-if (place !== null) render(<Page />, place);
+if (place !== null) render(<App />, place);

@@ -9,7 +9,7 @@ import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { connectBeside } from "../../shared/redis/connect.ts";
 import { createMeters } from "./metrics.ts";
 import { composeOperator } from "./operator.ts";
-import { builtPage } from "./page.ts";
+import { builtPage } from "./serve-page.ts";
 
 /** For one reply, which may be a body of 25 MiB that comes from afar. */
 const PATIENCE_MS = 60_000;

@@ -36,10 +36,10 @@ import { createLockout } from "./auth/lockout.ts";
 import { createAssertSameSite } from "./auth/same-site.ts";
 import { createSessions } from "./auth/sessions.ts";
 import { createLive, type LiveTimes } from "./live.ts";
-import { createServePage } from "./page.ts";
 import { wholeReport } from "./report.ts";
 import { createRequests } from "./requests.ts";
 import { PACE, type Pace } from "./send.ts";
+import { createServePage } from "./serve-page.ts";
 import { createServer } from "./server.ts";
 
 type Options = Host & {

@@ -27,9 +27,9 @@ import type { Identify } from "./auth/identify.ts";
 import type { createAssertSameSite } from "./auth/same-site.ts";
 import type { Who } from "./auth/who.ts";
 import { SECURITY_HEADERS } from "./headers.ts";
-import type { ServePage } from "./page.ts";
 import type { Context } from "./requests.ts";
 import { keepToPace, type Pace, sendAnswer } from "./send.ts";
+import type { ServePage } from "./serve-page.ts";
 
 type Deps = {
   servePage: ServePage;

@@ -147,6 +147,9 @@ async function lookAt(
   return { url, answers, secret: madeUpRunnerSecret ? secret?.[0]?.reveal() : undefined, deliverTo };
 }
 
+const PORT_ADVICE =
+  ". Is another postern dev running? Stop it, change this address in your configuration, or give --port-base";
+
 type Configured = {
   config: Effective;
   /** With one, the reference runner is not started. */
@@ -173,7 +176,9 @@ async function startParts(
       await untilReady(part);
       return part;
     } catch (cause) {
-      throw new AppError("start.part_ended", { reason: messageOf(cause), cause });
+      const reason = messageOf(cause);
+      const advice = reason.includes("cannot listen on ") ? PORT_ADVICE : "";
+      throw new AppError("start.part_ended", { reason: `${reason}${advice}`, cause });
     }
   };
   // The last part to start: a port that was chosen with the configuration could be another dev's by now.

@@ -1,8 +1,10 @@
+import type { AcceptedToken } from "../../shared/config/x402-toml.ts";
 import { exampleBody } from "../../shared/dev/config.ts";
 import type { Part } from "../../shared/dev/process.ts";
 import { readyCurl, readyPay, readySend } from "../../shared/dev/ready-commands.ts";
 import { readinessUrl } from "../../shared/dev/stack.ts";
 import type { JobInput } from "../../shared/platform/json-schema/job-input.ts";
+import { tokenAmount } from "../../shared/pricing/prices.ts";
 import type { DevStack, OwnRunner } from "./dev-stack.ts";
 import { type Effective, reachable } from "./effective-config.ts";
 
@@ -103,11 +105,11 @@ function endpointsOf(
 type Buying = { payerKey: string | undefined; program: string };
 
 function jobsOf(
-  { prices, sellsByItself }: Effective,
+  { prices, x402 }: Effective,
   address: string,
   { payerKey, program }: Buying,
 ): DevSummary["jobs"] {
-  return [...prices.values()].map(({ serviceId, jobIndex, name, input }) => {
+  return [...prices.values()].map(({ serviceId, jobIndex, name, input, priceWei }) => {
     const url = `http://${address}/x402/jobs/${serviceId}/${jobIndex}`;
     return {
       ...(name !== undefined && { name }),
@@ -115,10 +117,25 @@ function jobsOf(
       price: `${url}/price`,
       ...(input && { schema: `${url}/schema` }),
       ...(payerKey && {
-        pay: readyPay(url, { body: bodyFor(input), payerKey, program, isCheap: sellsByItself }),
+        pay: readyPay(url, {
+          body: bodyFor(input),
+          payerKey,
+          program,
+          price: highestPrice(priceWei, x402?.accepted_tokens ?? []),
+        }),
       }),
     };
   });
+}
+
+/** The price in the token in which it is the highest, in whole tokens, rounded up. A token with a changing rate is left out. */
+function highestPrice(priceWei: bigint, tokens: readonly AcceptedToken[]): bigint {
+  const prices = tokens.flatMap(({ rate_per_native_unit: rate, markup_bps }) =>
+    typeof rate === "string"
+      ? [tokenAmount(priceWei, { decimals: 0, markup_bps, rate_per_native_unit: rate })]
+      : [],
+  );
+  return prices.reduce((highest, price) => (price > highest ? price : highest), 0n);
 }
 
 /** A body that the job takes. */
@@ -176,7 +193,7 @@ function runnerRows({ runner, ownRunner, probes }: DevSummary): string[] {
     ...(deliverTo === undefined
       ? []
       : [
-          row("", "long jobs send their results to this address; set it too:"),
+          row("", "long jobs send their results to this address; set it in the runner's terminal:"),
           row("", `export POSTERN_DELIVER_TO=${deliverTo}`),
         ]),
   ];

@@ -3,6 +3,7 @@ import type { JobPricingFile, PricingFile, X402File } from "../../config/schema/
 import type { Address } from "../../shared/chain/address.ts";
 import { warnIfPortable } from "../../shared/chain/secp256k1.ts";
 import { createSigner } from "../../shared/chain/signatures.ts";
+import { signingTerms } from "../../shared/chain/transfer-methods.ts";
 import { domainSeparator } from "../../shared/chain/typed-data.ts";
 import type { CheckedTables } from "../../shared/config/checked-tables.ts";
 import { httpUrl, isTable } from "../../shared/config/fields.ts";
@@ -29,7 +30,6 @@ import {
 } from "../../shared/pricing/prices.ts";
 import { createRates } from "../../shared/pricing/rates/rates.ts";
 import { type PricingConfig, readPricing } from "../../shared/pricing/read-pricing.ts";
-import { signingTerms } from "../../shared/pricing/signing-terms.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { prefixOf } from "../../shared/redis/keys.ts";

@@ -22,7 +22,7 @@ import { unreadable } from "../../shared/redis/unreadable.ts";
 import type { Deliver, Taken } from "./consumer/consume.ts";
 import type { Verdict } from "./consumer/finish.ts";
 import type { Hold } from "./consumer/hold.ts";
-import { outcomeOf, type RetryPolicy, RunnerFailure } from "./outcomes.ts";
+import { outcomeOf, type RetryPolicy, RunnerFailure } from "./retry-policy.ts";
 import type { Throttle } from "./throttle.ts";
 
 /** What the runner gets: the stored call, checked, and the bytes of its body. */
@@ -30,7 +30,7 @@ export type DeliveredCall = { readonly call: CallHead; readonly body: Buffer };
 
 /**
  * Hands a call to a runner. Resolves when the runner owns the call; must tolerate the same `call.id` again. The code of a
- * thrown AppError decides what happens to the call (outcomes.ts). After any other error the call is tried again. `hold` may be
+ * thrown AppError decides what happens to the call (retry-policy.ts). After any other error the call is tried again. `hold` may be
  * lost meanwhile, and `hold.signal` is then aborted: another worker may have the call, so stop if possible.
  *
  * What it resolves with is kept as the result of a call with `keep_result`; without an answer there is no result. Of a call with a

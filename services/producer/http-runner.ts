@@ -11,7 +11,7 @@ import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { Hold } from "./consumer/hold.ts";
 import type { DeliveredCall, Inject } from "./deliver.ts";
 import { exchange, type RunnerResponse } from "./exchange.ts";
-import { answerOf, RunnerFailure } from "./outcomes.ts";
+import { answerOf, RunnerFailure } from "./retry-policy.ts";
 
 /** Longer than this no connection takes that is worth having. */
 export const CONNECT_TIMEOUT_MS = 2000;

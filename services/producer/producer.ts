@@ -36,7 +36,7 @@ import { publishCallbackKeys } from "../../shared/telemetry/processes/callback-k
 import { createCallbacks } from "./callbacks/callbacks.ts";
 import { consume, type Deliver } from "./consumer/consume.ts";
 import { createDeliver, type Inject } from "./deliver.ts";
-import { createRetryPolicy } from "./outcomes.ts";
+import { createRetryPolicy } from "./retry-policy.ts";
 import { createRunners, type Runners } from "./runners.ts";
 import { createThrottle } from "./throttle.ts";
 
@@ -45,7 +45,7 @@ export type { RunnerAnswer } from "../../shared/call/results/answer.ts";
 export type { Logger } from "../../shared/platform/log/logger.ts";
 export type { Hold } from "./consumer/hold.ts";
 export type { DeliveredCall, Inject } from "./deliver.ts";
-export { NotNow, Refused } from "./outcomes.ts";
+export { NotNow, Refused } from "./retry-policy.ts";
 
 /** Options of `createProducer`. Set `inject`, or `runner.url` of `postern`. */
 export interface ProducerOptions extends PartOptions {

@@ -7,7 +7,7 @@ import { type Backoff, backoffMs } from "../../shared/platform/time/backoff.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { RunnerHealth } from "../../shared/telemetry/processes/runner-health.ts";
 import { exchange } from "./exchange.ts";
-import { outcomeOf } from "./outcomes.ts";
+import { outcomeOf } from "./retry-policy.ts";
 
 /** So many connections in a row that could not be made, with no answer in between, and the runner is away. */
 const FAILURES_IN_A_ROW = 3;

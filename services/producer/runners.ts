@@ -7,7 +7,7 @@ import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { WatchedRunners } from "../../shared/telemetry/processes/runner-health.ts";
 import type { Inject } from "./deliver.ts";
 import { createHttpInject } from "./http-runner.ts";
-import { outcomeOf } from "./outcomes.ts";
+import { outcomeOf } from "./retry-policy.ts";
 import { createProbe, createRunnerWatch } from "./runner-watch.ts";
 
 export type RunnerOptions = { url: string; secret: Secret | undefined; timeoutMs: number };

@@ -1,7 +1,7 @@
 import { type AppError, messageOf } from "../../shared/platform/errors/app-error.ts";
 import type { Logger } from "../../shared/platform/log/logger.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
-import { outcomeOf } from "./outcomes.ts";
+import { outcomeOf } from "./retry-policy.ts";
 
 /** If so many different calls of a job in a row are told to come later, the job as a whole is too much for its runner. */
 const CALLS_IN_A_ROW = 3;

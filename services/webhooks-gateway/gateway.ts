@@ -30,13 +30,13 @@ import { partitionOf } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
 import { createRecordRejected } from "../../shared/telemetry/rejected/record.ts";
 import { createAccept } from "./accept.ts";
-import { createMakeCall } from "./call.ts";
-import { resultPathOf, webhookCallRoutes } from "./calls.ts";
+import { createAuthentication } from "./authenticate.ts";
+import { resultPathOf, webhookCallRoutes } from "./call-routes.ts";
 import { type CheckTurns, createCheckTurns } from "./check-turns.ts";
-import { createCredential } from "./credential.ts";
 import { createEndpointStates } from "./endpoint-states.ts";
 import { createEnqueue } from "./enqueue.ts";
 import { createHandshakes } from "./handshake.ts";
+import { createMakeCall } from "./make-call.ts";
 import { createRateLimits, type RateLimits } from "./rate-limit.ts";
 import { createReceive, type Endpoint, type Receive } from "./receive.ts";
 import { createRefuse } from "./refuse.ts";
@@ -213,7 +213,7 @@ function toEndpoints(
   const toEndpoint = (config: EndpointToml): Endpoint => ({
     config,
     allowed: config.allow_ips && createAddressList(config.allow_ips),
-    credential: createCredential(config, {
+    authentication: createAuthentication(config, {
       bodyLimitBytes: config.body_limit_bytes ?? webhooks.body_limit_bytes,
       turns,
       clock,

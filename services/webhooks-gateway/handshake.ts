@@ -9,10 +9,10 @@ import type { TakeSecret } from "../../shared/ingress/opened-endpoints.ts";
 import { sameBytes } from "../../shared/platform/crypto/compare.ts";
 import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
-import { schemesOf } from "../../shared/senders/auth.ts";
-import { keysFor } from "../../shared/senders/key.ts";
-import { fill, RequestValues, toParts } from "../../shared/senders/template.ts";
-import { macOf } from "../../shared/senders/verifier.ts";
+import { schemesOf } from "../../shared/webhook-auth/auth-modes.ts";
+import { keysFor } from "../../shared/webhook-auth/key.ts";
+import { fill, RequestValues, toParts } from "../../shared/webhook-auth/template.ts";
+import { macOf } from "../../shared/webhook-auth/verifier.ts";
 
 /** The answer to a request that sets an endpoint up. */
 export type HandshakeAnswer = {

@@ -1,7 +1,7 @@
 import { createHttpMeters } from "../../shared/ingress/http-metrics.ts";
 import type { Meter } from "../../shared/platform/log/metered.ts";
 import type { Metrics } from "../../shared/platform/metrics/metrics.ts";
-import { reasonOf } from "../../shared/senders/rejected.ts";
+import { reasonOf } from "../../shared/webhook-auth/rejected.ts";
 
 /** What the gateway's events add to its metrics. */
 export function createMeters(metrics: Metrics): Record<string, Meter> {

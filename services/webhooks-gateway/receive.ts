@@ -21,10 +21,10 @@ import type { Logger } from "../../shared/platform/log/logger.ts";
 import { visible } from "../../shared/platform/text/visible.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { Accept, Accepted } from "./accept.ts";
-import type { MadeCall, MakeCall } from "./call.ts";
-import type { Credential } from "./credential.ts";
+import type { Authentication } from "./authenticate.ts";
 import type { HeldAtOf } from "./endpoint-states.ts";
 import type { HandshakeAnswer, Handshakes } from "./handshake.ts";
+import type { MadeCall, MakeCall } from "./make-call.ts";
 import type { TakeToken } from "./rate-limit.ts";
 
 /** A configured endpoint and what was made of its configuration. */
@@ -34,7 +34,7 @@ export type Endpoint = {
   allowed: AddressList | undefined;
   /** Undefined if its sender makes none. */
   handshakes: Handshakes | undefined;
-  credential: Credential;
+  authentication: Authentication;
   makeCall: MakeCall;
   /** Undefined without limits. */
   takeToken: TakeToken | undefined;
@@ -87,7 +87,7 @@ export function createReceive(deps: Deps): Receive {
     const startedAt = clock();
     const address = addressOf(req); // a connection that is gone has none
     const exchange: Exchange = { req, res, endpoint, address, ms: () => clock() - startedAt };
-    const { config, handshakes, credential, takeToken, makeCall, windowMs } = endpoint;
+    const { config, handshakes, authentication, takeToken, makeCall, windowMs } = endpoint;
     const lease = bodies.lease(req);
     try {
       if (endpoint.allowed !== undefined) assertAllowed(endpoint.allowed, address);
@@ -96,7 +96,7 @@ export function createReceive(deps: Deps): Receive {
 
       assertMethod(req, res, config);
       admission.assertOpen();
-      const values = await credential.readProven(exchange, lease);
+      const values = await authentication.readProven(exchange, lease);
       const signedSetUp = handshakes?.answerSigned(req, values);
       if (signedSetUp !== undefined) return finishHandshake(exchange, signedSetUp);
 

@@ -7,10 +7,10 @@ import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { CODES } from "../../shared/platform/errors/codes.ts";
 import type { EventCounter } from "../../shared/platform/log/event-counter.ts";
 import type { Logger } from "../../shared/platform/log/logger.ts";
-import { reasonOf } from "../../shared/senders/rejected.ts";
 import { REJECTED_BODY_BYTES_MAX } from "../../shared/telemetry/rejected/entry.ts";
 import type { RecordRejected } from "../../shared/telemetry/rejected/record.ts";
-import type { CredentialHeaders } from "./credential.ts";
+import { reasonOf } from "../../shared/webhook-auth/rejected.ts";
+import type { CredentialHeaders } from "./authenticate.ts";
 import { WrongVerifyToken } from "./handshake.ts";
 import type { RateLimits } from "./rate-limit.ts";
 import type { Endpoint, Exchange } from "./receive.ts";
@@ -41,7 +41,7 @@ export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps)
     const over = isWrongCredential ? await limits.refused(addressKey(address)) : undefined;
     const told = over === undefined || ofSender.refusals_limited === 401 ? error : over;
     const signatures =
-      told.code === "webhook.credential_rejected" ? endpoint.credential.headers(req) : undefined;
+      told.code === "webhook.credential_rejected" ? endpoint.authentication.headers(req) : undefined;
     if (told === over) sendProblem(req, res, over);
     else answer(req, res, signatures === undefined ? error : explained(error, signatures), endpoint);
     if (over !== undefined) {
@@ -109,7 +109,8 @@ function answer(req: IncomingMessage, res: ServerResponse, error: AppError, { co
 
 /** Tells the sender which headers were wanted and which came, but not what was wrong with them. */
 function explained(error: AppError, { wanted, isOneEnough, came }: CredentialHeaders): AppError {
-  const publicDetail = `unauthorized; required: ${isOneEnough ? "one of " : ""}${few(wanted)}; received: ${few(came)}`;
+  const read = `${isOneEnough ? "one of " : ""}${few(wanted)}`;
+  const publicDetail = `wrong or missing credential; this endpoint reads it from ${read}; the request has ${few(came)}`;
   return new AppError(error.code, { reason: error.message, publicDetail });
 }
 

@@ -17,7 +17,7 @@ import { type Job, noOffer } from "./offer/catalog.ts";
 import { quoteHeaders } from "./offer/operator-quote.ts";
 import type { RequestedJobs } from "./offer/requested-jobs.ts";
 import { hasPayment } from "./payment/header.ts";
-import { UnfitInput } from "./payment/input.ts";
+import { UnfitInput } from "./payment/input-check.ts";
 import { OpenPaymentError } from "./payment/outcome.ts";
 import type { Challenge } from "./routes/challenge.ts";
 import type { DryRun } from "./routes/dry-run.ts";

@@ -17,10 +17,14 @@ export const CALL_STATES = [
   "discarded",
   "refund_pending",
   "refunded",
-  /** It is to be queued, and its queue does not have it. */
-  "queued",
+  /** Its record says that it is queued, and its queue does not have it. */
+  "missing",
 ] as const;
 export type CallState = (typeof CALL_STATES)[number];
+
+/** What a search can ask for: a state, or all calls that are accepted and have not ended. */
+export const SEARCHED_STATES = [...CALL_STATES, "queued"] as const;
+type SearchedState = (typeof SEARCHED_STATES)[number];
 
 /** A call that was found, without its body. The times are unix ms. What is not known of it is undefined. */
 export type FoundCall = {
@@ -55,7 +59,7 @@ export type CallSearch = {
   transaction?: string | undefined;
   origin?: Origin | undefined;
   job?: string | undefined;
-  state?: CallState | undefined;
+  state?: SearchedState | undefined;
   since?: number | undefined;
   until?: number | undefined;
 };
@@ -66,10 +70,11 @@ export type FoundPage = {
   /** For the next page; undefined if there is none. */
   next: PageCursor | undefined;
   /**
-   * False if there may be more that match: the time was up, a queue holds more calls than are looked at, or calls in the state that is asked
-   * for may be known by their records alone.
+   * False if there may be more that match: the time was up, a queue holds more calls than are looked at, or `isUnlisted`.
    */
   isComplete: boolean;
+  /** Whether calls in the state that is asked for may be known by their records alone, which are found only by an id. */
+  isUnlisted: boolean;
 };
 
 /** Where a page has ended: at this time, with the calls of that time whose ids begin so. */

@@ -58,10 +58,6 @@ export type CallLife = {
   forgottenAt: number | undefined;
 };
 
-/** When it was added, and its score among the delayed ones. */
-const JOB = tuple(optional(numeric), optional(numeric));
-type Job = ReturnType<typeof JOB> | undefined;
-
 /** State and time of its record, its place, when it was added, and the newest entry of its log. */
 const CALLBACK = tuple(optional(text), optional(numeric), optional(text), optional(numeric), optional(text));
 
@@ -79,7 +75,7 @@ const READ_LIFE = defineScript({
     integer,
     list(text),
     optional(tuple(text, text)),
-    optional(JOB),
+    optional(numeric),
     text,
     integer,
     list(CALLBACK),
@@ -110,11 +106,11 @@ export function createReadLife(partition: Partition): ReadLife {
 const rethrow = readFailed("the call cannot be read");
 
 function toLife(id: string, found: LifeReply, remembered: EndedCall | undefined): CallLife | undefined {
-  const [recordFields, paymentFields, read, , lines, placed, job, stored, storedBytes, callbacks, readAt] =
+  const [recordFields, paymentFields, read, , lines, placed, score, stored, storedBytes, callbacks, readAt] =
     found;
   const record = toObject(recordFields);
   const result = withoutBody(toRead(id, read), found);
-  const place = placed && toPlace(placed, job);
+  const place = placed && toPlace(placed, score);
   const inQueue = place && (place.as === "failed" ? "failed" : "queued");
   const state = record["st"]?.toLowerCase() ?? inQueue ?? (remembered && "injected");
   if (state === undefined) return undefined;
@@ -122,7 +118,7 @@ function toLife(id: string, found: LifeReply, remembered: EndedCall | undefined)
   const log = toCallLog(lines);
   const head = JobCall.safeParse(parseJson(stored)).data;
   const attempts = attemptsOf({ record, log, remembered });
-  const known = { record, queuedAt: job?.[0], head, payment, log, attempts, result, remembered };
+  const known = { record, head, payment, log, attempts, result, remembered };
   const queue = place?.queue ?? remembered?.queue;
   const forgottenAt = numberOf(record["fg"]);
   return {
@@ -159,9 +155,8 @@ function attemptsOf({
 /** BullMQ's score of a delayed call holds its time above 12 bits of a counter. */
 const SCORE_UNITS_PER_MS = 0x1000;
 
-function toPlace([queue, as]: [string, string], job: Job): Place {
-  const score = as === "delayed" ? job?.[1] : undefined;
-  const dueAt = score === undefined ? undefined : Math.floor(score / SCORE_UNITS_PER_MS);
+function toPlace([queue, as]: [string, string], score: number | undefined): Place {
+  const dueAt = score === undefined || as === "held" ? undefined : Math.floor(score / SCORE_UNITS_PER_MS);
   return { queue, as, dueAt };
 }
 

@@ -2,7 +2,7 @@
 -- have, in the order of `callbackIds`.
 --
 -- Answers the record's fields and the payment's (look.lua); what `toRead` takes, with the first line of the result
--- alone, and the size of the result; the call's log; the call's place, and what BullMQ's hash says of it there; the stored
+-- alone, and the size of the result; the call's log; the call's place, and its score if it is delayed there; the stored
 -- call without its body, and its size; for each callback the state and time of its record, its place, when it was added,
 -- and the newest entry of its log; and the time.
 --@include "../queue/place-of.lua"
@@ -14,11 +14,10 @@ local both = (function()
 end)()
 local result = redis.call('GETRANGE', KEYS.result, 0, HEAD_BYTES_MAX - 1)
 local read = {result ~= '' and result, redis.call('GET', KEYS.progress), unpack(record, 1, 6)}
-local place, job, stored, size = placeOf(KEYS.registry, prefix, ARGV.id), false, '', 0
+local place, score, stored, size = placeOf(KEYS.registry, prefix, ARGV.id), false, '', 0
 if place then
   local key = prefix .. place[1] .. ':' .. ARGV.id
-  job = {redis.call('HGET', key, 'timestamp')}
-  job[2] = redis.call('ZSCORE', prefix .. place[1] .. ':delayed', ARGV.id)
+  score = redis.call('ZSCORE', prefix .. place[1] .. ':delayed', ARGV.id)
   stored, size = bodiless(key, 'data'), redis.call('HSTRLEN', key, 'data')
 else
   stored, size = bodiless(KEYS.payment, 'call'), redis.call('HSTRLEN', KEYS.payment, 'call')
@@ -33,4 +32,4 @@ for i = FIRST.callbacks, #KEYS, WIDTH.callbacks do
   its[5] = redis.call('LINDEX', attempts, -1)
   callbacks[#callbacks + 1] = its
 end
-return {both[1], both[2], read, redis.call('STRLEN', KEYS.result), redis.call('LRANGE', KEYS.attempts, 0, -1), place or false, job, stored, size, callbacks, both[3]}
+return {both[1], both[2], read, redis.call('STRLEN', KEYS.result), redis.call('LRANGE', KEYS.attempts, 0, -1), place or false, score, stored, size, callbacks, both[3]}

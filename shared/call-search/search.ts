@@ -62,6 +62,7 @@ export function createSearchCalls(partition: Partition, { paths, patienceMs }: O
       calls,
       next: hasMore ? cursorOf(calls, after) : undefined,
       isComplete: !limits.isCut && !isUnlisted(asked) && (hasMore || !limits.signal.aborted),
+      isUnlisted: isUnlisted(asked),
     };
   };
 }
@@ -74,7 +75,7 @@ function wholeId({ id }: CallSearch): string | undefined {
 /** Whether calls in this state may be known by their records alone, which are found only by an id. */
 function isUnlisted({ id, deliveryId, endpoint, origin, state }: CallSearch): boolean {
   if (id !== undefined || (deliveryId !== undefined && endpoint !== undefined)) return false;
-  return state === "queued" || (state === "discarded" && origin !== "x402");
+  return state === "missing" || (state === "discarded" && origin !== "x402");
 }
 
 /** What is left to find after a page. */
@@ -135,7 +136,7 @@ function createFindCall(partition: Partition) {
     if (payment !== undefined) return ofPayment(payment);
     if (record === undefined) return undefined;
     const { state, at, job } = record;
-    return { ...NOTHING, id, state: state.toLowerCase() as CallState, at, job };
+    return { ...NOTHING, id, state: outOfQueue(state), at, job };
   };
 }
 
@@ -179,7 +180,7 @@ function createSources(partition: Partition) {
   return (search: CallSearch, limits: Limits): Source[] => {
     const { state } = search;
     const { signal } = limits;
-    const may = (...states: readonly CallState[]) => state === undefined || states.includes(state);
+    const may = (...states: readonly CallState[]) => states.some((each) => isIn(each, state));
     return [
       ...(may(...QUEUED_STATES) ? [ofQueues(search, limits)] : []),
       ...(may("failed") ? [ofFailures(search, signal)] : []),
@@ -209,10 +210,27 @@ function newestFirst(a: FoundCall, b: FoundCall): number {
 
 function isFound(call: FoundCall, search: CallSearch): boolean {
   const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY } = search;
-  const same = (["deliveryId", "endpoint", "payer", "transaction", "origin", "job", "state"] as const).every(
+  const same = (["deliveryId", "endpoint", "payer", "transaction", "origin", "job"] as const).every(
     (name) => search[name] === undefined || search[name] === call[name],
   );
-  return same && call.id.startsWith(search.id ?? "") && call.at >= since && call.at <= until;
+  return (
+    same &&
+    isIn(call.state, search.state) &&
+    call.id.startsWith(search.id ?? "") &&
+    call.at >= since &&
+    call.at <= until
+  );
+}
+
+/** Whether a state is the one that is asked for, if one is. */
+function isIn(state: CallState, asked: CallSearch["state"]): boolean {
+  if (asked === "queued") return state === "missing" || QUEUED_STATES.some((each) => each === state);
+  return asked === undefined || asked === state;
+}
+
+/** The state of a call that is in no queue, by its record. */
+function outOfQueue(state: PaymentSummary["state"]): CallState {
+  return state === "QUEUED" ? "missing" : (state.toLowerCase() as CallState);
 }
 
 const NOTHING = {
@@ -255,7 +273,7 @@ function ofPayment({ id, state, terms, claimedAt, settlement, reason }: PaymentS
   return {
     ...NOTHING,
     id,
-    state: state.toLowerCase() as CallState,
+    state: outOfQueue(state),
     at: claimedAt,
     origin: "x402",
     job,

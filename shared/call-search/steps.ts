@@ -60,8 +60,6 @@ export type LifeResult = Exclude<ResultRead, Answer> | (Omit<Answer, "body"> & {
 export type Known = {
   id: string;
   record: Readonly<Record<string, string>>;
-  /** When it was added to its queue, while it is there. */
-  queuedAt: number | undefined;
   head: { accepted_at: number } | undefined;
   payment: Payment | undefined;
   log: CallLog;
@@ -94,20 +92,25 @@ function inOrder(given: readonly LifeStep[]): LifeStep[] {
   return steps;
 }
 
+function byTime(steps: readonly LifeStep[]): LifeStep[] {
+  return steps.toSorted((a, b) => a.at - b.at);
+}
+
 /** Those that happened at about one time stand in this order. */
 function ownSteps(known: Known): LifeStep[] {
-  const { record, head, remembered, queuedAt, log } = known;
-  const acceptedAt = head?.accepted_at ?? remembered?.acceptedAt;
+  const { record, head, remembered, log, payment } = known;
+  const acceptedAt = head?.accepted_at ?? remembered?.acceptedAt ?? payment?.claimedAt;
   const late = numberOf(record["late"]);
   const forgottenAt = numberOf(record["fg"]);
   return [
     ...(acceptedAt === undefined ? [] : [{ kind: "created", at: acceptedAt } as const]),
     ...paymentSteps(known),
-    ...(queuedAt === undefined ? [] : [{ kind: "queued", at: queuedAt } as const]),
     ...logSteps(log),
-    ...endSteps(known),
-    ...(late === undefined ? [] : [{ kind: "injected late", at: late } as const]),
-    ...resultSteps(known),
+    ...byTime([
+      ...resultSteps(known),
+      ...endSteps(known),
+      ...(late === undefined ? [] : [{ kind: "injected late", at: late } as const]),
+    ]),
     ...(forgottenAt === undefined ? [] : [{ kind: "forgotten", at: forgottenAt } as const]),
   ];
 }
@@ -147,7 +150,7 @@ function stepsOfEntry(entry: LogEntry): [LifeStep, ...LifeStep[]] {
   }
 }
 
-function paymentSteps({ payment, queuedAt, record }: Known): LifeStep[] {
+function paymentSteps({ payment, record }: Known): LifeStep[] {
   if (payment === undefined) return [];
   const { claimedAt, dispatches, dispatchedAt, facilitator, settlement, settledAt, proven, reason } = payment;
   const at = Number(record["at"]);
@@ -157,7 +160,7 @@ function paymentSteps({ payment, queuedAt, record }: Known): LifeStep[] {
     const { transaction, by } = settlement;
     steps.push({ kind: "settled", at: settledAt, transaction, by, proven });
     // One step settles it and adds the call to its queue.
-    if (queuedAt === undefined) steps.push({ kind: "queued", at: settledAt });
+    if (payment.dropped === undefined) steps.push({ kind: "queued", at: settledAt });
   }
   if (payment.state === "VOID") steps.push({ kind: "void", at, reason });
   if (payment.state === "REVIEW") steps.push({ kind: "in review", at, reason });

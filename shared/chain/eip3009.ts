@@ -33,6 +33,7 @@ type Eip3009Transfer = AuthorizedTransfer & { eventOrder?: EventOrder | undefine
 export type Eip3009Token = { eip3009_name: string; eip3009_version: string };
 
 export const eip3009: MethodOnChain<Eip3009Token> = {
+  signingExtra: ({ eip3009_name: name, eip3009_version: version }) => ({ name, version }),
   ruleOf,
   stateCallOf: authorizationState,
   nonceContract: (asset) => asset,

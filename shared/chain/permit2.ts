@@ -37,6 +37,7 @@ export const EXACT_PROXY: Address = "0x402085c248EeA27D92E8b30b2C58ed07f9E20001"
  * witness.
  */
 export const permit2: MethodOnChain<unknown> = {
+  signingExtra: () => ({ assetTransferMethod: "permit2" }),
   ruleOf,
   stateCallOf: nonceBitmap,
   nonceContract: () => PERMIT2,

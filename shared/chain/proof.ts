@@ -48,6 +48,8 @@ type Call = { to: Hex; data: Hex };
 
 /** A method by which tokens move, as the chain knows it. `Token` is what the configuration says of such a token. */
 export type MethodOnChain<Token> = {
+  /** The part of an offer's `extra` that a client needs to sign. */
+  signingExtra(token: Token): Readonly<Record<string, string>>;
   /** Its `eventOrder` is `used_first` if it is not known. */
   ruleOf(authorization: AuthorizedTransfer & { eventOrder?: EventOrder | undefined }): TransferRule;
   stateCallOf(name: Pick<AuthorizedTransfer, "asset" | "from" | "nonce">): StateCall;

@@ -11,6 +11,10 @@ import type { Reads } from "./rpc.ts";
 export const TRANSFER_METHODS = ["eip3009", "permit2"] as const;
 export type TransferMethod = (typeof TRANSFER_METHODS)[number];
 
+/** The scheme of x402 that each method belongs to. */
+const SCHEME_OF = { eip3009: "exact", permit2: "exact" } as const satisfies Record<TransferMethod, string>;
+export type SchemeName = (typeof SCHEME_OF)[TransferMethod];
+
 type TokenBy = { eip3009: Eip3009Token; permit2: unknown };
 type TokenOf<Method extends TransferMethod> = TokenBy[Method] & { transfer_method: Method };
 
@@ -28,6 +32,12 @@ export type TokenAuthorization = AuthorizedTransfer & {
 
 /** Names an authorization: at most one of a name is ever used. */
 export type AuthorizationName = Pick<TokenAuthorization, "method" | "asset" | "from" | "nonce">;
+
+/** The scheme of an offer, and the part of its `extra` that a client needs to sign. */
+export function signingTerms<Method extends TransferMethod>(token: TokenOf<Method>) {
+  const method: Method = token.transfer_method;
+  return { scheme: SCHEME_OF[method], extra: METHODS[method].signingExtra(token) };
+}
 
 export function methodOnChain(method: TransferMethod): Omit<MethodOnChain<never>, "tokenProblems"> {
   return METHODS[method];

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { wordsLike } from "../platform/text/near.ts";
+import { wordsLike } from "../platform/text/similar-words.ts";
 import { isTable } from "./fields.ts";
 import { knownKeys, type Problem } from "./problem.ts";
 

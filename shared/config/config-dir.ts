@@ -2,8 +2,8 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import { messageOf } from "../platform/errors/app-error.ts";
-import { didYouMean } from "../platform/text/near.ts";
 import { isAbsent, readText } from "../platform/text/read-text.ts";
+import { didYouMean } from "../platform/text/similar-words.ts";
 import { type CheckedTables, checkTables } from "./checked-tables.ts";
 import { messageFor, type Problem, textOf } from "./problem.ts";
 import type { Reader } from "./read-postern.ts";
@@ -82,7 +82,10 @@ function tomlProblem(path: string, error: unknown): string {
 }
 
 function problemsOfDir(dir: string): string[] {
-  if (isAbsent(dir)) return [`${dir}: directory not found; set another with --config-dir`];
+  if (isAbsent(dir))
+    return [
+      `there is no directory ${dir}: give the right one with --config-dir (postern dev prints its own, in the line "status")`,
+    ];
   try {
     return unknownFiles(dir);
   } catch (error) {

@@ -1,5 +1,5 @@
-import { type Places, type Proof, placesOf } from "../senders/auth.ts";
-import type { Part } from "../senders/template.ts";
+import { type Places, type Proof, placesOf } from "../webhook-auth/auth-modes.ts";
+import type { Part } from "../webhook-auth/template.ts";
 import type { EndpointFields } from "./endpoint-fields.ts";
 
 /** Where the requests of an endpoint have its credential, or what proves a handshake of it. */

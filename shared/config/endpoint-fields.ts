@@ -1,11 +1,17 @@
 import { z } from "zod";
 import { CALLBACK_KEYS_PATH } from "../call/callback.ts";
 import type { Secret } from "../platform/crypto/secret.ts";
-import { didYouMean } from "../platform/text/near.ts";
-import { AUTH_KEYS, AUTH_NAMES, AUTHS, type AuthFields, type AuthName } from "../senders/auth.ts";
-import { deliveryKeys } from "../senders/description.ts";
-import { headerName, headerText, pointer, visibleAscii } from "../senders/fields.ts";
-import { PRESETS } from "../senders/presets.ts";
+import { didYouMean } from "../platform/text/similar-words.ts";
+import {
+  AUTH_KEYS,
+  AUTH_MODES,
+  AUTH_NAMES,
+  type AuthFields,
+  type AuthName,
+} from "../webhook-auth/auth-modes.ts";
+import { headerName, headerText, pointer, visibleAscii } from "../webhook-auth/fields.ts";
+import { PRESETS } from "../webhook-auth/presets/presets.ts";
+import { deliveryKeys } from "../webhook-auth/sender-description.ts";
 import { between, rule } from "./between-keys.ts";
 import { callbackHosts, callbackUrl } from "./callbacks-toml.ts";
 import { addressRange, bodyLimit, id, isTable, rateLimit } from "./fields.ts";
@@ -102,7 +108,12 @@ export function endpointFields(from: SecretSource) {
   const known = ["auth", "secret", ...Object.keys(every), ...AUTH_KEYS];
   const [way, ...ways] = AUTH_NAMES.map((name) =>
     z.strictObject(
-      { ...every, auth: z.literal(name), ...secrets[AUTHS[name].secret], ...checked(AUTHS[name].keys) },
+      {
+        ...every,
+        auth: z.literal(name),
+        ...secrets[AUTH_MODES[name].secret],
+        ...checked(AUTH_MODES[name].keys),
+      },
       { error: (issue) => unknownKeys(issue, known) },
     ),
   );

@@ -1,4 +1,4 @@
-import { PRESETS } from "../senders/presets.ts";
+import { PRESETS } from "../webhook-auth/presets/presets.ts";
 import { openConfigDir } from "./config-dir.ts";
 import { isTable } from "./fields.ts";
 

@@ -1,7 +1,7 @@
-import { AUTHS, placesOf, proofOf, schemesOf } from "../senders/auth.ts";
-import { secretProblem } from "../senders/key.ts";
-import { type Part, toParts, toPointer } from "../senders/template.ts";
-import { isHmac } from "../senders/verifier.ts";
+import { AUTH_MODES, placesOf, proofOf, schemesOf } from "../webhook-auth/auth-modes.ts";
+import { secretProblem } from "../webhook-auth/key.ts";
+import { type Part, toParts, toPointer } from "../webhook-auth/template.ts";
+import { isHmac } from "../webhook-auth/verifier.ts";
 import { inEach, type Rule } from "./between-keys.ts";
 import { credentialPlaces, credentialRead } from "./credential-places.ts";
 import type { EndpointFields } from "./endpoint-fields.ts";
@@ -67,7 +67,7 @@ function credentialProblems(parsed: EndpointFields): Problem[] {
 
 /** Keys of which the endpoint's way to authenticate needs exactly one. */
 function alternativeProblems(parsed: EndpointFields): Problem[] {
-  const { oneOf: keys }: { oneOf?: readonly string[] } = AUTHS[parsed.auth];
+  const { oneOf: keys }: { oneOf?: readonly string[] } = AUTH_MODES[parsed.auth];
   const given = keys?.filter((key) => Reflect.get(parsed, key) !== undefined);
   if (keys === undefined || given?.length === 1) return [];
   return [problem("auth", `${JSON.stringify(parsed.auth)} needs exactly one of ${keys.join(" and ")}`)];
@@ -77,7 +77,7 @@ function secretProblems(parsed: EndpointFields): Problem[] {
   const { auth, secret, handshakes } = parsed;
   if (secret === undefined) {
     const isMissing =
-      AUTHS[auth].secret === "later" && !handshakes.some(({ proof }) => takesSecretFrom(proof));
+      AUTH_MODES[auth].secret === "later" && !handshakes.some(({ proof }) => takesSecretFrom(proof));
     return isMissing ? [problem("secret", "is missing")] : [];
   }
   const schemes = schemesOf(proofOf(parsed));

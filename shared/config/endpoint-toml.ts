@@ -1,12 +1,19 @@
 import { z } from "zod";
 import type { Secret } from "../platform/crypto/secret.ts";
 import { mustBe } from "../platform/text/must-be.ts";
-import { didYouMean, wordsLike } from "../platform/text/near.ts";
-import { AUTH_KEYS, AUTH_NAMES, AUTHS, type Proof, proofOf, schemesOf } from "../senders/auth.ts";
-import { isCovered, isTimed } from "../senders/coverage.ts";
-import type { Answer, Description } from "../senders/description.ts";
-import { PRESETS } from "../senders/presets.ts";
-import { toParts } from "../senders/template.ts";
+import { didYouMean, wordsLike } from "../platform/text/similar-words.ts";
+import {
+  AUTH_KEYS,
+  AUTH_MODES,
+  AUTH_NAMES,
+  type Proof,
+  proofOf,
+  schemesOf,
+} from "../webhook-auth/auth-modes.ts";
+import { isCovered, isTimed } from "../webhook-auth/coverage.ts";
+import { PRESETS } from "../webhook-auth/presets/presets.ts";
+import type { Answer, Description } from "../webhook-auth/sender-description.ts";
+import { toParts } from "../webhook-auth/template.ts";
 import { between } from "./between-keys.ts";
 import { type EndpointFields, endpointFields, everyEndpoint } from "./endpoint-fields.ts";
 import { COMMON_RULES, ENDPOINT_RULES } from "./endpoint-problems.ts";
@@ -80,7 +87,7 @@ function withPreset(raw: unknown, every: z.ZodType, context: z.RefinementCtx): u
   if (preset === undefined) return raw;
   const described: Record<string, unknown> = { ...(preset.endpoint satisfies Description) };
   const { auth = described["auth"], idempotency_header } = raw;
-  const { oneOf: alternatives = [] } = AUTHS[preset.endpoint.auth] as { oneOf?: readonly string[] };
+  const { oneOf: alternatives = [] } = AUTH_MODES[preset.endpoint.auth] as { oneOf?: readonly string[] };
   const isReplaced = alternatives.some((key) => raw[key] !== undefined);
   if (auth !== described["auth"]) for (const key of ["auth", ...AUTH_KEYS]) delete described[key];
   if (raw["encoded_bodies"] === "refuse") delete described["signature_over"];

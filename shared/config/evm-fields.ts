@@ -3,8 +3,8 @@ import { isAddress, ZERO_ADDRESS } from "../chain/address.ts";
 import { checksummed, hasRightChecksum } from "../chain/checksum.ts";
 import { isEvmNetwork } from "../chain/encoding.ts";
 import type { Eip712Domain } from "../chain/typed-data.ts";
-import { wordsLike } from "../platform/text/near.ts";
-import { headerText } from "../senders/fields.ts";
+import { wordsLike } from "../platform/text/similar-words.ts";
+import { headerText } from "../webhook-auth/fields.ts";
 import { domainText, isPrivateUrl, positive } from "./fields.ts";
 import { type SecretSource, secretValue } from "./secrets.ts";
 

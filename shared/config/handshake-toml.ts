@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { handshake as keys } from "../senders/description.ts";
-import { parseTemplate } from "../senders/template.ts";
+import { handshake as keys } from "../webhook-auth/sender-description.ts";
+import { parseTemplate } from "../webhook-auth/template.ts";
 import { between } from "./between-keys.ts";
 import { HOP_BY_HOP } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";

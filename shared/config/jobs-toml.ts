@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { whyNoJobKey } from "../call/job-ids.ts";
-import { didYouMean } from "../platform/text/near.ts";
+import { didYouMean } from "../platform/text/similar-words.ts";
 import { between, inEach, type Rule, rule } from "./between-keys.ts";
 import { attempts, httpUrl, positive, rateLimit } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";

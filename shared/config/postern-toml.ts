@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { coversEveryAddress } from "../http/ip/address-list.ts";
-import { headerName } from "../senders/fields.ts";
+import { headerName } from "../webhook-auth/fields.ts";
 import { between, rule } from "./between-keys.ts";
 import { callbackProblems, callbacks } from "./callbacks-toml.ts";
 import { consoleTable } from "./console-toml.ts";

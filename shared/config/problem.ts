@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import { cut } from "../platform/text/cut.ts";
 import { mustBe } from "../platform/text/must-be.ts";
-import { didYouMean, wordsLike } from "../platform/text/near.ts";
+import { didYouMean, wordsLike } from "../platform/text/similar-words.ts";
 
 /** What is wrong, and at which key of the file. */
 export type Problem = {

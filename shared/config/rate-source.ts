@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { compare, parseDecimal } from "../platform/text/decimal.ts";
-import { didYouMean } from "../platform/text/near.ts";
+import { didYouMean } from "../platform/text/similar-words.ts";
 import { evmAddress, rate, rpcUrl } from "./evm-fields.ts";
 import { isTable } from "./fields.ts";
 import { messageFor, oneOf, type Problem } from "./problem.ts";

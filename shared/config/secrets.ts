@@ -4,7 +4,7 @@ import { z } from "zod";
 import { Secret } from "../platform/crypto/secret.ts";
 import { messageOf } from "../platform/errors/app-error.ts";
 import { lostCharacter, readText } from "../platform/text/read-text.ts";
-import { headerName } from "../senders/fields.ts";
+import { headerName } from "../webhook-auth/fields.ts";
 
 export type Env = Readonly<Record<string, string | undefined>>;
 

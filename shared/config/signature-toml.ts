@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { mustBe } from "../platform/text/must-be.ts";
-import { boundaryProblem } from "../senders/boundary.ts";
-import { isCovered } from "../senders/coverage.ts";
-import { orElse } from "../senders/fields.ts";
+import { boundaryProblem } from "../webhook-auth/boundary.ts";
+import { isCovered } from "../webhook-auth/coverage.ts";
+import { orElse } from "../webhook-auth/fields.ts";
 import {
   type Algorithm,
   type Scheme,
@@ -10,8 +10,8 @@ import {
   type SecretFormat,
   scheme as schemeKeys,
   timestamp as timestampKeys,
-} from "../senders/scheme.ts";
-import { type Part, parseTemplate, toPointer } from "../senders/template.ts";
+} from "../webhook-auth/signature-scheme.ts";
+import { type Part, parseTemplate, toPointer } from "../webhook-auth/template.ts";
 import { between, rule } from "./between-keys.ts";
 import { oneOf, type Problem, problem, report } from "./problem.ts";
 

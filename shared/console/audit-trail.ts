@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { CALL_ID } from "../call/call-id.ts";
+import { CALL_ID, NOT_A_CALL_ID } from "../call/call-id.ts";
 import { toIso } from "../platform/time/iso.ts";
 import { AUDIT_STREAMS, isAuditAction } from "../redis/audit/actions.ts";
 import { createReadAudit } from "../redis/audit/read.ts";
@@ -45,7 +45,7 @@ export const AuditFilter = z.strictObject({
     .refine(isAuditAction, "must be an action of the audit trail, such as pause or replay")
     .optional(),
   by: z.string().min(1).max(256).optional(),
-  call_id: z.string().regex(CALL_ID).optional(),
+  call_id: z.string().regex(CALL_ID, NOT_A_CALL_ID).optional(),
   job: gate.optional(),
   run: z.string().regex(RUN_ID).optional(),
   since: askedTime.optional(),

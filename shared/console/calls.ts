@@ -5,7 +5,7 @@ import { idsOfKey } from "../call/job-ids.ts";
 import { ORIGINS } from "../call/origin.ts";
 import { createResults } from "../call/results/store.ts";
 import { createForget } from "../call-search/forget.ts";
-import { CALL_STATES, type FoundCall } from "../call-search/found-call.ts";
+import { CALL_STATES, type FoundCall, SEARCHED_STATES } from "../call-search/found-call.ts";
 import { type CallLife, createReadBody, createReadLife } from "../call-search/life.ts";
 import { createSearchCalls } from "../call-search/search.ts";
 import { AppError } from "../platform/errors/app-error.ts";
@@ -52,7 +52,7 @@ export const CallSearch = z.strictObject({
   transaction: transaction.optional(),
   origin: z.enum(ORIGINS).optional(),
   job: jobKey.optional(),
-  state: z.enum(CALL_STATES).optional(),
+  state: z.enum(SEARCHED_STATES).optional(),
   since: askedTime.optional(),
   until: askedTime.optional(),
 });
@@ -132,8 +132,10 @@ export type CallLifeView = z.infer<typeof CallLifeView>;
 export const FoundCalls = z.object({
   calls: z.array(FoundCallView),
   next,
-  /** False if there may be more that match: the time was up, or a queue holds more calls than are looked at. */
+  /** False if there may be more that match: the time was up, a queue holds more calls than are looked at, or `is_unlisted`. */
   is_complete: z.boolean(),
+  /** True if calls in the state that is asked for may be found only by their ids. */
+  is_unlisted: z.boolean(),
 });
 export type FoundCalls = z.infer<typeof FoundCalls>;
 
@@ -203,6 +205,7 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
         calls: found.calls.map(toFoundView),
         next: toCursor(found.next),
         is_complete: found.isComplete,
+        is_unlisted: found.isUnlisted,
       };
     },
 
@@ -238,7 +241,7 @@ const RESULT = {
   answer: "kept",
   too_long: "it was too large to keep",
   failure: "the runner reported a permanent failure",
-  failed: "the call failed permanently",
+  failed: "the call failed",
   pending: "not available yet",
   gone: "no longer kept",
   "none kept": "not kept (the job or endpoint does not keep results)",

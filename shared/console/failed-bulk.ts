@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { CALL_ID } from "../call/call-id.ts";
+import { CALL_ID, NOT_A_CALL_ID } from "../call/call-id.ts";
 import { failpoint } from "../platform/lifecycle/failpoint.ts";
 import { toIso } from "../platform/time/iso.ts";
 import {
@@ -26,7 +26,7 @@ export const IDS_MAX = 1000;
 export const BulkOrder = z.strictObject({
   filter: FailedFilter.default({}),
   /** Only these of the calls that match. */
-  call_ids: z.array(z.string().regex(CALL_ID)).min(1).max(IDS_MAX).optional(),
+  call_ids: z.array(z.string().regex(CALL_ID, NOT_A_CALL_ID)).min(1).max(IDS_MAX).optional(),
   /** Every failed call; needed if no call is named and the filter is empty. */
   all: z.literal(true).optional(),
   /** At most so many, the oldest first. */

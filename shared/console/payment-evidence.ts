@@ -65,11 +65,10 @@ export function actionsFor(
 /** What is known of whether it is paid, and of what its job did, one sentence each. */
 export function evidenceOf(payment: Payment): string[] {
   const { state, reason, facilitator, dispatches, dispatchedAt, decided, acknowledged, dropped } = payment;
-  const times = dispatches === 1 ? "once" : `${dispatches} times`;
   const why = isDisputed(payment) ? "Contradicted" : (WHY[state] ?? "It was in review");
   return [
     ...(reason === undefined ? [] : [`${why}: ${reason}.`]),
-    `${facilitator} was asked to settle it ${times}, last at ${toIso(dispatchedAt)}.`,
+    `The facilitator (${facilitator}) was asked ${dispatches === 1 ? "once to settle it," : `${dispatches} times to settle it, last`} at ${toIso(dispatchedAt)}.`,
     ...ofChain(payment),
     ...ofSettlement(payment),
     ...ofJob(payment),
@@ -104,14 +103,18 @@ function ofSettlement({ settlement, proven }: Payment): string[] {
   if (settlement === undefined) return ["No transaction that paid it is known."];
   const { transaction, by } = settlement;
   const shown = proven
-    ? "the chain confirms it at the configured depth"
+    ? "and the chain confirms it"
     : by === "operator"
-      ? "on the operator's responsibility"
-      : "not yet confirmed at the configured depth";
-  return [`Transaction ${transaction} paid it, according to ${SAYS[by]}; ${shown}.`];
+      ? "on their own responsibility"
+      : "which the chain has not confirmed at the configured depth yet";
+  return [`${SAYS[by]} reported transaction ${transaction}, ${shown}.`];
 }
 
-const SAYS = { facilitator: "the facilitator", chain: "the chain", operator: "an operator" } as const;
+const SAYS = {
+  facilitator: "The facilitator",
+  chain: "A search of the chain",
+  operator: "An operator",
+} as const;
 
 function ofJob(payment: Payment): string[] {
   if (!isRefundable(payment) && payment.state !== "REFUND_PENDING") return [];

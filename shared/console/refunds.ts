@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { CALL_ID } from "../call/call-id.ts";
+import { CALL_ID, NOT_A_CALL_ID } from "../call/call-id.ts";
 import { tokenOf } from "../config/accepted-tokens.ts";
 import type { AcceptedToken } from "../config/x402-toml.ts";
 import { PaymentJournal } from "../payments/journal.ts";
@@ -39,7 +39,7 @@ export const ExportOrder = z.strictObject({
   /** Chosen by whoever asks, so that he can find the export if its answer was lost. */
   id: z.string().regex(EXPORT_ID).optional(),
   /** Of one network. */
-  call_ids: z.array(z.string().regex(CALL_ID)).min(1).max(EXPORTED_MAX),
+  call_ids: z.array(z.string().regex(CALL_ID, NOT_A_CALL_ID)).min(1).max(EXPORTED_MAX),
   /** Also those of which an attempt may have done the job. */
   effect_unknown: z.boolean().default(false),
 });
@@ -176,7 +176,7 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
 }
 
 function noneDue(): AppError {
-  const detail = "no refund is due for these payments; nothing was exported";
+  const detail = "no refund can be exported for these payments; nothing was exported";
   return AppError.public("payment.undecidable", detail);
 }
 

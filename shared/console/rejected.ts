@@ -4,12 +4,12 @@ import { isErrorCode } from "../platform/errors/codes.ts";
 import { toIso } from "../platform/time/iso.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import { createAudit } from "../redis/audit/audit.ts";
-import { CREDENTIAL_KINDS } from "../senders/advice.ts";
 import {
   createRejectedList,
   type RejectedFilter as Filter,
   type RejectedRequest,
 } from "../telemetry/rejected/list.ts";
+import { CREDENTIAL_KINDS } from "../webhook-auth/advice.ts";
 import { errorCode } from "./contract/parameters.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { askedMs, askedTime, count, isoTime } from "./view.ts";

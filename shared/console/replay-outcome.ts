@@ -11,7 +11,7 @@ import { count } from "./view.ts";
 /** Outcome so far of the calls that a bulk replay returned to the queue. */
 export const ReplayOutcome = z
   .object({
-    delivered: count,
+    injected: count,
     failed_again: count,
     /** Calls in the queue or in flight. */
     waiting: count,
@@ -48,17 +48,17 @@ export function createReadReplayOutcome(partition: Partition, clock: () => numbe
     const failed = await failedOf(ids);
     const rest = ids.filter((each) => !failed.has(each));
     const states = await Promise.all(rest.map((each) => records.state(each)));
-    // Without a record a call waits, unless it was delivered so long ago that its record is gone.
+    // Without a record a call waits, unless it was injected so long ago that its record is gone.
     const isRecent = clock() - at < RANDOM_ID_KEEP_MS;
-    const delivered = states.filter((state) => state === "INJECTED").length;
+    const injected = states.filter((state) => state === "INJECTED").length;
     const waiting = states.filter((state) =>
       state === undefined ? isRecent : !ENDED_STATES.some((ended) => ended === state),
     ).length;
     return {
-      delivered,
+      injected,
       failed_again: failed.size,
       waiting,
-      other: rest.length - delivered - waiting,
+      other: rest.length - injected - waiting,
       is_whole: ids.length >= done,
     };
   };

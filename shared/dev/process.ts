@@ -73,7 +73,9 @@ async function startListening(options: ProcessOptions) {
     return { process, started: await process.waitForEvent("service.started") };
   } catch (error) {
     await process.kill("SIGKILL");
-    throw error;
+    const reason = process.events("service.failed").at(-1)?.["reason"];
+    if (reason === undefined) throw error;
+    throw new Error(`${options.name} ended while starting: ${String(reason)}`, { cause: error });
   }
 }
 

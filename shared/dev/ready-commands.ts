@@ -1,11 +1,11 @@
 import type { EndpointToml } from "../config/endpoint-toml.ts";
 import { PROGRAM_OF_CLONE } from "../platform/lifecycle/environment.ts";
 import { shellQuote } from "../platform/text/shell-quote.ts";
-import { secretText, showsSecret } from "../senders/auth.ts";
-import { keysFor } from "../senders/key.ts";
-import type { Scheme } from "../senders/scheme.ts";
-import { encodeAs } from "../senders/sent.ts";
-import { isHmac, macOf } from "../senders/verifier.ts";
+import { secretText, showsSecret } from "../webhook-auth/auth-modes.ts";
+import { keysFor } from "../webhook-auth/key.ts";
+import { encodeAs } from "../webhook-auth/sent-signature.ts";
+import type { Scheme } from "../webhook-auth/signature-scheme.ts";
+import { isHmac, macOf } from "../webhook-auth/verifier.ts";
 
 type CurlOptions = {
   /** `host:port` of the gateway. */
@@ -76,19 +76,19 @@ type PayOptions = {
   /** It is shown, so only a devnet's will do. */
   payerKey: string;
   program?: string;
-  /** Whether the job costs no more than `postern pay` pays without being told to. */
-  isCheap?: boolean;
+  /** In whole tokens, rounded up. */
+  price?: bigint;
 };
 
 /** A command that a terminal takes as it stands and that buys the job. */
 export function readyPay(jobUrl: string, options: PayOptions): string {
-  const { body, payerKey, program = PROGRAM_OF_CLONE, isCheap = true } = options;
+  const { body, payerKey, program = PROGRAM_OF_CLONE, price = 0n } = options;
   const pay = `${program} pay ${shellQuote(jobUrl)} --body ${shellQuote(body)}`;
-  return `POSTERN_PAYER_KEY=${payerKey} ${pay}${isCheap ? "" : ` --max ${DEVNET_BALANCE}`}`;
+  return `POSTERN_PAYER_KEY=${payerKey} ${pay}${price > MAX_UNASKED ? ` --max ${price}` : ""}`;
 }
 
-/** Tokens of each payer of a devnet. */
-const DEVNET_BALANCE = 1_000_000;
+/** Tokens that `postern pay` pays without being told to. */
+const MAX_UNASKED = 1n;
 
 type CredentialHeader = { name: string; value: string };
 

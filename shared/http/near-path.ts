@@ -1,5 +1,5 @@
-import { slipBetween } from "../platform/text/near.ts";
 import { percentDecoded } from "../platform/text/percent-decoded.ts";
+import { slipBetween } from "../platform/text/similar-words.ts";
 
 /** A configured path that was probably meant, and in what the request's path differs from it. */
 export type NearPath = { path: string; differs: string };

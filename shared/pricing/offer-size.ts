@@ -1,9 +1,9 @@
 import { jobKey } from "../call/job-ids.ts";
+import { signingTerms } from "../chain/transfer-methods.ts";
 import type { JobPrice, PriceList } from "../config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../config/x402-toml.ts";
 import { discoveryOf, resourceOf } from "./discovery.ts";
 import { tokenAmount } from "./prices.ts";
-import { signingTerms } from "./signing-terms.ts";
 
 /**
  * What proxies have for the head of an answer, if nobody says otherwise: nginx a page of memory, which is 4 kB on most machines.

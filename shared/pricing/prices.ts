@@ -1,8 +1,8 @@
 import { type JobIds, jobKey } from "../call/job-ids.ts";
 import { UINT256_MAX } from "../chain/encoding.ts";
+import type { SchemeName } from "../chain/transfer-methods.ts";
 import type { JobPrice, PriceList } from "../config/job-pricing-toml.ts";
 import type { X402Toml } from "../config/x402-toml.ts";
-import type { SchemeName } from "./signing-terms.ts";
 
 /** The jobs of the price list that somebody may buy. */
 export function jobsOnSale(

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { Ajv, type ValidateFunction } from "ajv";
 import { parse } from "smol-toml";
 import { expect, test } from "vitest";
-import { PRESETS } from "../../shared/senders/presets.ts";
+import { PRESETS } from "../../shared/webhook-auth/presets/presets.ts";
 import { SCHEMA_NAMES, type Schema, schemaOf } from "./config-schemas.ts";
 import { configTypes } from "./config-types.ts";
 

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { OUTCOMES } from "../../services/producer/outcomes.ts";
+import { OUTCOMES } from "../../services/producer/retry-policy.ts";
 import { CODES } from "../../shared/platform/errors/codes.ts";
 
 const page = readFileSync(new URL("../../docs/errors.md", import.meta.url), "utf8");

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { aclRules } from "../../shared/redis/rights.ts";
+import { aclRules } from "../../shared/redis/acl-rights.ts";
 import { KINDS } from "../../shared/telemetry/processes/process.ts";
 
 test.each(KINDS)("docs/redis.md lists the rights of %s as `postern redis-acl` prints them", (kind) => {

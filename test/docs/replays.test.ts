@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { PRESETS } from "../../shared/senders/presets.ts";
+import { PRESETS } from "../../shared/webhook-auth/presets/presets.ts";
 import { at, described, endpointFor } from "../fixtures/senders/endpoints.ts";
 import { type Sender, type Signed, withHeader } from "../fixtures/senders/sender.ts";
 import { type TestWebhooks, useWebhooks } from "../fixtures/webhooks.ts";

@@ -7,7 +7,7 @@ const read = (file: string) => readFileSync(new URL(file, root), "utf8");
 
 /** Tools, which do the same for all who use them, and files of types, constants and Lua. The document names both. */
 const TOOLS = [
-  /^shared\/(chain|config|http|platform|pricing|redis|senders|telemetry\/(events|rejected))\//,
+  /^shared\/(chain|config|http|platform|pricing|redis|telemetry\/(events|rejected)|webhook-auth)\//,
   /^shared\/call\/[^/]+$/,
   /^shared\/(queue\/(protocol|queue-name|backend|lua-constants)|payments\/(payment|scripts)|call\/results\/(limits|result))\.ts$/,
   /^services\/producer\/consumer\/slots\.ts$/,

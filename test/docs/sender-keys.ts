@@ -1,5 +1,5 @@
-import type { Answer, Handshake } from "../../shared/senders/description.ts";
-import type { Scheme, Timestamp } from "../../shared/senders/scheme.ts";
+import type { Answer, Handshake } from "../../shared/webhook-auth/sender-description.ts";
+import type { Scheme, Timestamp } from "../../shared/webhook-auth/signature-scheme.ts";
 import {
   ALGORITHM_WORDS,
   ENCODING_WORDS,

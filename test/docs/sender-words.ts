@@ -6,8 +6,8 @@ import type {
   SecretFormat,
   Timestamp,
   TimeUnit,
-} from "../../shared/senders/scheme.ts";
-import type { Part } from "../../shared/senders/template.ts";
+} from "../../shared/webhook-auth/signature-scheme.ts";
+import type { Part } from "../../shared/webhook-auth/template.ts";
 
 /* The words of docs/senders.md for what a description says. The compiler asks for those of whatever is added. */
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { PRESETS } from "../../shared/senders/presets.ts";
+import { PRESETS } from "../../shared/webhook-auth/presets/presets.ts";
 import { GROUPS, sendersPage } from "./senders.ts";
 
 test("docs/senders.md says of every preset what its description says; -u writes it anew", async () => {

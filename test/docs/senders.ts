@@ -1,18 +1,18 @@
 import { readFileSync } from "node:fs";
 import { stringify } from "smol-toml";
 import { type EndpointToml, endpoint } from "../../shared/config/endpoint-toml.ts";
-import { namesUser, schemesOf } from "../../shared/senders/auth.ts";
-import { chains } from "../../shared/senders/chains.ts";
-import { codeHosts } from "../../shared/senders/code-hosts.ts";
-import { commerce } from "../../shared/senders/commerce.ts";
-import { isCovered, isTimed } from "../../shared/senders/coverage.ts";
-import type { Preset } from "../../shared/senders/description.ts";
-import { documents } from "../../shared/senders/documents.ts";
-import { messaging } from "../../shared/senders/messaging.ts";
-import { monitoring } from "../../shared/senders/monitoring.ts";
-import type { Scheme } from "../../shared/senders/scheme.ts";
-import { standardWebhooks } from "../../shared/senders/standard-webhooks.ts";
-import { toParts } from "../../shared/senders/template.ts";
+import { namesUser, schemesOf } from "../../shared/webhook-auth/auth-modes.ts";
+import { isCovered, isTimed } from "../../shared/webhook-auth/coverage.ts";
+import { chains } from "../../shared/webhook-auth/presets/chains.ts";
+import { codeHosts } from "../../shared/webhook-auth/presets/code-hosts.ts";
+import { commerce } from "../../shared/webhook-auth/presets/commerce.ts";
+import { documents } from "../../shared/webhook-auth/presets/documents.ts";
+import { messaging } from "../../shared/webhook-auth/presets/messaging.ts";
+import { monitoring } from "../../shared/webhook-auth/presets/monitoring.ts";
+import { standardWebhooks } from "../../shared/webhook-auth/presets/standard-webhooks.ts";
+import type { Preset } from "../../shared/webhook-auth/sender-description.ts";
+import type { Scheme } from "../../shared/webhook-auth/signature-scheme.ts";
+import { toParts } from "../../shared/webhook-auth/template.ts";
 import { described } from "../fixtures/senders/endpoints.ts";
 import { keyTables } from "./sender-keys.ts";
 import { VARIANTS } from "./sender-variants.ts";
@@ -120,7 +120,7 @@ export function sendersPage(): string {
 
 const INTRODUCTION = `# Senders
 
-This page is generated from the descriptions in \`shared/senders\`. For each preset, it says what to set at the sender, what Postern
+This page is generated from the descriptions in \`shared/webhook-auth\`. For each preset, it says what to set at the sender, what Postern
 checks, and what the signature does not cover. Endpoints are described in [webhooks.md](webhooks.md).
 
 A preset describes a sender: how it signs, how it sets a webhook up, and which answer it accepts as a success. It also says where a

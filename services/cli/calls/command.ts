@@ -1,6 +1,6 @@
 import { Option } from "commander";
 import { ORIGINS } from "../../../shared/call/origin.ts";
-import { CALL_STATES } from "../../../shared/call-search/found-call.ts";
+import { SEARCHED_STATES } from "../../../shared/call-search/found-call.ts";
 import { GROUP, type ProgramCommand } from "../command.ts";
 import {
   CALL,
@@ -25,10 +25,11 @@ import type { ShowOptions } from "./show.ts";
 const STATES = `
 States:
   waiting         in the queue
-  delayed         in the queue until a time, such as that of its next attempt
+  delayed         in the queue until the time of its next attempt
   held            in the queue until its endpoint is enabled
   active          in flight: a producer has sent it to the runner
-  queued          on disk, but not written to a queue yet; found only by its id
+  queued          accepted, and not ended yet: waiting, delayed, held or active
+  missing         accepted, but its queue lost it; found only by its id
   injected        the runner has answered 2xx
   failed          not attempted again until an operator replays it
   discarded       ended by an operator without running
@@ -58,7 +59,7 @@ function addList(calls: ProgramCommand, deps: ProgramDeps): void {
     .option("--transaction <hash>", "transaction that paid for the call", parseTransaction)
     .addOption(new Option("--origin <origin>", "origin of the call").choices(ORIGINS))
     .option("--job <service/job>", "job of the call, such as 7/1", parseJobKey)
-    .addOption(new Option("--state <state>", "state of the call; see below").choices(CALL_STATES))
+    .addOption(new Option("--state <state>", "state of the call; see below").choices(SEARCHED_STATES))
     .addOption(sinceOption("updated"))
     .addOption(untilOption("updated"))
     .addOption(limitOption(50))

@@ -37,7 +37,7 @@ export function listCalls(deps: ProgramDeps, options: ListOptions): Promise<numb
       toJson: (call) => call,
       toName: ({ id }) => id,
     });
-    const found: Found = { shown: 0, next: null, isComplete: true };
+    const found: Found = { shown: 0, next: null, isComplete: true, isUnlisted: false };
     do {
       const wanted = limit === 0 ? PAGE_MAX : Math.min(PAGE_MAX, limit - found.shown);
       const page = await operations.listCalls({ ...search, limit: wanted, cursor: found.next ?? undefined });
@@ -45,6 +45,7 @@ export function listCalls(deps: ProgramDeps, options: ListOptions): Promise<numb
       found.shown += page.calls.length;
       found.next = page.next;
       found.isComplete &&= page.is_complete;
+      found.isUnlisted = page.is_unlisted;
     } while (found.next !== null && found.shown !== limit);
     if (found.shown === 0) {
       const refused = await refuseUnknownPath(deps, options.endpoint, operations);
@@ -55,15 +56,17 @@ export function listCalls(deps: ProgramDeps, options: ListOptions): Promise<numb
   });
 }
 
-type Found = { shown: number; next: string | null; isComplete: boolean };
+type Found = { shown: number; next: string | null; isComplete: boolean; isUnlisted: boolean };
 
-function foundText({ shown, next, isComplete }: Found): string {
+function foundText({ shown, next, isComplete, isUnlisted }: Found): string {
   const more = next === null ? "" : "; there are more (--limit 0 lists all)";
-  const cut = isComplete
-    ? ""
-    : "; the search stopped before it had checked every call (to find the rest, narrow the search, for example by job or time)";
-  return `${counted(shown, "call")} found${more}${cut}`;
+  return `${counted(shown, "call")} found${more}${isComplete ? "" : isUnlisted ? UNLISTED : CUT}`;
 }
+
+const UNLISTED =
+  "; a call in this state may be found only by its id (--call), or by --endpoint and --delivery-id together";
+const CUT =
+  "; the search stopped before it had checked every call (to find the rest, narrow the search, for example by job or time)";
 
 function toSearch({ deliveryId, since, until, ...asked }: ListOptions): Search {
   const { call: id, endpoint, payer, transaction, origin, job, state } = asked;
@@ -99,5 +102,6 @@ export function stateWord(state: string): string {
 /** Why it failed, or else what its sender or payer knows it by. */
 function knownBy({ code, reason, delivery_id: deliveryId, payer, transaction }: FoundCallView): string {
   if (code !== null) return `${code}: ${problemDetail(reason ?? "")}`;
-  return deliveryId ?? transaction ?? payer ?? "-";
+  if (payer !== null) return `paid by ${payer}${transaction === null ? "" : `, ${transaction}`}`;
+  return deliveryId === null ? "-" : `delivery ${deliveryId}`;
 }

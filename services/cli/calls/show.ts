@@ -53,6 +53,7 @@ const FORGOTTEN = "by an operator: the data from its sender was deleted, and the
 /** A queued call has the state of its entry in the queue: waiting, delayed or in flight. */
 function stateText({ state, changed_at: changedAt, queue }: CallLifeView): string {
   const since = changedAt === null ? "" : ` since ${withAge(changedAt)}`;
+  if (queue === null && state === "queued") return `missing: its queue lost it before it ran${since}`;
   if (queue === null || queue.as === state) return `${stateWord(state)}${since}`;
   const due = queue.due_at === null ? "" : ` until ${withAge(queue.due_at)}`;
   return `${stateWord(queue.as)}${due}, ${state}${since}`;
@@ -73,9 +74,14 @@ function resultText({ state, result }: CallLifeView): string {
   const { what, bytes, code, title, detail } = result;
   if (what === "answer") return `${counted(bytes ?? 0, "byte")} (--result-only prints it)`;
   const hasEnded = state === "failed" || state === "discarded";
-  if (hasEnded && (what === "unknown" || what === "none kept")) return `none: the call is ${state}`;
-  const said = [code, title, detail].filter((text) => text != null);
-  return [RESULT_WORDS[what] ?? what, ...said].join("; ");
+  if (hasEnded && (what === "unknown" || what === "none kept"))
+    return `none: the call ${state === "failed" ? "failed" : "was discarded"}`;
+  if (what === "failed") {
+    const said = [title, detail].filter((text) => text != null).join("; ");
+    const why = [code, said].filter((text) => text).join(": ");
+    return `none: the call ${state === "discarded" ? "had failed before it was discarded" : "failed"}${why && `: ${why}`}`;
+  }
+  return RESULT_WORDS[what] ?? what;
 }
 
 function attemptsText({ attempts, replays }: CallLifeView): string | undefined {

@@ -104,7 +104,7 @@ function servicesOf({ postern, webhooks, x402, prices, pricing, jobs, operator }
     webhooks: webhooks === undefined ? null : { endpoints: webhooks.endpoints.length },
     x402: x402 === undefined ? null : { jobs: prices?.size ?? 0, tokens: x402.accepted_tokens.length },
     pricing: pricing === undefined ? null : { jobs: jobs?.size ?? 0 },
-    runner: { own_redis: postern.runner.redis !== undefined },
+    runner: { url: postern.runner.url, own_redis: postern.runner.redis !== undefined },
     operator: { address: operator.bind_address, tokens: operator.tokens.length },
   };
 }
@@ -120,9 +120,9 @@ function validText(
       ? "off (no x402.toml)"
       : `${counted(x402.jobs, "priced job")}, ${counted(x402.tokens, "token")}`;
   const quoted = pricing === null ? "off (no pricing.toml)" : counted(pricing.jobs, "priced job");
-  const redis = runner.own_redis ? "uses its own Redis" : "uses the same Redis as the other processes";
+  const redis = runner.own_redis ? "its own Redis" : "the same Redis as the other processes";
   const console =
     operator.tokens === 0 ? "no tokens, only for this machine" : counted(operator.tokens, "token");
   const valid = paint("good", "the configuration is valid");
-  return `${dir}: ${valid}; webhooks gateway: ${endpoints}; payment gateway: ${sold}; pricing engine: ${quoted}; reference runner: ${redis}; console: ${console}\n`;
+  return `${dir}: ${valid}; webhooks gateway: ${endpoints}; payment gateway: ${sold}; pricing engine: ${quoted}; runner: ${runner.url} (postern runner uses ${redis}); console: ${console}\n`;
 }

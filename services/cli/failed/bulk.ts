@@ -99,7 +99,7 @@ function createBegin(operations: Operations, options: BulkOptions, { action, for
   const { ids, ...filter } = toFilter(options);
   const order = {
     concurrency,
-    reason: reason ?? `postern failed ${action}`,
+    reason: reason ?? `none given (postern failed ${action})`,
     ...(ids === undefined ? { filter } : { call_ids: ids }),
     ...(limit !== 0 && { limit }),
   };

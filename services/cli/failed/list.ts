@@ -6,7 +6,7 @@ import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
 import { callIdsOf } from "../call-ids.ts";
 import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { createListing } from "../listing.ts";
-import { pagesOf } from "../pages.ts";
+import { pagesOf } from "../pagination.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { age, counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";

@@ -19,7 +19,7 @@ export function paidLines(paid: PaidSum | null, tense: keyof typeof TENSES, isAt
       ? [`${ofThem(confirmed.calls)}, ${amountsText(confirmed.amounts)}: refunds ${due}`]
       : []),
     ...(unconfirmed.calls > 0
-      ? [`${ofThem(unconfirmed.calls)}, ${amountsText(unconfirmed.amounts)}: not confirmed on chain`]
+      ? [`${ofThem(unconfirmed.calls)}, ${amountsText(unconfirmed.amounts)}: not yet confirmed on chain`]
       : []),
     ...(unreadable > 0 ? [`${ofThem(unreadable)}, with an unreadable amount`] : []),
   ];

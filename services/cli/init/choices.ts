@@ -1,7 +1,7 @@
 import { evmAddress } from "../../../shared/config/evm-fields.ts";
 import { httpUrl } from "../../../shared/config/fields.ts";
-import { didYouMean } from "../../../shared/platform/text/near.ts";
-import { PRESETS } from "../../../shared/senders/presets.ts";
+import { didYouMean } from "../../../shared/platform/text/similar-words.ts";
+import { PRESETS } from "../../../shared/webhook-auth/presets/presets.ts";
 import { ruleText } from "../options.ts";
 import type { Terminal } from "../terminal.ts";
 import { CHOICES, type InitOptions } from "./init-options.ts";

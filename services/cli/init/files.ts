@@ -1,6 +1,6 @@
-import { namesUser } from "../../../shared/senders/auth.ts";
-import type { Preset } from "../../../shared/senders/description.ts";
-import { PRESETS } from "../../../shared/senders/presets.ts";
+import { namesUser } from "../../../shared/webhook-auth/auth-modes.ts";
+import { PRESETS } from "../../../shared/webhook-auth/presets/presets.ts";
+import type { Preset } from "../../../shared/webhook-auth/sender-description.ts";
 import { toUnits } from "../text.ts";
 import type { Choices } from "./choices.ts";
 import { newSecret, newSecretFor, newWhsec } from "./secrets.ts";

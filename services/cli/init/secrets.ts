@@ -1,8 +1,8 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { Secret } from "../../../shared/platform/crypto/secret.ts";
-import type { Preset } from "../../../shared/senders/description.ts";
-import { secretProblem } from "../../../shared/senders/key.ts";
-import type { Scheme } from "../../../shared/senders/scheme.ts";
+import { secretProblem } from "../../../shared/webhook-auth/key.ts";
+import type { Preset } from "../../../shared/webhook-auth/sender-description.ts";
+import type { Scheme } from "../../../shared/webhook-auth/signature-scheme.ts";
 
 export function newSecret(): string {
   return randomBytes(32).toString("hex");

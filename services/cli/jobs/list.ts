@@ -1,7 +1,7 @@
 import type { JobView } from "../../../shared/console/jobs.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { createListing } from "../listing.ts";
-import { pagesOf } from "../pages.ts";
+import { pagesOf } from "../pagination.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, duration, toSeconds, withAge } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";

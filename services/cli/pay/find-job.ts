@@ -1,5 +1,5 @@
 import { isJobName } from "../../../shared/call/job-ids.ts";
-import { slipBetween } from "../../../shared/platform/text/near.ts";
+import { slipBetween } from "../../../shared/platform/text/similar-words.ts";
 import { get, reasonOf, wordsOf } from "../http.ts";
 import { PayFailure } from "./purchase.ts";
 

@@ -44,7 +44,7 @@ export async function followCall(
   purchase.state = watched.kind === "unwatched" ? await poll(followed, deadline, onState) : watched.state;
   const failure = failureOf(purchase.state, watched);
   if (failure !== undefined) {
-    const reason = `the job is paid for, but ${failure}; check its state later at ${followed.href}`;
+    const reason = `you have paid, but ${failure}. Its state: ${followed.href}`;
     throw new PayFailure(hasEnded(purchase.state) ? "failed" : "accepted", { reason });
   }
   purchase.outcome = "injected";
@@ -59,11 +59,16 @@ const MEANING: Readonly<Record<string, string>> = {
 function failureOf(state: string | undefined, watched: Watched): string | undefined {
   const failed = watched.kind === "ended" && watched.result === "failed";
   if (state === "injected" && !failed) return undefined;
-  if (state === undefined) return "its state could not be read";
+  if (state === undefined) return "the state of the job could not be read. Do not pay again";
   const { code, status, title, detail } = (failed && watched.failure) || {};
-  const why = [code ?? status, title, detail].filter((each) => each !== undefined).map(String);
-  const not = hasEnded(state) ? "" : "it did not end in time: ";
-  return plain(`${not}its state is ${state}${why.length === 0 ? "" : `: ${why.join("; ")}`}`);
+  const said = [title, detail].filter((each) => each !== undefined).join("; ");
+  const why = [code ?? status, said].filter((each) => each !== undefined && each !== "").join(": ");
+  const because = plain(why === "" ? "" : ` (${why})`);
+  if (state === "failed")
+    return `the job failed${because}. Do not pay again: the seller can run it again or refund it`;
+  if (state === "injected") return `the job failed${because}`;
+  if (hasEnded(state)) return `the state of the job is ${state}${because}`;
+  return plain(`the job did not end in time: it is ${state}. Do not pay again`);
 }
 
 /** Draws how far a job is on a screen; elsewhere each word of it is a line. */

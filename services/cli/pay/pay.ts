@@ -254,7 +254,7 @@ async function fetchPaid(
     const hasFailed = error.code === CALL_FAILED;
     const what = hasFailed ? "it failed" : "its output could not be fetched";
     throw new PayFailure(hasFailed ? "failed" : "injected", {
-      reason: `the job is paid for, but ${what}: ${error.message}`,
+      reason: `you have paid, but ${what}: ${error.message}`,
       cause: error,
     });
   }
@@ -301,7 +301,7 @@ function dataFlag({ body, bodyFile }: BodyOptions): string {
 function requireAccepted(answer: Answer): void {
   const { json } = answer;
   if (json["code"] === CALL_FAILED)
-    throw new PayFailure("failed", { reason: `the job is paid for, but it failed: ${wordsOf(answer)}` });
+    throw new PayFailure("failed", { reason: `you have paid, but the job failed: ${wordsOf(answer)}` });
   if (json["code"] === "payment.in_review")
     throw new PayFailure("unknown", { reason: `in review: ${wordsOf(answer)}` });
   if (!isSuccess(answer)) throw new PayFailure("refused", { reason: `refused: ${wordsOf(answer)}` });

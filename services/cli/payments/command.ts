@@ -94,7 +94,10 @@ function addReconcile(payments: ProgramCommand, deps: ProgramDeps): void {
     .description("have the running gateways check payments now, and print the outcome of each")
     .helpGroup(GROUP.act)
     .addArgument(callIds())
-    .option("--all", "check all payments in flight, except those whose call is queued or has failed")
+    .option(
+      "--all",
+      "check all payments whose outcome is not known, and those of ended calls that the chain has not confirmed yet",
+    )
     .option(
       "--wait <secs>",
       "seconds to wait for the gateways",
@@ -116,19 +119,19 @@ function addResolve(payments: ProgramCommand, deps: ProgramDeps): void {
   payments
     .command("resolve")
     .description(
-      "mark a payment in review as paid or not paid, acknowledge a disputed one, or delete the body of one that is not settled",
+      "decide whether a payment in review is paid, give up one whose outcome is not known, or acknowledge a disputed one",
     )
     .helpGroup(GROUP.act)
     .addArgument(callId())
     .option("--settled", "mark a payment in review as paid: its call runs; requires --transaction")
     .option(
       "--void",
-      "mark a payment in review as not paid, if it can no longer be made; its body is deleted",
+      "mark a payment in review as not paid, if it can no longer be made: the body of its call is deleted",
     )
     .option("--acknowledged", "record that you have seen the dispute; nothing else changes")
     .option(
       "--dropped",
-      "delete the body of a payment that is settling or in review; no further settle request is sent, and a refund is due if the money still arrives",
+      "give up a payment that is settling or in review: its call never runs, and its body is deleted; if the money still arrives, a refund is due",
     )
     .option("--transaction <hash>", "hash of the transaction that made the payment", parseTransaction)
     .requiredOption("--reason <text>", "reason for the audit trail")
@@ -154,6 +157,15 @@ function requireVerdict(command: ProgramCommand, options: ResolveOptions): void 
   if (options.reason.trim() === "") usageError(command, "--reason must not be empty");
 }
 
+const MATCHES = `
+Counts:
+  matched         transfers to pay_to that a payment explains
+  orphans         transfers to pay_to that no known payment explains
+  unsettled       transfers whose payment does not count as paid
+  missing         payments that count as paid, without a transfer on the chain
+  surplus refund  transfer from refund_from whose refund was withdrawn, or was
+                  paid by another transfer`;
+
 function addAudit(payments: ProgramCommand, deps: ProgramDeps): void {
   payments
     .command("audit")
@@ -168,6 +180,7 @@ function addAudit(payments: ProgramCommand, deps: ProgramDeps): void {
     .option("--other <file>", "JSON output of another deployment's audit; finds transfers counted at both")
     .addOption(operatorUrl())
     .addOption(configDir())
+    .addHelpText("after", MATCHES)
     .examples("payments audit --from-block 1200000")
     .action(async (options: AuditOptions) => {
       const { auditPayments } = await import("./audit.ts");

@@ -4,7 +4,7 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { toIso } from "../../../shared/platform/time/iso.ts";
 import { createListing } from "../listing.ts";
 import type { Tone } from "../output.ts";
-import { pagesOf } from "../pages.ts";
+import { pagesOf } from "../pagination.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { age, counted, inTokens, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";

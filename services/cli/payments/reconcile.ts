@@ -4,7 +4,7 @@ import type { Reconciled } from "../../../shared/console/reconcile.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { callIdsOf } from "../call-ids.ts";
-import { pagesOf } from "../pages.ts";
+import { pagesOf } from "../pagination.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -38,7 +38,7 @@ export function reconcilePayments(
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
 
-    if (all && outcomes.length === 0) note("no payment is in flight\n");
+    if (all && outcomes.length === 0) note("no payment has to be checked\n");
     const left = outcomes.filter(({ looked }) => looked === false).length;
     if (left > 0) {
       const isNone = outcomes.every(({ looked }) => looked !== true);

@@ -16,8 +16,7 @@ export type ResolveOptions = Operated & {
 };
 
 /**
- * `postern payments resolve`: an operator decides on a payment in REVIEW, acknowledges a disputed one, or drops the body of one whose outcome
- * is open. 1 if its state does not allow that.
+ * `postern payments resolve`: an operator decides on a payment in REVIEW, acknowledges a disputed one, or gives up one whose outcome is open. 1 if its state does not allow that.
  */
 export function resolvePayment(deps: ProgramDeps, named: string, options: ResolveOptions): Promise<number> {
   const decision = decisionOf(options);
@@ -43,6 +42,6 @@ const DONE = {
   void: "void: you marked it as not paid",
   settled: "settled; its call is queued",
   dropped:
-    "dropped: the body is deleted, and no further settle request is sent; if the money still arrives, a refund is due",
+    "dropped: the body of its call is deleted, and no further settle request is sent; if the money still arrives, a refund is due",
   acknowledged: "acknowledged: it is no longer listed as disputed, and nothing else changes",
 };

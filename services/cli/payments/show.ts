@@ -55,7 +55,7 @@ function inWords(payment: PaymentDetail): string {
       "body",
       `${counted(terms.body_bytes, "byte")}, sha256 ${payment.body_sha256}${payment.body_kept ? "" : ", no longer kept"}`,
     ],
-    ["not paid before", payment.since_block === "0" ? undefined : `block ${payment.since_block}`],
+    ["still unpaid at", payment.since_block === "0" ? undefined : `block ${payment.since_block}`],
     ...refundRows(payment),
   ]);
 }

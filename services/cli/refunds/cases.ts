@@ -3,7 +3,7 @@ import type { RefundCase } from "../../../shared/console/refunds.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { callIdsOf } from "../call-ids.ts";
 import { createListing } from "../listing.ts";
-import { pagesOf } from "../pages.ts";
+import { pagesOf } from "../pagination.ts";
 import { amountOf, toneOfState } from "../payments/list.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { age, counted, toSeconds } from "../text.ts";
@@ -67,7 +67,7 @@ async function readCases(
   };
   const leaveOut = ({ call_id: id }: RefundCase, obstacle: string): void => {
     chosen.leftOut.set(obstacle, (chosen.leftOut.get(obstacle) ?? 0) + 1);
-    if (ids.length > 0) chosen.refused.push(`no refund is due for ${id}: ${obstacle}`);
+    if (ids.length > 0) chosen.refused.push(`no refund can be exported for ${id}: ${obstacle}`);
   };
   const read = (cursor?: string) => listRefunds({ limit: PAGE_MAX, cursor });
   for await (const each of pagesOf(read, ({ payments }) => payments)) {
@@ -81,7 +81,7 @@ async function readCases(
   for (const id of named)
     chosen.refused.push(
       await getPayment({ call_id: id }).then(
-        ({ state }) => `no refund is due for ${id}: it is ${state}`,
+        ({ state }) => `no refund can be exported for ${id}: it is ${state}`,
         (error: Error) => error.message,
       ),
     );
@@ -97,7 +97,7 @@ async function whyNoNetwork(
   if (network === undefined || cases.length + leftOut.size + refused.length > 0) return undefined;
   const { networks } = await getConfiguredNames();
   if (networks.length === 0 || networks.includes(network)) return undefined;
-  return `no refund is due on ${network}, and no accepted token is on it; choose one of ${networks.join(", ")}`;
+  return `no refund can be exported on ${network}, and no accepted token is on it; choose one of ${networks.join(", ")}`;
 }
 
 function show(deps: ProgramDeps, chosen: Chosen): number {
@@ -126,9 +126,13 @@ function show(deps: ProgramDeps, chosen: Chosen): number {
   return refused.length > 0 ? EXIT.failed : EXIT.ok;
 }
 
+/** The refund of a discarded call is due. A failed call can still be replayed. */
 export function countText({ cases, leftOut, elsewhere }: Chosen): string {
   const others = elsewhere.size === 0 ? [] : [`more on ${[...elsewhere].join(", ")}`];
-  return [`${counted(cases.length, "refund")} due`, ...leftOutText(leftOut), ...others].join(", ");
+  const failed = cases.filter(({ state }) => state === "failed").length;
+  const undecided = failed === 0 ? [] : [`${counted(failed, "failed call")} to replay or refund`];
+  const due = `${counted(cases.length - failed, "refund")} due`;
+  return [due, ...undecided, ...leftOutText(leftOut), ...others].join(", ");
 }
 
 /** What an operator may do about an obstacle. */

@@ -37,7 +37,7 @@ function addCasesOptions(command: ProgramCommand): ProgramCommand {
 
 function addList(refunds: ProgramCommand, deps: ProgramDeps): void {
   addCasesOptions(refunds.command("list"))
-    .description("list refunds due, newest first; exports nothing")
+    .description("list paid calls that failed or were discarded, newest first; exports nothing")
     .helpGroup(GROUP.look)
     .addOption(listOutput())
     .addOption(operatorUrl())
@@ -81,7 +81,9 @@ function addShow(refunds: ProgramCommand, deps: ProgramDeps): void {
 
 function addExport(refunds: ProgramCommand, deps: ProgramDeps): void {
   addCasesOptions(refunds.command("export"))
-    .description("export refunds due, each once, for the multisig wallet that pays them")
+    .description(
+      "export refunds of failed and discarded calls, each once, for the multisig wallet that pays them",
+    )
     .helpGroup(GROUP.act)
     .addOption(exportOutput())
     .option(

@@ -3,7 +3,7 @@ import type { RefundExportView } from "../../../shared/console/refunds.ts";
 import { EXPORT_ID, newExportId } from "../../../shared/payments/refund-export.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
-import { pagesOf } from "../pages.ts";
+import { pagesOf } from "../pagination.ts";
 import { LATE } from "../payments/show.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine } from "../text.ts";
@@ -14,7 +14,7 @@ import { toBatch, toCsv } from "./formats.ts";
 export type ShowOptions = Operated & { output: Form };
 export type ExportOptions = CasesOptions & { output: Form; limit: number; reason?: string };
 
-/** `postern refunds export`: exports refunds that are due, and prints the export. */
+/** `postern refunds export`: exports refunds, and prints the export. */
 export function exportRefunds(
   deps: ProgramDeps,
   ids: readonly string[],
@@ -77,19 +77,19 @@ async function exportCases(
   }
   const exported = cases.slice(0, options.limit).map(({ call_id }) => call_id);
   const order = { id: newExportId(), call_ids: exported, effect_unknown: options.effectUnknown ?? false };
-  const { reason = "postern refunds export" } = options;
+  const { reason = "none given (postern refunds export)" } = options;
   const made = await operations.exportRefunds({ ...order, reason }).catch((error: unknown) => {
     if (error instanceof AppError && error.code === "payment.undecidable") return undefined;
     throw error;
   });
   if (made === undefined) {
-    note("nothing was exported: these refunds are no longer due\n");
+    note("nothing was exported: these refunds can no longer be exported\n");
     return EXIT.ok;
   }
   print(inForm(made, options));
   printError(`export ${made.id}: ${counted(made.rows.length, "refund")} on ${network}\n`);
   const rest = cases.length - made.rows.length;
-  if (rest > 0) note(`${counted(rest, "more refund")} due: run this again\n`);
+  if (rest > 0) note(`${counted(rest, "more refund")} to export: run this again\n`);
   if (leftOut.size > 0) note(`not exported: ${leftOutText(leftOut).join(", ")}\n`);
   return EXIT.ok;
 }

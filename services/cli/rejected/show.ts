@@ -1,6 +1,6 @@
 import type { RejectedDetail } from "../../../shared/console/rejected.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
-import { adviceFor } from "../../../shared/senders/advice.ts";
+import { adviceFor } from "../../../shared/webhook-auth/advice.ts";
 import { bodyText } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, withAge } from "../text.ts";
@@ -30,8 +30,8 @@ function inWords(request: RejectedDetail): string {
     ["code", request.code],
     ["reason", request.reason],
     ["advice", adviceFor(request)?.todo],
-    ["credential found", namesIn(signatures.came)],
-    ["credential expected", namesIn(signatures.wanted)],
+    ["credential found in", namesIn(signatures.came)],
+    ["credential expected in", namesIn(signatures.wanted)],
     ["headers", request.header_names.join(", ")],
     ["body", sizeOf(request)],
     ["not kept", missed > 0 ? counted(missed, "earlier request") : undefined],

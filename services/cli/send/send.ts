@@ -5,7 +5,7 @@ import { programName } from "../../../shared/platform/lifecycle/environment.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { shellLine, shellQuote } from "../../../shared/platform/text/shell-quote.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
-import { secretText } from "../../../shared/senders/auth.ts";
+import { secretText } from "../../../shared/webhook-auth/auth-modes.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain } from "../text.ts";
 import { makeDelivery } from "./delivery.ts";

@@ -6,10 +6,10 @@ import { type WebhooksToml, webhooksToml } from "../../../shared/config/webhooks
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { isAbsent } from "../../../shared/platform/text/read-text.ts";
-import { namesUser } from "../../../shared/senders/auth.ts";
-import { PRESETS } from "../../../shared/senders/presets.ts";
-import { needsPrivateKey, parsePrivateKey, publicHalf } from "../../../shared/senders/private-key.ts";
-import type { Scheme } from "../../../shared/senders/scheme.ts";
+import { namesUser } from "../../../shared/webhook-auth/auth-modes.ts";
+import { PRESETS } from "../../../shared/webhook-auth/presets/presets.ts";
+import { needsPrivateKey, parsePrivateKey, publicHalf } from "../../../shared/webhook-auth/private-key.ts";
+import type { Scheme } from "../../../shared/webhook-auth/signature-scheme.ts";
 import { whyUnknown } from "../endpoints/unknown-path.ts";
 
 export type SendOptions = {

@@ -1,4 +1,4 @@
-import type { Query } from "../route.ts";
+import type { Query } from "../url-fragment.ts";
 import type { AnswerAt, AskedAt, Method, PathOf } from "./contract.ts";
 import { learnServerTime } from "./server-time.ts";
 

@@ -1,7 +1,7 @@
 import type { BulkView } from "../../../shared/console/bulk-operations.ts";
 import type { FailedPage } from "../../../shared/console/failed.ts";
 import type { FailedBulkView as Run } from "../../../shared/console/failed-bulk.ts";
-import type { Query } from "../route.ts";
+import type { Query } from "../url-fragment.ts";
 import { ask } from "./ask.ts";
 
 export type {

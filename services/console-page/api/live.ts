@@ -1,4 +1,4 @@
-import type { Query } from "../route.ts";
+import type { Query } from "../url-fragment.ts";
 import { Refused, urlOf } from "./ask.ts";
 
 /** What the service tells of by itself. */

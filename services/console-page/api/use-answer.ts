@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import type { Query } from "../route.ts";
+import type { Query } from "../url-fragment.ts";
 import { ask, pauseSince, type Refused, toRefused } from "./ask.ts";
 import type { AnswerAt, AskedAt, PathOf } from "./contract.ts";
 import { followLive, isLive, type LiveName } from "./live.ts";

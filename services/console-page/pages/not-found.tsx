@@ -1,7 +1,7 @@
-import { PLACES } from "../places.ts";
-import { linkTo } from "../route.ts";
+import { PAGES } from "../pages.ts";
 import { Empty } from "../ui/notice.tsx";
 import { PageHead } from "../ui/page-head.tsx";
+import { linkTo } from "../url-fragment.ts";
 
 export function NotFound() {
   return (
@@ -9,7 +9,7 @@ export function NotFound() {
       <PageHead title="Page not found" />
       <Empty title="No page at this address">
         The link may be incomplete. Go to{" "}
-        {PLACES.map(({ name, title }, i) => (
+        {PAGES.map(({ name, title }, i) => (
           <span key={name}>
             {i > 0 && ", "}
             <a href={linkTo([name])}>{title}</a>

@@ -27,7 +27,7 @@ export function paidText({ confirmed, unconfirmed, unreadable }: PaidSum, isAtLe
     calls === 0 ? [] : [`${amountsText(amounts)}${doubt} for ${counted(calls, "call")}`];
   const texts = [
     ...sumText(confirmed),
-    ...sumText(unconfirmed, ", not confirmed on chain,"),
+    ...sumText(unconfirmed, ", not yet confirmed on chain,"),
     ...(unreadable === 0 ? [] : [`an unreadable amount for ${counted(unreadable, "call")}`]),
   ];
   return `${isAtLeast ? "at least " : ""}${texts.join("; ")}`;

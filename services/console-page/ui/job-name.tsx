@@ -1,6 +1,6 @@
 import { whyNoJobKey } from "../../../shared/call/job-ids.ts";
 import { useJobTitle } from "../api/names.ts";
-import { linkTo } from "../route.ts";
+import { linkTo } from "../url-fragment.ts";
 
 /** A job's name and key, with a link to its page. A receiver of callbacks has no page. */
 export function JobName({ job }: { job: string }) {

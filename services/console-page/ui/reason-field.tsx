@@ -26,7 +26,8 @@ export function ReasonField({ value, onChange, example }: Props) {
         aria-describedby={`${id}-help`}
       />
       <p id={`${id}-help`} class="muted small">
-        Recorded in the audit trail under the name {session?.name}.
+        Recorded in the audit log under the name “{session?.name}”
+        {session?.ends_at === null && ", because this console has no tokens"}.
       </p>
     </div>
   );

@@ -1,6 +1,6 @@
 import { useMemo } from "preact/hooks";
 import { serverTime } from "../api/server-time.ts";
-import { useQuery } from "../route.ts";
+import { useQuery } from "../url-fragment.ts";
 
 /** How far back, by the name that stands in the address. */
 const SPANS: readonly { name: string; title: string; ms: number }[] = [

@@ -1,4 +1,4 @@
-import { useQuery } from "../route.ts";
+import { useQuery } from "../url-fragment.ts";
 import { Segments } from "./segments.tsx";
 
 const SPANS = [

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { isElsewhere } from "./shortcuts.tsx";
+import { isElsewhere } from "./key-press.ts";
 
 type Props = {
   label: string;

@@ -9,7 +9,7 @@ import type { Logger } from "../../../shared/platform/log/logger.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Inject } from "../deliver.ts";
 import { exchange, type RunnerResponse } from "../exchange.ts";
-import { outcomeOf, RunnerFailure } from "../outcomes.ts";
+import { outcomeOf, RunnerFailure } from "../retry-policy.ts";
 import { createBreaker } from "./breaker.ts";
 import { AddressForbidden, createGuardedAgent } from "./guarded-agent.ts";
 import { createSign, type Message, toBody } from "./message.ts";

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { chainIdOf, isEvmNetwork, toHex } from "../../../shared/chain/encoding.ts";
 import { createSigner } from "../../../shared/chain/signatures.ts";
+import type { SchemeName } from "../../../shared/chain/transfer-methods.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
-import type { SchemeName } from "../../../shared/pricing/signing-terms.ts";
+import { SCHEMES } from "../schemes/registry.ts";
 import type { Extra } from "../schemes/scheme.ts";
-import { SCHEMES } from "../schemes/schemes.ts";
 import { chainIdOfV1 } from "../schemes/v1-networks.ts";
 
 const VALID_SECS = 60;

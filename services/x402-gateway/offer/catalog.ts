@@ -1,16 +1,16 @@
 import { type JobIds, jobKey } from "../../../shared/call/job-ids.ts";
 import { chainIdOf } from "../../../shared/chain/encoding.ts";
+import { type SchemeName, signingTerms } from "../../../shared/chain/transfer-methods.ts";
 import type { JobPrice, PriceList } from "../../../shared/config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../../../shared/config/x402-toml.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import type { Logger } from "../../../shared/platform/log/logger.ts";
 import { currentOffers, type RateOf } from "../../../shared/pricing/prices.ts";
 import { isLive } from "../../../shared/pricing/rates/source.ts";
-import { type SchemeName, signingTerms } from "../../../shared/pricing/signing-terms.ts";
 import type { Kinds } from "../facilitator/kinds.ts";
-import { createPolicies, type JobPolicy } from "../policy/caller.ts";
+import { createPolicies, type JobPolicy } from "../policy/caller-policy.ts";
+import { METHODS } from "../schemes/registry.ts";
 import type { AssetTransferMethod } from "../schemes/scheme.ts";
-import { METHODS } from "../schemes/schemes.ts";
 import { V1_NETWORKS } from "../schemes/v1-networks.ts";
 import type { OperatorQuote } from "./operator-quote.ts";
 

@@ -11,8 +11,8 @@ import { paymentCallId } from "../../../shared/payments/payment.ts";
 import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import type { Token } from "../offer/catalog.ts";
+import { DEFAULT_SCHEME, METHODS, SCHEMES } from "../schemes/registry.ts";
 import type { AssetTransferMethod, Scheme, SignedTransfer } from "../schemes/scheme.ts";
-import { DEFAULT_SCHEME, METHODS, SCHEMES } from "../schemes/schemes.ts";
 import { chainIdOfV1 } from "../schemes/v1-networks.ts";
 import { isPaymentIdentifier, PAYMENT_IDENTIFIER } from "./payment-identifier.ts";
 

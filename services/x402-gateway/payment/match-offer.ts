@@ -13,6 +13,7 @@ import {
   toRequirements,
   toRequirementsV1,
 } from "../offer/offer.ts";
+import { SCHEMES } from "../schemes/registry.ts";
 import type { AcceptedPayment, DecodedPayment } from "./header.ts";
 
 /** The offer that a payment fits: what the facilitator is asked with, and the digest of the offer. */
@@ -39,7 +40,8 @@ export function matchOffer(
   const { to, value } = decoded.authorization;
   if (!isOfToken(decoded, token)) throw notOffered("the permit is for another token");
   if (to.toLowerCase() !== token.payTo.toLowerCase()) throw notOffered("it pays another address");
-  if (String(value) !== offer.amount) throw notOffered(`it pays ${value}, and the offer is ${offer.amount}`);
+  if (!SCHEMES[token.scheme].pays(value, BigInt(offer.amount)))
+    throw notOffered(`it pays ${value}, and the offer is ${offer.amount}`);
   assertWindow(decoded, settings, windowAt);
   return offer;
 }

@@ -13,7 +13,7 @@ import type { Claimed } from "../../../shared/payments/scripts.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { soldNoLonger } from "../offer/catalog.ts";
 import { expiredQuote } from "../offer/operator-quote.ts";
-import { expiredProof } from "../policy/caller.ts";
+import { expiredProof } from "../policy/caller-policy.ts";
 
 /** What a 202 tells of a payment. */
 export type PaidCall = {

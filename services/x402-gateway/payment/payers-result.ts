@@ -7,7 +7,7 @@ import { sendResult } from "../../../shared/ingress/send-result.ts";
 import { toAppError } from "../../../shared/platform/errors/app-error.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 import { answerPaid, type PaidCall, paidHeaders } from "./outcome.ts";
-import { preferredWaitSecs } from "./prefer.ts";
+import { preferredWaitSecs } from "./prefer-header.ts";
 
 type Deps = {
   tokens: ResultTokens;

@@ -9,11 +9,11 @@ import { assertOffered, type Catalog, type Job } from "../offer/catalog.ts";
 import { assertInputs } from "../offer/operator-quote.ts";
 import { type CheckParts, PaymentCheck } from "../payment/check.ts";
 import { hasPayment } from "../payment/header.ts";
-import { type AssertFits, createAssertFits } from "../payment/input.ts";
-import type { KnownPayments } from "../payment/known.ts";
+import { type AssertFits, createAssertFits } from "../payment/input-check.ts";
+import type { KnownPayments } from "../payment/known-payments.ts";
 import { refusedClaim } from "../payment/outcome.ts";
 import type { ClientKeyOf, PaidRequest, PaidRequests } from "../payment/paid-request.ts";
-import type { AuthorizedCaller } from "../policy/caller.ts";
+import type { AuthorizedCaller } from "../policy/caller-policy.ts";
 
 type Deps = CheckParts & {
   catalog: Catalog;

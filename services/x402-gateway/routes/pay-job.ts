@@ -11,7 +11,7 @@ import { type Clock, settled } from "../../../shared/platform/time/clock.ts";
 import { AlreadySpent, type NoteSpent } from "../payment/already-spent.ts";
 import type { Admitted, PaymentCheck } from "../payment/check.ts";
 import type { SignedPayment } from "../payment/header.ts";
-import { type Known, type KnownPayments, toOpenOutcome } from "../payment/known.ts";
+import { type Known, type KnownPayments, toOpenOutcome } from "../payment/known-payments.ts";
 import { toNewPayment } from "../payment/new-payment.ts";
 import { answerPaid, outcomeUnknown, type PaidCall, toPaidCall } from "../payment/outcome.ts";
 import type { PaidRequest, PaidRequests } from "../payment/paid-request.ts";

@@ -7,6 +7,8 @@ import type { Authorization } from "../../../shared/chain/typed-data.ts";
 
 /** A scheme of x402. */
 export type Scheme = {
+  /** Whether a signed transfer of this value pays an offer of this amount. */
+  pays(value: bigint, amount: bigint): boolean;
   /** Its methods. A payload with the members of several is read by the first of them. */
   methods: Readonly<Record<string, AssetTransferMethod>>;
   /** The method that the `extra` of an offer names, or the one that is meant if it names none. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { CALL_ID } from "../../call/call-id.ts";
+import { CALL_ID, NOT_A_CALL_ID } from "../../call/call-id.ts";
 import { whyNoJobKey } from "../../call/job-ids.ts";
 import { isAddress } from "../../chain/address.ts";
 import { isErrorCode } from "../../platform/errors/codes.ts";
@@ -36,7 +36,7 @@ function asText<Value>(schema: z.ZodType<Value, string>, asParameter: object) {
     .meta({ asParameter });
 }
 
-export const callParams = z.strictObject({ call_id: z.string().regex(CALL_ID) });
+export const callParams = z.strictObject({ call_id: z.string().regex(CALL_ID, NOT_A_CALL_ID) });
 export const runParams = z.strictObject({ run_id: z.string().regex(RUN_ID) });
 
 export const errorCode = z

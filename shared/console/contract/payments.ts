@@ -24,7 +24,8 @@ export const PAYMENTS = {
     method: "GET",
     path: "/api/v1/payments/in-flight",
     role: "viewer",
-    summary: "List the payments in flight, except those whose call is queued or has failed",
+    summary:
+      "List the payments whose outcome is not known, and those of ended calls that the chain has not confirmed yet",
     isHeavy: true,
     /** Ids alone: an answer has room for 500. */
     query: z.strictObject({ ...page, limit: whole({ min: 1, max: 500 }).default(500) }),

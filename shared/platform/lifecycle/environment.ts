@@ -1,8 +1,8 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "../errors/app-error.ts";
-import { didYouMean } from "../text/near.ts";
 import { isAbsent, lostCharacter, readBytes } from "../text/read-text.ts";
+import { didYouMean } from "../text/similar-words.ts";
 import { FAILPOINTS, type Failpoint } from "./failpoint.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;

@@ -4,7 +4,7 @@ import { rawPath } from "../../http/headers.ts";
 import type { ErrorCode } from "../../platform/errors/codes.ts";
 import { visible } from "../../platform/text/visible.ts";
 import { withoutTokens } from "../../platform/text/without-tokens.ts";
-import type { CredentialKind } from "../../senders/advice.ts";
+import type { CredentialKind } from "../../webhook-auth/advice.ts";
 
 /** A refused request, as the gateway that refused it describes it. */
 export type Rejection = {

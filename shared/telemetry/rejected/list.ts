@@ -1,7 +1,7 @@
 import type { ErrorCode } from "../../platform/errors/codes.ts";
 import { type Clock, systemClock } from "../../platform/time/clock.ts";
 import type { Partition } from "../../redis/partition.ts";
-import { reasonOf } from "../../senders/rejected.ts";
+import { reasonOf } from "../../webhook-auth/rejected.ts";
 import { type RejectedEntry, timesOf } from "./entry.ts";
 import { REJECTED_KEPT_MS, UNKNOWN } from "./record.ts";
 

@@ -1,7 +1,7 @@
 import { jobKey } from "../../call/job-ids.ts";
 import type { Fields } from "../../platform/log/logger.ts";
 import type { Meter } from "../../platform/log/metered.ts";
-import { reasonOf } from "../../senders/rejected.ts";
+import { reasonOf } from "../../webhook-auth/rejected.ts";
 import type { Series } from "./series.ts";
 
 /** What the events of every process add to the series. `serviceId` is the webhooks gateway's. */

@@ -253,7 +253,12 @@ test("`postern config check -o json` tells what is wrong, and otherwise what eac
       config_dir: postern.configDir,
       ...{ valid: true, problems: [], warnings: expect.any(Array) },
       services: {
-        ...{ webhooks: { endpoints: 1 }, x402: null, pricing: null, runner: { own_redis: false } },
+        ...{
+          webhooks: { endpoints: 1 },
+          x402: null,
+          pricing: null,
+          runner: { url: "http://127.0.0.1:8645", own_redis: false },
+        },
         operator: { address: "127.0.0.1:9300", tokens: 0 },
       },
     },

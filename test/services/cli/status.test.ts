@@ -114,11 +114,23 @@ test("postern status shows rates of the last five whole minutes", async () => {
   await flush();
   const { queues } = JSON.parse((await here(["status", "-o", "json"])).stdout);
   expect(queues).toMatchObject([
-    { origin: "webhook", accepted_per_second: 0.1, injected_per_minute: 2, failed_per_minute: 0.2 },
-    { origin: "x402", accepted_per_second: 0, injected_per_minute: 0, failed_per_minute: 0 },
+    {
+      origin: "webhook",
+      accepted_per_second: 0.1,
+      accepted_per_minute: 6,
+      injected_per_minute: 2,
+      failed_per_minute: 0.2,
+    },
+    {
+      origin: "x402",
+      accepted_per_second: 0,
+      accepted_per_minute: 0,
+      injected_per_minute: 0,
+      failed_per_minute: 0,
+    },
     { origin: "callback" },
   ]);
-  expect((await here(["status"])).stdout).toMatch(/^webhook +(\d+ +){5}\S+ +0\.1 +2 +0\.2$/m);
+  expect((await here(["status"])).stdout).toMatch(/^webhook +(\d+ +){5}\S+ +6 +2 +0\.2$/m);
 });
 
 test("postern status shows the runners that producers have, and whether they answer", async () => {

@@ -13,7 +13,7 @@ const EVIL = "<img src=x onerror=alert(1)> moved";
 
 /** What stands in the rows of the trail, but for when. */
 async function trailOf(page: Page): Promise<string[][]> {
-  const rows = page.getByRole("region", { name: "Audit trail" }).getByRole("row");
+  const rows = page.getByRole("region", { name: "Entries" }).getByRole("row");
   await rows.nth(1).waitFor();
   const [, ...entries] = await rows.all();
   return Promise.all(entries.map(async (row) => (await row.getByRole("cell").allTextContents()).slice(1)));
@@ -33,22 +33,20 @@ describe("the audit trail on the page", needs("chromium"), () => {
     await page.getByText(`body of ${id}`).waitFor();
     await page.goto(new URL("#/audit", page.url()).href);
     expect(await trailOf(page)).toEqual([
-      ["vera", "sign in", expect.stringMatching(/^session /), "viewer from 127.0.0.1"],
+      ["vera", "sign in", expect.stringMatching(/^session .*viewer from 127\.0\.0\.1$/), ""],
     ]);
     let held: Route | undefined;
     await page.route("**/api/v1/audit?*stream=reads*", (route) => {
       held = route;
     });
     await page.getByRole("button", { name: "Reads" }).click();
-    const trail = page.getByRole("region", { name: "Audit trail" });
+    const trail = page.getByRole("region", { name: "Entries" });
     await trail.getByText("Loading").waitFor();
     expect(await trail.getByRole("row").count()).toBe(0);
     await expect.poll(() => held).toBeDefined();
     await held?.continue();
     await page.getByText("read body").waitFor();
-    expect(await trailOf(page)).toEqual([
-      ["vera", "read body", `${id.slice(0, 10)}…${id.slice(-6)}`, "by id"],
-    ]);
+    expect(await trailOf(page)).toEqual([["vera", "read body", `${id.slice(0, 10)}…${id.slice(-6)}`, ""]]);
   });
 
   test("what somebody does on the page stands there with who, what and why, the newest first, and leads to its call", async () => {
@@ -69,7 +67,7 @@ describe("the audit trail on the page", needs("chromium"), () => {
     expect(await trailOf(page)).toEqual([
       ["otto", "pause", "job 7/1", EVIL],
       ["otto", "replay", `${id.slice(0, 10)}…${id.slice(-6)}`, "the runner is mended"],
-      ["otto", "sign in", expect.stringMatching(/^session /), "operator from 127.0.0.1"],
+      ["otto", "sign in", expect.stringMatching(/^session .*operator from 127\.0\.0\.1$/), ""],
     ]);
     await page.getByTitle(id).click();
     await page.getByRole("heading", { name: "Call", exact: true }).waitFor();
@@ -86,7 +84,7 @@ describe("the audit trail on the page", needs("chromium"), () => {
     await page.getByRole("link", { name: "Audit log" }).click();
     expect(await trailOf(page)).toEqual([
       ["otto", "discard", "3 calls", "sent twice"],
-      ["otto", "sign in", expect.stringMatching(/^session /), "operator from 127.0.0.1"],
+      ["otto", "sign in", expect.stringMatching(/^session .*operator from 127\.0\.0\.1$/), ""],
     ]);
     await shoot(page, "audit-bulk");
     expect(await violationsOf(page)).toEqual([]);
@@ -112,7 +110,7 @@ describe("the audit trail on the page", needs("chromium"), () => {
       });
     const page = await open({ hash: "#/audit", as: "viewer" });
     const reasons = async () => (await trailOf(page)).map(([, , , why]) => why);
-    const newestFirst = ["viewer from 127.0.0.1", ...numbers.map((n) => `no ${n}`).toReversed()];
+    const newestFirst = ["", ...numbers.map((n) => `no ${n}`).toReversed()];
     expect(await reasons()).toEqual(newestFirst.slice(0, 100));
     const more = page.getByRole("button", { name: "Show more" });
     await more.click();

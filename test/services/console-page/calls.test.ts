@@ -32,6 +32,7 @@ describe("the page of calls", needs("chromium"), () => {
     await page.getByText("Press Enter to search by delivery id.").waitFor();
     await page.keyboard.press("Enter");
     await found(page).first().getByText(REFUSAL).waitFor();
+    await page.getByText("Searched by delivery id.").waitFor();
     await expect.poll(() => found(page).count()).toBe(1);
     await page.keyboard.press("j");
     await page.keyboard.press("Enter");

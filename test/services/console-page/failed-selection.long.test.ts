@@ -96,7 +96,7 @@ describe("the failed calls that are chosen on the page", needs("chromium"), () =
     expect(await calls.find(kept)).toBeDefined();
   });
 
-  test("a replay tells what came of it, as it comes: how many wait, are delivered, and failed again", async () => {
+  test("a replay tells what came of it, as it comes: how many wait, are injected, and failed again", async () => {
     await calls.fail([{ jobId: 1 }, { jobId: 1 }, { jobId: 2 }]);
     const page = await open({ hash: "#/failed" });
     await page.getByRole("button", { name: "Replay all…" }).click();
@@ -108,14 +108,14 @@ describe("the failed calls that are chosen on the page", needs("chromium"), () =
     const act = { at: Date.now(), by: "otto", reason: "x" };
     await jobs.pause("7/2", act);
     await calls.startProducer();
-    await dialog.getByText("delivered 2, waiting 1").waitFor();
+    await dialog.getByText("2 injected, 1 waiting").waitFor();
     calls.runnerAnswers("runner.refused");
     await jobs.resume("7/2", act);
-    await dialog.getByText("delivered 2, failed again 1").waitFor();
+    await dialog.getByText("2 injected, 1 failed again").waitFor();
     await shoot(page, "replay-came-of");
     expect(await violationsOf(page)).toEqual([]);
     await page.keyboard.press("Escape");
     const runs = page.getByRole("region", { name: "Recent replays and discards" });
-    await runs.getByText("delivered 2, failed again 1").waitFor();
+    await runs.getByText("2 injected, 1 failed again").waitFor();
   });
 });

@@ -181,7 +181,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     expect(due).toMatch(/^3 refunds due: /);
     expect(due).toContain("48 smallest units of USDC on eip155:8453");
     expect(due).toContain("5 smallest units of USDC on eip155:1");
-    expect(doubtful).toBe("1 payment not confirmed on chain: 6 smallest units of WIDE");
+    expect(doubtful).toBe("1 payment not yet confirmed on chain: 6 smallest units of WIDE");
     expect(others).toBe("3 calls without a refund");
     await shoot(page, "discard-paid");
     expect(await violationsOf(page)).toEqual([]);
@@ -190,7 +190,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     await dialog.getByText("7 calls discarded").waitFor();
     await dialog
       .getByText(
-        /^Refunds became due: .*for 3 calls; 6 smallest units of WIDE, not confirmed on chain, for 1 call/,
+        /^Refunds became due: .*for 3 calls; 6 smallest units of WIDE, not yet confirmed on chain, for 1 call/,
       )
       .waitFor();
     await shoot(page, "discard-made-due");

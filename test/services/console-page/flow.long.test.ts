@@ -291,7 +291,7 @@ describe("the page of what flows", needs("chromium"), () => {
         expect(ofLegend).toBe(number);
         return number;
       };
-      const p99 = await saysAs("p99", /^Latency percentiles/, "p99");
+      const p99 = await saysAs("Time to inject, p99", /^Latency percentiles/, "p99");
       expect(Number(/^(\d+) ms$/.exec(p99)?.[1])).toBeLessThan(370);
       await saysAs("Injected", /^Calls per second/, "injected");
       await saysAs("Accepted", /^Calls per second/, "accepted");

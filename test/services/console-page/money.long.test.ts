@@ -44,8 +44,8 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     await payments.buy();
     const transaction = await payUnseen();
     const { page } = await show("audit");
-    await page.getByText("No audits yet").waitFor();
-    await page.getByRole("button", { name: "Run audit" }).click();
+    await page.getByText("Not matched yet").waitFor();
+    await page.getByRole("button", { name: "Match now" }).click();
     await page.getByText("done", { exact: true }).waitFor();
     const orphan = page
       .getByRole("region", { name: /^USDC on/ })
@@ -97,8 +97,8 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     const places = page.getByRole("navigation").getByRole("link", { name: "Payments 3 need attention" });
     await places.waitFor();
     await attention.filter({ hasText: "Refunds due: 3.2 USDC for 1 call" }).getByRole("link").click();
-    const due = page.getByRole("button", { name: "Refunds due 3 need attention" });
-    expect(await due.textContent()).toBe("Refunds due 3 need attention");
+    const due = page.getByRole("button", { name: "Refunds 3 need attention" });
+    expect(await due.textContent()).toBe("Refunds 3 need attention");
     const total = (title: string) => page.locator("dl.totals > div").filter({ hasText: title });
     await total("Refunds due").filter({ hasText: "3.2 USDC" }).getByText("1 payment for").waitFor();
     await total("Replay or refund").filter({ hasText: "6.4 USDC" }).waitFor();
@@ -134,7 +134,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     const tile = page.locator("dl.totals > div").filter({ hasText: "Refunds due" });
     await tile.getByText("at least 3.2 USDC").waitFor();
     await tile.getByText("at least 1 payment for discarded calls").waitFor();
-    await page.getByRole("button", { name: "Refunds due at least 1 needs attention" }).waitFor();
+    await page.getByRole("button", { name: "Refunds at least 1 needs attention" }).waitFor();
     await page.getByRole("link", { name: "Payments at least 1 needs attention" }).waitFor();
     await client.zadd(keys.paymentsDiscarded, Date.now() + 120_000, id);
     await tile.getByText("unknown").waitFor({ timeout: 60_000 });
@@ -157,7 +157,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
 
   test("a first look on the chain that is refused says so", async () => {
     const { page } = await show("refunds");
-    await page.getByText("No refund is due").waitFor();
+    await page.getByText("No refunds", { exact: true }).waitFor();
     await page.route("**/api/v1/payments/refund-checks", (route) =>
       route.request().method() === "POST"
         ? route.fulfill({ status: 409, json: { code: "x", detail: "Another look is under way" } })
@@ -184,7 +184,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     const transaction = await payUnseen();
     ends.defer((await acceptSlowToken(payments)).close);
     const { page } = await show("audit");
-    await page.getByRole("button", { name: "Run audit" }).click();
+    await page.getByRole("button", { name: "Match now" }).click();
     const [usdc, eurc] = ["USDC", "EURC"].map((name) =>
       page.getByRole("region", { name: new RegExp(`^${name} on`) }),
     );
@@ -197,18 +197,18 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     await shoot(page, "audit-cancelled");
     expect(await usdc?.getByTitle(transaction).count()).toBe(1);
     expect(await eurc?.getByText("incomplete").count()).toBe(1);
-    expect(await page.getByRole("button", { name: "Run audit" }).isEnabled()).toBe(true);
+    expect(await page.getByRole("button", { name: "Match now" }).isEnabled()).toBe(true);
   });
 
   test("a button that is clicked twice begins one audit, and a viewer has none", async () => {
     const { page, service } = await show("audit");
-    await page.getByRole("button", { name: "Run audit" }).dblclick();
+    await page.getByRole("button", { name: "Match now" }).dblclick();
     await page.getByText("done", { exact: true }).waitFor();
     const { runs } = (await service.get("/api/v1/bulk?kind=audit")).json<{ runs: unknown[] }>();
     expect(runs).toHaveLength(1);
     const viewer = await open({ at: service.address, hash: "#/payments?view=audit", as: "viewer" });
     await viewer.getByText("done", { exact: true }).waitFor();
-    expect(await viewer.getByRole("button", { name: /Run audit|Cancel/ }).count()).toBe(0);
+    expect(await viewer.getByRole("button", { name: /Match now|Cancel/ }).count()).toBe(0);
   });
 
   test("of a call that may have been done it says so, since its refund is somebody's decision", async () => {
@@ -236,7 +236,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     const refusal = page.getByRole("alert").filter({ hasText: "Older payments could not be read" });
     await refusal.getByText("Redis is away").waitFor();
     await page.getByText("None in the payments searched so far.").waitFor();
-    expect(await page.getByText("No refund is due").count()).toBe(0);
+    expect(await page.getByText("No refunds", { exact: true }).count()).toBe(0);
     await shoot(page, "refunds-not-all");
     await page.unroute(isOlder);
     await page.getByRole("row").getByTitle(id).waitFor();
@@ -255,7 +255,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     await payBack(payments);
     await look.click();
     await paidBack.getByText("1 refund closed, 0 not yet on the chain.").waitFor();
-    await page.getByText("No refund is due").waitFor();
+    await page.getByText("No refunds", { exact: true }).waitFor();
     await page.evaluate("location.hash = '#/payments?view=revenue'");
     const earned = page.getByRole("region", { name: "By job, last 30 days" }).getByRole("row").nth(1);
     await earned.waitFor();

@@ -40,7 +40,7 @@ describe("the page of payments", needs("chromium"), () => {
     await undecided.getByText("3.2 USDC").waitFor();
     await shoot(page, "payments-in-review");
     await undecided.getByRole("link", { name: "Decide" }).click();
-    await page.getByText(/ was asked to settle it once, last at /).waitFor();
+    await page.getByText(/ was asked once to settle it, at /).waitFor();
     await page.getByRole("button", { name: "Decide…" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("radio", { name: /No, and it will not be paid/ }).check();
@@ -98,14 +98,14 @@ describe("the page of payments", needs("chromium"), () => {
     const id = await payments.claim();
     const { address: at } = await service();
     const page = await open({ at, hash: `#/payments/${id}` });
-    await page.getByRole("button", { name: "Drop body…" }).click();
+    await page.getByRole("button", { name: "Give up…" }).click();
     const dialog = page.getByRole("dialog");
-    expect(await dialog.getByRole("button", { name: "Drop body" }).isDisabled()).toBe(true);
+    expect(await dialog.getByRole("button", { name: "Give up payment" }).isDisabled()).toBe(true);
     await dialog.getByRole("textbox", { name: "Reason" }).fill("it fills Redis");
     expect(await violationsOf(page)).toEqual([]);
-    await dialog.getByRole("button", { name: "Drop body" }).click();
+    await dialog.getByRole("button", { name: "Give up payment" }).click();
     await page.getByText(/^otto dropped its body: it fills Redis\./).waitFor();
-    expect(await page.getByRole("button", { name: "Drop body…" }).count()).toBe(0);
+    expect(await page.getByRole("button", { name: "Give up…" }).count()).toBe(0);
     expect(await payments.gateway.journal.find(id)).toMatchObject({ state: "SETTLING", call: undefined });
   });
 
@@ -221,7 +221,7 @@ describe("the page of payments", needs("chromium"), () => {
     await page.getByText("Valid until").waitFor();
     expect(await titleOf("Received")).toMatch(JUST_NOW);
     expect(await titleOf("Valid until")).toMatch(/, in \d+ min$/);
-    const sent = page.getByRole("listitem").filter({ hasText: "was asked to settle it" });
+    const sent = page.getByRole("listitem").filter({ hasText: "was asked once to settle it" });
     expect(await sent.locator("time").getAttribute("title")).toMatch(JUST_NOW);
     const valid = page.getByRole("listitem").filter({ hasText: "The authorization of" });
     expect(await valid.locator("time").getAttribute("title")).toMatch(/, in \d+ min$/);

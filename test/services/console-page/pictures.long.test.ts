@@ -22,6 +22,14 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
     },
   },
   {
+    name: "flow-job",
+    hash: "#/overview?job=7%2F1",
+    whole: async (page) => {
+      await page.getByRole("img", { name: /^Calls per second/ }).waitFor();
+      await page.getByText(/for all jobs$/).waitFor();
+    },
+  },
+  {
     name: "flow-day",
     hash: "#/overview?span=24h",
     whole: (page) => page.getByRole("img", { name: /^Calls per second/ }).waitFor(),
@@ -60,7 +68,7 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
   {
     name: "payment",
     hash: `#/payments/${inReview}`,
-    whole: (page) => page.getByText(/was asked to settle it/).waitFor(),
+    whole: (page) => page.getByText(/ was asked once to settle it, at /).waitFor(),
   },
   { name: "endpoints", hash: "#/endpoints", whole: (page) => page.getByText("/hooks/orders").waitFor() },
   { name: "jobs", hash: "#/jobs", whole: (page) => page.getByText("by alice").waitFor() },
@@ -87,7 +95,7 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
   {
     name: "refunds",
     hash: "#/payments?view=refunds",
-    whole: (page) => page.getByText("No refund is due").waitFor(),
+    whole: (page) => page.getByText("No refunds", { exact: true }).waitFor(),
   },
   {
     name: "audit",

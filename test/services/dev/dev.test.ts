@@ -421,7 +421,7 @@ test("dev exits with 3 on a --config-dir that is not there, and starts nothing i
   const dev = startDev(postern, ["--config-dir", dir]);
   expect(await dev.exit).toEqual({ code: 3, signal: null });
   const [failed] = dev.events("service.failed");
-  expect(failed?.["reason"]).toBe(`${dir}: directory not found; set another with --config-dir`);
+  expect(failed?.["reason"]).toContain(`there is no directory ${dir}: give the right one with --config-dir`);
   expect(dev.events("service.started")).toEqual([]);
 });
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { NotNow, Refused } from "../../../services/producer/outcomes.ts";
 import type { ProducerOptions } from "../../../services/producer/producer.ts";
+import { NotNow, Refused } from "../../../services/producer/retry-policy.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { createFailedRecords } from "../../../shared/queue/call-record.ts";
 import { createFailedCalls } from "../../../shared/queue/failed.ts";

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { Refused } from "../../../services/producer/outcomes.ts";
+import { Refused } from "../../../services/producer/retry-policy.ts";
 import { callIdOfSignedDelivery } from "../../../shared/call/call-id.ts";
 import type { JobCall } from "../../../shared/call/job-call.ts";
 import { createForget } from "../../../shared/call-search/forget.ts";
@@ -184,13 +184,30 @@ describe("a call that was discarded, of which but its record is left,", () => {
   });
 
   test("is not found by its state: such a search says that it has not looked at all", async () => {
-    for (const state of ["discarded", "queued"] as const) {
-      expect(await search({ state })).toMatchObject({ calls: [], isComplete: false });
+    for (const state of ["discarded", "missing"] as const) {
+      expect(await search({ state })).toMatchObject({ calls: [], isComplete: false, isUnlisted: true });
       expect(await search({ state, deliveryId })).toMatchObject({ isComplete: false });
     }
-    expect(await search({ state: "discarded", origin: "x402" })).toMatchObject({ isComplete: true });
+    expect(await search({ state: "discarded", origin: "x402" })).toMatchObject({
+      ...{ isComplete: true, isUnlisted: false },
+    });
     expect(await search({ state: "discarded", id })).toMatchObject({ calls: [{ id }], isComplete: true });
   });
+});
+
+test("a search for queued calls finds those that are accepted and have not ended; one that its queue has lost is missing", async () => {
+  const waiting = webhook("/a", "1");
+  const lost = webhook("/a", "2");
+  await run([webhook("/a", "3"), webhook("/refused", "4")]);
+  await fixture.add(waiting);
+  await fixture.redis.client.hset(keys.record(lost.id), { st: "QUEUED", at: "1000", jb: "7/1" });
+  expect(await search({ state: "queued" })).toMatchObject({
+    calls: [{ id: waiting.id, state: "waiting" }],
+    isComplete: true,
+  });
+  for (const state of [undefined, "missing", "queued"] as const)
+    expect((await search({ id: lost.id, state })).calls).toMatchObject([{ id: lost.id, state: "missing" }]);
+  expect((await search({ id: lost.id, state: "waiting" })).calls).toEqual([]);
 });
 
 test("pages follow one another without a call twice or left out, whatever comes in between", async () => {

@@ -10,7 +10,7 @@ import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { PLACEHOLDERS } from "../../../shared/config/secrets.ts";
 import type { WebhooksToml } from "../../../shared/config/webhooks-toml.ts";
 import { readX402 } from "../../../shared/pricing/read-x402.ts";
-import { AUTH_KEYS } from "../../../shared/senders/auth.ts";
+import { AUTH_KEYS } from "../../../shared/webhook-auth/auth-modes.ts";
 import { dirWith, exampleFile, type Files, filledExample, problemsOf } from "./files.ts";
 
 /** The compiler wants every key here. What is in the tables of a description, docs/senders.md says. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createRetryPolicy } from "../../../services/producer/outcomes.ts";
+import { createRetryPolicy } from "../../../services/producer/retry-policy.ts";
 import { loadConfig } from "../../../shared/config/config-dir.ts";
 import { toJobs } from "../../../shared/config/jobs-toml.ts";
 import { toRunnerRedis } from "../../../shared/config/postern-toml.ts";

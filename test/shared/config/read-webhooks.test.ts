@@ -150,7 +150,9 @@ test.each([
 });
 
 test("a configuration folder that is not there is refused", () => {
-  expect(() => loadConfig(readWebhooks, { dir: "/does/not/exist", env: {} })).toThrow(/directory not found/);
+  expect(() => loadConfig(readWebhooks, { dir: "/does/not/exist", env: {} })).toThrow(
+    /there is no directory \/does\/not\/exist/,
+  );
 });
 
 const keeping = endpoint('auth = "none"\nkeep_result = true');

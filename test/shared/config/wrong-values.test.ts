@@ -10,7 +10,7 @@ import { pricingToml } from "../../../shared/config/pricing-toml.ts";
 import { repeatedPaths, webhooksToml } from "../../../shared/config/webhooks-toml.ts";
 import { x402Problems, x402Toml } from "../../../shared/config/x402-toml.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
-import { PRESETS } from "../../../shared/senders/presets.ts";
+import { PRESETS } from "../../../shared/webhook-auth/presets/presets.ts";
 import { LONG_RUN } from "../../support/long-run.ts";
 import { dirWith, filledExample } from "./files.ts";
 

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { freePort } from "../../../shared/dev/free-port.ts";
 import { startRedis } from "../../../shared/dev/redis.ts";
 import { beforeDeadline, eventually } from "../../../shared/dev/wait.ts";
-import { aclRules } from "../../../shared/redis/rights.ts";
+import { aclRules } from "../../../shared/redis/acl-rights.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { DOMAIN, KEY } from "../../fixtures/pricing.ts";
 import { useProducer } from "../../fixtures/producer.ts";

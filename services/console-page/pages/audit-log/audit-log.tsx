@@ -1,7 +1,6 @@
 import type { AuditEntryView as AuditEntry } from "../../../../shared/console/audit-trail.ts";
 import { ask } from "../../api/ask.ts";
 import { usePages } from "../../api/use-pages.ts";
-import { linkTo, useQuery } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
@@ -11,6 +10,7 @@ import { counted } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Segments } from "../../ui/segments.tsx";
 import { Time } from "../../ui/time.tsx";
+import { linkTo, useQuery } from "../../url-fragment.ts";
 import { merged } from "./merged.ts";
 
 const AT_ONCE = 100;
@@ -48,7 +48,7 @@ export function AuditLogPage() {
         />
       </PageHead>
       <WhyNot answer={{ ...list, reload: list.again }} title="Audit log unavailable" />
-      <Card title={run === undefined ? "Audit trail" : "Lines of the bulk operation"} isBare>
+      <Card title={run === undefined ? "Entries" : "Lines of the bulk operation"} isBare>
         {items.length === 0 && isWhole && !isLoading && refused === undefined && <Nothing stream={stream} />}
         {items.length > 0 && (
           <DataTable
@@ -84,6 +84,9 @@ function Nothing({ stream }: { stream: (typeof STREAMS)[number]["value"] }) {
   );
 }
 
+/** How a target was chosen that is shown by its id. */
+const BY_ID = "by id";
+
 const COLUMNS: readonly Column<AuditEntry>[] = [
   { title: "Time", cell: ({ at }) => <Time at={at} /> },
   { title: "User", cell: ({ by }) => by },
@@ -91,11 +94,20 @@ const COLUMNS: readonly Column<AuditEntry>[] = [
     title: "Action",
     cell: ({ action }) => <Badge tone={TONES[action] ?? "neutral"}>{action.replaceAll("_", " ")}</Badge>,
   },
-  { title: "Target", class: "whole", cell: subjectOf },
+  {
+    title: "Target",
+    class: "whole",
+    cell: (entry) => (
+      <>
+        {subjectOf(entry)}
+        {entry.selection !== BY_ID && <span class="step-aside small muted wrap">{entry.selection}</span>}
+      </>
+    ),
+  },
   {
     title: "Reason",
     class: "wrap whole",
-    cell: ({ reason, selection }) => reason ?? <span class="muted">{selection}</span>,
+    cell: ({ reason }) => reason ?? "",
   },
 ];
 

@@ -3,7 +3,6 @@ import type { CallLife } from "../../api/calls.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { useBytes } from "../../api/use-bytes.ts";
-import { linkTo, useRoute } from "../../route.ts";
 import { BodyView } from "../../ui/body-view.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Copyable, shortened } from "../../ui/copy.tsx";
@@ -15,8 +14,9 @@ import { bytes, count, counted } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Time } from "../../ui/time.tsx";
 import { problemWords } from "../../ui/why.tsx";
+import { linkTo, useRoute } from "../../url-fragment.ts";
 import { type Act, ActDialog } from "../failed/act.tsx";
-import { wordsOf } from "../payments/words.ts";
+import { wordsOf } from "../payments/state-words.ts";
 import { ForgetDialog } from "./forget.tsx";
 import { CallState } from "./state.tsx";
 import { Timeline } from "./timeline.tsx";
@@ -56,9 +56,9 @@ export function CallPage() {
   );
 }
 
-/** A queued call has the state of its entry in the queue: waiting, delayed or in flight. */
+/** A queued call has the state of its entry in the queue: waiting, delayed or in flight. Its queue may have lost it. */
 function placeOf({ state, queue }: CallLife): string {
-  return queue?.as ?? state;
+  return queue?.as ?? (state === "queued" ? "missing" : state);
 }
 
 const IN_HAND = ["waiting", "active", "delayed", "held", "queued", "settling", "review"];
@@ -219,7 +219,8 @@ const RESULT: Readonly<Record<string, string>> = {
 
 function whyNoResult(state: string, what: string): string {
   const hasEnded = state === "failed" || state === "discarded";
-  if (hasEnded && (what === "unknown" || what === "none kept")) return `None: the call is ${state}.`;
+  if (hasEnded && (what === "unknown" || what === "none kept"))
+    return `None: the call ${state === "failed" ? "failed" : "was discarded"}.`;
   return RESULT[what] ?? what;
 }
 

@@ -2,7 +2,6 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "../../api/ask.ts";
 import type { FoundCall } from "../../api/calls.ts";
 import { usePages } from "../../api/use-pages.ts";
-import { goTo, linkTo, useQuery } from "../../route.ts";
 import { shortened } from "../../ui/copy.tsx";
 import { Icon } from "../../ui/icons.tsx";
 import { WhyNot } from "../../ui/live.tsx";
@@ -13,6 +12,7 @@ import { Time } from "../../ui/time.tsx";
 import { NARROW, useMedia } from "../../ui/use-media.ts";
 import { VirtualRows } from "../../ui/virtual-rows.tsx";
 import { problemWords } from "../../ui/why.tsx";
+import { goTo, linkTo, useQuery } from "../../url-fragment.ts";
 import { meaningOf, takenFor } from "./search.ts";
 import { CallState, STATE_CHOICES } from "./state.tsx";
 import { useWindow, WindowChip } from "./window.tsx";
@@ -30,11 +30,11 @@ export function CallsPage() {
     since: useSince(),
     ...window,
   };
-  const [isComplete, setComplete] = useState(true);
+  const [gap, setGap] = useState<keyof typeof GAPS>("none");
   const list = usePages<FoundCall>(JSON.stringify(search), async (cursor, signal) => {
     const asked = { ...search, cursor, limit: AT_ONCE };
     const found = await ask("GET", "api/v1/calls", asked, signal);
-    setComplete(found.is_complete);
+    setGap(found.is_complete ? "none" : found.is_unlisted ? "unlisted" : "cut");
     return { items: found.calls, next: found.next };
   });
   const isNarrow = useMedia(NARROW);
@@ -74,15 +74,21 @@ export function CallsPage() {
         {items.length === 0 && !isLoading && refused === undefined && <NothingFound hasSearch={hasSearch} />}
         {isLoading && <p class="card-body muted">Searching</p>}
       </section>
-      {!isComplete && !isLoading && (
+      {gap !== "none" && !isLoading && (
         <Notice tone="warn" title="Results may be incomplete">
-          The search stopped before it had checked every call. To find the rest, narrow the search, for
-          example by job or time.
+          {GAPS[gap]}
         </Notice>
       )}
     </>
   );
 }
+
+/** Why a search may not have found all that match. */
+const GAPS = {
+  none: "",
+  unlisted: "A webhook call in this state may be found only by its call id, or by its delivery id.",
+  cut: "The search stopped before it had checked every call. To find the rest, narrow the search, for example by job or time.",
+} as const;
 
 /** One field for any id, and what narrows it down. */
 function Search() {
@@ -129,7 +135,8 @@ function Search() {
             </span>
           </div>
           <p id="q-taken" class="muted small search-taken" aria-live="polite">
-            {taken === undefined ? "" : `Press Enter to search by ${taken}.`}
+            {taken !== undefined &&
+              (text.trim() === given ? `Searched by ${taken}.` : `Press Enter to search by ${taken}.`)}
           </p>
         </div>
         <label class="filter">

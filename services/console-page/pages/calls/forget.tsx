@@ -15,8 +15,8 @@ export function ForgetDialog({ id, onClose }: { id: string; onClose: () => void 
     >
       <p>
         This deletes the call's body, metadata, result and attempt details. Its id stays, so that a repeat of
-        the delivery or the payment does not run again. A failed call ends. If it is paid, its refund becomes
-        due. This cannot be undone.
+        the delivery or the payment does not run again. If the call has failed, this also discards it: it can
+        no longer be replayed, and if it is paid, its refund becomes due. This cannot be undone.
       </p>
     </Confirm>
   );

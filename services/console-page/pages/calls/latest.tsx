@@ -1,10 +1,10 @@
 import { useAnswer } from "../../api/use-answer.ts";
-import { linkTo } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
 import { WhyNot } from "../../ui/live.tsx";
 import { Empty } from "../../ui/notice.tsx";
 import { Time } from "../../ui/time.tsx";
+import { linkTo } from "../../url-fragment.ts";
 import { CallState } from "./state.tsx";
 
 const SHOWN = 10;

@@ -1,4 +1,4 @@
-import type { Query } from "../../route.ts";
+import type { Query } from "../../url-fragment.ts";
 
 /**
  * What a text that somebody has pasted is: a call id, a transaction, a payer's address, an endpoint's path, a job, and otherwise the

@@ -1,5 +1,5 @@
 import { Badge, type Tone } from "../../ui/notice.tsx";
-import { wordsOf } from "../payments/words.ts";
+import { wordsOf } from "../payments/state-words.ts";
 
 /** What each state of a call is called, and how it stands with it. */
 const STATES: Readonly<Record<string, readonly [word: string, tone: Tone]>> = {
@@ -8,6 +8,7 @@ const STATES: Readonly<Record<string, readonly [word: string, tone: Tone]>> = {
   delayed: ["delayed", "warn"],
   held: ["held", "warn"],
   queued: ["queued", "accent"],
+  missing: ["missing", "bad"],
   injected: ["injected", "good"],
   failed: ["failed", "bad"],
   discarded: ["discarded", "neutral"],
@@ -28,7 +29,7 @@ export function wordOf(state: string): string {
   return STATES[state]?.[0] ?? state.replaceAll("_", " ");
 }
 
-/** The states that one can search for. A call that is `queued`, but in no queue, is found by its id alone. */
+/** The states that one can search for. A call that its queue has lost is found by its id alone. */
 export const STATE_CHOICES: readonly { value: string; name: string }[] = Object.entries(STATES)
-  .filter(([value]) => value !== "queued")
+  .filter(([value]) => value !== "missing")
   .map(([value, [name]]) => ({ value, name }));

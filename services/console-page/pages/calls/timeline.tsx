@@ -1,12 +1,12 @@
 import type { ComponentChildren } from "preact";
 import type { LifeStep } from "../../api/calls.ts";
-import { linkTo } from "../../route.ts";
 import { shortened } from "../../ui/copy.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
 import type { Tone } from "../../ui/notice.tsx";
 import { bytes, counted } from "../../ui/number.ts";
 import { duration, Time, weekday } from "../../ui/time.tsx";
 import { problemWords } from "../../ui/why.tsx";
+import { linkTo } from "../../url-fragment.ts";
 import { wordOf } from "./state.tsx";
 
 type Told = { title: string; tone: Tone; text?: ComponentChildren };

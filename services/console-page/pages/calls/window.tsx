@@ -1,5 +1,5 @@
-import { useQuery } from "../../route.ts";
 import { shortly } from "../../ui/time.tsx";
+import { useQuery } from "../../url-fragment.ts";
 
 /** Part of an address that chooses the calls from a time on and before another (unix ms). */
 export function between(from: number, to: number): { from: string; to: string } {

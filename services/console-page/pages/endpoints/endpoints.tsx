@@ -1,7 +1,6 @@
-import { adviceFor } from "../../../../shared/senders/advice.ts";
+import { adviceFor } from "../../../../shared/webhook-auth/advice.ts";
 import type { Endpoint } from "../../api/endpoints.ts";
 import { useAnswer } from "../../api/use-answer.ts";
-import { linkTo } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
@@ -9,6 +8,7 @@ import { Badge, Empty } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { linkTo } from "../../url-fragment.ts";
 import { EndpointState } from "./state.tsx";
 
 /** Every endpoint, what came to it in a day, and why senders were turned away. */

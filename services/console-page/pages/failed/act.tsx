@@ -187,7 +187,7 @@ const EXAMPLE = {
 
 const EFFECT = {
   replay:
-    "A replayed call waits in the queue again, with its id and a new set of attempts. A runner that remembers the id as done does not run the call again.",
+    "A replayed call waits in the queue again, with its id and a new set of attempts. If the runner has already done this call, it does not run it again.",
   discard: "A discarded call ends without running, and its body is deleted. This cannot be undone.",
 } as const;
 

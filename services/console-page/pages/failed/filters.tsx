@@ -1,9 +1,9 @@
 import { idsOfKey, whyNoJobKey } from "../../../../shared/call/job-ids.ts";
 import { type FailedFilter, type FailedGroup, jobOf } from "../../api/failed.ts";
-import { useQuery } from "../../route.ts";
 import { FilterBar } from "../../ui/filter-bar.tsx";
 import { SinceChoice, useSince } from "../../ui/since.tsx";
 import { TextFilter } from "../../ui/text-filter.tsx";
+import { useQuery } from "../../url-fragment.ts";
 
 const NAMES = ["origin", "job", "endpoint", "code", "text", "since"] as const;
 

@@ -1,11 +1,11 @@
 import { type FailedFilter, type FailedGroup, jobOf } from "../../api/failed.ts";
 import { useMayOperate } from "../../api/session.ts";
-import { linkTo, useQuery } from "../../route.ts";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { Sparkline } from "../../ui/sparkline.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { titleOf, Why } from "../../ui/why.tsx";
+import { linkTo, useQuery } from "../../url-fragment.ts";
 import type { Act } from "./act.tsx";
 
 type Props = {

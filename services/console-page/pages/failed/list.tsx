@@ -4,7 +4,6 @@ import { useWhenFailedChange } from "../../api/overview.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { type Answer, useAnswer } from "../../api/use-answer.ts";
 import { usePages } from "../../api/use-pages.ts";
-import { linkTo } from "../../route.ts";
 import { shortened } from "../../ui/copy.tsx";
 import { WhyNot } from "../../ui/live.tsx";
 import { Empty } from "../../ui/notice.tsx";
@@ -14,6 +13,7 @@ import { Time } from "../../ui/time.tsx";
 import { NARROW, useMedia } from "../../ui/use-media.ts";
 import { VirtualRows } from "../../ui/virtual-rows.tsx";
 import { titleOf, Why } from "../../ui/why.tsx";
+import { linkTo } from "../../url-fragment.ts";
 import type { Act } from "./act.tsx";
 
 const AT_ONCE = 200;
@@ -180,7 +180,9 @@ function Choice({ filter, total, selection, listed, onAct, more, onRefresh }: Ch
       )}
       {more !== 0 && (
         <button type="button" class="link" onClick={onRefresh}>
-          {more > 0 ? `Show ${count(more)} new` : "List changed, refresh"}
+          {more > 0
+            ? `Show ${count(more)} new`
+            : `${count(-more)} of the listed calls no longer failed: refresh`}
         </button>
       )}
       {mayOperate ? (

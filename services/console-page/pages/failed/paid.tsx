@@ -1,8 +1,8 @@
 import { callsIn, type PaidSum, type PartialSum } from "../../api/payments.ts";
-import { linkTo } from "../../route.ts";
 import { amountsText, paidText } from "../../ui/amount.ts";
 import { Notice } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
+import { linkTo } from "../../url-fragment.ts";
 
 /** What a discard does to the money: how many of its calls are paid, how much that is, and how many are not. */
 export function PaidSplit({ paid, calls }: { paid: PaidSum | null; calls: number }) {
@@ -15,7 +15,7 @@ export function PaidSplit({ paid, calls }: { paid: PaidSum | null; calls: number
     <Notice tone="warn" title={title}>
       <p>
         A discarded call can no longer run, so its refund becomes due. Discarding does not send the refund. It
-        is listed under Payments, Refunds due.
+        is listed under Payments, Refunds.
       </p>
       <ul>
         {confirmed.calls > 0 && (
@@ -25,7 +25,7 @@ export function PaidSplit({ paid, calls }: { paid: PaidSum | null; calls: number
         )}
         {unconfirmed.calls > 0 && (
           <li>
-            <strong>{counted(unconfirmed.calls, "payment")} not confirmed on chain</strong>:{" "}
+            <strong>{counted(unconfirmed.calls, "payment")} not yet confirmed on chain</strong>:{" "}
             {amountsText(unconfirmed.amounts)}
           </li>
         )}

@@ -91,9 +91,9 @@ function Line({ run, onCancel, onResume }: LineProps) {
 /** Shows the outcome of a replay so far. */
 function CameOf({ run: { outcome } }: { run: Run }) {
   if (outcome === null) return null;
-  const { delivered, failed_again: again, waiting, other, is_whole: isWhole } = outcome;
+  const { injected, failed_again: again, waiting, other, is_whole: isWhole } = outcome;
   const parts = [
-    { words: "delivered", calls: delivered, tone: "good-text" },
+    { words: "injected", calls: injected, tone: "good-text" },
     { words: "failed again", calls: again, tone: "bad-text" },
     { words: "waiting", calls: waiting, tone: "" },
     { words: "discarded or no longer known", calls: other, tone: "muted" },
@@ -106,7 +106,7 @@ function CameOf({ run: { outcome } }: { run: Run }) {
         <span key={words}>
           {i > 0 && ", "}
           <span class={tone}>
-            {words} {count(calls)}
+            {count(calls)} {words}
           </span>
         </span>
       ))}

@@ -3,7 +3,6 @@ import { whyNoJobKey } from "../../../../shared/call/job-ids.ts";
 import type { Job } from "../../api/jobs.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { useAnswer } from "../../api/use-answer.ts";
-import { linkTo, useQuery } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { JobName } from "../../ui/job-name.tsx";
@@ -12,6 +11,7 @@ import { Badge, Empty } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Ago, duration, Time } from "../../ui/time.tsx";
+import { linkTo, useQuery } from "../../url-fragment.ts";
 import { PauseDialog } from "./pause.tsx";
 
 /** As many as the stream tells of. */

@@ -14,8 +14,8 @@ export function PauseDialog({ job: { job, paused }, onClose }: { job: Job; onClo
     >
       <p>
         {isPaused
-          ? "Its calls are injected again, oldest first."
-          : "New calls are accepted and kept. None is injected until an operator resumes the job."}
+          ? "Producers send its waiting calls to the runner, oldest first. No call that was injected runs again."
+          : "New calls are accepted and kept. None is sent to the runner until an operator resumes the job."}
       </p>
     </Confirm>
   );

@@ -2,11 +2,11 @@ import type { ComponentChildren } from "preact";
 import { type Flow, memoryRatio, type Overview, type ProcessStatus } from "../../api/flow.ts";
 import { callsIn, notDoneIn } from "../../api/payments.ts";
 import type { Answer } from "../../api/use-answer.ts";
-import { linkTo } from "../../route.ts";
 import { paidText } from "../../ui/amount.ts";
 import { Badge, type Tone } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { duration, Time, useNow } from "../../ui/time.tsx";
+import { linkTo } from "../../url-fragment.ts";
 
 type Matter = { tone: Tone; word: string; text: ComponentChildren };
 

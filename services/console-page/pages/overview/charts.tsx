@@ -1,11 +1,11 @@
 import { useMemo } from "preact/hooks";
-import { goTo, linkTo } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { Chart, type ChartProps, type Line, type Marker } from "../../ui/chart.tsx";
 import { Empty } from "../../ui/notice.tsx";
 import { count, rate } from "../../ui/number.ts";
 import type { Span } from "../../ui/span.tsx";
 import { shortDuration } from "../../ui/time.tsx";
+import { goTo, linkTo } from "../../url-fragment.ts";
 import { between } from "../calls/window.tsx";
 import { MarkerList } from "./markers.tsx";
 import type { Points } from "./points.ts";
@@ -59,7 +59,7 @@ export function Charts({ points, job, origin, span, markers }: ChartsProps) {
             )}
           </div>
         </Card>
-        <Card title="Delivery latency, without time paused or failed">
+        <Card title="Time from accepted to injected">
           <div class="chart-room">
             {drawn && (
               <LatencyChart
@@ -72,7 +72,7 @@ export function Charts({ points, job, origin, span, markers }: ChartsProps) {
           </div>
         </Card>
         {drawn !== undefined && drawn.held.length > 0 && (
-          <Card title="Time that calls were paused or failed">
+          <Card title="Time that replayed or resumed calls waited for an operator">
             <LatencyChart
               {...common}
               label="Percentiles of the time in which calls were paused or failed"

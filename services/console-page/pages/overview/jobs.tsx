@@ -1,11 +1,11 @@
 import type { FlowJob } from "../../api/flow.ts";
-import { linkTo, useQuery } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { count } from "../../ui/number.ts";
 import type { Span } from "../../ui/span.tsx";
 import { duration } from "../../ui/time.tsx";
 import { titleOf } from "../../ui/why.tsx";
+import { linkTo, useQuery } from "../../url-fragment.ts";
 
 /** What became of each job's calls in the span, the busiest first. */
 export function FlowJobs({ jobs, span }: { jobs: readonly FlowJob[]; span: Span }) {
@@ -32,7 +32,7 @@ export function FlowJobs({ jobs, span }: { jobs: readonly FlowJob[]; span: Span 
       cell: ({ delayed }) => count(delayed),
     },
     {
-      title: "Failed",
+      title: "Failures",
       class: "number",
       tone: ({ failed }) => (failed > 0 ? "bad-text" : "muted"),
       cell: ({ failed }) => count(failed),
@@ -44,6 +44,7 @@ export function FlowJobs({ jobs, span }: { jobs: readonly FlowJob[]; span: Span 
   return (
     <Card title={`By job, last ${SPAN_WORDS[span]}`} isBare>
       <DataTable columns={columns} items={sorted} keyOf={({ origin, job }) => `${origin} ${job}`} />
+      <p class="card-body muted small">Each failure counts, also that of a call that was replayed.</p>
     </Card>
   );
 }

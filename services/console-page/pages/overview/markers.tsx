@@ -2,10 +2,10 @@ import { useMemo } from "preact/hooks";
 import type { AuditEntryView as AuditEntry } from "../../../../shared/console/audit-trail.ts";
 import type { ProcessStatus } from "../../api/flow.ts";
 import { useAnswer } from "../../api/use-answer.ts";
-import { linkTo } from "../../route.ts";
 import type { Marker } from "../../ui/chart.tsx";
 import { counted } from "../../ui/number.ts";
 import { Time } from "../../ui/time.tsx";
+import { linkTo } from "../../url-fragment.ts";
 import { merged } from "../audit-log/merged.ts";
 
 const EVERY_MS = 60_000;

@@ -10,7 +10,7 @@ const WORDS: Readonly<Record<string, { tone: Tone; word: string }>> = {
   silent: { tone: "warn", word: "not responding" },
   answers: { tone: "good", word: "responding" },
 };
-const UNASKED = { tone: "neutral", word: "no calls yet" } as const;
+const UNASKED = { tone: "neutral", word: "no answer reported yet" } as const;
 
 const COLUMNS: readonly Column<RunnerStatus>[] = [
   { title: "Runner", cell: ({ name }) => name },

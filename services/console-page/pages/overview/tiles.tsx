@@ -1,8 +1,8 @@
 import type { Queues } from "../../api/flow.ts";
-import { linkTo } from "../../route.ts";
 import { count, rate } from "../../ui/number.ts";
 import { Tile } from "../../ui/tile.tsx";
 import { shortDuration } from "../../ui/time.tsx";
+import { linkTo } from "../../url-fragment.ts";
 import { type Points, slowestOf } from "./points.ts";
 
 type Props = {
@@ -47,9 +47,9 @@ export function Tiles({ points, queues, producers, origin, job }: Props) {
         value={ages && (ages.length === 0 ? "–" : shortDuration(Math.max(...ages)))}
       />
       <Tile
-        name={lately === undefined ? "p99" : `p99, ${lately}`}
+        name="Time to inject, p99"
         value={points && (slowest === undefined ? "–" : shortDuration(slowest.ms))}
-        note={slowest && origin === "" ? `of ${slowest.origin} calls` : undefined}
+        note={slowest && origin === "" ? `${lately}, ${slowest.origin} calls` : lately}
       />
       <Tile
         name="Failed now"
@@ -62,7 +62,7 @@ export function Tiles({ points, queues, producers, origin, job }: Props) {
         name="Producers"
         value={written(producers)}
         isBad={producers === 0}
-        note={job === undefined ? "running" : "running, for all jobs"}
+        note={job === undefined ? "running" : "for all jobs"}
       />
     </dl>
   );

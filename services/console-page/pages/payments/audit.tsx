@@ -1,6 +1,5 @@
 import type { TokenMatches } from "../../../../shared/console/transfer-matches.ts";
 import type { Payment } from "../../api/payments.ts";
-import { linkTo } from "../../route.ts";
 import { amountText } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
@@ -8,8 +7,9 @@ import { OnChain } from "../../ui/explorer.tsx";
 import { WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { counted } from "../../ui/number.ts";
+import { linkTo } from "../../url-fragment.ts";
 import { BeginRun, RunState, useMoneyRuns } from "./money-runs.tsx";
-import { wordsOf } from "./words.ts";
+import { wordsOf } from "./state-words.ts";
 
 type Transfer = Omit<TokenMatches["orphans"][number], "call_id">;
 
@@ -21,11 +21,11 @@ export function AuditView() {
   return (
     <>
       <WhyNot answer={runs.answer} />
-      <Card title="Latest audit" tools={<BeginRun runs={runs} verb="Run audit" />}>
+      <Card title="Latest match" tools={<BeginRun runs={runs} verb="Match now" />}>
         {newest === null && (
-          <Empty title="No audits yet">
-            An audit looks for the payment of each transfer to <code>pay_to</code>, your address for payments,
-            in the last 50,000 blocks of each chain.
+          <Empty title="Not matched yet">
+            A match compares the transfers to your address (<code>pay_to</code>) in the last 50,000 blocks of
+            each chain with the payments that Postern knows.
           </Empty>
         )}
         <RunState runs={runs} />

@@ -1,7 +1,6 @@
 import { ask } from "../../api/ask.ts";
 import type { Payment } from "../../api/payments.ts";
 import { usePages } from "../../api/use-pages.ts";
-import { linkTo, useQuery } from "../../route.ts";
 import { amountText } from "../../ui/amount.ts";
 import { shortened } from "../../ui/copy.tsx";
 import { FilterBar } from "../../ui/filter-bar.tsx";
@@ -12,8 +11,9 @@ import { TextFilter } from "../../ui/text-filter.tsx";
 import { Time } from "../../ui/time.tsx";
 import { NARROW, useMedia } from "../../ui/use-media.ts";
 import { VirtualRows } from "../../ui/virtual-rows.tsx";
+import { linkTo, useQuery } from "../../url-fragment.ts";
+import { DISPUTED, PAYMENT_STATES, wordsOf } from "./state-words.ts";
 import { ToDecide } from "./to-decide.tsx";
-import { DISPUTED, PAYMENT_STATES, wordsOf } from "./words.ts";
 
 const AT_ONCE = 100;
 

@@ -1,6 +1,5 @@
 import type { PaymentDetail } from "../../api/payments.ts";
 import { useAnswer } from "../../api/use-answer.ts";
-import { linkTo, useRoute } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { Copyable, shortened } from "../../ui/copy.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
@@ -9,10 +8,11 @@ import { Live, WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Time } from "../../ui/time.tsx";
+import { linkTo, useRoute } from "../../url-fragment.ts";
 import { amountOf } from "./list.tsx";
 import { Sentence } from "./sentence.tsx";
+import { wordsOf } from "./state-words.ts";
 import { WhatToDo } from "./to-do.tsx";
-import { wordsOf } from "./words.ts";
 
 /** One payment: what the chain and the facilitator say of it, and what somebody can decide. */
 export function PaymentPage() {

@@ -1,9 +1,9 @@
 import { useOverview } from "../../api/overview.ts";
 import { notDoneIn } from "../../api/payments.ts";
-import { useQuery } from "../../route.ts";
 import { Live } from "../../ui/live.tsx";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Segments } from "../../ui/segments.tsx";
+import { useQuery } from "../../url-fragment.ts";
 import { AuditView } from "./audit.tsx";
 import { PaymentList } from "./list.tsx";
 import { PricesView } from "./prices.tsx";
@@ -13,9 +13,9 @@ import { RevenueView } from "./revenue.tsx";
 const VIEWS = [
   { value: "list", name: "Payments" },
   { value: "revenue", name: "Revenue" },
-  { value: "refunds", name: "Refunds due" },
+  { value: "refunds", name: "Refunds" },
   { value: "prices", name: "Prices and rates" },
-  { value: "audit", name: "Audit" },
+  { value: "audit", name: "Match with chain" },
 ] as const;
 
 const SHOWN = {

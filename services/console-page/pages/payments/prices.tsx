@@ -61,7 +61,7 @@ function RateLine({ rate }: { rate: Rate }) {
     <>
       <p class="rate-head">
         <strong>{symbol}</strong> <span class="muted">{network}</span>
-        <Badge tone={offered ? "good" : "bad"}>{offered ? "offered" : "not offered"}</Badge>
+        <Badge tone={offered ? "good" : "bad"}>{offered ? "accepted now" : "not accepted now"}</Badge>
         <span class="rate-value">{value ?? "no rate"}</span>
       </p>
       <RateBar rate={rate} />
@@ -93,8 +93,8 @@ function RateBar({ rate: { min_rate, max_rate, value } }: { rate: Rate }) {
     return (
       <p class="small muted">
         {min_rate === null && max_rate === null
-          ? "No bounds set."
-          : `Bounds: ${min_rate ?? "none"} to ${max_rate ?? "none"}`}
+          ? "The rate has no lower or upper limit."
+          : `Limits: ${min_rate ?? "none"} to ${max_rate ?? "none"}`}
       </p>
     );
   }

@@ -3,7 +3,6 @@ import type { RefundCase } from "../../../../shared/console/refunds.ts";
 import { urlOf } from "../../api/ask.ts";
 import { useOverview } from "../../api/overview.ts";
 import type { PartialSum, RefundTotals } from "../../api/payments.ts";
-import { linkTo } from "../../route.ts";
 import { amountsText, amountTexts } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
@@ -13,11 +12,12 @@ import { WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty, type Tone } from "../../ui/notice.tsx";
 import { counted } from "../../ui/number.ts";
 import { Ago } from "../../ui/time.tsx";
+import { linkTo } from "../../url-fragment.ts";
 import { Further } from "./further.tsx";
 import { amountOf } from "./list.tsx";
 import { BeginRun, RunState, useMoneyRuns } from "./money-runs.tsx";
+import { wordsOf } from "./state-words.ts";
 import { useFound } from "./use-found.ts";
-import { wordsOf } from "./words.ts";
 
 const PATH = "api/v1/payments/refunds";
 const SHOWN = 200;
@@ -40,7 +40,7 @@ export function RefundsView() {
       <Card title="Refunds" isBare tools={<ReportLink />}>
         {due.length === 0 && found.isLooking && <p class="card-body muted">Loading</p>}
         {due.length === 0 && !found.isLooking && found.isWhole && (
-          <Empty title="No refund is due">
+          <Empty title="No refunds">
             A payment is listed here when its call has failed or was discarded.
           </Empty>
         )}
@@ -71,20 +71,30 @@ export function RefundsView() {
 function Totals({ totals: { due, failed, exported } }: { totals: RefundTotals }) {
   return (
     <dl class="totals">
-      <Total title="Refunds due" total={due} note="for discarded calls" />
-      <Total title="Replay or refund" total={failed} note="for failed calls" />
-      <Total title="Refunds exported" total={exported} note="not yet on the chain" />
+      <Total title="Refunds due" total={due} noteOf={(n) => `${counted(n, "payment")} for discarded calls`} />
+      <Total
+        title="Replay or refund"
+        total={failed}
+        noteOf={(n) => `${counted(n, "payment")} for failed calls`}
+      />
+      <Total
+        title="Refunds exported"
+        total={exported}
+        noteOf={(n) => `${counted(n, "refund")} waiting for a transfer`}
+      />
     </dl>
   );
 }
 
-function Total({ title, total, note }: { title: string; total: PartialSum; note: string }) {
+type TotalProps = { title: string; total: PartialSum; noteOf: (calls: number) => string };
+
+function Total({ title, total, noteOf }: TotalProps) {
   const { confirmed, unconfirmed, unreadable, is_whole: isWhole } = total;
   const atLeast = isWhole ? "" : "at least ";
   const doubtful = [
     ...(unconfirmed.calls > 0
       ? [
-          `plus ${atLeast}${amountsText(unconfirmed.amounts)} for ${counted(unconfirmed.calls, "payment")} not confirmed on chain`,
+          `plus ${atLeast}${amountsText(unconfirmed.amounts)} for ${counted(unconfirmed.calls, "payment")} not yet confirmed on chain`,
         ]
       : []),
     ...(unreadable > 0 ? [`plus ${atLeast}${counted(unreadable, "unreadable payment")}`] : []),
@@ -101,7 +111,7 @@ function Total({ title, total, note }: { title: string; total: PartialSum; note:
       ))}
       <dd class="tile-note muted small">
         {atLeast}
-        {counted(confirmed.calls, "payment")} {note}
+        {noteOf(confirmed.calls)}
       </dd>
       {doubtful.map((words) => (
         <dd class="warn-text small" key={words}>

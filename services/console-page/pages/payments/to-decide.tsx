@@ -1,13 +1,13 @@
 import type { Payment, PaymentAction } from "../../api/payments.ts";
-import { linkTo } from "../../route.ts";
 import { amountText } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
 import { WhyNot } from "../../ui/live.tsx";
 import { Badge } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
+import { linkTo } from "../../url-fragment.ts";
 import { Further } from "./further.tsx";
+import { DISPUTED, wordsOf } from "./state-words.ts";
 import { type Found, useFound } from "./use-found.ts";
-import { DISPUTED, wordsOf } from "./words.ts";
 
 const SHOWN = 50;
 

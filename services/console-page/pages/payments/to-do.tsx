@@ -9,9 +9,9 @@ import {
   withdrawRefund,
 } from "../../api/payments.ts";
 import { useMayOperate } from "../../api/session.ts";
-import { linkTo } from "../../route.ts";
 import { Confirm } from "../../ui/confirm.tsx";
 import { NotDone } from "../../ui/notice.tsx";
+import { linkTo } from "../../url-fragment.ts";
 import { type Act, ActDialog } from "../failed/act.tsx";
 import { amountOf } from "./list.tsx";
 import { ResolveDialog } from "./resolve.tsx";
@@ -79,7 +79,7 @@ function choicesFor(actions: readonly PaymentAction[]): Choice[] {
 
 const VERBS: Partial<Record<Choice, string>> = {
   resolve: "Decide…",
-  drop: "Drop body…",
+  drop: "Give up…",
   replay: "Replay…",
   discard: "Discard…",
   "refund-withdraw": "Withdraw refund…",
@@ -92,7 +92,7 @@ const TEXTS: Record<Choice, (payment: PaymentDetail) => ComponentChildren> = {
       : `In an explorer, look at the payer's address for a transfer of ${amountOf(payment)} to the recipient, then decide. If it exists, enter its transaction. The console checks it on the chain, and the call runs.`,
   reconcile: () => "The gateways check this payment by themselves. You can also request a check now.",
   drop: () =>
-    "If the payment only takes up space in Redis, delete its body. No further settle request is sent, and the call never runs.",
+    "If the payment only takes up space in Redis, give it up: the body of its call is deleted, no further settle request is sent, and the call never runs.",
   replay: () => "Fix the cause, then run the call again. It is already paid.",
   discard: () => "End the call without running it. A refund may then be due.",
   refund: () => "Pay the money back. The list of refunds shows how.",
@@ -104,16 +104,16 @@ const TEXTS: Record<Choice, (payment: PaymentDetail) => ComponentChildren> = {
 function DropDialog({ id, onClose }: { id: string; onClose: () => void }) {
   return (
     <Confirm
-      title="Drop the body of this payment?"
-      verb="Drop body"
+      title="Give up this payment?"
+      verb="Give up payment"
       example="It fills Redis, and the payer has given up"
       isDangerous
       onClose={onClose}
       act={(reason) => resolvePayment(id, { verdict: "dropped", reason })}
     >
       <p>
-        The body is deleted, and no further settle request is sent. If the money still arrives, from the payer
-        or anyone else, the call does not run and a refund is due. This cannot be undone.
+        The body of its call is deleted, and no further settle request is sent. If the money still arrives,
+        from the payer or anyone else, the call does not run and a refund is due. This cannot be undone.
       </p>
     </Confirm>
   );

@@ -1,9 +1,9 @@
 import type { RejectedGroup } from "../../api/jobs.ts";
-import { linkTo, useQuery } from "../../route.ts";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { count } from "../../ui/number.ts";
 import { Ago } from "../../ui/time.tsx";
 import { titleOf, Why } from "../../ui/why.tsx";
+import { linkTo, useQuery } from "../../url-fragment.ts";
 
 /** Parts of the address that choose one group. */
 export type GroupQuery = {

@@ -1,9 +1,8 @@
 import { useState } from "preact/hooks";
-import { adviceFor } from "../../../../shared/senders/advice.ts";
+import { adviceFor } from "../../../../shared/webhook-auth/advice.ts";
 import type { Rejected } from "../../api/jobs.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { useBytes } from "../../api/use-bytes.ts";
-import { useQuery } from "../../route.ts";
 import { BodyView } from "../../ui/body-view.tsx";
 import { Card } from "../../ui/card.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
@@ -17,6 +16,7 @@ import { PageHead } from "../../ui/page-head.tsx";
 import { TextFilter } from "../../ui/text-filter.tsx";
 import { Time } from "../../ui/time.tsx";
 import { titleOf, Why } from "../../ui/why.tsx";
+import { useQuery } from "../../url-fragment.ts";
 import { RefusedGroups } from "./groups.tsx";
 
 const SHOWN = 200;

@@ -6,6 +6,7 @@ const methods = { permit2, eip3009 };
 
 /** Payments of exactly the offered amount, on EVM chains. */
 export const exact = {
+  pays: (value, amount) => value === amount,
   methods,
   methodIn: ({ assetTransferMethod: wanted }) =>
     Object.values(methods).find(({ name }) => name === wanted) ?? eip3009,

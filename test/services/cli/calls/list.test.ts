@@ -58,6 +58,11 @@ test("postern calls list tells of each call where it is: waiting, failed, or tak
     /^CALL +UPDATED +AGE +STATE +ORIGIN +JOB +DETAILS\n(?:c_.*\n){2}2 calls found; there are more/,
   );
   expect((await here(["calls", "list", "--state", "failed"])).stdout).toContain("runner.refused: ");
+  const queued = await here(["calls", "list", "--state", "queued"]);
+  expect(queued.stdout).toMatch(/ waiting +webhook \/a +7\/1 +delivery late\n1 call found\n$/);
+  expect((await here(["calls", "list", "--state", "missing"])).stdout).toContain(
+    "0 calls found; a call in this state may be found only by its id (--call), or by --endpoint and --delivery-id together\n",
+  );
   const life = await here(["calls", "show", injected, "-o", "json"]);
   expect(jsonLines(life)).toMatchObject([
     {

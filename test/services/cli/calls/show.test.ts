@@ -25,14 +25,13 @@ test("postern calls show prints the life of a failed call as a timeline, and wha
     "origin +webhook",
     "job +7/1",
     String.raw`body +5 bytes, application/json, sha256 2cf24d\w+ \(--body-only prints it\)`,
-    "result +none: the call is failed",
+    "result +none: the call failed",
     "endpoint +/hooks/a",
     "attempts +1",
     "traceparent +00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     "",
     "timeline",
     `  ${TIME}  created`,
-    `  ${TIME}  queued`,
     // What the runner said cannot control a terminal.
     String.raw`  ${TIME}  attempt failed  attempt 1: runner\.refused: the runner said no  \[31m \(producer .+\)`,
     String.raw`  ${TIME}  failed          runner\.refused: the runner said no  \[31m`,
@@ -85,8 +84,8 @@ test("postern calls show -o json has the same as one object, and no body", async
     ...{ payment: null, forgotten_at: null },
   });
   const timeline = shown?.["timeline"] as { what: string; at: string }[];
-  expect(timeline.map(({ what }) => what)).toEqual(["created", "queued", "attempt failed", "failed"]);
-  expect(timeline[2]).toMatchObject({
+  expect(timeline.map(({ what }) => what)).toEqual(["created", "attempt failed", "failed"]);
+  expect(timeline[1]).toMatchObject({
     n: 1,
     code: "runner.refused",
     worker: expect.any(String),

@@ -35,7 +35,9 @@ test("postern failed discard says what is paid before it asks, and what is due b
   expect(counted).toMatchObject({ code: 0 });
   const sums = /^3 of them are paid, (.*) and (.*): refunds become due$/m.exec(counted.stdout);
   expect(sums?.slice(1).toSorted()).toEqual(amounts.toSorted());
-  expect(counted.stdout).toMatch(/^1 of them is paid, 5 smallest units of WIDE: not confirmed on chain$/m);
+  expect(counted.stdout).toMatch(
+    /^1 of them is paid, 5 smallest units of WIDE: not yet confirmed on chain$/m,
+  );
   const asked: string[] = [];
   const terminal = {
     canAsk: true,

@@ -17,7 +17,7 @@ import { freePort } from "../../../../shared/dev/free-port.ts";
 import { builtEntry } from "../../../../shared/dev/process.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { readX402 } from "../../../../shared/pricing/read-x402.ts";
-import { PRESETS } from "../../../../shared/senders/presets.ts";
+import { PRESETS } from "../../../../shared/webhook-auth/presets/presets.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { usePostern } from "../../../fixtures/postern.ts";

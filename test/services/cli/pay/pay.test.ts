@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { DevAccount } from "../../../../services/dev/chain/chain.ts";
-import { Refused } from "../../../../services/producer/outcomes.ts";
+import { Refused } from "../../../../services/producer/retry-policy.ts";
 import type { Delivery } from "../../../../shared/call-search/deliver-result.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
@@ -172,7 +172,7 @@ test("postern pay sends the very same payment again after an unknown outcome: on
   // A repeat is told no token, and this gateway is asked by another name than its own: nothing is signed for that.
   expect(ran.code).toBe(1);
   expect(ran.stderr).toMatch(
-    /^the job is paid for, but its output could not be fetched: sign-in failed: the challenge is for http:\/\/pay\.test\//,
+    /^you have paid, but its output could not be fetched: sign-in failed: the challenge is for http:\/\/pay\.test\//,
   );
   expect(ran.stdout.match(/^signed: /gm)).toHaveLength(1);
   expect(injected).toHaveLength(1);
@@ -236,7 +236,7 @@ test("postern pay exits with 1 for a job that fails, although it is paid for", a
   const ran = await payHere("--max", "5");
   expect(ran).toMatchObject({ code: 1 });
   expect(ran.stderr).toMatch(
-    /^the job is paid for, but its state is failed: runner\.refused; check its state later at http/,
+    /^you have paid, but the job failed \(runner\.refused\)\. Do not pay again: .*\. Its state: http/,
   );
 });
 
@@ -415,7 +415,7 @@ describe("the output that postern pay prints", () => {
     const early = await payHere("--max", "5", "--wait", "1");
     expect(early.code).toBe(1);
     expect(early.stderr).toMatch(
-      /^the job is paid for, but it did not end in time: its state is queued; check its state later at http/,
+      /^you have paid, but the job did not end in time: it is queued\. Do not pay again\. Its state: http/,
     );
     const [, token, url = ""] =
       /^fetch the result later: POSTERN_RESULT_TOKEN=(\S+) postern result (\S+)$/m.exec(early.stdout) ?? [];
@@ -433,7 +433,7 @@ describe("the output that postern pay prints", () => {
       expect(outcomeOf(ran)).toMatchObject({
         ...{ outcome: "injected", call_id: idOf(), result_token: expect.stringMatching(/^rt_/) },
         error: expect.stringMatching(
-          /^the job is paid for, but its output could not be fetched: 404 result\.pending /,
+          /^you have paid, but its output could not be fetched: 404 result\.pending /,
         ),
       });
       await deliver(idOf());
@@ -596,7 +596,7 @@ test("postern pay fails if the runner of a long job delivers a failure, and says
   expect(await running.exit).toMatchObject({ code: 1 });
   expect(lines).toContain('progress: {"any":"words"}');
   expect(lines.at(-1)).toMatch(
-    /^the job is paid for, but its state is injected: 500; Out of paint; check its state later at http\S+$/,
+    /^you have paid, but the job failed \(500: Out of paint\)\. Its state: http\S+$/,
   );
 });
 

@@ -125,12 +125,16 @@ test("a list shows paid calls that have failed, changes nothing, and leaves out 
   expect(ran.code).toBe(0);
   expect(ran.stdout).toContain(refused);
   expect(ran.stdout).not.toContain(unsure);
-  expect(ran.stdout).toContain("1 refund due, 1 left out: effect unknown (--effect-unknown includes them)");
+  expect(ran.stdout).toContain(
+    "0 refunds due, 1 failed call to replay or refund, 1 left out: effect unknown (--effect-unknown includes them)",
+  );
   const listed = jsonLines(await list("--effect-unknown", "-o", "json")).map((each) => each["call_id"]);
   expect(listed.toSorted()).toEqual(ids.toSorted());
   const named = await toCsv(unsure);
   expect(named).toMatchObject({ code: 1, stdout: "" });
-  expect(named.stderr).toBe(`no refund is due for ${unsure}: effect unknown\nnothing was exported\n`);
+  expect(named.stderr).toBe(
+    `no refund can be exported for ${unsure}: effect unknown\nnothing was exported\n`,
+  );
   expect(await Promise.all(ids.map(stateOf))).toEqual(["FAILED", "FAILED"]);
   expect(await redis.client.exists(keys.refundsPending)).toBe(0);
   await exported("--effect-unknown");
@@ -436,7 +440,7 @@ test("payments in any other state are no cases", async () => {
   for (const id of [open, review, queued]) {
     const ran = await toCsv(id, "--effect-unknown");
     expect([ran.code, ran.stdout]).toEqual([1, ""]);
-    expect(ran.stderr).toContain(`no refund is due for ${id}: it is `);
+    expect(ran.stderr).toContain(`no refund can be exported for ${id}: it is `);
   }
   await payments.startProducer(async () => {});
   await eventually("it is injected", async () => (await stateOf(queued)) === "INJECTED");
@@ -493,7 +497,7 @@ test("a network that is misspelt is refused, and one of an accepted token withou
       for (const asked of [run, there])
         expect(await asked(command, "--network", network, ...format)).toEqual({
           ...{ code: 2, stdout: "" },
-          stderr: `error: no refund is due on ${network}, and no accepted token is on it; ${known}\n`,
+          stderr: `error: no refund can be exported on ${network}, and no accepted token is on it; ${known}\n`,
         });
   expect(await stateOf(id)).toBe("FAILED");
   const terms = JSON.parse(String(await redis.client.hget(keys.payment(id), "terms")));

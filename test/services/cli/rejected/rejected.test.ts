@@ -101,7 +101,7 @@ test("postern rejected show prints all that was kept, and no value of a header o
   ).map((line) => String(line["id"]));
   const ran = await rejected("show", id);
   expect(ran).toMatchObject({ code: 0, stderr: "" });
-  expect(ran.stdout).toMatch(/^credential found +none\ncredential expected +Stripe-Signature\n/m);
+  expect(ran.stdout).toMatch(/^credential found in +none\ncredential expected in +Stripe-Signature\n/m);
   expect(ran.stdout).toMatch(
     /^advice +Compare the request with the endpoint's configuration: the sender may put its signature in another place/m,
   );

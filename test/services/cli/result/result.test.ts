@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { Refused } from "../../../../services/producer/outcomes.ts";
 import type { Inject } from "../../../../services/producer/producer.ts";
+import { Refused } from "../../../../services/producer/retry-policy.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines, problemOf } from "../../../fixtures/postern.ts";

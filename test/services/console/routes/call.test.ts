@@ -34,7 +34,7 @@ describe("200", () => {
       ...{ bytes: body.length, metadata: { "X-WEBHOOK-PATH": "/hooks/a" }, result: { what: "none kept" } },
       ...{ attempts: 1, replays: 0, forgotten_at: null },
     });
-    expect(namesIn(life)).toEqual(["created", "queued", "attempt failed", "failed"]);
+    expect(namesIn(life)).toEqual(["created", "attempt failed", "failed"]);
     expect(JSON.stringify(life)).not.toContain(body.toString("base64"));
   });
 
@@ -105,6 +105,8 @@ describe("404", () => {
     const unknown = await get(`/api/v1/calls/c_${"0".repeat(32)}`);
     expect(refusalOf(unknown)).toEqual([404, "call.unknown"]);
     expect(unknown.json()["detail"]).toContain("is unknown: there was no such call");
-    expect(refusalOf(await get("/api/v1/calls/c_1"))).toEqual([404, "request.not_found"]);
+    const wrong = await get("/api/v1/calls/c_1");
+    expect(refusalOf(wrong)).toEqual([404, "request.not_found"]);
+    expect(wrong.json()["detail"]).toContain("must be a call id: c_ and 32 lower-case hex digits");
   });
 });

@@ -31,7 +31,7 @@ describe("200", () => {
 
   test("a search finds calls wherever they are, the newest first, with what is known of each", async () => {
     const { calls: found, ...rest } = await search();
-    expect(rest).toEqual({ next: null, is_complete: true });
+    expect(rest).toEqual({ next: null, is_complete: true, is_unlisted: false });
     expect(found[0]).toEqual({
       ...{ id: ids.waiting, state: "waiting", at: expect.any(String), origin: "webhook", job: "7/3" },
       ...{ endpoint: "/a", delivery_id: null, payer: null, transaction: null, attempts: 0 },

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { refusalOf, useOperator } from "../../../fixtures/console.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
+import { failPaid, USDC } from "../paid-failures.ts";
 
 const redis = useRedis();
 const calls = useFailedCalls({ redis });
@@ -17,6 +18,18 @@ describe("204", () => {
     expect(await calls.audited()).toMatchObject([
       { action: "discard", call_id: id, by: "otto", selection: "by id", reason: "a test call" },
     ]);
+  });
+
+  test("the body of a discarded call that is paid cannot be read after it, and its payment is kept", async () => {
+    const [id = ""] = await failPaid(calls, [{ ...USDC, amount: "100", isProven: false }]);
+    const { get, post } = await fixture.start();
+    expect((await get(`/api/v1/calls/${id}/body`)).status).toBe(200);
+    expect((await post(`/api/v1/failed/${id}/discard`, { reason: "a test call" })).status).toBe(204);
+    expect(refusalOf(await get(`/api/v1/calls/${id}/body`))).toEqual([404, "call.no_body"]);
+    const life = (await get(`/api/v1/calls/${id}`)).json();
+    expect(life).toMatchObject({ state: "discarded", body_kept: false, payment: { state: "discarded" } });
+    // What a gateway needs to settle it again if a reorganisation takes the transaction away.
+    expect(await redis.client.hexists(keys.payment(id), "request")).toBe(1);
   });
 });
 

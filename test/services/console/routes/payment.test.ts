@@ -22,7 +22,7 @@ describe("200", () => {
     });
     expect(evidence).toEqual([
       "In review: the node lacks logs.",
-      expect.stringMatching(/^http\S+ was asked to settle it once, last at /),
+      expect.stringMatching(/^The facilitator \(http\S+\) was asked once to settle it, at /),
       "It can only have been paid in block 1 or later.",
       expect.stringMatching(/^The authorization of 0x\w{40} expires at /),
       "No transaction that paid it is known.",
@@ -40,7 +40,7 @@ describe("200", () => {
     expect(payment["evidence"]).toEqual(
       expect.arrayContaining([
         "Contradicted: the chain says: expired.",
-        expect.stringMatching(/^Transaction 0x\w{64} paid it, according to the facilitator; /),
+        expect.stringMatching(/^The facilitator reported transaction 0x\w{64}, /),
       ]),
     );
   });

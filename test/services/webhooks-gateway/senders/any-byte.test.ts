@@ -4,12 +4,12 @@ import { describe, expect, test } from "vitest";
 import {
   createSignatureCheck,
   type SignatureCheck,
-} from "../../../../services/webhooks-gateway/signature.ts";
+} from "../../../../services/webhooks-gateway/signature-check.ts";
 import { webhooksToml } from "../../../../shared/config/webhooks-toml.ts";
 import { AppError } from "../../../../shared/platform/errors/app-error.ts";
-import { schemesOf } from "../../../../shared/senders/auth.ts";
-import type { Scheme } from "../../../../shared/senders/scheme.ts";
-import { RequestValues, toParts } from "../../../../shared/senders/template.ts";
+import { schemesOf } from "../../../../shared/webhook-auth/auth-modes.ts";
+import type { Scheme } from "../../../../shared/webhook-auth/signature-scheme.ts";
+import { RequestValues, toParts } from "../../../../shared/webhook-auth/template.ts";
 import { described, endpointFor } from "../../../fixtures/senders/endpoints.ts";
 import type { Sender, Signed } from "../../../fixtures/senders/sender.ts";
 

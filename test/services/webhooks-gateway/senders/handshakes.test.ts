@@ -1,5 +1,5 @@
 import { afterEach, beforeAll, expect, test } from "vitest";
-import { PRESETS } from "../../../../shared/senders/presets.ts";
+import { PRESETS } from "../../../../shared/webhook-auth/presets/presets.ts";
 import { at, endpointFor, VERIFY_TOKEN } from "../../../fixtures/senders/endpoints.ts";
 import { type Asked, handshakes } from "../../../fixtures/senders/handshakes.ts";
 import { oracleAttempts } from "../../../fixtures/senders/oracle-attempts.ts";

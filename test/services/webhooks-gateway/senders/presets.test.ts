@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Description } from "../../../../shared/senders/description.ts";
-import { PRESETS } from "../../../../shared/senders/presets.ts";
+import { PRESETS } from "../../../../shared/webhook-auth/presets/presets.ts";
+import type { Description } from "../../../../shared/webhook-auth/sender-description.ts";
 import { at, described, endpointFor } from "../../../fixtures/senders/endpoints.ts";
 import { type Occasion, type Sender, type Signed, sent } from "../../../fixtures/senders/sender.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";

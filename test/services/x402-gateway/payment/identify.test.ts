@@ -9,7 +9,7 @@ import {
   readPayment,
   type SignedPayment,
 } from "../../../../services/x402-gateway/payment/header.ts";
-import { METHODS } from "../../../../services/x402-gateway/schemes/schemes.ts";
+import { METHODS } from "../../../../services/x402-gateway/schemes/registry.ts";
 import { toHex } from "../../../../shared/chain/encoding.ts";
 import { permit2Separator } from "../../../../shared/chain/permit2.ts";
 import { createSigner } from "../../../../shared/chain/signatures.ts";

@@ -2,8 +2,8 @@ import { createHmac, createSecretKey, randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import { hmacSha256 } from "../../../../shared/platform/crypto/hmac.ts";
 import { Secret } from "../../../../shared/platform/crypto/secret.ts";
-import { keysFor } from "../../../../shared/senders/key.ts";
-import { macOf } from "../../../../shared/senders/verifier.ts";
+import { keysFor } from "../../../../shared/webhook-auth/key.ts";
+import { macOf } from "../../../../shared/webhook-auth/verifier.ts";
 
 const SECRET = new Secret(randomBytes(32).toString("base64"));
 const BODY = randomBytes(300);

@@ -1,0 +1,62 @@
+import { useCallback, useEffect, useState } from "preact/hooks";
+import { type Refused, toRefused, whenSignedOut } from "./api/ask.ts";
+import { readSession, type Session, SessionProvider } from "./api/session.ts";
+import { useRetry } from "./api/use-retry.ts";
+import { Frame } from "./frame.tsx";
+import { NotFound } from "./pages/not-found.tsx";
+import { SignIn } from "./pages/sign-in.tsx";
+import { PAGES } from "./pages.ts";
+import { Notice } from "./ui/notice.tsx";
+import { useZone } from "./ui/zone.tsx";
+import { RouteProvider, useFragment } from "./url-fragment.ts";
+
+/** All of it: who is signed in, and the page that the address names. */
+export function App() {
+  // Every time on the page is drawn again.
+  useZone();
+  const route = useFragment();
+  const [session, setSession] = useState<Session | undefined>();
+  const [isKnown, setKnown] = useState(false);
+  const [refused, setRefused] = useState<Refused | undefined>();
+
+  const look = useCallback(async () => {
+    try {
+      setSession(await readSession());
+      setRefused(undefined);
+    } catch (error) {
+      setRefused(toRefused(error));
+    }
+    setKnown(true);
+  }, []);
+
+  useRetry(refused, () => void look());
+  useEffect(() => {
+    whenSignedOut(() => setSession(undefined));
+    void look();
+  }, [look]);
+
+  if (!isKnown) return <p class="hidden">Loading</p>;
+  if (refused !== undefined) {
+    return (
+      <main class="alone">
+        <Notice tone="bad" title="The console cannot be loaded" action={{ name: "Try again", run: look }}>
+          {refused.detail}
+        </Notice>
+      </main>
+    );
+  }
+  if (session === undefined) return <SignIn onSignedIn={setSession} />;
+
+  const [name = "overview"] = route.path;
+  const page = PAGES.find((each) => each.name === name);
+  const Shown = (route.path[1] === undefined ? page?.component : page?.detail) ?? NotFound;
+  return (
+    <SessionProvider value={session}>
+      <RouteProvider value={route}>
+        <Frame current={name} onSignedOut={() => setSession(undefined)}>
+          <Shown key={route.path.join("/")} />
+        </Frame>
+      </RouteProvider>
+    </SessionProvider>
+  );
+}

@@ -1,0 +1,69 @@
+import { useEffect, useRef } from "preact/hooks";
+import { PAGES } from "./pages.ts";
+import { Dialog } from "./ui/dialog.tsx";
+import { isElsewhere } from "./ui/key-press.ts";
+import { goTo, linkTo } from "./url-fragment.ts";
+
+/** Within which the letter after `g` counts. */
+const CHORD_MS = 1500;
+
+/** `g` and a letter lead to a page, `/` to the search, `?` to the help. The page may be drawn anew between two keys. */
+export function useShortcuts(onHelp: () => void): void {
+  const help = useRef(onHelp);
+  help.current = onHelp;
+  useEffect(() => {
+    let begunAt = Number.NEGATIVE_INFINITY;
+    const press = (event: KeyboardEvent): void => {
+      if (isElsewhere(event)) return;
+      const isSecond = event.timeStamp - begunAt < CHORD_MS;
+      begunAt = event.key === "g" ? event.timeStamp : Number.NEGATIVE_INFINITY;
+      const act = isSecond ? wayTo(event.key) : { "/": toSearch, "?": help.current }[event.key];
+      if (act === undefined) return;
+      event.preventDefault();
+      act();
+    };
+    window.addEventListener("keydown", press);
+    return () => window.removeEventListener("keydown", press);
+  }, []);
+}
+
+function wayTo(letter: string): (() => void) | undefined {
+  const page = PAGES.find((each) => each.letter === letter);
+  return page && (() => goTo(linkTo([page.name])));
+}
+
+/** The search of the page that is shown, or that of the calls. */
+function toSearch(): void {
+  const own = document.querySelector<HTMLInputElement>("input[type=search]");
+  if (own !== null) own.focus();
+  else goTo(linkTo(["calls"], { focus: "search" }));
+}
+
+export function ShortcutHelp({ onClose }: { onClose: () => void }) {
+  const keys: [string[], string][] = [
+    ...PAGES.map(({ letter, title }): [string[], string] => [["g", letter], title]),
+    [["/"], "Search"],
+    [["j"], "Next row"],
+    [["k"], "Previous row"],
+    [["Enter"], "Open row"],
+    [["x"], "Select row"],
+    [["Esc"], "Close or clear selection"],
+    [["?"], "Keyboard shortcuts"],
+  ];
+  return (
+    <Dialog title="Keyboard shortcuts" onClose={onClose}>
+      <dl class="keys">
+        {keys.map(([pressed, what]) => (
+          <div key={what}>
+            <dt>
+              {pressed.map((key) => (
+                <kbd key={key}>{key}</kbd>
+              ))}
+            </dt>
+            <dd>{what}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
+  );
+}

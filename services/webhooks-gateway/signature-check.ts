@@ -1,0 +1,226 @@
+import type { KeyObject } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { headerValues } from "../../shared/http/headers.ts";
+import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
+import type { Secret } from "../../shared/platform/crypto/secret.ts";
+import { AppError } from "../../shared/platform/errors/app-error.ts";
+import type { Clock } from "../../shared/platform/time/clock.ts";
+import { keysFor } from "../../shared/webhook-auth/key.ts";
+import { need, reasonOf, rejected, wellFormed } from "../../shared/webhook-auth/rejected.ts";
+import { formWanted, parseSent, type Sent } from "../../shared/webhook-auth/sent-signature.ts";
+import type { Scheme } from "../../shared/webhook-auth/signature-scheme.ts";
+import { type Head, Message } from "../../shared/webhook-auth/signed-message.ts";
+import { type Lookup, RequestValues, toPointer } from "../../shared/webhook-auth/template.ts";
+import { messageVerifier, some, streamVerifier, type Verifier } from "../../shared/webhook-auth/verifier.ts";
+import { checkTime, timeInHead } from "./signature-timestamp.ts";
+
+/** What remains to be checked of a signature once the body is there. */
+export type SignatureProof = {
+  /** Takes the body's bytes as they arrive. */
+  take(chunk: Buffer): void;
+  /** Does what `check` does, once, when all bytes were taken; undefined if the check needs the body as a whole. */
+  checkTaken: (() => void) | undefined;
+  /** Throws `webhook.credential_rejected` unless the request's body is the signed one: taken before, or not at all. */
+  check(values: RequestValues): void;
+};
+
+type Context = {
+  /** The endpoint's URL as it is written at the sender, for schemes that sign it. */
+  publicUrl?: string | undefined;
+  clock: Clock;
+  /** Bodies of this form are refused, because a handshake makes their MAC for anybody. */
+  givenAway?: RegExp | undefined;
+};
+
+export type SignatureCheck = (req: IncomingMessage) => SignatureProof;
+
+/**
+ * Checks signatures as the schemes describe them. The first place in which the request has a signature decides, even if a token
+ * beside it is right. Of the schemes of that place, one that has a key and holds is enough. What the head proves is checked
+ * before the body is read. Throws `webhook.credential_rejected`.
+ */
+export function createSignatureCheck(
+  schemes: readonly Scheme[],
+  secrets: readonly Secret[],
+  context: Context,
+): SignatureCheck {
+  const keys = keysFor(schemes, secrets);
+  const [only, ...more] = schemes.map((scheme, index) => createReader(scheme, keys[index] ?? [], context));
+  if (only === undefined) throw new TypeError("a signature needs a scheme");
+  if (more.length === 0) return only.begin;
+
+  const readers = [only, ...more];
+  const places = readers.map(({ place }) => place).join(" or ");
+  return (req) => {
+    const first = readers.find((reader) => reader.isIn(req));
+    if (first === undefined) throw rejected("missing", places);
+    const ofPlace = readers.filter(({ place }) => place === first.place);
+    const usable = ofPlace.filter(({ hasKey }) => hasKey);
+    return usable.length > 1 ? beginAny(usable, req) : (usable[0] ?? first).begin(req);
+  };
+}
+
+/** Begins every scheme that the request's head does not refuse; one of them must hold in the end. */
+function beginAny(readers: readonly Reader[], req: IncomingMessage): SignatureProof {
+  const begun = readers.map((reader) => outcomeOf(() => reader.begin(req)));
+  const proofs = begun.flatMap((outcome) => (outcome instanceof AppError ? [] : [outcome]));
+  if (proofs.length === 0) throw mostTelling(begun.filter((outcome) => outcome instanceof AppError));
+  const ends = proofs.flatMap(({ checkTaken }) => checkTaken ?? []);
+  return {
+    take(chunk) {
+      for (const proof of proofs) proof.take(chunk);
+    },
+    checkTaken: ends.length < proofs.length ? undefined : () => requireAny(ends),
+    check: (values) => requireAny(proofs.map((proof) => () => proof.check(values))),
+  };
+}
+
+/** Makes every check, also after one that holds, so that the time does not tell which one it was. */
+function requireAny(checks: readonly (() => void)[]): void {
+  const refusals = checks.map(outcomeOf).filter((outcome) => outcome instanceof AppError);
+  if (refusals.length === checks.length) throw mostTelling(refusals);
+}
+
+/** The result of a step, or the error with which it refuses the request. */
+function outcomeOf<Result>(step: () => Result): Result | AppError {
+  try {
+    return step();
+  } catch (error) {
+    if (error instanceof AppError) return error;
+    throw error;
+  }
+}
+
+/** Prefers a refusal other than `malformed`: a signature of one version is always malformed as one of another. */
+function mostTelling(refusals: readonly AppError[]): AppError {
+  const [first = rejected("mismatch")] = refusals;
+  return refusals.find(({ message }) => reasonOf(message) !== "malformed") ?? first;
+}
+
+type Reader = ReturnType<typeof createReader>;
+
+function isDefined(value: unknown): boolean {
+  return value !== undefined;
+}
+
+function createReader(scheme: Scheme, keys: readonly KeyObject[], { publicUrl, clock, givenAway }: Context) {
+  const { algorithm, timestamp } = scheme;
+  const headers = [scheme.header ?? []].flat().map((name) => name.toLowerCase());
+  const required = Object.entries(scheme.require ?? {}).map(
+    ([name, wanted]) => [name.toLowerCase(), wanted] as const,
+  );
+  const place = placeOf(scheme);
+  const message = new Message(scheme, publicUrl);
+  const needsBody =
+    !message.isStreamed || [scheme.field, timestamp?.field, message.sha256Query, givenAway].some(isDefined);
+
+  function readSent(req: IncomingMessage): Sent {
+    const texts = textsIn(req, scheme, headers);
+    if (texts.length === 0) throw rejected("missing", place);
+    return wellFormed(parseSent(texts, scheme), () => formWanted(scheme));
+  }
+
+  function readHead(req: IncomingMessage, bodySha256: string | undefined): Head {
+    const values = new RequestValues(req);
+    for (const [name, wanted] of required) {
+      if (need(values.header([name])) !== wanted)
+        throw rejected("mismatch", `header ${name} must be ${wanted}`);
+    }
+    const sent = scheme.field === undefined ? readSent(req) : undefined;
+    const time = timestamp && timeInHead(timestamp, values, sent);
+    if (timestamp !== undefined && time !== undefined) checkTime(time, timestamp, clock());
+    return { req, values, sent, time, hasBodySha256: bodySha256 !== undefined };
+  }
+
+  /** One for each key, and for each form of the URL. */
+  function createVerifiers(head: Head): Verifier[] {
+    const verifiers: Verifier[] = [];
+    for (const url of message.urls(head)) {
+      for (const key of keys) {
+        verifiers.push(
+          message.isStreamed
+            ? streamVerifier(algorithm, key, message.before(head, url, key), message.after(head, url, key))
+            : messageVerifier(algorithm, key, (values) => message.wholes(head, url, key, values)),
+        );
+      }
+    }
+    return verifiers;
+  }
+
+  function begin(req: IncomingMessage): SignatureProof {
+    const bodySha256 = message.sha256Query && hexDigest(req, message.sha256Query);
+    const head = readHead(req, bodySha256);
+    const verifiers = createVerifiers(head);
+    let firstByte: number | undefined;
+
+    function check(values: RequestValues): void {
+      const { body } = values;
+      message.checkBounds(head, values, firstByte ?? body[0]);
+      const fieldOf = (pointer: string | undefined) => need(values.field(toPointer(pointer)));
+      const { candidates } =
+        head.sent ?? wellFormed(parseSent([fieldOf(scheme.field)], scheme), () => formWanted(scheme));
+      if (!some(verifiers, (verifier) => verifier.matches(values, candidates))) throw rejected("mismatch");
+      if (bodySha256 !== undefined && bodySha256 !== sha256Hex(body))
+        throw rejected("mismatch", `the body's SHA-256 differs from ${message.sha256Query}`);
+      if (givenAway?.test(body.toString("latin1")) === true)
+        throw rejected("mismatch", "a handshake could have signed this body");
+      if (timestamp?.field !== undefined) checkTime(fieldOf(timestamp.field), timestamp, clock());
+    }
+    return {
+      take(chunk) {
+        firstByte ??= chunk[0];
+        for (const verifier of verifiers) verifier.take(chunk);
+      },
+      check,
+      checkTaken: needsBody ? undefined : () => check(head.values),
+    };
+  }
+
+  return {
+    /** Schemes of the same place are versions of one signature. */
+    place,
+    hasKey: keys.length > 0,
+    isIn: (req: IncomingMessage): boolean => isIn(req, scheme, headers),
+    begin,
+  };
+}
+
+/** A signature in the body counts as there, since nothing is known of a body before it is read. */
+function isIn(req: IncomingMessage, { query, field }: Scheme, headers: readonly string[]): boolean {
+  if (query !== undefined) return !isMissing(new RequestValues(req).query(query));
+  return field !== undefined || headers.some((name) => headerValues(req, name).length > 0);
+}
+
+/** The texts of the signature: of the first header that the request has, or of all that may hold it. */
+function textsIn(req: IncomingMessage, { query, any_header }: Scheme, headers: readonly string[]): string[] {
+  if (query !== undefined) return [need(new RequestValues(req).query(query))];
+  const texts: string[] = [];
+  for (const name of headers) {
+    const values = headerValues(req, name);
+    if (values.length > 1) throw rejected("repeated", `header ${name}`);
+    texts.push(...values);
+    if (texts.length > 0 && any_header !== true) break;
+  }
+  return texts;
+}
+
+/** Where a request has the signature, in words. */
+export function placeOf({ header, query, field }: Scheme): string {
+  if (query !== undefined) return `query parameter ${query}`;
+  if (field !== undefined) return `field ${field}`;
+  return `header ${[header ?? []].flat().join(" or ").toLowerCase()}`;
+}
+
+function isMissing(found: Lookup): boolean {
+  return "problem" in found && found.problem === "missing";
+}
+
+function hexDigest(req: IncomingMessage, parameter: string): string | undefined {
+  const found = new RequestValues(req).query(parameter);
+  if (isMissing(found)) return undefined;
+  const text = need(found);
+  return wellFormed(
+    /^[0-9a-f]{64}$/.test(text) ? text : undefined,
+    () => `${parameter} must be a SHA-256 in hex`,
+  );
+}

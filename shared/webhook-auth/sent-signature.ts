@@ -1,0 +1,127 @@
+import { headerBytes } from "../http/headers.ts";
+import type { Encoding, Scheme } from "./signature-scheme.ts";
+import { isDigest, SIGNATURE_BYTES } from "./verifier.ts";
+
+/** What a request sends as its signature. */
+export type Sent = {
+  /** Any of them may be the good one. Never empty. */
+  readonly candidates: readonly Buffer[];
+  /** The value of another item of the list; undefined unless it is there exactly once. */
+  pair(key: string): string | undefined;
+};
+
+/** Senders put two or three items into a list. */
+const ITEMS_MAX = 64;
+/** Senders that change their key sign with the old one and the new one. */
+const CANDIDATES_MAX = 8;
+
+/**
+ * The number of signatures that are tried. A digest is computed once for all of them, so there may be one in each header; a
+ * public key has to verify each.
+ */
+function candidatesMax({ header, algorithm }: Scheme): number {
+  const headers = Array.isArray(header) ? header.length : 1;
+  return isDigest(algorithm) ? Math.max(CANDIDATES_MAX, headers) : CANDIDATES_MAX;
+}
+
+/** Parses the text of the signature, of all headers that count. Undefined if it has not exactly the described form. */
+export function parseSent(texts: readonly string[], scheme: Scheme): Sent | undefined {
+  const items = scheme.list === undefined ? undefined : itemsOf(texts, scheme.list);
+  const candidates: Buffer[] = [];
+  for (const text of items === undefined ? texts : signaturesOf(items, scheme.list?.key)) {
+    const value = items === undefined ? withoutPrefix(text, scheme) : text;
+    const bytes = value === undefined ? undefined : decode(value, scheme);
+    if (bytes !== undefined) candidates.push(bytes);
+  }
+  if (candidates.length === 0 || candidates.length > candidatesMax(scheme)) return undefined;
+  return {
+    candidates,
+    pair(key) {
+      const [value, ...more] = signaturesOf(items ?? [], key);
+      return more.length > 0 ? undefined : value;
+    },
+  };
+}
+
+type Item = { whole: string; key: string; value: string };
+
+/** The values with this key. Without a key, all items as they stand: one with a key is no signature in any encoding. */
+function signaturesOf(items: readonly Item[], key: string | undefined): string[] {
+  if (key === undefined) return items.map(({ whole }) => whole);
+  return items.filter((item) => item.key === key).map(({ value }) => value);
+}
+
+/** The form that `parseSent` wants, for operators. */
+export function formWanted({
+  algorithm,
+  encoding = "hex",
+  prefix = "",
+  prefix_optional,
+  list,
+}: Scheme): string {
+  const bytes = SIGNATURE_BYTES[algorithm];
+  const size = bytes === undefined ? "" : ` of ${bytes} bytes`;
+  const value = `${encoding}${size}`;
+  if (list?.key !== undefined) return `an item ${list.key}${list.assign ?? "="}… must be ${value}`;
+  if (list !== undefined) return `an item of the list must be ${value}`;
+  if (prefix === "") return `the signature must be ${value}`;
+  const article = prefix_optional === true ? "an optional " : "";
+  return `the signature must be ${article}${prefix} and ${value}`;
+}
+
+/** What `pair` wants, for operators. */
+export function oneItem(key: string): string {
+  return `the signature must have one item ${key}`;
+}
+
+function itemsOf(texts: readonly string[], { separator, assign = "=" }: NonNullable<Scheme["list"]>): Item[] {
+  return texts.flatMap((text) =>
+    text.split(separator, ITEMS_MAX).map((whole): Item => {
+      const at = whole.indexOf(assign);
+      if (at === -1) return { whole, key: whole, value: "" };
+      return { whole, key: whole.slice(0, at), value: whole.slice(at + assign.length) };
+    }),
+  );
+}
+
+function withoutPrefix(text: string, { prefix = "", prefix_optional }: Scheme): string | undefined {
+  if (text.startsWith(prefix)) return text.slice(prefix.length);
+  return prefix_optional === true ? text : undefined;
+}
+
+/** The bytes of a signature. The form is checked first: Node's decoders ignore what they cannot read. */
+function decode(text: string, { algorithm, header, encoding = "hex" }: Scheme): Buffer | undefined {
+  if (algorithm === "equal") return header === undefined ? Buffer.from(text, "utf8") : headerBytes(text);
+  const bytes = decodeAs(text, encoding);
+  const wanted = SIGNATURE_BYTES[algorithm];
+  return wanted === undefined || bytes?.length === wanted ? bytes : undefined;
+}
+
+const HEX: Partial<Record<Encoding, RegExp>> = {
+  hex: /^(?:[0-9a-f]{2})+$/,
+  "hex-upper": /^(?:[0-9A-F]{2})+$/,
+  "hex-any-case": /^(?:[0-9a-fA-F]{2})+$/,
+  "0x-hex": /^0x(?:[0-9a-f]{2})+$/,
+};
+
+function decodeAs(text: string, encoding: Encoding): Buffer | undefined {
+  if (encoding === "base64") {
+    const bytes = Buffer.from(text, "base64");
+    return bytes.toString("base64") === text ? bytes : undefined;
+  }
+  if (HEX[encoding]?.test(text) !== true) return undefined;
+  return Buffer.from(encoding === "0x-hex" ? text.slice(2) : text, "hex");
+}
+
+const ENCODERS: Readonly<Record<Encoding, (bytes: Buffer) => string>> = {
+  hex: (bytes) => bytes.toString("hex"),
+  "hex-upper": (bytes) => bytes.toString("hex").toUpperCase(),
+  "hex-any-case": (bytes) => bytes.toString("hex"),
+  "0x-hex": (bytes) => `0x${bytes.toString("hex")}`,
+  base64: (bytes) => bytes.toString("base64"),
+};
+
+/** The text of a signature, as its sender writes it. */
+export function encodeAs(bytes: Buffer, encoding: Encoding = "hex"): string {
+  return ENCODERS[encoding](bytes);
+}
