@@ -1,9 +1,9 @@
 import { z } from "zod";
 import type { JobPricingFile, PricingFile, X402File } from "../../config/schema/files.ts";
 import type { Address } from "../../shared/chain/address.ts";
+import { signingTerms } from "../../shared/chain/payment-schemes.ts";
 import { warnIfPortable } from "../../shared/chain/secp256k1.ts";
 import { createSigner } from "../../shared/chain/signatures.ts";
-import { signingTerms } from "../../shared/chain/transfer-methods.ts";
 import { domainSeparator } from "../../shared/chain/typed-data.ts";
 import type { CheckedTables } from "../../shared/config/checked-tables.ts";
 import { httpUrl, isTable } from "../../shared/config/fields.ts";

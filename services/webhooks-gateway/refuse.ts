@@ -110,7 +110,7 @@ function answer(req: IncomingMessage, res: ServerResponse, error: AppError, { co
 /** Tells the sender which headers were wanted and which came, but not what was wrong with them. */
 function explained(error: AppError, { wanted, isOneEnough, came }: CredentialHeaders): AppError {
   const read = `${isOneEnough ? "one of " : ""}${few(wanted)}`;
-  const publicDetail = `wrong or missing credential; this endpoint reads it from ${read}; the request has ${few(came)}`;
+  const publicDetail = `no valid credential; this endpoint reads it from ${read}; the request has ${few(came)}`;
   return new AppError(error.code, { reason: error.message, publicDetail });
 }
 

@@ -19,6 +19,7 @@ import {
   type Spend,
 } from "./evidence.ts";
 import { createLogSearch } from "./logs.ts";
+import { type AuthorizationName, methodOnChain, ruleOf, type TokenAuthorization } from "./payment-schemes.ts";
 import type { ReceiptEvidence } from "./proof.ts";
 import {
   askAgain,
@@ -35,12 +36,6 @@ import {
   WrongChain,
 } from "./rpc.ts";
 import { type CheckedToken, checkToken, type TokenFindings } from "./token-check.ts";
-import {
-  type AuthorizationName,
-  methodOnChain,
-  ruleOf,
-  type TokenAuthorization,
-} from "./transfer-methods.ts";
 import {
   createSentTransfers,
   createTransfers,

@@ -1,9 +1,9 @@
 import type { Address } from "./address.ts";
 import { addressWord, bytes32Word, bytesWords, type Hex, selectorOf, toHex, uintWord } from "./encoding.ts";
 import { addressIn } from "./logs.ts";
+import { methodOnChain, type TransferMethod } from "./payment-schemes.ts";
 import type { AuthorizedTransfer } from "./proof.ts";
 import { type Block, type Reads, Reverted, TooLong, unlessRefused } from "./rpc.ts";
-import { methodOnChain, type TransferMethod } from "./transfer-methods.ts";
 
 /** What a payer's contract, or the contract that a payer says can be deployed at his address, says of a signature. */
 export type ContractVerdict =

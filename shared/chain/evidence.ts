@@ -1,5 +1,6 @@
 import type { Hex } from "./encoding.ts";
 import type { LogSearch } from "./logs.ts";
+import { type AuthorizationName, ruleOf, stateCallOf, type TokenAuthorization } from "./payment-schemes.ts";
 import type { Oddity, TransferRule } from "./proof.ts";
 import {
   type Block,
@@ -10,7 +11,6 @@ import {
   unlessRefused,
   unlessTooLong,
 } from "./rpc.ts";
-import { type AuthorizationName, ruleOf, stateCallOf, type TokenAuthorization } from "./transfer-methods.ts";
 
 /** What the chain says about one authorization. */
 type Evidence =

@@ -1,8 +1,8 @@
 import { type Hex, selectorOf } from "./encoding.ts";
 import { addressTopic, type LogSearch, topicOf } from "./logs.ts";
+import { type MethodToken, methodProblems, stateCallOf } from "./payment-schemes.ts";
 import { NOBODY, type StateCall } from "./proof.ts";
 import { type Block, callIfAny, type Reads, Reverted, unlessRefused } from "./rpc.ts";
-import { type MethodToken, methodProblems, stateCallOf } from "./transfer-methods.ts";
 
 export type TokenFindings = {
   /** Why the token must not be sold for. */

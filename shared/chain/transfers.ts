@@ -1,8 +1,8 @@
 import type { Hex } from "./encoding.ts";
 import { addressIn, addressTopic, type LogSearch } from "./logs.ts";
+import { methodOnChain, type TransferMethod } from "./payment-schemes.ts";
 import { amountOf, type EventOrder, type MovedTransfer, positionIn, TRANSFER } from "./proof.ts";
 import { type Log, type Reads, type Receipt, unavailable } from "./rpc.ts";
-import { methodOnChain, type TransferMethod } from "./transfer-methods.ts";
 
 export type Transfer = {
   transaction: Hex;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { JOB_INDEX_MAX, jobKey } from "../call/job-ids.ts";
+import type { TransferMethod } from "../chain/payment-schemes.ts";
 import { EVENT_ORDERS } from "../chain/proof.ts";
-import type { TransferMethod } from "../chain/transfer-methods.ts";
 import { callbackHosts } from "./callbacks-toml.ts";
 import {
   decimals,

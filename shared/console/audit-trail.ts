@@ -42,7 +42,7 @@ export const AuditFilter = z.strictObject({
   stream: z.enum(AUDIT_STREAMS).optional(),
   action: z
     .string()
-    .refine(isAuditAction, "must be an action of the audit trail, such as pause or replay")
+    .refine(isAuditAction, "must be an action of the audit log, such as pause or replay")
     .optional(),
   by: z.string().min(1).max(256).optional(),
   call_id: z.string().regex(CALL_ID, NOT_A_CALL_ID).optional(),

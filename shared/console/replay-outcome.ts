@@ -29,7 +29,7 @@ const CLOCKS_APART_MS = 3_600_000;
 
 export type ReadReplayOutcome = (run: Pick<Run, "id" | "at">, done: number) => Promise<ReplayOutcome>;
 
-/** Reads the current state of the calls of a replay. The audit trail has their ids. */
+/** Reads the current state of the calls of a replay. The audit log has their ids. */
 export function createReadReplayOutcome(partition: Partition, clock: () => number): ReadReplayOutcome {
   const readAudit = createReadAudit(partition);
   const index = createFailedIndex(partition);

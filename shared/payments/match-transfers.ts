@@ -1,7 +1,7 @@
 import type { Chain } from "../chain/chain.ts";
 import { chainIdOf, type Hex } from "../chain/encoding.ts";
+import type { TransferMethod } from "../chain/payment-schemes.ts";
 import type { EventOrder } from "../chain/proof.ts";
-import type { TransferMethod } from "../chain/transfer-methods.ts";
 import type { SentTransfer, Transfer } from "../chain/transfers.ts";
 import { inPages } from "../redis/pages.ts";
 import { isRefundOf } from "./close-refunds.ts";

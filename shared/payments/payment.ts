@@ -2,13 +2,13 @@ import { z } from "zod";
 import { callIdFrom } from "../call/call-id.ts";
 import { JobCall, toJson } from "../call/job-call.ts";
 import { STATES, type State, toState } from "../call/record-state.ts";
-import type { EventOrder, ReceiptEvidence } from "../chain/proof.ts";
 import {
   methodOnChain,
   type TokenAuthorization,
   TRANSFER_METHODS,
   type TransferMethod,
-} from "../chain/transfer-methods.ts";
+} from "../chain/payment-schemes.ts";
+import type { EventOrder, ReceiptEvidence } from "../chain/proof.ts";
 import { messageOf } from "../platform/errors/app-error.ts";
 import { toObject } from "../redis/pages.ts";
 import { unreadable } from "../redis/unreadable.ts";

@@ -1,5 +1,5 @@
 import { jobKey } from "../call/job-ids.ts";
-import { signingTerms } from "../chain/transfer-methods.ts";
+import { signingTerms } from "../chain/payment-schemes.ts";
 import type { JobPrice, PriceList } from "../config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../config/x402-toml.ts";
 import { discoveryOf, resourceOf } from "./discovery.ts";

@@ -1,6 +1,6 @@
 import { type JobIds, jobKey } from "../call/job-ids.ts";
 import { UINT256_MAX } from "../chain/encoding.ts";
-import type { SchemeName } from "../chain/transfer-methods.ts";
+import type { SchemeName } from "../chain/payment-schemes.ts";
 import type { JobPrice, PriceList } from "../config/job-pricing-toml.ts";
 import type { X402Toml } from "../config/x402-toml.ts";
 

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { ACTIONS, SUBJECTS } from "../../shared/redis/audit/actions.ts";
 import { readDocument } from "./blocks.ts";
 
-test("docs/operator.md lists the actions of the audit trail, with their streams, what they are about, and their events", () => {
+test("docs/operator.md lists the actions of the audit log, with their streams, what they are about, and their events", () => {
   const rows = readDocument("docs/operator.md").matchAll(
     /^\| `(\w+)` \| `(\w+)` \| `(\w+)` \| `(\S+)` \|$/gm,
   );

@@ -102,7 +102,7 @@ function addForget(calls: ProgramCommand, deps: ProgramDeps): void {
     )
     .helpGroup(GROUP.act)
     .addArgument(callId())
-    .requiredOption("--reason <text>", "reason for the audit trail")
+    .requiredOption("--reason <text>", "reason for the audit log")
     .option("--yes", "skip the confirmation prompt")
     .addOption(operatorUrl())
     .addOption(configDir())

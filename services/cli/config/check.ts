@@ -124,5 +124,5 @@ function validText(
   const console =
     operator.tokens === 0 ? "no tokens, only for this machine" : counted(operator.tokens, "token");
   const valid = paint("good", "the configuration is valid");
-  return `${dir}: ${valid}; webhooks gateway: ${endpoints}; payment gateway: ${sold}; pricing engine: ${quoted}; runner: ${runner.url} (postern runner uses ${redis}); console: ${console}\n`;
+  return `${dir}: ${valid}; webhooks gateway: ${endpoints}; payment gateway: ${sold}; pricing engine: ${quoted}; runner: ${runner.url} (the reference runner would use ${redis}); console: ${console}\n`;
 }

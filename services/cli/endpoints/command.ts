@@ -70,7 +70,7 @@ function addStates(endpoints: ProgramCommand, deps: ProgramDeps): void {
       .description(says)
       .helpGroup(GROUP.act)
       .argument("<path>", "path of the endpoint")
-      .requiredOption("--reason <text>", "reason for the audit trail and the list of endpoints")
+      .requiredOption("--reason <text>", "reason for the audit log and the list of endpoints")
       .addOption(operatorUrl())
       .addOption(configDir())
       .examples(`endpoints ${name} /hooks/github --reason "its job is broken"`)

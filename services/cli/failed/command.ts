@@ -69,7 +69,7 @@ function addReplay(failed: ProgramCommand, deps: ProgramDeps): void {
     )
     .helpGroup(GROUP.act)
     .option("--force", "include calls that the runner may have forgotten; it may run them twice")
-    .option("--reason <text>", "reason for the audit trail")
+    .option("--reason <text>", "reason for the audit log")
     .examples(`failed replay ${CALL}`, "failed replay --job 7/1 --dry-run", "failed replay --all")
     .action(async (ids: string[], given: ReplayOptions, command: ProgramCommand) => {
       const options = withIds(ids, given);
@@ -83,7 +83,7 @@ function addDiscard(failed: ProgramCommand, deps: ProgramDeps): void {
   addBulkOptions(failed.command("discard"))
     .description("end failed calls without running them, and delete their bodies")
     .helpGroup(GROUP.act)
-    .requiredOption("--reason <text>", "reason for the audit trail")
+    .requiredOption("--reason <text>", "reason for the audit log")
     .option("--yes", "skip the confirmation prompt")
     .examples(`failed discard ${CALL} --reason "a test"`)
     .action(async (ids: string[], given: DiscardOptions, command: ProgramCommand) => {

@@ -39,7 +39,7 @@ export function addJobs(program: ProgramCommand, deps: ProgramDeps): void {
     .description("stop sending the calls of these jobs to the runner; gateways continue to accept calls")
     .helpGroup(GROUP.act)
     .addArgument(jobKeys())
-    .requiredOption("--reason <text>", "reason for the audit trail and the list of jobs")
+    .requiredOption("--reason <text>", "reason for the audit log and the list of jobs")
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples('jobs pause 7/1 7/2 --reason "its database is down"')

@@ -134,7 +134,7 @@ function addResolve(payments: ProgramCommand, deps: ProgramDeps): void {
       "give up a payment that is settling or in review: its call never runs, and its body is deleted; if the money still arrives, a refund is due",
     )
     .option("--transaction <hash>", "hash of the transaction that made the payment", parseTransaction)
-    .requiredOption("--reason <text>", "reason for the audit trail")
+    .requiredOption("--reason <text>", "reason for the audit log")
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples(`payments resolve ${CALL} --void --reason "not on the chain"`)

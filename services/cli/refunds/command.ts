@@ -92,7 +92,7 @@ function addExport(refunds: ProgramCommand, deps: ProgramDeps): void {
       wholeNumber(20, { min: 1, max: EXPORTED_MAX }),
       EXPORTED_MAX / 5,
     )
-    .option("--reason <text>", "reason for the audit trail")
+    .option("--reason <text>", "reason for the audit log")
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples("refunds export -o csv > refunds.csv", `refunds export ${CALL} -o calldata`)
@@ -122,7 +122,7 @@ function addWithdraw(refunds: ProgramCommand, deps: ProgramDeps): void {
     .description("withdraw an exported refund whose call was injected after the export")
     .helpGroup(GROUP.act)
     .addArgument(callId())
-    .requiredOption("--reason <text>", "reason for the audit trail")
+    .requiredOption("--reason <text>", "reason for the audit log")
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples(`refunds withdraw ${CALL} --reason "its job ran late"`)

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
 import { rawQuery } from "../../../shared/http/headers.ts";
 import { bodyIn, bodyOf, isJson } from "../body.ts";
-import { withCredential } from "./authenticate.ts";
+import { withCredential } from "./credential.ts";
 import { type Draft, withEvent, withHeader, withId } from "./draft.ts";
 import { PLAIN_SAMPLE, SAMPLES, type Sample } from "./samples.ts";
 import type { SendOptions, Target } from "./target.ts";

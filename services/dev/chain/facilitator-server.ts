@@ -6,9 +6,9 @@ import { readBody } from "../../../shared/http/body.ts";
 import { bareApp, serve } from "../../../shared/http/ops.ts";
 import { AppError, messageOf } from "../../../shared/platform/errors/app-error.ts";
 import { delay } from "../../../shared/platform/time/clock.ts";
+import { describeRequest } from "./exact-payment.ts";
 import type { Facilitator, FacilitatorRequest } from "./facilitator.ts";
 import type { Fault, Faults, Operation } from "./faults.ts";
-import { describeRequest } from "./payment.ts";
 
 type JsonResponse = { status: number; body: object };
 

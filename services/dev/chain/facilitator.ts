@@ -12,7 +12,7 @@ import { keccak256, parseEther, parseGwei } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { delay } from "../../../shared/platform/time/clock.ts";
 import { ADDRESSES, CHAIN_ID, type Chain, createTurns, type Hex } from "./chain.ts";
-import { type Payment, paymentOf } from "./payment.ts";
+import { type Payment, paymentOf } from "./exact-payment.ts";
 
 /** The body of POST /verify and POST /settle, of either version. The SDK checks that it has this shape. */
 export type FacilitatorRequest = {

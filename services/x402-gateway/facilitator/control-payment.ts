@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { chainIdOf, isEvmNetwork, toHex } from "../../../shared/chain/encoding.ts";
+import type { SchemeName } from "../../../shared/chain/payment-schemes.ts";
 import { createSigner } from "../../../shared/chain/signatures.ts";
-import type { SchemeName } from "../../../shared/chain/transfer-methods.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
 import { SCHEMES } from "../schemes/registry.ts";
 import type { Extra } from "../schemes/scheme.ts";

@@ -1,6 +1,6 @@
 import { type JobIds, jobKey } from "../../../shared/call/job-ids.ts";
 import { chainIdOf } from "../../../shared/chain/encoding.ts";
-import { type SchemeName, signingTerms } from "../../../shared/chain/transfer-methods.ts";
+import { type SchemeName, signingTerms } from "../../../shared/chain/payment-schemes.ts";
 import type { JobPrice, PriceList } from "../../../shared/config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../../../shared/config/x402-toml.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";

@@ -1,4 +1,4 @@
-import type { SchemeName, TransferMethod } from "../../../shared/chain/transfer-methods.ts";
+import type { SchemeName, TransferMethod } from "../../../shared/chain/payment-schemes.ts";
 import { exact } from "./exact/exact.ts";
 import type { AssetTransferMethod, Scheme } from "./scheme.ts";
 

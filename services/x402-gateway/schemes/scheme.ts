@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { type Address, isAddress } from "../../../shared/chain/address.ts";
 import { UINT256_MAX } from "../../../shared/chain/encoding.ts";
+import type { TransferMethod } from "../../../shared/chain/payment-schemes.ts";
 import type { AuthorizedTransfer } from "../../../shared/chain/proof.ts";
-import type { TransferMethod } from "../../../shared/chain/transfer-methods.ts";
 import type { Authorization } from "../../../shared/chain/typed-data.ts";
 
 /** A scheme of x402. */

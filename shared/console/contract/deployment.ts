@@ -106,7 +106,7 @@ export const DEPLOYMENT = {
     method: "GET",
     path: "/api/v1/audit",
     role: "viewer",
-    summary: "List the audit trail, newest first",
+    summary: "List the audit log, newest first",
     isHeavy: true,
     query: AuditFilter.extend({ ...page, grouped: flag.default(false) }),
     answer: AuditPage,

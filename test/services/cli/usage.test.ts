@@ -134,7 +134,7 @@ test.each([
 
 test("the help of a command says which options are required", async () => {
   const { stdout } = await runHere(["failed", "discard", "--help"]);
-  expect(stdout).toMatch(/--reason <text> +reason for the audit trail \(required\)\n/);
+  expect(stdout).toMatch(/--reason <text> +reason for the audit log \(required\)\n/);
   expect(stdout.match(/\(required\)/g)).toHaveLength(1);
 });
 

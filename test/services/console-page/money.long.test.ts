@@ -104,7 +104,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     await total("Replay or refund").filter({ hasText: "6.4 USDC" }).waitFor();
     await total("Refunds exported")
       .filter({ hasText: "3.2 USDC" })
-      .getByText("1 payment not yet on the chain")
+      .getByText("1 refund waiting for a transfer")
       .waitFor();
     await shoot(page, "refunds-totals");
     expect(await violationsOf(page)).toEqual([]);

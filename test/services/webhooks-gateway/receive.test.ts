@@ -160,7 +160,7 @@ describe("401", () => {
       expect(answer.headers["www-authenticate"]).toMatch(/realm="postern"/);
       expect(answer.json()).toMatchObject({
         detail: expect.stringMatching(
-          /^wrong or missing credential; this endpoint reads it from [a-z0-9, -]+; the request has [a-z0-9, -]+$/,
+          /^no valid credential; this endpoint reads it from [a-z0-9, -]+; the request has [a-z0-9, -]+$/,
         ),
         code: "webhook.credential_rejected",
       });

@@ -56,7 +56,7 @@ test("a refused signature leaves who sent it, which signature headers came and w
     body: "hidden body",
   });
   expect(answer.json()["detail"]).toBe(
-    "wrong or missing credential; this endpoint reads it from x-hub-signature-256; the request has authorization, x-hub-signature",
+    "no valid credential; this endpoint reads it from x-hub-signature-256; the request has authorization, x-hub-signature",
   );
   const entry = await newest();
   expect(entry).toMatchObject({
@@ -79,7 +79,7 @@ test("a refused signature of one's own names the header that came, and the one o
     body: "b",
   });
   expect(answer.json()["detail"]).toBe(
-    "wrong or missing credential; this endpoint reads it from x-own-signature, x-own-time; the request has x-own-signature",
+    "no valid credential; this endpoint reads it from x-own-signature, x-own-time; the request has x-own-signature",
   );
   expect(await newest()).toMatchObject({ endpoint: "/own", came: ["x-own-signature"] });
 });
@@ -88,14 +88,14 @@ test("a refused signature that may be in one of several headers says that one is
   const headers = { "X-Signature-256": "ab".repeat(32) };
   const answer = await send(gateway.address, { path: "/hmac", headers, body: "b" });
   expect(answer.json()["detail"]).toBe(
-    "wrong or missing credential; this endpoint reads it from one of x-signature-256, x-hub-signature-256, x-webhook-signature; the request has x-signature-256",
+    "no valid credential; this endpoint reads it from one of x-signature-256, x-hub-signature-256, x-webhook-signature; the request has x-signature-256",
   );
 });
 
 test("a refused token names the place in which it was wanted", async () => {
   const answer = await send(gateway.address, { path: "/token?other=1", body: "b" });
   expect(answer.json()["detail"]).toBe(
-    "wrong or missing credential; this endpoint reads it from query parameter token; the request has none",
+    "no valid credential; this endpoint reads it from query parameter token; the request has none",
   );
 });
 

@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from "vitest";
 import type { Chain } from "../../../shared/chain/chain.ts";
+import type { TokenAuthorization } from "../../../shared/chain/payment-schemes.ts";
 import { toQuantity } from "../../../shared/chain/rpc.ts";
-import type { TokenAuthorization } from "../../../shared/chain/transfer-methods.ts";
 import { ASSET, payer, SELLER, useTokenChain } from "../../fixtures/token-chain.ts";
 import { answerWith, forward, illNode, type Rpc } from "../../support/node-before.ts";
 import { recordingLog } from "../../support/recording-log.ts";

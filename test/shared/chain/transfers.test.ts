@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { TokenAuthorization } from "../../../shared/chain/transfer-methods.ts";
+import type { TokenAuthorization } from "../../../shared/chain/payment-schemes.ts";
 import { ASSET, payer, SELLER, useTokenChain } from "../../fixtures/token-chain.ts";
 import { useChainReader } from "./chain-reader.ts";
 

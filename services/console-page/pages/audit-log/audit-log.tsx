@@ -84,8 +84,8 @@ function Nothing({ stream }: { stream: (typeof STREAMS)[number]["value"] }) {
   );
 }
 
-/** How a target was chosen that is shown by its id. */
-const BY_ID = "by id";
+/** How a target was chosen that is itself shown. */
+const SHOWN: readonly string[] = ["by id", "by name"];
 
 const COLUMNS: readonly Column<AuditEntry>[] = [
   { title: "Time", cell: ({ at }) => <Time at={at} /> },
@@ -100,7 +100,9 @@ const COLUMNS: readonly Column<AuditEntry>[] = [
     cell: (entry) => (
       <>
         {subjectOf(entry)}
-        {entry.selection !== BY_ID && <span class="step-aside small muted wrap">{entry.selection}</span>}
+        {!SHOWN.includes(entry.selection) && (
+          <span class="step-aside small muted wrap">{entry.selection}</span>
+        )}
       </>
     ),
   },

@@ -47,9 +47,9 @@ export function Tiles({ points, queues, producers, origin, job }: Props) {
         value={ages && (ages.length === 0 ? "–" : shortDuration(Math.max(...ages)))}
       />
       <Tile
-        name="Time to inject, p99"
+        name="Time to inject"
         value={points && (slowest === undefined ? "–" : shortDuration(slowest.ms))}
-        note={slowest && origin === "" ? `${lately}, ${slowest.origin} calls` : lately}
+        note={slowest && origin === "" ? `p99, ${slowest.origin}` : `p99, ${lately ?? ""}`}
       />
       <Tile
         name="Failed now"

@@ -19,7 +19,7 @@ describe("200", () => {
     return answer.json<Page>();
   }
 
-  test("the audit trail says who did what, when and why, the newest first, whoever wrote it; and is picked from", async () => {
+  test("the audit log says who did what, when and why, the newest first, whoever wrote it; and is picked from", async () => {
     const { post } = await fixture.start();
     const audit = createAudit(redis.partition, silentLogger);
     const at = Date.parse("2026-01-31T00:00:00Z");
@@ -146,7 +146,7 @@ describe("400", () => {
     "by=",
     "job=07/1",
     "job=callback/..",
-  ])("the audit trail is refused with 400 for %s", async (query) => {
+  ])("the audit log is refused with 400 for %s", async (query) => {
     const { get } = await fixture.start();
     expect(refusalOf(await get(`/api/v1/audit?${query}`))).toEqual([400, "request.malformed"]);
   });

@@ -1,11 +1,18 @@
 import { describe, expect, test } from "vitest";
 import { createRunStore } from "../../../../shared/console/runs/store.ts";
+import { eventually } from "../../../../shared/dev/wait.ts";
 import { refusalOf, useOperator } from "../../../fixtures/console.ts";
-import { useRedis } from "../../../fixtures/redis.ts";
+import { keys, useRedis } from "../../../fixtures/redis.ts";
 import { runIn } from "../run-of.ts";
 
 const redis = useRedis();
 const fixture = useOperator({ redis });
+
+/** Unix ms. */
+async function redisNow(): Promise<number> {
+  const [secs, micros] = await redis.client.time();
+  return Math.floor(Number(secs) * 1000 + Number(micros) / 1000);
+}
 
 describe("200", () => {
   test("the list has the last replays, the newest first, and no discards", async () => {
@@ -56,6 +63,9 @@ describe("those that ask the chain: 200", () => {
       await runs.take("somebody else", 60_000, ["audit"]);
       await runs.hold(id, "somebody else", 60_000, { tokens: [] });
       ids.push(id);
+      // Runs are ordered by the millisecond.
+      const begun = await redis.client.zscore(keys.runs, id);
+      await eventually("the next one is newer", async () => (await redisNow()) > Number(begun));
     }
     const listed = await get("/api/v1/bulk?kind=audit&limit=2", { as: "viewer" });
     expect(listed.json()).toMatchObject({

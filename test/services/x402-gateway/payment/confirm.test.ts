@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { TokenChain } from "../../../../services/x402-gateway/payment/chains.ts";
 import { Settler } from "../../../../services/x402-gateway/payment/settle.ts";
-import type { TokenAuthorization } from "../../../../shared/chain/transfer-methods.ts";
+import type { TokenAuthorization } from "../../../../shared/chain/payment-schemes.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import type { Payment } from "../../../../shared/payments/payment.ts";
 import { systemClock } from "../../../../shared/platform/time/clock.ts";

@@ -11,9 +11,9 @@ import {
 } from "../../../../services/x402-gateway/payment/header.ts";
 import { METHODS } from "../../../../services/x402-gateway/schemes/registry.ts";
 import { toHex } from "../../../../shared/chain/encoding.ts";
+import type { TransferMethod } from "../../../../shared/chain/payment-schemes.ts";
 import { permit2Separator } from "../../../../shared/chain/permit2.ts";
 import { createSigner } from "../../../../shared/chain/signatures.ts";
-import type { TransferMethod } from "../../../../shared/chain/transfer-methods.ts";
 import { domainSeparator } from "../../../../shared/chain/typed-data.ts";
 import { signPermit2Payment } from "../../../support/permit2.ts";
 import { encodeHeader, signPayment } from "../../../support/sign-payment.ts";
