@@ -13,6 +13,7 @@ import { NARROW, useMedia } from "../../ui/use-media.ts";
 import { VirtualRows } from "../../ui/virtual-rows.tsx";
 import { problemWords } from "../../ui/why.tsx";
 import { goTo, linkTo, useQuery } from "../../url-fragment.ts";
+import { Newer } from "./newer.tsx";
 import { meaningOf, takenFor } from "./search.ts";
 import { CallState, STATE_CHOICES } from "./state.tsx";
 import { useWindow, WindowChip } from "./window.tsx";
@@ -49,6 +50,7 @@ export function CallsPage() {
             Origin {search.origin}: show all
           </button>
         )}
+        <Newer search={search} listed={items} isLoading={isLoading} reload={reload} />
         <button type="button" onClick={reload}>
           Refresh
         </button>
