@@ -294,6 +294,7 @@ function addQuote(program: ProgramCommand, deps: ProgramDeps): void {
 const STATUS_COLUMNS = `
 Columns:
   DELAYED       calls that wait until the time of their next attempt
+  HELD          calls that wait until their endpoint is enabled
   IN FLIGHT     calls that a producer has sent to the runner
   OLDEST        age of the oldest call that waits
   ACCEPTED/MIN  calls accepted, average of 5 minutes

@@ -92,6 +92,7 @@ const COLUMNS: readonly Column[] = [
   { heading: "ORIGIN" },
   { heading: "WAITING", ...NUMBER },
   { heading: "DELAYED", ...NUMBER },
+  { heading: "HELD", ...NUMBER },
   { heading: "IN FLIGHT", alignRight: true },
   { heading: "FAILED", alignRight: true, tone: (count) => (count === "0" ? undefined : "bad") },
   { heading: "OLDEST", alignRight: true },
@@ -186,7 +187,7 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
 
 function queueCells(queue: Shown["queues"][number]): string[] {
   const oldest = queue.oldest_age_ms === null ? "-" : duration(queue.oldest_age_ms);
-  const counts = [queue.waiting, queue.delayed, queue.active, queue.failed].map(String);
+  const counts = [queue.waiting, queue.delayed, queue.held, queue.active, queue.failed].map(String);
   const rates = [queue.accepted_per_minute, queue.injected_per_minute, queue.failed_per_minute];
   return [queue.origin, ...counts, oldest, ...rates.map(String)];
 }

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { openConfigDir } from "../../shared/config/config-dir.ts";
 import { isLoopback, isPrivateUrl } from "../../shared/config/fields.ts";
+import { loadJobNames } from "../../shared/config/job-names.ts";
 import { operatorToml } from "../../shared/config/operator-toml.ts";
 import { toDurability } from "../../shared/config/redis-toml.ts";
 import { bulkWorkers } from "../../shared/console/bulk-operations.ts";
@@ -43,7 +44,8 @@ function onRedis(session: Session, { env }: ProgramDeps, configDir: string): Ope
   const kinds = bulkWorkers({ ...session, listedMax: Number.POSITIVE_INFINITY });
   const runs = createLocalRuns({ kinds, audit: createAudit(partition, log), clock });
   const overview = createOverview({ partition, clock, configDir, env, ...toDurability(postern.redis) });
-  return clientOf(OPERATIONS, createHandlers({ ...session, runs, overview }));
+  const jobNames = () => loadJobNames(configDir);
+  return clientOf(OPERATIONS, createHandlers({ ...session, runs, overview, jobNames }));
 }
 
 /** Adds where the token is from, and what to do, to the error of a refused token. */

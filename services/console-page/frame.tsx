@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { type Refused, toRefused } from "./api/ask.ts";
 import type { Overview } from "./api/flow.ts";
-import { PublicNetworksProvider, useReadPublicNetworks } from "./api/networks.ts";
+import { NamesProvider, useReadNames } from "./api/names.ts";
 import { failedIn, OverviewProvider, useLiveOverview } from "./api/overview.ts";
 import { notDoneIn } from "./api/payments.ts";
 import { type Session, signOut, useSession } from "./api/session.ts";
@@ -23,7 +23,7 @@ export function Frame({ current, onSignedOut, children }: Props) {
   const [isHelpOpen, setHelpOpen] = useState(false);
   const [notLeft, setNotLeft] = useState<Refused | undefined>();
   const overview = useLiveOverview();
-  const publicNetworks = useReadPublicNetworks();
+  const names = useReadNames();
   const leave = async () => {
     try {
       await signOut();
@@ -68,7 +68,7 @@ export function Frame({ current, onSignedOut, children }: Props) {
           </Notice>
         )}
         <OverviewProvider value={overview}>
-          <PublicNetworksProvider value={publicNetworks}>{children}</PublicNetworksProvider>
+          <NamesProvider value={names}>{children}</NamesProvider>
         </OverviewProvider>
       </main>
       {isHelpOpen && <ShortcutHelp onClose={() => setHelpOpen(false)} />}

@@ -2,8 +2,10 @@ import type { ComponentType } from "preact";
 import { AuditLogPage } from "./pages/audit-log/audit-log.tsx";
 import { CallPage } from "./pages/calls/call.tsx";
 import { CallsPage } from "./pages/calls/calls.tsx";
+import { EndpointPage } from "./pages/endpoints/endpoint.tsx";
 import { EndpointsPage } from "./pages/endpoints/endpoints.tsx";
 import { FailedPage } from "./pages/failed/failed.tsx";
+import { JobPage } from "./pages/jobs/job.tsx";
 import { JobsPage } from "./pages/jobs/jobs.tsx";
 import { OverviewPage } from "./pages/overview/overview.tsx";
 import { PaymentPage } from "./pages/payments/payment.tsx";
@@ -19,7 +21,7 @@ type Page = {
   /** A path in a square of 20. */
   icon: string;
   component: ComponentType;
-  /** The page of one item, whose id is the second part of the address. */
+  /** The page of one item, whose id is the rest of the address. */
   detail?: ComponentType;
 };
 
@@ -68,6 +70,7 @@ export const PAGES: readonly Page[] = [
     letter: "j",
     icon: "M3 4h14v4H3zM3 12h14v4H3zM6 6h.1M6 14h.1",
     component: JobsPage,
+    detail: JobPage,
   },
   {
     name: "endpoints",
@@ -75,6 +78,7 @@ export const PAGES: readonly Page[] = [
     letter: "e",
     icon: "M3 6h8m0 0a2.5 2.5 0 1 0 5 0 2.5 2.5 0 1 0-5 0M17 14H9m0 0a2.5 2.5 0 1 0-5 0 2.5 2.5 0 1 0 5 0",
     component: EndpointsPage,
+    detail: EndpointPage,
   },
   {
     name: "audit",

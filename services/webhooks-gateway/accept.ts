@@ -18,20 +18,26 @@ type Deps = {
 /** How a call that its sender can repeat is remembered: for how long after its end, and by which hash of its body. */
 export type Repeat = Omit<Idempotency, "by">;
 
-/** `repeat` is undefined for a call without a delivery id. */
-export type Accept = (call: JobCall, repeat: Repeat | undefined) => Promise<Accepted>;
+type AcceptOptions = {
+  /** Undefined for a call without a delivery id. */
+  repeat: Repeat | undefined;
+  /** Path of the call's endpoint, if an operator holds it. */
+  heldAt?: string | undefined;
+};
+
+export type Accept = (call: JobCall, options: AcceptOptions) => Promise<Accepted>;
 
 /**
  * Resolves once the call is on disk in Redis. A call with a delivery id is remembered in the same step, so that a repeat within the
  * window is the same call. Throws `call.conflict` and the `queue.*` codes.
  */
 export function createAccept({ enqueue, beginWrite }: Deps): Accept {
-  return async function accept(call, repeat) {
+  return async function accept(call, { repeat, heldAt }) {
     const bytes = storedBytes(call);
     const idempotency = repeat && { ...repeat, by: newRequestId() };
     failpoint("gateway.before_add");
     try {
-      const enqueued = await beginWrite(bytes)((lane) => enqueue(call, idempotency, lane), bytes);
+      const enqueued = await beginWrite(bytes)((lane) => enqueue(call, idempotency, lane, heldAt), bytes);
       failpoint("gateway.after_add");
       return toAccepted(call, enqueued);
     } catch (error) {

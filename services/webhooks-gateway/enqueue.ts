@@ -31,14 +31,20 @@ export type Enqueued =
 
 /**
  * Adds a call to the queue of its job, unless `idempotency` shows that it is known, and resolves once Redis has replied. An add without
- * it is new, and does nothing while the call is in its queue. Throws `record.unreadable`.
+ * it is new, and does nothing while the call is in its queue. `heldAt` is the path of the call's endpoint if an operator holds it. Throws
+ * `record.unreadable`.
  */
-export type Enqueue = (call: JobCall, idempotency?: Idempotency, lane?: Lane) => Promise<Enqueued>;
+export type Enqueue = (
+  call: JobCall,
+  idempotency?: Idempotency,
+  lane?: Lane,
+  heldAt?: string,
+) => Promise<Enqueued>;
 
 const ENQUEUE = defineScript({
   source: enqueueLua,
   keys: "registry",
-  args: "prefix, ...calls(job, queue, id, data, by, bodyHash, windowMs)",
+  args: "prefix, ...calls(job, queue, id, data, by, bodyHash, windowMs, heldAt)",
   constants: QUEUE_CONSTANTS,
   proof: "needed",
   reply: list(text),
@@ -54,8 +60,8 @@ export function createEnqueue(partition: Partition, large = partition): Enqueue 
   const enqueue = byLane(partition, large, ENQUEUE);
   const small = new Batches((calls: readonly Added[]) => enqueue.small(registry, { prefix, calls }));
 
-  return async (call, idempotency, lane = "small") => {
-    const added = toAdded(call, idempotency);
+  return async (call, idempotency, lane = "small", heldAt = "") => {
+    const added = toAdded(call, { idempotency, heldAt });
     const answer =
       lane === "small"
         ? await small.add(added, storedBytes(call))
@@ -70,11 +76,14 @@ type Added = Parameters<ReturnType<typeof ENQUEUE.on>>[1]["calls"][number];
 /** The record keeps 128 bits of the body's hash: there is one for each delivery of a week. */
 const BODY_HASH_DIGITS = 32;
 
-function toAdded(call: JobCall, idempotency: Idempotency | undefined): Added {
+function toAdded(
+  call: JobCall,
+  { idempotency, heldAt }: { idempotency: Idempotency | undefined; heldAt: string },
+): Added {
   const { by = "", bodySha256 = "", windowMs = 0 } = idempotency ?? {};
-  const [job, queue] = [jobKeyOf(call), queueOf(call)];
   const bodyHash = bodySha256.slice(0, BODY_HASH_DIGITS);
-  return { job, queue, id: call.id, data: toJson(call), by, bodyHash, windowMs };
+  const [job, queue] = [jobKeyOf(call), queueOf(call)];
+  return { job, queue, id: call.id, data: toJson(call), by, bodyHash, windowMs, heldAt };
 }
 
 function toEnqueued(id: string, answer: string): Enqueued {

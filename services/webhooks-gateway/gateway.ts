@@ -33,6 +33,7 @@ import { createAccept } from "./accept.ts";
 import { createAuthentication } from "./authenticate.ts";
 import { resultPathOf, webhookCallRoutes } from "./call-routes.ts";
 import { type CheckTurns, createCheckTurns } from "./check-turns.ts";
+import { createEndpointStates } from "./endpoint-states.ts";
 import { createEnqueue } from "./enqueue.ts";
 import { createHandshakes } from "./handshake.ts";
 import { createMakeCall } from "./make-call.ts";
@@ -85,7 +86,8 @@ export function composeWebhooksGateway(options: Options): Gateway {
   const { webhooks, postern, redis, serviceId = 0, clock = systemClock } = options;
   const partition = partitionOf(redis, prefixOf(postern.redis.name));
   const log = tellFollowers(options.log, { partition, service: "webhooks", about: { serviceId }, clock });
-  const ingress = openIngress("webhook", partition, options);
+  const states = createEndpointStates(partition);
+  const ingress = openIngress("webhook", partition, options, states.read);
   const { admission, bodies, results, waits, streams, redisTime, clientAddressOf: addressOf } = ingress;
   const accept = createAccept({
     enqueue: createEnqueue(partition, ingress.largePartition),
@@ -115,6 +117,7 @@ export function composeWebhooksGateway(options: Options): Gateway {
     admitReceiver,
     bodies,
     accept,
+    heldAtOf: states.heldAtOf,
     refuse,
     waits,
     addressOf,

@@ -22,6 +22,7 @@ import { visible } from "../../shared/platform/text/visible.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { Accept, Accepted } from "./accept.ts";
 import type { Authentication } from "./authenticate.ts";
+import type { HeldAtOf } from "./endpoint-states.ts";
 import type { HandshakeAnswer, Handshakes } from "./handshake.ts";
 import type { MadeCall, MakeCall } from "./make-call.ts";
 import type { TakeToken } from "./rate-limit.ts";
@@ -65,6 +66,7 @@ type Deps = {
   admitReceiver: AdmitReceiver;
   bodies: BodyBudget;
   accept: Accept;
+  heldAtOf: HeldAtOf;
   /** Answers a webhook that is refused. */
   refuse: (exchange: Exchange, error: AppError) => Promise<void>;
   waits: Pick<AwaitResults, "begin">;
@@ -98,12 +100,14 @@ export function createReceive(deps: Deps): Receive {
       const signedSetUp = handshakes?.answerSigned(req, values);
       if (signedSetUp !== undefined) return finishHandshake(exchange, signedSetUp);
 
+      // Only now: a sender without the credential learns nothing of what operators do.
+      const heldAt = deps.heldAtOf(config.path);
       if (takeToken !== undefined) await takeToken(addressKey(address));
       const made = makeCall(req, values);
       if ("dropped" in made) return finishDropped(exchange, made.dropped);
       await admit(config, made);
       const { call, repeat, noId } = made;
-      const accepted = await accept(call, repeat && { ...repeat, windowMs });
+      const accepted = await accept(call, { repeat: repeat && { ...repeat, windowMs }, heldAt });
       finishAccepted(exchange, call, accepted, noId);
     } catch (thrown) {
       await refuse(exchange, toAppError(thrown));

@@ -7,6 +7,7 @@ import type { ErrorCode } from "../platform/errors/codes.ts";
 export const CALL_STATES = [
   "waiting",
   "delayed",
+  "held",
   "active",
   "failed",
   "injected",

@@ -163,7 +163,7 @@ function attemptsOf({
 const SCORE_UNITS_PER_MS = 0x1000;
 
 function toPlace([queue, as]: [string, string], score: number | undefined): Place {
-  const dueAt = score === undefined ? undefined : Math.floor(score / SCORE_UNITS_PER_MS);
+  const dueAt = score === undefined || as === "held" ? undefined : Math.floor(score / SCORE_UNITS_PER_MS);
   return { queue, as, dueAt };
 }
 

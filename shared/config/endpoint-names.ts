@@ -13,7 +13,25 @@ export type NamedEndpoint = {
   auth: string;
   /** The job indexes that it calls, in their order. */
   jobs: readonly number[];
+  /** Keys of the file that hold no secret, with their values as JSON. */
+  settings: Readonly<Record<string, string>>;
+  /** Its `public_url`; without one, its address on the gateway's machine. */
+  url: string;
 };
+
+/** The other keys may hold a secret or name one. */
+const SHOWN_KEYS = [
+  ...["methods", "job_id", "route_by", "delivery_id", "idempotency_header", "idempotency_window_secs"],
+  ...["event_type", "forward_headers", "forward_query", "body_limit_bytes", "allow_ips", "rate_limit"],
+  ...[
+    "rate_limit_per_address",
+    "keep_rejected_bodies",
+    "keep_result",
+    "respond",
+    "wait_secs",
+    "callback_hosts",
+  ],
+] as const;
 
 /**
  * The endpoints of webhooks.toml, for a command that needs to know which there are: nothing is checked, and no secret is read.
@@ -24,7 +42,9 @@ export function loadEndpointNames(dir: string): readonly NamedEndpoint[] | undef
   if (!files.has("webhooks.toml")) return undefined;
   const table = files.checked(files.table("webhooks.toml"));
   const endpoints = isTable(table) && Array.isArray(table["endpoints"]) ? table["endpoints"] : [];
-  return endpoints.filter(isTable).flatMap(({ path, preset, handshakes, name, auth, job_id, route_by }) => {
+  const bound = (isTable(table) ? textOf(table["bind_address"]) : undefined) ?? "127.0.0.1:9090";
+  return endpoints.filter(isTable).flatMap((endpoint) => {
+    const { path, preset, handshakes, name, auth, job_id, route_by, public_url } = endpoint;
     if (typeof path !== "string") return [];
     const described =
       typeof preset === "string" && Object.hasOwn(PRESETS, preset) ? PRESETS[preset] : undefined;
@@ -36,6 +56,8 @@ export function loadEndpointNames(dir: string): readonly NamedEndpoint[] | undef
         preset: textOf(preset),
         auth: textOf(auth ?? described?.endpoint.auth) ?? "signature",
         jobs: jobsOf(job_id, route_by),
+        settings: shownOf(endpoint),
+        url: urlOf(textOf(public_url), bound, path),
       },
     ];
   });
@@ -52,6 +74,22 @@ export function endpointPaths(dir: string): readonly string[] {
 
 function textOf(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
+}
+
+function shownOf(endpoint: Readonly<Record<string, unknown>>): Record<string, string> {
+  const given = SHOWN_KEYS.filter((key) => endpoint[key] !== undefined);
+  return Object.fromEntries(given.map((key) => [key, JSON.stringify(endpoint[key], withoutBigints)]));
+}
+
+function withoutBigints(_key: string, value: unknown): unknown {
+  return typeof value === "bigint" ? String(value) : value;
+}
+
+/** A query of the public URL may hold a credential, so it is left out. */
+function urlOf(publicUrl: string | undefined, bound: string, path: string): string {
+  const read = publicUrl === undefined ? null : URL.parse(publicUrl);
+  if (read !== null) return `${read.origin}${read.pathname}`;
+  return `http://${bound.replace(/^(?:0\.0\.0\.0|\[::\])(?=:)/, "127.0.0.1")}${path}`;
 }
 
 function jobsOf(job: unknown, routeBy: unknown): number[] {

@@ -7,6 +7,8 @@ import type { TokenSource } from "./tokens.ts";
 export const ConfiguredNames = z.object({
   /** Paths of the webhook endpoints. */
   endpoints: z.array(z.string()),
+  /** Names of jobs, by `<service id>/<job index>`. */
+  jobs: z.record(z.string(), z.string()),
   /** Networks of the accepted tokens (CAIP-2). */
   networks: z.array(z.string()),
   /**
@@ -21,9 +23,11 @@ export type ReadConfiguredNames = () => Promise<ConfiguredNames>;
 
 export function createReadConfiguredNames({
   paths,
+  jobNames,
   tokens,
 }: {
   paths: () => readonly string[];
+  jobNames: () => Record<string, string>;
   tokens: Pick<TokenSource, "names" | "chains">;
 }): ReadConfiguredNames {
   return async () => {
@@ -32,7 +36,12 @@ export function createReadConfiguredNames({
     const isPublic = (network: string) =>
       chains.some((token) => token.network === network) &&
       chains.every((token) => token.network !== network || hasPublicNode(token));
-    return { endpoints: [...paths()], networks, public_networks: networks.filter(isPublic) };
+    return {
+      endpoints: [...paths()],
+      jobs: jobNames(),
+      networks,
+      public_networks: networks.filter(isPublic),
+    };
   };
 }
 

@@ -16,7 +16,7 @@ import {
 import { type Depth, openRegistry, sumOfDepths } from "../queue/registry.ts";
 import { logAudited } from "../redis/audit/audit.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
-import { count, isoTime } from "./view.ts";
+import { count, isoTime, OperatorAct } from "./view.ts";
 
 /**
  * A job that has a queue or a setting: what it holds, over all origins, and what holds it up. Beside the jobs there are the receivers of
@@ -32,6 +32,8 @@ export const JobView = z
     origins: z.array(z.string()),
     waiting: count,
     delayed: count,
+    /** Calls that wait until their endpoint is enabled. */
+    held: count,
     active: count,
     failed: count,
     oldest_age_ms: count.nullable(),
@@ -41,7 +43,7 @@ export const JobView = z
     rate: z.object({ calls: count, period_ms: count }).nullable(),
     /** Until when its runner has asked for a pause. */
     throttled_until: isoTime.optional(),
-    paused: z.object({ at: isoTime, by: z.string(), reason: z.string() }).optional(),
+    paused: OperatorAct.optional(),
   })
   .meta({ id: "Job" });
 export type JobView = z.infer<typeof JobView>;

@@ -22,3 +22,8 @@ export function isoOrNull(at: number | undefined): string | null {
 export function askedMs(text: string | undefined): number | undefined {
   return text === undefined ? undefined : Date.parse(text);
 }
+
+/** An operator's act: author, time and reason. */
+export const OperatorAct = z
+  .object({ at: isoTime, by: z.string(), reason: z.string() })
+  .meta({ id: "OperatorAct" });

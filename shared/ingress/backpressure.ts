@@ -156,7 +156,7 @@ type OverLimit = {
 
 function overLimit(seen: Pressure, limits: Limits): OverLimit | undefined {
   const { depth, memoryRatio } = seen;
-  const queued = depth.waiting + depth.delayed + depth.active;
+  const queued = depth.waiting + depth.delayed + depth.held + depth.active;
   if (queued >= limits.queueDepthMax) {
     return { limit: "queue depth", reason: `the queue holds ${queued} calls, limit ${limits.queueDepthMax}` };
   }

@@ -28,8 +28,16 @@ export type Gateway = ComposedServer & ReturnType<typeof openIngress>["gateway"]
 
 type IngressHost = Pick<Host, "postern" | "log" | "clock" | "deployment">;
 
-/** What both gateways are composed of: whether calls can be taken now, how one is added, and what its request may cost before. */
-export function openIngress(origin: Origin, partition: Partition, host: IngressHost) {
+/**
+ * What both gateways are composed of: whether calls can be taken now, how one is added, and what its request may cost before. `readSettings`
+ * is part of each check of Redis, once a second.
+ */
+export function openIngress(
+  origin: Origin,
+  partition: Partition,
+  host: IngressHost,
+  readSettings: () => Promise<void> = async () => {},
+) {
   const { postern, log, deployment, clock = systemClock } = host;
   const { redis } = partition;
   const redisTime = host.clock ?? redisClock(redis).now;
@@ -38,7 +46,7 @@ export function openIngress(origin: Origin, partition: Partition, host: IngressH
   const durable = new DurableRedis({
     redis,
     ...durability,
-    checkData: createClaimData(partition, deployment),
+    checkData: createCheckData(partition, deployment, readSettings),
     patienceMs: () => large.patienceMs(),
     log,
   });
@@ -106,6 +114,18 @@ export function openIngress(origin: Origin, partition: Partition, host: IngressH
       durable.stop();
       large.close();
     },
+  };
+}
+
+function createCheckData(
+  partition: Partition,
+  deployment: Host["deployment"],
+  readSettings: () => Promise<void>,
+) {
+  const claimData = createClaimData(partition, deployment);
+  return async () => {
+    await claimData();
+    await readSettings();
   };
 }
 

@@ -24,6 +24,7 @@
 --@include "../redis/now.lua"
 local timestamp = string.format('%.0f', now)
 --@include "./delays.lua"
+--@include "./held.lua"
 --@include "./awake.lua"
 --@include "../call/results/tell-change.lua"
 local wake, due, inHand = prefix .. 'wake', prefix .. 'due', prefix .. 'active'
@@ -191,7 +192,8 @@ local function fetched(q, reply, limits)
   if type(reply) ~= 'table' or type(reply[1]) ~= 'table' then
     redis.call('ZREM', wake, q.name)
     local nextAt = type(reply) == 'table' and tonumber(reply[4]) or 0
-    if nextAt > 0 then reply[4] = math.max(1, nextAt - now) end
+    if nextAt >= math.floor(heldScore / 0x1000) then reply[4] = 0
+    elseif nextAt > 0 then reply[4] = math.max(1, nextAt - now) end
     -- The place that this queue does not use is the job's.
     if limits.concurrency and redis.call('EXISTS', q.wait) == 0 then tell(q) end
     return false
@@ -215,13 +217,16 @@ local function updateInHand(q)
   if redis.call('EXISTS', q.active) == 0 then redis.call('SREM', inHand, q.name) end
 end
 
--- A call was added, and so many wait now. Producers are told of a queue in which none waited. A queue with calls is registered, since it
--- leaves the registry only when it is empty.
+-- A queue with calls is registered, since it leaves the registry only when it is empty.
+local function register(q)
+  if redis.call('SADD', prefix .. 'queues', q.name) == 0 then return end
+  redis.call('HSET', q.jobs .. 'meta', 'opts.maxLenEvents', 100)
+  if receiverOf(q) then redis.call('SADD', prefix .. 'receiver:' .. receiverOf(q), q.name) end
+end
+
+-- A call was added, and so many wait now. Producers are told of a queue in which none waited.
 local function added(q, waits)
   if waits > 1 then return end
-  if redis.call('SADD', prefix .. 'queues', q.name) == 1 then
-    redis.call('HSET', q.jobs .. 'meta', 'opts.maxLenEvents', 100)
-    if receiverOf(q) then redis.call('SADD', prefix .. 'receiver:' .. receiverOf(q), q.name) end
-  end
+  register(q)
   tellOf(q.name, (gate(q, 0)))
 end

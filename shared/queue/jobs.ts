@@ -53,8 +53,8 @@ const PAUSE = defineScript({
   reply: flag,
 });
 
-/** Limits of what is known of pauses that have ended: the jobs, and the time since the newest. */
-const RESUMED = { max: 1000, keptMs: 7 * 86_400_000 };
+/** Limits of what is known of pauses and holds that have ended: the jobs, and the time since the newest. */
+export const RESUMED = { max: 1000, keptMs: 7 * 86_400_000 };
 
 const RESUME = defineScript({
   source: resumeJobLua,

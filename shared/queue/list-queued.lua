@@ -1,4 +1,5 @@
 -- Answers whether there are more, and for each call id, state, time and attempts.
+--@include "./held.lua"
 local q, count = ARGV.prefix .. ':' .. ARGV.queue .. ':', tonumber(ARGV.count)
 local rows, isCut = {}, 0
 local function add(state, ids)
@@ -10,5 +11,6 @@ local function add(state, ids)
 end
 add('active', redis.call('LRANGE', q .. 'active', 0, count))
 add('waiting', redis.call('LRANGE', q .. 'wait', 0, count))
-add('delayed', redis.call('ZREVRANGE', q .. 'delayed', 0, count))
+add('delayed', redis.call('ZREVRANGEBYSCORE', q .. 'delayed', '(' .. heldScore, '-inf', 'LIMIT', 0, count + 1))
+add('held', redis.call('ZRANGEBYSCORE', q .. 'delayed', heldScore, '+inf', 'LIMIT', 0, count + 1))
 return {isCut, rows}

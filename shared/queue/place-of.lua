@@ -1,11 +1,13 @@
 -- Defines functions that find a call. `placeIn(prefix, queue, id)` answers the queue and BullMQ's state of the call
 -- there, if the queue holds it, and `placeOf(registry, prefix, id)` looks for it in all queues. The prefix ends with
 -- a colon.
+--@include "./held.lua"
 local function placeIn(prefix, queue, id)
   local q = prefix .. queue .. ':'
   if redis.call('EXISTS', q .. id) == 0 then return nil end
   if redis.call('ZSCORE', q .. 'failed', id) then return {queue, 'failed'} end
-  if redis.call('ZSCORE', q .. 'delayed', id) then return {queue, 'delayed'} end
+  local score = redis.call('ZSCORE', q .. 'delayed', id)
+  if score then return {queue, tonumber(score) < tonumber(heldScore) and 'delayed' or 'held'} end
   if redis.call('LPOS', q .. 'active', id) then return {queue, 'active'} end
   return {queue, 'waiting'}
 end

@@ -10,7 +10,7 @@ import { jobOf, originOf, type QueueName } from "./queue-name.ts";
 import readHeadsLua from "./read-heads.lua";
 import { openRegistry } from "./registry.ts";
 
-export const QUEUED_STATES = ["waiting", "delayed", "active"] as const;
+export const QUEUED_STATES = ["waiting", "delayed", "held", "active"] as const;
 export type QueuedState = (typeof QUEUED_STATES)[number];
 
 /** A call in its queue that has not failed. */

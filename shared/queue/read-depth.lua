@@ -14,7 +14,7 @@ local function untried(queue, q)
   end
 end
 
-local found = {waiting = 0, delayed = 0, active = 0, failed = 0, bytes = 0, untried = {}, callbacks = 0, receivers = {}}
+local found = {waiting = 0, delayed = 0, held = 0, active = 0, failed = 0, bytes = 0, untried = {}, callbacks = 0, receivers = {}}
 local sizes, receivers = redis.call('HGETALL', KEYS.bytes), {}
 local ofCallbacks = '^' .. CALLBACKS_GATE .. '/[^/]*/[^/]*/(.*)'
 for i = 1, #sizes, 2 do
@@ -33,8 +33,8 @@ for _, queue in ipairs(redis.call('SMEMBERS', KEYS.registry)) do
   if string.sub(queue, 1, #prefix) == prefix then
     local job = string.sub(queue, #prefix + 1)
     local q = ARGV.prefix .. ':' .. queue .. ':'
-    local waiting, delayed, active, failed = count(q)
-    found.waiting, found.delayed = found.waiting + waiting, found.delayed + delayed
+    local waiting, delayed, held, active, failed = count(q)
+    found.waiting, found.delayed, found.held = found.waiting + waiting, found.delayed + delayed, found.held + held
     found.active, found.failed = found.active + active, found.failed + failed
     local first = tonumber(oldest(queue, q))
     if first and first < (found.oldestSince or math.huge) then found.oldestSince = first end

@@ -15,6 +15,8 @@ import removeQueueLua from "./remove-queue.lua";
 export type Depth = {
   waiting: number;
   delayed: number;
+  /** Calls that wait until their endpoint is enabled (endpoints.ts). */
+  held: number;
   active: number;
   failed: number;
   /** When the oldest call that waits or is delayed began to wait; undefined if there is none. Failed calls do not count. */
@@ -25,7 +27,7 @@ export type Depth = {
 const READ_AT_ONCE = 200;
 
 /** Name, counts in the order of COUNTS, and since when the oldest call has waited. */
-const ROW = tuple(text, tuple(integer, integer, integer, integer), text);
+const ROW = tuple(text, tuple(integer, integer, integer, integer, integer), text);
 
 const READ = defineScript({
   source: readQueuesLua,
@@ -71,7 +73,7 @@ export function openRegistry({ redis, keys, prefix }: Partition) {
     },
 
     /**
-     * The queue that holds a call, and whether it is `waiting`, `delayed`, `active` or `failed` there. It is looked for in
+     * The queue that holds a call, and whether it is `waiting`, `delayed`, `held`, `active` or `failed` there. It is looked for in
      * `first` before all others.
      */
     async find(
@@ -91,9 +93,9 @@ export function openRegistry({ redis, keys, prefix }: Partition) {
   };
 }
 
-function toDepth([queue, [waiting, delayed, active, failed], oldest]: ReturnType<typeof ROW>) {
+function toDepth([queue, [waiting, delayed, held, active, failed], oldest]: ReturnType<typeof ROW>) {
   const oldestSince = oldest === "" ? undefined : Number(oldest);
-  return { queue, waiting, delayed, active, failed, oldestSince };
+  return { queue, waiting, delayed, held, active, failed, oldestSince };
 }
 
 /** What several queues hold together. */
@@ -102,7 +104,7 @@ export function sumOfDepths(depths: readonly Depth[]): Depth {
   return { ...sums(depths, COUNTS), oldestSince: since.length === 0 ? undefined : Math.min(...since) };
 }
 
-export const COUNTS = ["waiting", "delayed", "active", "failed"] as const;
+export const COUNTS = ["waiting", "delayed", "held", "active", "failed"] as const;
 
 export function sums<Name extends string>(rows: readonly Record<Name, number>[], names: readonly Name[]) {
   const totals = names.map((name) => [name, rows.reduce((sum, row) => sum + row[name], 0)]);

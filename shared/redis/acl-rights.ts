@@ -19,7 +19,7 @@ const QUEUE = words(`
 const WEBHOOKS = [
   ...BASE,
   ...QUEUE,
-  ...words("hkeys ltrim ping scan sismember subscribe unlink zrevrangebyscore"),
+  ...words("hkeys lrem ltrim ping rpush scan sismember subscribe unlink zcount zrevrangebyscore"),
 ];
 
 /** Placeholders: `{name}` for the prefix of the deployment, `{runner}` for that of its runners. */
@@ -28,7 +28,7 @@ const ALL = { keys: ["{name}:*"], channels: ["{name}:changes", "{name}:events"] 
 /** For each process. The operator's console and the commands have the same. */
 export const RIGHTS = {
   webhooks: { ...ALL, commands: WEBHOOKS },
-  x402: { ...ALL, commands: [...WEBHOOKS, ...words("hsetnx lpos scard srem zcount zpopmin zrevrange")] },
+  x402: { ...ALL, commands: [...WEBHOOKS, ...words("hsetnx lpos scard srem zpopmin zrevrange")] },
   producer: {
     ...ALL,
     commands: [

@@ -81,7 +81,11 @@ function queueKeys(prefix: string) {
     namedReceivers: (party: string) => `${prefix}:named-receivers:${party}`,
     /** String: how many calls of a job with a rate were taken in this period. */
     taken: (job: string) => `${prefix}:taken:${job}`,
-    /** Hash: when the last pause of each job ended, unix ms. */
+    /** Hash: what operators have set for endpoints, as JSON, by path (shared/queue/endpoints.ts). */
+    endpoints: `${prefix}:endpoints`,
+    /** List: the calls that an endpoint holds, as `<queue> <id>`, oldest first. They lie among the delayed calls of their queues. */
+    heldCalls: (path: string) => `${prefix}:held:${path}`,
+    /** Hash: when the last pause of each job ended, or the hold of an endpoint that calls it, unix ms. */
     resumed: `${prefix}:resumed`,
   } as const;
 }

@@ -15,6 +15,8 @@ const CONSOLE: Record<keyof typeof CONTRACT, string | undefined> = {
   },
   ...{ getOverview: "overview", getQueues: "queues", getFlow: "flow", listEndpoints: "endpoints" },
   ...{
+    getEndpoint: "endpoint",
+    setEndpointState: "endpoint-state",
     getConfiguredNames: "configured-names",
     listPrices: "prices",
     listRevenue: "revenue",

@@ -30,8 +30,9 @@ const STATES = `
 States:
   waiting         in the queue
   delayed         in the queue until the time of its next attempt
+  held            in the queue until its endpoint is enabled
   active          in flight: a producer has sent it to the runner
-  queued          accepted, and not ended yet: waiting, delayed or active
+  queued          accepted, and not ended yet: waiting, delayed, held or active
   missing         accepted, but its queue lost it; found only by its id
   injected        the runner has answered 2xx
   failed          not attempted again until an operator replays it

@@ -1,10 +1,11 @@
 import { GROUP, type ProgramCommand } from "../command.ts";
-import { configDir, operatorUrl, wholeNumber } from "../options.ts";
+import { configDir, operatorUrl, usageError, wholeNumber } from "../options.ts";
 import { listOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { CloseOptions } from "./close.ts";
 import type { ListOptions } from "./list.ts";
 import type { OpenOptions } from "./open.ts";
+import type { SetStateOptions } from "./set-state.ts";
 
 const MINUTES = 10;
 
@@ -12,7 +13,9 @@ const MINUTES = 10;
 export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
   const endpoints = program
     .command("endpoints")
-    .description("list endpoints, or open one for the secret that a sender sends in its first request")
+    .description(
+      "list, disable, hold or enable endpoints, or open one for the secret that a sender sends in its first request",
+    )
     .helpGroup(GROUP.act);
   endpoints
     .command("list")
@@ -56,4 +59,49 @@ export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
       const { closeEndpoint } = await import("./close.ts");
       deps.exitWith(await closeEndpoint(deps, path, options));
     });
+  addStates(endpoints, deps);
 }
+
+/** The commands that stop an endpoint at all gateways, or start it again. */
+function addStates(endpoints: ProgramCommand, deps: ProgramDeps): void {
+  for (const { name, state, says } of STATES)
+    endpoints
+      .command(name)
+      .description(says)
+      .helpGroup(GROUP.act)
+      .argument("<path>", "path of the endpoint")
+      .requiredOption("--reason <text>", "reason for the audit log and the list of endpoints")
+      .addOption(operatorUrl())
+      .addOption(configDir())
+      .examples(`endpoints ${name} /hooks/github --reason "its job is broken"`)
+      .action(async (path: string, options: SetStateOptions, command: ProgramCommand) => {
+        if (options.reason?.trim() === "") usageError(command, "--reason must not be empty");
+        const { setEndpointState } = await import("./set-state.ts");
+        deps.exitWith(await setEndpointState(deps, { path, state }, options));
+      });
+  endpoints
+    .command("enable")
+    .description("accept webhooks and deliver their calls again, the held ones first")
+    .helpGroup(GROUP.act)
+    .argument("<path>", "path of the endpoint")
+    .addOption(operatorUrl())
+    .addOption(configDir())
+    .examples("endpoints enable /hooks/github")
+    .action(async (path: string, options: SetStateOptions) => {
+      const { setEndpointState } = await import("./set-state.ts");
+      deps.exitWith(await setEndpointState(deps, { path, state: "enabled" }, options));
+    });
+}
+
+const STATES = [
+  {
+    name: "disable",
+    state: "disabled",
+    says: "refuse the webhooks of this endpoint with 503 at all gateways; senders try again later",
+  },
+  {
+    name: "hold",
+    state: "held",
+    says: "accept the webhooks of this endpoint, and deliver none of their calls until it is enabled",
+  },
+] as const;

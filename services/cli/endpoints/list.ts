@@ -2,7 +2,7 @@ import type { EndpointView } from "../../../shared/console/overview/endpoints.ts
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted } from "../text.ts";
+import { counted, toSeconds, withAge } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 export type ListOptions = Operated & { json?: boolean };
@@ -15,6 +15,7 @@ export function listEndpoints(deps: ProgramDeps, options: ListOptions): Promise<
       columns: [
         { heading: "ENDPOINT" },
         { heading: "SENDER" },
+        { heading: "STATE", cutTo: 20, tone: (state) => (state === "enabled" ? "good" : "attention") },
         { heading: "JOBS", cutTo: 6 },
         { heading: "ACCEPTED" },
         { heading: "REPEATS" },
@@ -31,9 +32,16 @@ export function listEndpoints(deps: ProgramDeps, options: ListOptions): Promise<
   });
 }
 
-function toCells({ path, configured, preset, auth, jobs, counts }: EndpointView): string[] {
+function toCells(endpoint: EndpointView): string[] {
+  const { path, configured, preset, auth, jobs, counts } = endpoint;
   const sender = configured ? (preset ?? auth ?? "-") : "not configured";
   const refused = Object.values(counts.refused).reduce((sum, count) => sum + count, 0);
   const numbers = [counts.accepted, counts.replayed, counts.dropped, refused].map(String);
-  return [path, sender, jobs.length === 0 ? "-" : jobs.join(", "), ...numbers];
+  return [path, sender, stateText(endpoint), jobs.length === 0 ? "-" : jobs.join(", "), ...numbers];
+}
+
+function stateText({ state, set, held }: EndpointView): string {
+  if (set === null) return state;
+  const calls = held === 0 ? "" : `, ${counted(held, "call")} held`;
+  return `${state} since ${withAge(toSeconds(set.at))} by ${set.by}: ${set.reason}${calls}`;
 }

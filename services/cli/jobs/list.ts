@@ -18,6 +18,7 @@ export function listJobs(deps: ProgramDeps, options: ListOptions): Promise<numbe
         { heading: "JOB" },
         { heading: "WAITING" },
         { heading: "DELAYED" },
+        { heading: "HELD" },
         { heading: "IN FLIGHT" },
         { heading: "FAILED", tone: (count) => (count === "0" ? undefined : "bad") },
         { heading: "OLDEST" },
@@ -41,9 +42,9 @@ export function listJobs(deps: ProgramDeps, options: ListOptions): Promise<numbe
 }
 
 function toCells(job: JobView): string[] {
-  const { waiting, delayed, active, failed, oldest_age_ms: oldestMs } = job;
+  const { waiting, delayed, held, active, failed, oldest_age_ms: oldestMs } = job;
   const oldest = oldestMs === null ? "-" : duration(oldestMs);
-  const counts = [waiting, delayed, active, failed].map(String);
+  const counts = [waiting, delayed, held, active, failed].map(String);
   return [job.job, ...counts, oldest, limitsText(job), stateText(job)];
 }
 

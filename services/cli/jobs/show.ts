@@ -18,13 +18,14 @@ export function showJob(deps: ProgramDeps, name: string, options: ShowOptions): 
 }
 
 function inWords(job: JobView): string {
-  const { waiting, delayed, active, failed, oldest_age_ms: oldestMs } = job;
+  const { waiting, delayed, held, active, failed, oldest_age_ms: oldestMs } = job;
   return facts([
     ["job", named(job)],
     ["state", stateText(job)],
     ["origins", job.origins.join(", ")],
     ["waiting", `${waiting}${oldestMs === null ? "" : `, the oldest for ${duration(oldestMs)}`}`],
     ["delayed", String(delayed)],
+    ["held", String(held)],
     ["in flight", String(active)],
     ["failed", String(failed)],
     ["limits", limitsText(job)],

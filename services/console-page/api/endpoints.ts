@@ -1,6 +1,14 @@
+import type { EndpointOrder } from "../../../shared/console/endpoint-states.ts";
 import type { PricesView } from "../../../shared/console/overview/prices.ts";
+import { ask } from "./ask.ts";
 
-export type { EndpointView as Endpoint } from "../../../shared/console/overview/endpoints.ts";
+export type {
+  EndpointDetail,
+  EndpointView as Endpoint,
+} from "../../../shared/console/overview/endpoints.ts";
 export type { SoldJobView as SoldJob } from "../../../shared/console/overview/prices.ts";
 
 export type Rate = PricesView["rates"][number];
+
+export const setEndpointState = (order: EndpointOrder): Promise<unknown> =>
+  ask("POST", "api/v1/endpoints/state", order);

@@ -1,4 +1,4 @@
-import { useIsPublic } from "../api/networks.ts";
+import { useIsPublic } from "../api/names.ts";
 import { Copyable, shortened } from "./copy.tsx";
 import { Icon } from "./icons.tsx";
 

@@ -28,8 +28,8 @@ export async function openRedisView(url: string, shutdown: Shutdown) {
   return {
     /** How many calls are on their way (waiting, delayed or held by a producer), and how many have failed. */
     async calls() {
-      const { waiting, delayed, active, failed } = sumOfDepths(await registry.depths());
-      return { waiting: waiting + delayed + active, failed };
+      const { waiting, delayed, held, active, failed } = sumOfDepths(await registry.depths());
+      return { waiting: waiting + delayed + held + active, failed };
     },
     async producers() {
       return (await lastBeats(partition)).length;

@@ -2,7 +2,8 @@ import { z } from "zod";
 import { RATE_SPANS } from "../../pricing/rates/history.ts";
 import { AuditFilter, AuditPage } from "../audit-trail.ts";
 import { ConfiguredNames } from "../configured-names.ts";
-import { EndpointView } from "../overview/endpoints.ts";
+import { EndpointChange, EndpointOrder } from "../endpoint-states.ts";
+import { EndpointDetail, EndpointView } from "../overview/endpoints.ts";
 import { FLOW_SPANS, FlowView } from "../overview/flow.ts";
 import { OverviewView, QueuesView } from "../overview/overview.ts";
 import { PricesView } from "../overview/prices.ts";
@@ -51,6 +52,28 @@ export const DEPLOYMENT = {
     answer: z.object({ endpoints: z.array(EndpointView) }),
     says: "The endpoints, without secrets.",
     problems: ["start.config_invalid"],
+  },
+  getEndpoint: {
+    method: "GET",
+    path: "/api/v1/endpoint",
+    role: "viewer",
+    summary: "Show a webhook endpoint: its settings without secrets, and its requests over time",
+    isHeavy: true,
+    query: z.strictObject({ path: z.string().min(1).max(2048), span: span.default("1h") }),
+    answer: EndpointDetail,
+    says: "The endpoint.",
+    problems: ["start.config_invalid", "request.not_found"],
+  },
+  setEndpointState: {
+    method: "POST",
+    path: "/api/v1/endpoints/state",
+    role: "operator",
+    summary: "Disable, hold or enable a webhook endpoint at all gateways, within 2 seconds",
+    body: EndpointOrder,
+    answer: EndpointChange,
+    says: "The endpoint has the state, or had it before. Enabling releases the calls that it holds, the oldest first.",
+    audit: ["disable", "hold", "enable"],
+    problems: ["request.not_found"],
   },
   getConfiguredNames: {
     method: "GET",

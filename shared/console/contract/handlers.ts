@@ -5,6 +5,7 @@ import { createReadAuditTrail } from "../audit-trail.ts";
 import { createBulkOperations } from "../bulk-operations.ts";
 import { createCallsApi } from "../calls.ts";
 import { createReadConfiguredNames } from "../configured-names.ts";
+import { createSetEndpointState } from "../endpoint-states.ts";
 import { createFailedApi } from "../failed.ts";
 import { createJobsApi } from "../jobs.ts";
 import type { Overview } from "../overview/overview.ts";
@@ -18,7 +19,11 @@ import type { File, Handlers, Work } from "./operation.ts";
 export type HandlersDeps = Parameters<typeof createFailedApi>[0] &
   Parameters<typeof createBulkOperations>[0] &
   Parameters<typeof createCallsApi>[0] &
-  Parameters<typeof createPaymentsApi>[0] & { overview: Overview };
+  Parameters<typeof createPaymentsApi>[0] & {
+    overview: Overview;
+    /** By `<service id>/<job index>`. */
+    jobNames: () => Record<string, string>;
+  };
 
 /** Does every operation on Redis. */
 export function createHandlers(deps: HandlersDeps): Handlers<typeof OPERATIONS, Work> {
@@ -36,6 +41,8 @@ function deploymentHandlers(deps: HandlersDeps) {
     getQueues: async ({ job }) => ({ queues: await overview.queues(job) }),
     getFlow: ({ span, job }) => overview.flow.read(span, job),
     listEndpoints: async () => ({ endpoints: await overview.endpoints.list() }),
+    getEndpoint: ({ path, span }) => overview.endpoints.show(path, span),
+    setEndpointState: createSetEndpointState(deps),
     getConfiguredNames: createReadConfiguredNames(deps),
     listPrices: ({ span }) => overview.prices.read(span),
     listRevenue: async ({ days }) => ({ earned: await overview.revenue(days) }),

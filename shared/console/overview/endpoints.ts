@@ -1,7 +1,11 @@
 import { z } from "zod";
 import { loadEndpointNames, type NamedEndpoint } from "../../config/endpoint-names.ts";
-import { count } from "../view.ts";
-import { EndpointCounts, type FlowApi } from "./flow.ts";
+import { AppError } from "../../platform/errors/app-error.ts";
+import { toIso } from "../../platform/time/iso.ts";
+import { ENDPOINT_STATES, type EndpointSetting, openEndpoints } from "../../queue/endpoints.ts";
+import type { Partition } from "../../redis/partition.ts";
+import { count, OperatorAct } from "../view.ts";
+import { EndpointCounts, EndpointFlow, type FlowApi, type FlowSpan } from "./flow.ts";
 
 /** A webhook endpoint as configured, without secrets, with its requests of the last 24 hours. */
 export const EndpointView = z
@@ -15,52 +19,82 @@ export const EndpointView = z
     auth: z.string().nullable(),
     /** The job indexes that it calls. */
     jobs: z.array(count),
+    state: z.enum(ENDPOINT_STATES),
+    /** The operator who disabled or held it; null if it is enabled. */
+    set: OperatorAct.nullable(),
+    /** Calls that wait until it is enabled. */
+    held: count,
     counts: EndpointCounts,
   })
   .meta({ id: "Endpoint" });
 export type EndpointView = z.infer<typeof EndpointView>;
 
+/** An endpoint with its settings and its requests over time. */
+export const EndpointDetail = EndpointView.extend({
+  /** Null of one that is not configured. */
+  url: z.string().nullable(),
+  /** The keys of webhooks.toml that hold no secret, with their values as JSON. */
+  settings: z.record(z.string(), z.string()),
+  flow: EndpointFlow,
+}).meta({ id: "EndpointDetail" });
+export type EndpointDetail = z.infer<typeof EndpointDetail>;
+
 export type EndpointsApi = {
+  /** Throws `request.not_found` if the endpoint is neither configured nor known. */
+  show(path: string, span: FlowSpan): Promise<EndpointDetail>;
   /** Those that are configured, in the order of the file, then the others. */
   list(): Promise<EndpointView[]>;
 };
 
+type Deps = { partition: Partition; configDir: string; flow: Pick<FlowApi, "endpoint" | "endpoints"> };
+
 /** Lists the webhook endpoints. It reads the file each time, so it shows what the next start will use. */
-export function createEndpointsApi({
-  configDir,
-  flow,
-}: {
-  configDir: string;
-  flow: Pick<FlowApi, "endpoints">;
-}): EndpointsApi {
+export function createEndpointsApi({ partition, configDir, flow: flows }: Deps): EndpointsApi {
+  const endpoints = openEndpoints(partition);
+
+  async function list(): Promise<EndpointView[]> {
+    const [counts, settings] = await Promise.all([flows.endpoints(), endpoints.settings()]);
+    const configured = loadEndpointNames(configDir) ?? [];
+    const known = new Set(configured.map(({ path }) => path));
+    const others = new Set([...counts.keys(), ...settings.keys()].filter((path) => !known.has(path)));
+    const all = [...configured.map(toConfigured), ...[...others].sort().map(toStranger)];
+    const held = await Promise.all(all.map(({ path }) => endpoints.held(path)));
+    return all.map((endpoint, i) => ({
+      ...endpoint,
+      ...toSetting(settings.get(endpoint.path)),
+      held: held[i] ?? 0,
+      counts: counts.get(endpoint.path) ?? NONE,
+    }));
+  }
+
   return {
-    async list() {
-      const counts = await flow.endpoints();
-      const configured = loadEndpointNames(configDir) ?? [];
-      const known = new Set(configured.map(({ path }) => path));
-      const others = [...counts.keys()].filter((path) => !known.has(path)).sort();
-      return [
-        ...configured.map((endpoint) => toView(endpoint, counts.get(endpoint.path))),
-        ...others.map((path) => toStranger(path, counts.get(path))),
-      ];
+    list,
+    async show(path, span) {
+      const [all, flow] = await Promise.all([list(), flows.endpoint(path, span)]);
+      const found = all.find((each) => each.path === path);
+      if (found === undefined)
+        throw AppError.public("request.not_found", `no endpoint has the path ${path}, and none had requests`);
+      const { url = null, settings = {} } =
+        (loadEndpointNames(configDir) ?? []).find((each) => each.path === path) ?? {};
+      return { ...found, url, settings, flow };
     },
   };
 }
 
-function toView({ path, name, preset, auth, jobs }: NamedEndpoint, counts = NONE): EndpointView {
-  return {
-    path,
-    configured: true,
-    name: name ?? null,
-    preset: preset ?? null,
-    auth,
-    jobs: [...jobs],
-    counts,
-  };
+type Named = Omit<EndpointView, "state" | "set" | "held" | "counts">;
+
+function toConfigured({ path, name, preset, auth, jobs }: NamedEndpoint): Named {
+  return { path, configured: true, name: name ?? null, preset: preset ?? null, auth, jobs: [...jobs] };
 }
 
-function toStranger(path: string, counts = NONE): EndpointView {
-  return { path, configured: false, name: null, preset: null, auth: null, jobs: [], counts };
+function toStranger(path: string): Named {
+  return { path, configured: false, name: null, preset: null, auth: null, jobs: [] };
+}
+
+function toSetting(setting: EndpointSetting | undefined): Pick<EndpointView, "state" | "set"> {
+  if (setting === undefined) return { state: "enabled", set: null };
+  const { state, at, by, reason } = setting;
+  return { state, set: { at: toIso(at), by, reason } };
 }
 
 const NONE: EndpointCounts = {

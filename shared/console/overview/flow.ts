@@ -77,19 +77,34 @@ export const FlowView = z
 export type FlowView = z.infer<typeof FlowView>;
 
 /** Counts of the requests of a webhook endpoint. */
-export const EndpointCounts = z.object({
-  accepted: count,
-  replayed: count,
-  dropped: count,
-  handshakes: count,
-  /** By error code. */
-  refused: z.record(z.string(), count),
-  /** Credentials that did not hold, by the reason. */
-  unauthorized: z.record(z.string(), count),
-  /** When the newest of these came, by the reason and the gateways' clocks. A gateway tells within ten seconds. */
-  unauthorized_newest: z.record(z.string(), isoTime),
-});
+export const EndpointCounts = z
+  .object({
+    accepted: count,
+    replayed: count,
+    dropped: count,
+    handshakes: count,
+    /** By error code. */
+    refused: z.record(z.string(), count),
+    /** Credentials that did not hold, by the reason. */
+    unauthorized: z.record(z.string(), count),
+    /** When the newest of these came, by the reason and the gateways' clocks. A gateway tells within ten seconds. */
+    unauthorized_newest: z.record(z.string(), isoTime),
+  })
+  .meta({ id: "EndpointCounts" });
 export type EndpointCounts = z.infer<typeof EndpointCounts>;
+
+/** Requests of an endpoint in each interval, the oldest first. */
+export const EndpointFlow = z.object({
+  /** When the first interval begins. */
+  from: isoTime,
+  step_ms: count,
+  /** True for each interval in which no process reported. */
+  missing: z.array(z.boolean()),
+  accepted: z.array(count),
+  replayed: z.array(count),
+  refused: z.array(count),
+});
+export type EndpointFlow = z.infer<typeof EndpointFlow>;
 
 export const FLOW_SPANS = ["1h", "24h"] as const;
 export type FlowSpan = (typeof FLOW_SPANS)[number];
@@ -105,6 +120,7 @@ export type FlowApi = {
   read(span: FlowSpan, job?: string): Promise<FlowView>;
   /** Reads once for any jobs. */
   readAll(span: FlowSpan): Promise<(job?: string) => FlowView>;
+  endpoint(path: string, span: FlowSpan): Promise<EndpointFlow>;
   /** By path, in the last day. */
   endpoints(): Promise<ReadonlyMap<string, EndpointCounts>>;
 };
@@ -115,17 +131,24 @@ type Deps = { partition: Partition; clock?: Clock };
 export function createFlowApi({ partition, clock = redisClock(partition.redis).now }: Deps): FlowApi {
   const series = createReadSeries(partition, clock);
 
-  async function readAll(span: FlowSpan): Promise<(job?: string) => FlowView> {
+  async function readSpans(span: FlowSpan) {
     const { step, size, growing } = SPANS[span];
     const { buckets } = await series.buckets(step);
     const spans = inSpans(buckets, size, growing);
-    const from = toIso(spans[0]?.at ?? clock());
+    const times = {
+      from: toIso(spans[0]?.at ?? clock()),
+      step_ms: STEPS[step].ms * size,
+      missing: spans.map(({ isKnown }) => !isKnown),
+    };
+    return { spans, times };
+  }
+
+  async function readAll(span: FlowSpan): Promise<(job?: string) => FlowView> {
+    const { spans, times } = await readSpans(span);
     return (job) => {
       const wanted = spans.map((each) => ({ ...each, counted: ofJob(each.counted, job) }));
       return {
-        from,
-        step_ms: STEPS[step].ms * size,
-        missing: spans.map(({ isKnown }) => !isKnown),
+        ...times,
         lines: originsIn(wanted).map((origin) => toLine(origin, wanted)),
         jobs: toJobs(wanted),
       };
@@ -136,6 +159,17 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
     readAll,
 
     read: async (span, job) => (await readAll(span))(job),
+
+    async endpoint(path, span) {
+      const { spans, times } = await readSpans(span);
+      const counts = spans.map(({ counted }) => sumOf(ofEndpoint(counted, path)));
+      return {
+        ...times,
+        accepted: counts.map(({ accepted }) => accepted),
+        replayed: counts.map(({ replayed }) => replayed),
+        refused: counts.map(({ refused }) => totalOf(refused)),
+      };
+    },
 
     async endpoints() {
       const { counted } = await series.total("coarse");
@@ -166,6 +200,12 @@ type Counted = Bucket["counted"];
 function ofJob(counted: Counted, job: string | undefined): Counted {
   if (job === undefined) return counted;
   return counted.filter(({ subject }) => subject.kind === "job" && subject.job === job);
+}
+
+function ofEndpoint(counted: Counted, path: string): Counts[] {
+  return counted.flatMap(({ subject, counts }) =>
+    subject.kind === "endpoint" && subject.path === path ? [counts] : [],
+  );
 }
 
 function originsIn(buckets: readonly Bucket[]): string[] {

@@ -28,6 +28,8 @@ export const QueuesView = z
     origin: z.string(),
     waiting: count,
     delayed: count,
+    /** Calls that wait until their endpoint is enabled. */
+    held: count,
     active: count,
     failed: count,
     oldest_age_ms: count.nullable(),
@@ -171,9 +173,9 @@ function originsOf(depths: readonly { queue: string }[]): string[] {
 }
 
 function toQueues(origin: string, now: number, { oldestSince, ...counts }: Depth): QueuesView {
-  const { waiting, delayed, active, failed } = counts;
+  const { waiting, delayed, held, active, failed } = counts;
   const oldest = oldestSince === undefined ? null : Math.max(0, now - oldestSince);
-  return { origin, waiting, delayed, active, failed, oldest_age_ms: oldest };
+  return { origin, waiting, delayed, held, active, failed, oldest_age_ms: oldest };
 }
 
 function toProcesses({ processes, unreadable }: Processes) {

@@ -177,6 +177,7 @@ export const CODES = {
     title: "It is unknown whether the call was queued",
   },
   "record.unreadable": { status: 503, retryable: true, title: "Stored record cannot be read" },
+  "webhook.endpoint_disabled": { status: 503, retryable: true, title: "Endpoint is disabled" },
   "queue.overloaded": { status: 503, retryable: true, title: "Queue is over its limits" },
   "request.body_consumed": { status: 500, retryable: false, title: "Body was already read" },
   "internal.unexpected": { status: 500, retryable: true, title: "Internal error" },

@@ -33,7 +33,9 @@ test("postern status exits with 0 while Redis keeps its promises, and with 1 and
   await fixture.redis.client.config("SET", "appendfsync", "everysec");
   const broken = await postern.run(["status"]);
   expect(broken.code).toBe(1);
-  expect(broken.stdout).toMatch(/^ORIGIN +WAITING +DELAYED +IN FLIGHT +FAILED .*\nwebhook +0 +0 +0 +1/m);
+  expect(broken.stdout).toMatch(
+    /^ORIGIN +WAITING +DELAYED +HELD +IN FLIGHT +FAILED .*\nwebhook +0 +0 +0 +0 +1/m,
+  );
   expect(broken.stdout).toMatch(
     /^last hour \(up to 10 s behind\)\nP50 and P99 are times from accepted to injected:\nORIGIN +ACCEPTED +REFUSED/m,
   );
@@ -128,7 +130,7 @@ test("postern status shows rates of the last five whole minutes", async () => {
     },
     { origin: "callback" },
   ]);
-  expect((await here(["status"])).stdout).toMatch(/^webhook +(\d+ +){4}\S+ +6 +2 +0\.2$/m);
+  expect((await here(["status"])).stdout).toMatch(/^webhook +(\d+ +){5}\S+ +6 +2 +0\.2$/m);
 });
 
 test("postern status shows the runners that producers have, and whether they answer", async () => {

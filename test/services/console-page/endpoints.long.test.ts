@@ -4,7 +4,9 @@ import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
 import { createSharedValue } from "../../../shared/pricing/rates/shared-value.ts";
 import type { LiveToken } from "../../../shared/pricing/rates/source.ts";
+import { openEndpoints } from "../../../shared/queue/endpoints.ts";
 import { openJobs } from "../../../shared/queue/jobs.ts";
+import { shoot } from "../../fixtures/chromium.ts";
 import { JUST_NOW, useOperatorPage } from "../../fixtures/console-page.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { useRedis } from "../../fixtures/redis.ts";
@@ -56,6 +58,43 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     await row.getByRole("link", { name: "3" }).click();
     await page.waitForFunction("location.hash.includes('#/refused')");
     expect(await page.getByRole("searchbox", { name: "Endpoint" }).inputValue()).toBe("/hooks/github");
+  });
+
+  test("an endpoint has a page with its settings, a curl line and its calls, where an operator holds and enables it", async () => {
+    await createEnqueue(redis.partition)(
+      aCall({ job_id: 2, metadata: { "X-WEBHOOK-PATH": "/hooks/github" } }),
+    );
+    const page = await open({ hash: "#/endpoints" });
+    await page.getByRole("link", { name: "/hooks/github" }).click();
+    await page.getByRole("heading", { level: 1, name: "/hooks/github" }).waitFor();
+    await page.getByText("job_id").waitFor();
+    await page.getByText("postern send /hooks/github --dry-run").waitFor();
+    await page.getByRole("region", { name: "Latest calls" }).getByText("waiting").waitFor();
+    expect(await page.content()).not.toContain(SECRET);
+    await page.getByRole("button", { name: "Disable or hold…" }).click();
+    await page.getByText("never do, and some turn the webhook off").waitFor();
+    await page.getByRole("textbox", { name: "Reason" }).fill("its database is being moved");
+    await page.getByRole("button", { name: "Hold endpoint", exact: true }).click();
+    await page.getByText("by otto: its database is being moved").waitFor();
+    await shoot(page, "endpoint-held");
+    const settings = await openEndpoints(redis.partition).settings();
+    expect(settings.get("/hooks/github")).toMatchObject({ state: "held", by: "otto" });
+    await page.getByRole("button", { name: "Enable…" }).click();
+    await page.getByRole("textbox", { name: "Reason" }).fill("it is moved");
+    await page.getByRole("button", { name: "Enable endpoint", exact: true }).click();
+    await page.getByRole("button", { name: "Disable or hold…" }).waitFor();
+    expect((await openEndpoints(redis.partition).settings()).size).toBe(0);
+  });
+
+  test("a job has a page with its name, its queue and its calls", async () => {
+    await createEnqueue(redis.partition)(aCall({ service_id: 1, job_id: 7, origin: "x402" }));
+    const page = await open({ hash: "#/jobs" });
+    await page.getByRole("link", { name: "report (1/7)" }).click();
+    await page.getByRole("heading", { level: 1, name: "Job report (1/7)" }).waitFor();
+    await page.getByText("Writes one").waitFor();
+    await page.getByRole("region", { name: "Latest calls" }).getByText("waiting").waitFor();
+    await page.getByRole("region", { name: "Queue and settings" }).getByText("running").waitFor();
+    await shoot(page, "job");
   });
 
   test("a job is paused and resumed with a reason, and whoever looks sees who did it and why", async () => {

@@ -147,10 +147,10 @@ test("a call is found in whatever queue and state it is", async () => {
   }
   expect(await registry.find("c_unknown")).toBeUndefined();
   expect((await registry.depths()).map(({ queue, ...held }) => [queue, held])).toMatchObject([
-    [QUEUE, { waiting: 1, delayed: 0, active: 0, failed: 0 }],
-    ["webhook/8/2", { waiting: 0, delayed: 1, active: 0, failed: 0 }],
-    ["webhook/9/1", { waiting: 0, delayed: 0, active: 1, failed: 0 }],
-    ["x402/7/3", { waiting: 0, delayed: 0, active: 0, failed: 1 }],
+    [QUEUE, { waiting: 1, delayed: 0, held: 0, active: 0, failed: 0 }],
+    ["webhook/8/2", { waiting: 0, delayed: 1, held: 0, active: 0, failed: 0 }],
+    ["webhook/9/1", { waiting: 0, delayed: 0, held: 0, active: 1, failed: 0 }],
+    ["x402/7/3", { waiting: 0, delayed: 0, held: 0, active: 0, failed: 1 }],
   ]);
   const failed = createFailedCalls(partitionOf(redis.client));
   expect(await failed.count({})).toBe(1);

@@ -65,7 +65,7 @@ function placeOf({ state, queue }: CallLife): string {
   return queue?.as ?? (state === "queued" ? "missing" : state);
 }
 
-const IN_HAND = ["waiting", "active", "delayed", "queued", "settling", "review"];
+const IN_HAND = ["waiting", "active", "delayed", "held", "queued", "settling", "review"];
 
 function Actions({ life, onAct }: { life: CallLife; onAct: (act: Chosen) => void }) {
   const mayOperate = useMayOperate();

@@ -16,6 +16,7 @@ import { VirtualRows } from "../../ui/virtual-rows.tsx";
 import { problemWords } from "../../ui/why.tsx";
 import { goTo, linkTo, useQuery } from "../../url-fragment.ts";
 import { Facets, useFacetFilters } from "./facets.tsx";
+import { Newer } from "./newer.tsx";
 import { RefusedNotice } from "./refused-notice.tsx";
 import { CallState, STATE_CHOICES } from "./state.tsx";
 import { useWindow, WindowChip } from "./window.tsx";
@@ -59,6 +60,7 @@ export function CallsPage() {
             Origin {search.origin}: show all
           </button>
         )}
+        <Newer search={search} listed={items} isLoading={isLoading} reload={refresh} />
         <button type="button" onClick={refresh}>
           Refresh
         </button>

@@ -6,6 +6,7 @@ const STATES: Readonly<Record<string, readonly [word: string, tone: Tone]>> = {
   waiting: ["waiting", "accent"],
   active: ["in flight", "accent"],
   delayed: ["delayed", "warn"],
+  held: ["held", "warn"],
   queued: ["queued", "accent"],
   missing: ["missing", "bad"],
   injected: ["injected", "good"],

@@ -9,6 +9,7 @@ import { count, counted } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { linkTo } from "../../url-fragment.ts";
+import { EndpointState } from "./state.tsx";
 
 /** Every endpoint, what came to it in a day, and why senders were turned away. */
 export function EndpointsPage() {
@@ -38,7 +39,10 @@ const COLUMNS: readonly Column<Endpoint>[] = [
     title: "Endpoint",
     cell: (endpoint) => (
       <>
-        <span class="mono wrap">{endpoint.path}</span>
+        <a class="mono wrap" href={linkTo(["endpoints", endpoint.path])}>
+          {endpoint.path}
+        </a>
+        <EndpointState endpoint={endpoint} />
         <span class="step-aside small muted wrap">{factsOf(endpoint)}</span>
       </>
     ),
@@ -50,18 +54,24 @@ const COLUMNS: readonly Column<Endpoint>[] = [
   {
     title: "Auth failures",
     class: "whole",
-    cell({ counts: { unauthorized, unauthorized_newest: newest } }) {
-      const all = Object.entries(unauthorized).sort(([, a], [, b]) => b - a);
-      if (all.length === 0) return <span class="muted">none</span>;
-      return all.map(([reason, times]) => (
-        <span class="step-aside" key={reason}>
-          <Badge tone="bad">{counted(times, "request")}:</Badge> {saidOf(reason)}
-          <Newest at={newest[reason]} />
-        </span>
-      ));
-    },
+    cell: (endpoint) => <AuthFailures endpoint={endpoint} />,
   },
 ];
+
+export function AuthFailures({ endpoint: { counts } }: { endpoint: Endpoint }) {
+  const all = Object.entries(counts.unauthorized).sort(([, a], [, b]) => b - a);
+  if (all.length === 0) return <span class="muted">none</span>;
+  return (
+    <>
+      {all.map(([reason, times]) => (
+        <span class="step-aside" key={reason}>
+          <Badge tone="bad">{counted(times, "request")}:</Badge> {saidOf(reason)}
+          <Newest at={counts.unauthorized_newest[reason]} />
+        </span>
+      ))}
+    </>
+  );
+}
 
 function factsOf({ configured, name, preset, auth }: Endpoint): string {
   if (!configured) return "no longer configured";
@@ -69,7 +79,7 @@ function factsOf({ configured, name, preset, auth }: Endpoint): string {
   return facts.filter((each) => each !== null).join(", ");
 }
 
-function Refusals({ endpoint: { path, counts } }: { endpoint: Endpoint }) {
+export function Refusals({ endpoint: { path, counts } }: { endpoint: Endpoint }) {
   const refused = Object.values(counts.refused).reduce((sum, each) => sum + each, 0);
   if (refused === 0) return <span class="muted">0</span>;
   return (

@@ -1,17 +1,18 @@
 import { useState } from "preact/hooks";
 import { whyNoJobKey } from "../../../../shared/call/job-ids.ts";
-import { type Job, pauseJob, resumeJob } from "../../api/jobs.ts";
+import type { Job } from "../../api/jobs.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Card } from "../../ui/card.tsx";
-import { Confirm } from "../../ui/confirm.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
+import { JobName } from "../../ui/job-name.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Ago, duration, Time } from "../../ui/time.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
+import { PauseDialog } from "./pause.tsx";
 
 /** As many as the stream tells of. */
 const SHOWN = 200;
@@ -86,14 +87,14 @@ const COLUMNS: readonly Column<Job>[] = [
     title: "Job",
     cell: (job) => (
       <>
-        {isJob(job) ? <a href={linkTo(["overview"], { job: job.job })}>{job.job}</a> : <span>{job.job}</span>}{" "}
-        <span class="muted small wide">{job.origins.join(", ")}</span>
+        <JobName job={job.job} /> <span class="muted small wide">{job.origins.join(", ")}</span>
       </>
     ),
   },
   { title: "State", class: "whole", isUnlabelled: true, cell: (job) => <JobState job={job} /> },
   { title: "Waiting", class: "number", cell: ({ waiting }) => count(waiting) },
   { title: "Delayed", class: "number wide", cell: ({ delayed }) => count(delayed) },
+  { title: "Held", class: "number wide", cell: ({ held }) => count(held) },
   { title: "In flight", class: "number wide", cell: ({ active }) => count(active) },
   { title: "Failed", class: "number", cell: (job) => <Failed job={job} /> },
   {
@@ -134,7 +135,7 @@ function failedLinkOf(job: Job): string | undefined {
   return linkTo(["failed"], { job: job.job, origin: more.length === 0 ? origin : undefined });
 }
 
-function JobState({ job: { state, paused, throttled_until } }: { job: Job }) {
+export function JobState({ job: { state, paused, throttled_until } }: { job: Job }) {
   if (paused !== undefined) {
     return (
       <>
@@ -160,30 +161,10 @@ function JobState({ job: { state, paused, throttled_until } }: { job: Job }) {
   return <Badge tone="good">running</Badge>;
 }
 
-function limitsOf({ concurrency, rate }: Job): string {
+export function limitsOf({ concurrency, rate }: Job): string {
   const limits = [
     ...(concurrency === null ? [] : [`${concurrency} at once`]),
     ...(rate === null ? [] : [`${rate.calls} per ${duration(rate.period_ms)}`]),
   ];
   return limits.length === 0 ? "none" : limits.join(", ");
-}
-
-function PauseDialog({ job: { job, paused }, onClose }: { job: Job; onClose: () => void }) {
-  const isPaused = paused !== undefined;
-  const act = (reason: string) => (isPaused ? resumeJob(job, reason) : pauseJob(job, reason));
-  return (
-    <Confirm
-      title={`${isPaused ? "Resume" : "Pause"} job ${job}?`}
-      verb={isPaused ? "Resume job" : "Pause job"}
-      example={isPaused ? "The runner is back" : "The runner is down for maintenance until 14:00"}
-      onClose={onClose}
-      act={act}
-    >
-      <p>
-        {isPaused
-          ? "Producers send its waiting calls to the runner, oldest first. No call that was injected runs again."
-          : "New calls are accepted and kept. None is sent to the runner until an operator resumes the job."}
-      </p>
-    </Confirm>
-  );
 }

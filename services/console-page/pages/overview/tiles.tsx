@@ -24,7 +24,7 @@ export function Tiles({ points, queues, producers, origin, job }: Props) {
   const lately = points && spanWords(points);
   const slowest = points && slowestOf(points);
   const chosen = queues?.filter((each) => origin === "" || each.origin === origin);
-  const sum = (...names: readonly ("waiting" | "delayed" | "active" | "failed")[]) =>
+  const sum = (...names: readonly ("waiting" | "delayed" | "held" | "active" | "failed")[]) =>
     chosen?.reduce((all, queue) => all + names.reduce((own, name) => own + queue[name], 0), 0);
   const ages = chosen?.flatMap(({ oldest_age_ms }) => oldest_age_ms ?? []);
   const failed = sum("failed");
@@ -40,7 +40,7 @@ export function Tiles({ points, queues, producers, origin, job }: Props) {
       <Tile
         name="Waiting"
         value={written(sum("waiting", "delayed"))}
-        note={chosen && `${written(sum("active"))} in flight`}
+        note={chosen && waitingNote(written(sum("active")), sum("held") ?? 0)}
       />
       <Tile
         name="Oldest waiting"
@@ -74,4 +74,8 @@ function written(value: number | undefined): string | undefined {
 
 function spanWords({ stepMs }: Points): string {
   return stepMs === 60_000 ? "last minute" : `last ${shortDuration(stepMs)}`;
+}
+
+function waitingNote(inFlight: string | undefined, held: number): string {
+  return `${inFlight} in flight${held === 0 ? "" : `, ${count(held)} held`}`;
 }

@@ -25,13 +25,13 @@ test("postern jobs list shows what each job holds over all origins, its limits a
   await jobs().pause("3/1", { at: 0, by: "a@b", reason: "it\nloops" });
   const lines = (await here("list")).stdout.split("\n");
   expect(lines).toEqual([
-    expect.stringMatching(/^JOB +WAITING +DELAYED +IN FLIGHT +FAILED +OLDEST +LIMITS +STATE$/),
+    expect.stringMatching(/^JOB +WAITING +DELAYED +HELD +IN FLIGHT +FAILED +OLDEST +LIMITS +STATE$/),
     expect.stringMatching(
-      /^3\/1 +0 +0 +0 +0 +- +- +paused since 1970-01-01T00:00:00Z \(\d+d\d+h ago\) by a@b: it loops$/,
+      /^3\/1 +0 +0 +0 +0 +0 +- +- +paused since 1970-01-01T00:00:00Z \(\d+d\d+h ago\) by a@b: it loops$/,
     ),
-    expect.stringMatching(/^7\/9 +1 +0 +0 +0 +\d+s +5 at once, 100 per 2000 ms +running$/),
+    expect.stringMatching(/^7\/9 +1 +0 +0 +0 +0 +\d+s +5 at once, 100 per 2000 ms +running$/),
     expect.stringMatching(
-      /^7\/10 +2 +0 +0 +0 +\d+s +- +throttled until \S+Z \(in \d+s\) at its runner's request$/,
+      /^7\/10 +2 +0 +0 +0 +0 +\d+s +- +throttled until \S+Z \(in \d+s\) at its runner's request$/,
     ),
     "3 jobs, 1 paused",
     "",
@@ -43,7 +43,16 @@ test("postern jobs list -o json prints one object a line on stdout, and nothing 
   const ran = await postern.run(["jobs", "list", "-o", "json"]);
   expect(jsonLines(ran)).toEqual([
     {
-      ...{ job: "7/1", state: "paused", waiting: 0, delayed: 0, active: 0, failed: 0, oldest_age_ms: null },
+      ...{
+        job: "7/1",
+        state: "paused",
+        waiting: 0,
+        delayed: 0,
+        held: 0,
+        active: 0,
+        failed: 0,
+        oldest_age_ms: null,
+      },
       ...{ origins: [], concurrency: null, rate: null },
       paused: { at: "1970-01-01T00:00:00.000Z", by: "a@b", reason: "it loops" },
     },

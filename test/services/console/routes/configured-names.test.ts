@@ -24,7 +24,7 @@ describe("200", () => {
     const { get } = await fixture.start({ configDir });
     const answer = await get(NAMES, { as: "viewer" });
     const networks = ["eip155:31337"];
-    expect(answer.json()).toEqual({ endpoints: ["/hooks/a"], networks, public_networks: [] });
+    expect(answer.json()).toEqual({ endpoints: ["/hooks/a"], jobs: {}, networks, public_networks: [] });
   });
 
   const TOKEN = tokenTable("3200");
@@ -57,6 +57,6 @@ describe("200", () => {
 
   test("without the files no name is known", async () => {
     const { get } = await fixture.start();
-    expect((await get(NAMES)).json()).toEqual({ endpoints: [], networks: [], public_networks: [] });
+    expect((await get(NAMES)).json()).toEqual({ endpoints: [], jobs: {}, networks: [], public_networks: [] });
   });
 });

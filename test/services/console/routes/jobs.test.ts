@@ -16,7 +16,7 @@ describe("200", () => {
     await jobs.configure(new Map([["7/9", { concurrency: 5, rate: { max: 100, periodMs: 2000 } }]]));
     await jobs.throttle("7/10", 60_000);
     await jobs.pause("3/1", { at: 0, by: "a@b", reason: "it\nloops" });
-    const none = { waiting: 0, delayed: 0, active: 0, failed: 0 };
+    const none = { waiting: 0, delayed: 0, held: 0, active: 0, failed: 0 };
     expect((await get("/api/v1/jobs", { as: "viewer" })).json()).toEqual({
       jobs: [
         {

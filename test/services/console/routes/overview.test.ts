@@ -30,8 +30,16 @@ describe("200", () => {
     });
     await worker.stop();
     expect(seen.queues.slice(0, 2)).toEqual([
-      { origin: "webhook", waiting: 0, delayed: 0, active: 0, failed: 2, oldest_age_ms: null },
-      { origin: "x402", waiting: 1, delayed: 0, active: 0, failed: 0, oldest_age_ms: expect.any(Number) },
+      { origin: "webhook", waiting: 0, delayed: 0, held: 0, active: 0, failed: 2, oldest_age_ms: null },
+      {
+        origin: "x402",
+        waiting: 1,
+        delayed: 0,
+        held: 0,
+        active: 0,
+        failed: 0,
+        oldest_age_ms: expect.any(Number),
+      },
     ]);
     expect(seen.paused_jobs).toEqual(["7/1"]);
     expect(seen.processes).toEqual([expect.objectContaining({ kind: "webhooks", durability: "strict" })]);

@@ -18,9 +18,10 @@ beforeEach(async () => {
 const SECRET = "a-secret-that-nobody-is-shown";
 
 function endpointsOf(endpoints?: readonly TomlTable[]) {
+  const { partition } = redis;
   const configDir = join(tempDir(), "config");
   writeConfig(configDir, { postern: {}, ...(endpoints && { webhooks: { endpoints: [...endpoints] } }) });
-  return createEndpointsApi({ configDir, flow: createFlowApi({ partition: redis.partition }) });
+  return createEndpointsApi({ partition, configDir, flow: createFlowApi({ partition }) });
 }
 
 test("each endpoint is shown with its preset, how its sender proves itself and its jobs, and without its secret", async () => {

@@ -1,0 +1,38 @@
+import type { EndpointChange } from "../../../shared/console/endpoint-states.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { counted, jsonLine, plain } from "../text.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
+
+export type SetStateOptions = Operated & { reason?: string; json?: boolean };
+
+/** `postern endpoints disable`, `hold` and `enable`. 1 if the endpoint is in this state already. */
+export function setEndpointState(
+  deps: ProgramDeps,
+  { path, state }: Pick<EndpointChange, "path" | "state">,
+  options: SetStateOptions,
+): Promise<number> {
+  return withOperations(deps, options, async (operations) => {
+    const reason = options.reason ?? "postern endpoints enable";
+    const change = await operations.setEndpointState({ path, state, reason });
+    if (options.json) deps.print(jsonLine(change));
+    if (!change.changed) {
+      deps.printError(`${plain(path)} is already ${state}\n`);
+      return EXIT.failed;
+    }
+    deps.say(`${plain(path)} is ${state}${inWords(change)}\n`);
+    return EXIT.ok;
+  });
+}
+
+/** Says what happens to the endpoint's calls. */
+function inWords({ state, held }: EndpointChange): string {
+  switch (state) {
+    case "disabled":
+      return held === 0 ? "" : `; ${counted(held, "call")} stay held until it is enabled`;
+    case "held":
+      return "; its calls wait until it is enabled";
+    case "enabled":
+      return held === 0 ? "" : `; ${counted(held, "held call")} released`;
+  }
+}

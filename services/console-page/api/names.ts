@@ -1,0 +1,24 @@
+import { createContext } from "preact";
+import { useContext } from "preact/hooks";
+import type { ConfiguredNames } from "../../../shared/console/configured-names.ts";
+import { useAnswer } from "./use-answer.ts";
+
+type Names = Pick<ConfiguredNames, "public_networks" | "jobs">;
+
+const NONE: Names = { public_networks: [], jobs: {} };
+const Names = createContext(NONE);
+export const NamesProvider = Names.Provider;
+
+/** Asks once for the names in the configuration. Until the answer comes, no name is known. */
+export function useReadNames(): Names {
+  return useAnswer("api/v1/configured-names", {}).data ?? NONE;
+}
+
+/** Whether the nodes of a network (CAIP-2) are public. */
+export const useIsPublic = (network: string): boolean => useContext(Names).public_networks.includes(network);
+
+/** A job with its name, as `report (7/7)`. */
+export function useJobTitle(): (job: string) => string {
+  const { jobs } = useContext(Names);
+  return (job) => (jobs[job] === undefined ? job : `${jobs[job]} (${job})`);
+}

@@ -1,0 +1,147 @@
+import { useMemo, useState } from "preact/hooks";
+import { shellQuote } from "../../../../shared/platform/text/shell-quote.ts";
+import type { EndpointDetail } from "../../api/endpoints.ts";
+import { useMayOperate } from "../../api/session.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { Card } from "../../ui/card.tsx";
+import { Chart, type Line } from "../../ui/chart.tsx";
+import { Copyable } from "../../ui/copy.tsx";
+import { type Fact, Facts } from "../../ui/facts.tsx";
+import { Live, WhyNot } from "../../ui/live.tsx";
+import { Empty, Notice } from "../../ui/notice.tsx";
+import { count } from "../../ui/number.ts";
+import { PageHead } from "../../ui/page-head.tsx";
+import { SpanChoice, useSpan } from "../../ui/span.tsx";
+import { linkTo, useRoute } from "../../url-fragment.ts";
+import { LatestCalls } from "../calls/latest.tsx";
+import { AuthFailures, Refusals } from "./endpoints.tsx";
+import { EnableDialog, EndpointState, StopDialog } from "./state.tsx";
+
+/** One endpoint: its settings without secrets, its requests over time, and its newest calls. */
+export function EndpointPage() {
+  const path = useRoute().path[1] ?? "";
+  const span = useSpan();
+  const answer = useAnswer("api/v1/endpoint", { path, span }, { everyMs: 5000 });
+  const [isAsking, setAsking] = useState(false);
+  const mayOperate = useMayOperate();
+  const { data, refused, reload } = answer;
+  const close = () => {
+    setAsking(false);
+    reload();
+  };
+  const Ask = data?.state === "enabled" ? StopDialog : EnableDialog;
+  return (
+    <>
+      <PageHead title={path} live={<Live answer={answer} />}>
+        {mayOperate && data !== undefined && (
+          <button type="button" onClick={() => setAsking(true)}>
+            {data.state === "enabled" ? "Disable or hold…" : "Enable…"}
+          </button>
+        )}
+        <SpanChoice />
+      </PageHead>
+      {data === undefined && refused?.status === 404 ? (
+        <Empty title="Endpoint not found">{refused.detail}</Empty>
+      ) : (
+        <WhyNot answer={answer} />
+      )}
+      {data !== undefined && <Shown endpoint={data} />}
+      {isAsking && data !== undefined && <Ask endpoint={data} onClose={close} />}
+    </>
+  );
+}
+
+function Shown({ endpoint }: { endpoint: EndpointDetail }) {
+  const { path, state, configured } = endpoint;
+  return (
+    <>
+      {state !== "enabled" && (
+        <Notice
+          tone="warn"
+          title={
+            state === "held"
+              ? "Webhooks are accepted, and none is delivered"
+              : "Webhooks are refused with 503"
+          }
+        >
+          <EndpointState endpoint={endpoint} />
+        </Notice>
+      )}
+      {!configured && (
+        <Notice tone="warn" title="This endpoint is no longer in webhooks.toml">
+          Its calls and counts are still listed.
+        </Notice>
+      )}
+      <Requests endpoint={endpoint} />
+      <div class="columns">
+        <LatestCalls search={{ endpoint: path }} />
+        <div>
+          <Card title="Settings">
+            <Facts facts={settingsOf(endpoint)} />
+          </Card>
+          {endpoint.url !== null && <TryIt endpoint={endpoint} url={endpoint.url} />}
+        </div>
+      </div>
+    </>
+  );
+}
+
+/** The last interval has only begun, so it is not drawn. */
+function Requests({ endpoint }: { endpoint: EndpointDetail }) {
+  const { flow, counts } = endpoint;
+  const { times, lines } = useMemo(() => {
+    const whole = (values: readonly number[]): (number | null)[] =>
+      values.slice(0, -1).map((value, i) => (flow.missing[i] === true ? null : value));
+    const drawn: Line[] = [
+      { name: "accepted", values: whole(flow.accepted), colour: "accent", isFilled: true },
+      { name: "repeats", values: whole(flow.replayed), colour: "muted" },
+      { name: "refused", values: whole(flow.refused), colour: "bad" },
+    ];
+    const from = Date.parse(flow.from);
+    return { times: flow.accepted.slice(0, -1).map((_, i) => from + i * flow.step_ms), lines: drawn };
+  }, [flow]);
+  return (
+    <Card title={`Requests in each ${flow.step_ms === 60_000 ? "minute" : "5 minutes"}`}>
+      <Chart label="Requests: accepted, repeats, refused" times={times} lines={lines} format={count} />
+      <Facts
+        facts={[
+          ["Last 24 hours", `${count(counts.accepted)} accepted, ${count(counts.replayed)} repeats`],
+          ["Refused", <Refusals endpoint={endpoint} />],
+          ["Auth failures", <AuthFailures endpoint={endpoint} />],
+        ]}
+      />
+    </Card>
+  );
+}
+
+function settingsOf({ name, preset, auth, settings, url }: EndpointDetail): Fact[] {
+  const facts: Fact[] = [
+    ["name", name],
+    ["preset", preset],
+    ["auth", auth],
+    ["URL", url && <Copyable text={url} />],
+  ];
+  return [...facts, ...Object.entries(settings).map(([key, value]): Fact => [key, <code>{value}</code>])];
+}
+
+const HEADERS: Readonly<Record<string, string>> = {
+  bearer: `-H "Authorization: Bearer $SECRET" `,
+  none: "",
+};
+
+/** A line that sends a webhook. The console knows no secret, so a signed one is left to a command. */
+function TryIt({ endpoint: { path, auth }, url }: { endpoint: EndpointDetail; url: string }) {
+  const header = HEADERS[auth ?? ""];
+  return (
+    <Card title="Try it">
+      {header !== undefined && <Copyable text={`curl -i ${header}-d '{}' ${shellQuote(url)}`} />}
+      <p>
+        <Copyable text={`postern send ${shellQuote(path)} --dry-run`} />
+      </p>
+      <p class="muted">
+        The second command prints a signed <code>curl</code> line. Run it where the endpoint's secret is
+        configured. See <a href={linkTo(["refused"], { endpoint: path })}>why requests were refused</a>.
+      </p>
+    </Card>
+  );
+}

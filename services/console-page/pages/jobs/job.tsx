@@ -1,0 +1,100 @@
+import { useMemo, useState } from "preact/hooks";
+import { useJobTitle } from "../../api/names.ts";
+import { useMayOperate } from "../../api/session.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { Card } from "../../ui/card.tsx";
+import { Copyable } from "../../ui/copy.tsx";
+import { Facts } from "../../ui/facts.tsx";
+import { Live, together, WhyNot } from "../../ui/live.tsx";
+import { Empty } from "../../ui/notice.tsx";
+import { count } from "../../ui/number.ts";
+import { PageHead } from "../../ui/page-head.tsx";
+import { SpanChoice, useSpan } from "../../ui/span.tsx";
+import { duration } from "../../ui/time.tsx";
+import { linkTo, useRoute } from "../../url-fragment.ts";
+import { LatestCalls } from "../calls/latest.tsx";
+import { Charts } from "../overview/charts.tsx";
+import { toPoints } from "../overview/points.ts";
+import { JobState, limitsOf } from "./jobs.tsx";
+import { PauseDialog } from "./pause.tsx";
+
+const NO_MARKERS = [] as const;
+
+/** One job: its settings, how its calls end over time, and the newest of them. */
+export function JobPage() {
+  const job = useRoute().path.slice(1).join("/");
+  const titleOf = useJobTitle();
+  const span = useSpan();
+  const answer = useAnswer("api/v1/jobs/{job+}", { job }, { everyMs: 3000 });
+  const flow = useAnswer("api/v1/flow", { span, job }, { everyMs: span === "1h" ? 10_000 : 60_000 });
+  const points = useMemo(() => flow.data && toPoints(flow.data, flow.data.lines), [flow.data]);
+  const [isPausing, setPausing] = useState(false);
+  const mayOperate = useMayOperate();
+  const { data, refused, reload } = answer;
+  const close = () => {
+    setPausing(false);
+    reload();
+  };
+  return (
+    <>
+      <PageHead title={`Job ${titleOf(job)}`} live={<Live answer={together([answer, flow])} />}>
+        {mayOperate && data !== undefined && (
+          <button type="button" onClick={() => setPausing(true)}>
+            {data.paused === undefined ? "Pause…" : "Resume…"}
+          </button>
+        )}
+        <SpanChoice />
+      </PageHead>
+      {data === undefined && refused?.status === 404 ? (
+        <Empty title="Job not found">{refused.detail}</Empty>
+      ) : (
+        <WhyNot answer={answer} />
+      )}
+      <Charts {...{ points, job, origin: "", span, markers: NO_MARKERS }} />
+      <div class="columns">
+        <LatestCalls search={{ job }} />
+        <div>
+          {data !== undefined && (
+            <Card title="Queue and settings">
+              <Facts
+                facts={[
+                  ["State", <JobState job={data} />],
+                  ["Origins", data.origins.join(", ")],
+                  ["Waiting", count(data.waiting)],
+                  ["Delayed", count(data.delayed)],
+                  ["Held", count(data.held)],
+                  ["In flight", count(data.active)],
+                  ["Failed", <a href={linkTo(["failed"], { job })}>{count(data.failed)}</a>],
+                  ["Oldest", data.oldest_age_ms === null ? "" : duration(data.oldest_age_ms)],
+                  ["Limits", limitsOf(data)],
+                ]}
+              />
+            </Card>
+          )}
+          <Sold job={job} />
+        </div>
+      </div>
+      {isPausing && data !== undefined && <PauseDialog job={data} onClose={close} />}
+    </>
+  );
+}
+
+/** How to buy the job, if it is sold. */
+function Sold({ job }: { job: string }) {
+  const { data } = useAnswer("api/v1/prices", {});
+  const sold = data?.jobs.find((each) => each.job === job);
+  if (sold === undefined) return null;
+  return (
+    <Card title="Sold for payment">
+      <Facts
+        facts={[
+          ["Name", sold.name],
+          ["Description", sold.description],
+          ["Callers", sold.invocation_mode],
+          ["Price", <a href={linkTo(["payments"], { view: "prices" })}>see prices</a>],
+          ["Try it", <Copyable text={`curl -i -X POST "$GATEWAY/x402/jobs/${job}"`} />],
+        ]}
+      />
+    </Card>
+  );
+}

@@ -1,0 +1,56 @@
+import { z } from "zod";
+import { createFindNear } from "../http/near-path.ts";
+import { AppError } from "../platform/errors/app-error.ts";
+import { ENDPOINT_STATES, endpointAct, openEndpoints } from "../queue/endpoints.ts";
+import type { OperateDeps } from "../queue/operate.ts";
+import { logAudited } from "../redis/audit/audit.ts";
+import { count, reason } from "./view.ts";
+
+/** A new state of an endpoint: `disabled` refuses webhooks with 503, and `held` accepts them and delivers none. */
+export const EndpointOrder = z.strictObject({
+  path: z.string().min(1).max(2048),
+  state: z.enum(ENDPOINT_STATES),
+  reason,
+});
+export type EndpointOrder = z.infer<typeof EndpointOrder>;
+
+export const EndpointChange = z
+  .object({
+    path: z.string(),
+    state: z.enum(ENDPOINT_STATES),
+    /** Whether anything was changed. */
+    changed: z.boolean(),
+    /** The number of calls that were held before the change. Enabling the endpoint releases them. */
+    held: count,
+  })
+  .meta({ id: "EndpointChange" });
+export type EndpointChange = z.infer<typeof EndpointChange>;
+
+type Deps = OperateDeps & {
+  /** Paths of the configured endpoints; none if they are not known. */
+  paths: () => readonly string[];
+};
+
+/** Sets the state of an endpoint for all gateways, with a line in the audit. Throws `request.not_found` for a path of no endpoint. */
+export function createSetEndpointState({ partition, clock, log, by, paths }: Deps) {
+  const endpoints = openEndpoints(partition);
+
+  /** An endpoint that is no longer configured can still be enabled: it may hold calls. */
+  function requireKnown({ path, state }: EndpointOrder): void {
+    const known = paths();
+    if (state === "enabled" || known.length === 0 || known.includes(path)) return;
+    const near = createFindNear(known)(path);
+    const meant = near === undefined ? "" : `; did you mean ${near.path}?`;
+    throw AppError.public("request.not_found", `no endpoint has the path ${path}${meant}`);
+  }
+
+  return async (order: EndpointOrder): Promise<EndpointChange> => {
+    requireKnown(order);
+    const { path, state, reason: why } = order;
+    const held = await endpoints.held(path);
+    const because = { at: clock(), by, reason: why };
+    const changed = await endpoints.set(path, state, because);
+    if (changed) logAudited(log, endpointAct(path, state, because));
+    return { path, state, changed, held };
+  };
+}

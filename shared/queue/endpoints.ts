@@ -1,0 +1,106 @@
+import { z } from "zod";
+import { parseJson } from "../platform/text/parse-json.ts";
+import type { AuditEntry } from "../redis/audit/actions.ts";
+import { AUDIT, actKeys, toLine } from "../redis/audit/audit.ts";
+import { defineScript } from "../redis/define-script.ts";
+import type { Partition } from "../redis/partition.ts";
+import { flag, integer } from "../redis/reply.ts";
+import enableEndpointLua from "./enable-endpoint.lua";
+import { RESUMED } from "./jobs.ts";
+import { QUEUE_CONSTANTS } from "./lua-constants.ts";
+import setEndpointLua from "./set-endpoint.lua";
+
+/** `disabled`: webhooks are refused. `held`: they are accepted, and their calls wait until the endpoint is enabled. */
+export const ENDPOINT_STATES = ["enabled", "disabled", "held"] as const;
+export type EndpointState = (typeof ENDPOINT_STATES)[number];
+
+/** An operator's setting of an endpoint. An enabled endpoint has none. */
+const EndpointSetting = z.object({
+  state: z.enum(ENDPOINT_STATES),
+  /** Unix ms. */
+  at: z.number(),
+  by: z.string(),
+  reason: z.string(),
+});
+export type EndpointSetting = z.infer<typeof EndpointSetting>;
+
+const ACTIONS = { enabled: "enable", disabled: "disable", held: "hold" } as const;
+
+/** Author, time and reason of a change. */
+type Why = { at: number; by: string; reason: string };
+
+/** The line in the audit of a change. */
+export function endpointAct(path: string, state: EndpointState, { at, by, reason }: Why) {
+  return { at, action: ACTIONS[state], path, by, selection: "by path", reason } satisfies AuditEntry;
+}
+
+const SET = defineScript({
+  source: setEndpointLua,
+  keys: "endpoints, acts, repeats, actCount",
+  args: "path, state, setting, line",
+  constants: { AUDIT },
+  proof: "needed",
+  reply: flag,
+});
+
+/** How many held calls one step releases. */
+const RELEASED_AT_ONCE = 100;
+
+const ENABLE = defineScript({
+  source: enableEndpointLua,
+  keys: "endpoints, held, resumed, acts, repeats, actCount",
+  args: "prefix, path, line",
+  constants: { ...QUEUE_CONSTANTS, AUDIT, RESUMED, RELEASED_AT_ONCE },
+  proof: "needed",
+  reply: integer,
+});
+
+/** Reads what operators have set, by path. A setting of a later release counts as disabled. */
+export function createReadEndpointSettings({ redis, keys }: Partition) {
+  return async (): Promise<Map<string, EndpointSetting>> => {
+    const stored = Object.entries(await redis.hgetall(keys.endpoints));
+    return new Map(stored.map(([path, json]) => [path, toSetting(json)]));
+  };
+}
+
+function toSetting(json: string): EndpointSetting {
+  const read = EndpointSetting.safeParse(parseJson(json));
+  return read.data ?? { state: "disabled", at: 0, by: "?", reason: "the setting cannot be read" };
+}
+
+/** Sets the states of endpoints. Gateways read it once a second, and before they take the first request. */
+export function openEndpoints(partition: Partition) {
+  const { redis, keys, prefix } = partition;
+  const [set, enable] = [SET.on(redis), ENABLE.on(redis)];
+
+  /** Releases held calls step by step. If it is cut short, the endpoint stays as it was, with the calls that are left. */
+  async function enableFully(path: string, why: Why): Promise<boolean> {
+    const act = endpointAct(path, "enabled", why);
+    const touched = {
+      endpoints: keys.endpoints,
+      held: keys.heldCalls(path),
+      resumed: keys.resumed,
+      ...actKeys(keys, act),
+    };
+    const first = await enable(touched, { prefix, path, line: toLine(act) });
+    for (let left = first; left > 0; ) left = await enable(touched, { prefix, path, line: "" });
+    return first >= 0;
+  }
+
+  return {
+    settings: createReadEndpointSettings(partition),
+
+    /** The number of calls that an endpoint holds. */
+    held: (path: string): Promise<number> => redis.llen(keys.heldCalls(path)),
+
+    /** Sets the state, with its line in the audit; false if the endpoint has it already. */
+    async set(path: string, state: EndpointState, why: Why): Promise<boolean> {
+      if (state === "enabled") return enableFully(path, why);
+      const act = endpointAct(path, state, why);
+      const { at, by, reason } = why;
+      const setting = JSON.stringify({ state, at, by, reason } satisfies EndpointSetting);
+      const touched = { endpoints: keys.endpoints, ...actKeys(keys, act) };
+      return set(touched, { path, state, setting, line: toLine(act) });
+    },
+  };
+}

@@ -1,0 +1,132 @@
+import { beforeEach, expect, test } from "vitest";
+import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
+import { openEndpoints } from "../../../shared/queue/endpoints.ts";
+import { openJobs } from "../../../shared/queue/jobs.ts";
+import { openRegistry, sumOfDepths } from "../../../shared/queue/registry.ts";
+import { NO_POLL, useConsumers } from "../../fixtures/consumers.ts";
+import { aCall } from "../../fixtures/producer.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
+import { audited } from "../../support/audited.ts";
+
+const redis = useRedis();
+const consumers = useConsumers(redis);
+const PATH = "/hooks/a";
+const why = { at: 1, by: "otto", reason: "its job is broken" };
+
+beforeEach(async () => {
+  await redis.client.flushdb();
+});
+
+const endpoints = () => openEndpoints(redis.partition);
+const add = (id: string, heldAt?: string, idempotency?: Parameters<ReturnType<typeof createEnqueue>>[1]) =>
+  createEnqueue(redis.partition)(aCall({ id }), idempotency, "small", heldAt);
+const depth = async () => sumOfDepths(await openRegistry(redis.partition).depths());
+
+test("the calls of a held endpoint wait while others of their job are delivered, and come in order once it is enabled", async () => {
+  await endpoints().set(PATH, "held", why);
+  for (const id of ["c_1", "c_2", "c_3"]) await add(id, PATH);
+  await add("c_other");
+  const consumer = await consumers.start({ slots: 1 });
+  await consumer.took("c_other");
+  expect(await depth()).toMatchObject({ waiting: 0, delayed: 0, held: 3 });
+  expect(await endpoints().held(PATH)).toBe(3);
+  expect(await openRegistry(redis.partition).find("c_1")).toMatchObject({ state: "held" });
+  expect(await endpoints().set(PATH, "enabled", why)).toBe(true);
+  await consumer.took("c_3");
+  expect(consumer.taken).toEqual(["c_other", "c_1", "c_2", "c_3"]);
+  expect(await endpoints().settings()).toEqual(new Map());
+});
+
+test("a queue with held calls alone is not due, and is told of as soon as its endpoint is enabled", async () => {
+  await endpoints().set(PATH, "held", why);
+  await add("c_1", PATH);
+  const consumer = await consumers.start({ pollMs: NO_POLL } as object);
+  expect(await redis.client.zcard(keys.due)).toBe(0);
+  await endpoints().set(PATH, "enabled", why);
+  await consumer.took("c_1");
+});
+
+test("a held delivery that is sent again is the same call, and one without a delivery id whose reply was lost is held once", async () => {
+  await endpoints().set(PATH, "held", why);
+  const claim = { by: "first", bodySha256: "hash", windowMs: 60_000 };
+  expect(await add("c_1", PATH, claim)).toEqual({ kind: "new" });
+  expect(await add("c_1", PATH, { ...claim, by: "second" })).toMatchObject({
+    kind: "known",
+    state: "QUEUED",
+  });
+  await add("c_2", PATH);
+  await add("c_2", PATH);
+  expect(await endpoints().held(PATH)).toBe(2);
+});
+
+test("a call is not held if its endpoint was enabled since its gateway last looked", async () => {
+  await add("c_1", PATH);
+  expect(await depth()).toMatchObject({ waiting: 1, held: 0 });
+});
+
+test("a release that is cut short leaves the endpoint held, and the next one goes on", async () => {
+  await endpoints().set(PATH, "held", why);
+  const ids = Array.from({ length: 250 }, (_, i) => `c_${String(i).padStart(3, "0")}`);
+  for (const id of ids) await add(id, PATH);
+  let steps = 0;
+  const partition = { ...redis.partition, redis: cutAfterFirstStep(() => (steps += 1)) };
+  await expect(openEndpoints(partition).set(PATH, "enabled", why)).rejects.toThrow("cut");
+  expect((await endpoints().settings()).get(PATH)?.state).toBe("held");
+  expect(await endpoints().held(PATH)).toBe(150);
+  await add("c_last", PATH);
+  await endpoints().set(PATH, "enabled", why);
+  const waiting = await redis.client.lrange(keys.inQueue("webhook/7/1", "wait"), 0, -1);
+  expect(waiting.toReversed()).toEqual([...ids, "c_last"]);
+  expect(await endpoints().settings()).toEqual(new Map());
+});
+
+/** The connection, which sends one script and then no other. */
+function cutAfterFirstStep(step: () => number) {
+  return new Proxy(redis.client, {
+    get(target, name, receiver) {
+      const value = Reflect.get(target, name, receiver) as unknown;
+      if (typeof value !== "function") return value;
+      return (...args: unknown[]) => {
+        if (/^(evalsha|eval|call)/i.test(String(name)) && step() > 1) return Promise.reject(new Error("cut"));
+        return value.apply(target, args);
+      };
+    },
+  });
+}
+
+test("each change leaves one line in the audit, also in a full Redis, and a repeat changes nothing", async () => {
+  await add("c_0");
+  await redis.client.config("SET", "maxmemory", 1);
+  try {
+    expect(await endpoints().set(PATH, "disabled", why)).toBe(true);
+    expect(await endpoints().set(PATH, "disabled", why)).toBe(false);
+    expect(await endpoints().set(PATH, "held", why)).toBe(true);
+    expect(await endpoints().set(PATH, "enabled", why)).toBe(true);
+    expect(await endpoints().set(PATH, "enabled", why)).toBe(false);
+  } finally {
+    await redis.client.config("SET", "maxmemory", 0);
+  }
+  const lines = (await audited(redis.client)).map(({ action, path, by, reason }) => [
+    action,
+    path,
+    by,
+    reason,
+  ]);
+  expect(lines).toEqual(["disable", "hold", "enable"].map((action) => [action, PATH, "otto", why.reason]));
+});
+
+test("calls that a pause of their job keeps as well wait for its end too", async () => {
+  await endpoints().set(PATH, "held", why);
+  await add("c_1", PATH);
+  await openJobs(redis.partition).pause("7/1", why);
+  await endpoints().set(PATH, "enabled", why);
+  const consumer = await consumers.start();
+  expect(await depth()).toMatchObject({ waiting: 1, held: 0 });
+  await openJobs(redis.partition).resume("7/1", why);
+  await consumer.took("c_1");
+});
+
+test("a setting that cannot be read counts as disabled", async () => {
+  await redis.client.hset(keys.endpoints, PATH, '{"state":"later"}');
+  expect((await endpoints().settings()).get(PATH)?.state).toBe("disabled");
+});
