@@ -30,7 +30,7 @@ import type { TakeToken } from "./rate-limit.ts";
 /** A configured endpoint and what was made of its configuration. */
 export type Endpoint = {
   config: EndpointToml;
-  /** Who may send; undefined if anybody may try. */
+  /** Senders whose address may send; undefined if all may. */
   allowed: AddressList | undefined;
   /** Undefined if its sender makes none. */
   handshakes: Handshakes | undefined;
@@ -46,7 +46,7 @@ export type Endpoint = {
   windowMs: number;
 };
 
-/** A request under way. */
+/** One request and its answer. */
 export type Exchange = {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
@@ -144,7 +144,7 @@ export function createReceive(deps: Deps): Receive {
     });
   }
 
-  /** The endpoint has no job for this event, and its sender is to think no more of it. */
+  /** The endpoint has no job for this event. Its sender gets a success, so that it does not send the event again. */
   function finishDropped({ res, endpoint: { config }, ms }: Exchange, event: string): void {
     sendSuccess(res, config, '{"status":"dropped"}', false);
     log.info("webhook.dropped", { path: config.path, eventType: visible(event), ms: ms() });

@@ -25,9 +25,9 @@ import { createCallEvents } from "./call-events.ts";
  */
 
 type StreamLimits = {
-  /** How many streams a gateway has at a time; 0: nobody may watch. Half of them at most are for who has proven nothing. */
+  /** Streams that a gateway has at a time; 0: none. At most half of them are for clients without a proof. */
   streamsMax: number;
-  /** How many of them watch one call. Who has proven nothing counts apart. */
+  /** Streams of one call. Those of clients without a proof are counted separately. */
   perCallMax: number;
 };
 
@@ -37,11 +37,11 @@ const UNPROVEN_PER_ADDRESS = 16;
 type Times = {
   /** How often a comment keeps the connection. */
   heartbeatMs: number;
-  /** Who reads nothing for so long is cut off. */
+  /** A client that reads nothing for this time is disconnected. */
   stalledMs: number;
-  /** A stream ends after so long, and its client comes again. */
+  /** A stream ends after this time, and its client connects again. */
   lifeMs: number;
-  /** A call that cannot be read is looked at again after so long. */
+  /** A call that cannot be read is read again after this time. */
   lookAgainMs: number;
 };
 

@@ -35,7 +35,7 @@ export function addRedis(program: ProgramCommand, deps: ProgramDeps): void {
       "have all processes use this Redis as it is; no job is sold until `postern payments audit` covers the lost time",
     )
     .helpGroup(GROUP.act)
-    .requiredOption("--reason <text>", "reason for the audit trail")
+    .requiredOption("--reason <text>", "reason for the audit log")
     .addOption(
       sinceOption("data is lost that was written").default(undefined, "the last report in this Redis"),
     )
