@@ -15,7 +15,7 @@ import { explain } from "../../shared/http/readiness.ts";
 import type { Host, PartKind } from "../../shared/part/host.ts";
 import { functionOption, openPart, type PartOptions } from "../../shared/part/options.ts";
 import { type Composed, createPart, type Part } from "../../shared/part/part.ts";
-import { systemClock } from "../../shared/platform/time/clock.ts";
+import { type Clock, systemClock } from "../../shared/platform/time/clock.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
 import { beat } from "../../shared/queue/heartbeat.ts";
 import { type JobLimits, openJobs } from "../../shared/queue/jobs.ts";
@@ -135,12 +135,14 @@ export function composeProducer(options: Options): ComposedProducer {
     // Writes that one server loses are done again. A new primary that lacks them would have calls sent twice.
     mode: postern.redis.durability === "replicated" ? "replicated" : "relaxed",
     checkData: createClaimData(partition, options.deployment),
-    onUsable: () => consumer.refill(),
+    onUsable() {
+      presence.announce();
+      consumer.refill();
+    },
     log: { ...log, info() {} }, // it would say how durable they are
   });
   const jobs = toJobs(postern);
   const callbacks = postern.callbacks && toCallbackOptions(postern.callbacks);
-  const stopPublishing = callbacks && publishCallbackKeys(partition, callbacks.secrets);
   const runners = options.inject === undefined ? openRunners(options, jobs) : undefined;
   if (runners !== undefined) options.reports?.watchRunners(runners);
   const delivering = createDelivering({ ...options, jobs, callbacks, runners, partition, log, workerId });
@@ -162,7 +164,7 @@ export function composeProducer(options: Options): ComposedProducer {
     log,
   });
   runners?.onChange(consumer.refill);
-  const heartbeat = beat(partition, workerId, clock);
+  const presence = openPresence(partition, { workerId, clock, callbacks, isUsable: () => durable.isUsable });
   const longestMs = graceMsOf(options, jobs);
   let isStopped = false;
   const stop = (): void => {
@@ -174,7 +176,7 @@ export function composeProducer(options: Options): ComposedProducer {
     workerId,
     firstCheck: consumer.ready(),
     readiness() {
-      const beating = heartbeat.isFresh();
+      const beating = presence.isFresh();
       const found = explain(() => durable.server().proof);
       const checks = { redis: found.text, beating, ...clockCheck(redis) };
       return { ready: beating && found.ok && !isStopped, checks };
@@ -185,9 +187,8 @@ export function composeProducer(options: Options): ComposedProducer {
       stop();
       await consumer.close(graceMs);
       await delivering.close();
-      stopPublishing?.();
       durable.stop();
-      await heartbeat.stop();
+      await presence.stop();
       log.stop();
       log.info("producer.stopped", { workerId });
     },
@@ -196,6 +197,29 @@ export function composeProducer(options: Options): ComposedProducer {
 
 type Jobs = ReturnType<typeof toJobs>;
 type Callbacks = ReturnType<typeof toCallbackOptions>;
+
+/** Tells Redis that this producer is alive, and the keys that it signs callbacks with. Nothing is written while Redis cannot be used. */
+function openPresence(
+  partition: Partition,
+  {
+    callbacks,
+    ...worker
+  }: { workerId: string; clock: Clock; callbacks: Callbacks | undefined; isUsable: () => boolean },
+) {
+  const heartbeat = beat(partition, worker);
+  const callbackKeys = callbacks && publishCallbackKeys(partition, callbacks.secrets, worker.isUsable);
+  return {
+    isFresh: heartbeat.isFresh,
+    announce(): void {
+      heartbeat.beat();
+      callbackKeys?.publish();
+    },
+    async stop(): Promise<void> {
+      callbackKeys?.stop();
+      await heartbeat.stop();
+    },
+  };
+}
 
 /** How long injections in flight may take to end. */
 function graceMsOf({ inject, postern }: Options, jobs: Jobs): number {

@@ -12,34 +12,48 @@ const FAREWELL_MS = 1000;
 type Heartbeat = {
   /** Whether Redis has answered a beat lately. */
   isFresh(): boolean;
+  /** Beats now. */
+  beat(): void;
   stop(): Promise<void>;
+};
+
+type Options = {
+  workerId: string;
+  clock: Clock;
+  /** While Redis holds other data, nothing is written to it. */
+  isUsable?: () => boolean;
 };
 
 /**
  * Tells Redis every two seconds that this worker is alive, until stopped. If a beat is not answered, the connection counts
  * as dead and is opened again: a worker's commands have no timeout, and would wait on a silent connection for ever.
  */
-export function beat({ redis, keys }: Partition, workerId: string, clock: Clock): Heartbeat {
+export function beat(
+  { redis, keys }: Partition,
+  { workerId, clock, isUsable = () => true }: Options,
+): Heartbeat {
   const seen = { keptMs: FORGOTTEN_AFTER_MS, members: [workerId] };
   let lastAt: number | undefined;
   let beating = false;
   const once = async (): Promise<void> => {
     if (beating || redis.status !== "ready") return;
     beating = true;
-    const outcome = await within(HEARTBEAT_FRESH_MS, noteSeen(redis, keys.workers, seen));
+    const answer: Promise<unknown> = isUsable() ? noteSeen(redis, keys.workers, seen) : redis.time();
+    const outcome = await within(HEARTBEAT_FRESH_MS, answer);
     if (outcome.kind === "done") lastAt = clock();
     if (outcome.kind === "late") redis.disconnect(true);
     beating = false;
   };
-  const onReady = (): void => void once();
-  redis.on("ready", onReady);
-  void once();
-  const timer = setInterval(() => void once(), HEARTBEAT_EVERY_MS);
+  const now = (): void => void once();
+  redis.on("ready", now);
+  now();
+  const timer = setInterval(now, HEARTBEAT_EVERY_MS);
   return {
+    beat: now,
     isFresh: () => lastAt !== undefined && clock() - lastAt < HEARTBEAT_FRESH_MS,
     stop: async () => {
       clearInterval(timer);
-      redis.off("ready", onReady);
+      redis.off("ready", now);
       // A connection that dies now would keep the command until Redis is back.
       if (redis.status === "ready") await within(FAREWELL_MS, redis.zrem(keys.workers, workerId));
     },

@@ -3,11 +3,12 @@
 --@include "./even-if-full.lua"
 --@include "./now.lua"
 --@include "./audit/add-act.lua"
-local id, adopted, at, unaudited = unpack(redis.call('HMGET', KEYS.deployment, 'id', 'adopted', 'at', 'unaudited'))
+local id, at, expects, unaudited = unpack(redis.call('HMGET', KEYS.deployment, 'id', 'at', 'expects', 'unaudited'))
 if id and id ~= ARGV.id and id ~= ARGV.replaced then return id end
 addAct(ARGV.line)
-adopted, at = math.max(now, tonumber(adopted or 0) + 1), math.max(now, tonumber(at or 0) + 1)
-redis.call('HSET', KEYS.deployment, 'id', ARGV.id, 'adopted', adopted, 'at', at)
+-- Newer than all that a process has seen, even if Redis' clock was ahead then.
+local newest = math.max(now, tonumber(at or 0) + 1, tonumber(expects or 0) + 1)
+redis.call('HSET', KEYS.deployment, 'id', ARGV.id, 'adopted', newest, 'at', newest)
 redis.call('HDEL', KEYS.deployment, 'expects')
 if ARGV.unaudited == '' then redis.call('HDEL', KEYS.deployment, 'unaudited')
 elseif not unaudited or tonumber(ARGV.unaudited) < tonumber(unaudited) then

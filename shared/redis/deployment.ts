@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { renameSync, writeFileSync } from "node:fs";
+import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { z } from "zod";
 import { AppError, messageOf } from "../platform/errors/app-error.ts";
 import type { Logger } from "../platform/log/logger.ts";
@@ -21,9 +21,10 @@ export function newDeploymentId(): string {
 
 const DAY_MS = 86_400_000;
 
-/** Whether an empty Redis is the first start of this deployment: until the end of the day after the one in its id. */
+/** Whether an empty Redis is the first start of this deployment: on the day in its id, the one before or the one after. */
 function isNew(id: string): boolean {
-  return Date.now() < Date.parse(id.slice(0, DAY.length)) + 2 * DAY_MS;
+  const age = Date.now() - Date.parse(id.slice(0, DAY.length));
+  return age >= -DAY_MS && age < 2 * DAY_MS; // a clock that was reset makes no deployment new again
 }
 
 const LOOK = defineScript({
@@ -48,9 +49,14 @@ export type DeploymentOptions = {
   acceptsLoss?: boolean;
   /** Time of the newest writes that a failover may lose. */
   lossMs?: number;
+  /** How long checks must have passed before the reports raise the time of the last report. */
+  settledMs?: number;
 };
 
 const SAVE_EVERY_MS = 10_000;
+const SETTLED_MS = 10_000;
+/** Time between two checks after which Redis may hold other data. */
+const GAP_MS = 5000;
 
 /**
  * Tells the deployment's data in Redis from data that is missing, old or another deployment's. The data has an id and the time of the
@@ -62,7 +68,12 @@ export class Deployment {
   #seen: Seen | undefined;
   #problem: string | undefined;
   #unauditedSince: number | undefined;
+  #checkedAt = Number.NEGATIVE_INFINITY;
+  #passesSince = 0;
   #savedAt = Number.NEGATIVE_INFINITY;
+  #isSaved = true;
+  /** Tells apart the processes that share a state file. */
+  readonly #writer = randomBytes(4).toString("hex");
 
   constructor(options: DeploymentOptions, log: Logger) {
     this.#options = options;
@@ -87,6 +98,15 @@ export class Deployment {
     const { id, acceptsLoss = false, lossMs = 0 } = this.#options;
     const { adopted, at } = (acceptsLoss ? undefined : this.#seen) ?? { adopted: 0, at: 0 };
     return { id: id ?? this.#seen?.id ?? "", seenAdopted: adopted, seenAt: at, lossMs };
+  }
+
+  /**
+   * Whether the reports of this process raise the time of the last report. At first they do not, because another process may have seen newer
+   * data: it would then take an old copy for new.
+   */
+  get isSettled(): boolean {
+    const { settledMs = SETTLED_MS } = this.#options;
+    return this.#seen !== undefined && this.#checkedAt - this.#passesSince >= settledMs;
   }
 
   /** Throws `start.wrong_redis` if the data is not the deployment's newest. With `claims`, new data may become the deployment's. */
@@ -119,6 +139,9 @@ export class Deployment {
 
   /** Replies of several connections may come in another order than Redis gave them. */
   #remember(found: Seen): void {
+    const now = performance.now();
+    if (now - this.#checkedAt > GAP_MS) this.#passesSince = now;
+    this.#checkedAt = now;
     const { adopted, at } = this.#seen ?? found;
     const isNewer = found.adopted === adopted ? found.at >= at : found.adopted > adopted;
     if (isNewer || this.#options.acceptsLoss) this.#seen = found;
@@ -129,11 +152,15 @@ export class Deployment {
     const { stateFile } = this.#options;
     if (stateFile === undefined || performance.now() - this.#savedAt < SAVE_EVERY_MS) return;
     this.#savedAt = performance.now();
+    const unfinished = `${stateFile}.${this.#writer}`;
     try {
-      writeFileSync(`${stateFile}.new`, JSON.stringify(this.#seen));
-      renameSync(`${stateFile}.new`, stateFile);
+      writeFileSync(unfinished, JSON.stringify(this.#seen), { flush: true });
+      renameSync(unfinished, stateFile);
+      this.#isSaved = true;
     } catch (error) {
-      this.#log.warn("redis.state_not_saved", { reason: messageOf(error) });
+      rmSync(unfinished, { force: true });
+      if (this.#isSaved) this.#log.warn("redis.state_not_saved", { reason: messageOf(error) });
+      this.#isSaved = false;
     }
   }
 }
@@ -182,7 +209,7 @@ function readState(path: string): Seen | undefined {
   try {
     return Seen.parse(JSON.parse(readText(path)));
   } catch (cause) {
-    const reason = `[redis] state_file ${path} cannot be read: ${messageOf(cause)}`;
+    const reason = `[redis] state_file ${path} cannot be read: ${messageOf(cause)}. If it is damaged, delete it`;
     throw new AppError("start.config_invalid", { reason, cause });
   }
 }

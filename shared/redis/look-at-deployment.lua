@@ -22,9 +22,9 @@ if not id then
   end
   id = ARGV.id
 end
-adopted, at = tonumber(adopted or 0), tonumber(at or 0)
-if id == ARGV.id and not expects and isOlder(adopted, at) then
-  expects = ARGV.seenAt
+adopted, at, expects = tonumber(adopted or 0), tonumber(at or 0), tonumber(expects or 0)
+if id == ARGV.id and expects < tonumber(ARGV.seenAt) and isOlder(adopted, at) then
+  expects = tonumber(ARGV.seenAt)
   redis.call('HSET', KEYS.deployment, 'expects', expects)
 end
-return {id, adopted, at, tonumber(expects or 0), unaudited}
+return {id, adopted, at, expects, unaudited}

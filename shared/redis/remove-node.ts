@@ -138,19 +138,23 @@ async function findSentinels({ servers, masterName }: Sentinels, command: Comman
   });
   const found = new Map<string, Sentinel>();
   const unreached = new Set<string>();
-  const add = async (server: ServerAddress): Promise<void> => {
-    const outcome = await settled(identify(server));
-    if (outcome.kind === "failed") unreached.add(addressText(server));
-    else if (!found.has(outcome.result.id)) found.set(outcome.result.id, outcome.result);
+  /** Keeps the order of the servers. */
+  const addAll = async (added: readonly ServerAddress[]): Promise<void> => {
+    const outcomes = await Promise.all(added.map((server) => settled(identify(server))));
+    for (const [i, server] of added.entries()) {
+      const outcome = outcomes[i];
+      if (outcome?.kind !== "done") unreached.add(addressText(server));
+      else if (!found.has(outcome.result.id)) found.set(outcome.result.id, outcome.result);
+    }
   };
-  await Promise.all(servers.map(add));
+  await addAll(servers);
   const lists = await Promise.all(
     [...found.values()].map(async ({ server }) =>
       sentinelsIn(await command(server, "SENTINELS", masterName)),
     ),
   );
   const others = new Map(lists.flat().map(({ id, server }) => [id, server]));
-  await Promise.all([...others].flatMap(([id, server]) => (found.has(id) ? [] : [add(server)])));
+  await addAll([...others].flatMap(([id, server]) => (found.has(id) ? [] : [server])));
   return { found: [...found.values()], unreached: [...unreached] };
 }
 

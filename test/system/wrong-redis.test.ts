@@ -7,13 +7,18 @@ import { writeConfig } from "../../shared/config/config-tables.ts";
 import { startRedis } from "../../shared/dev/redis.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import type { ServedPart } from "../../shared/part/part.ts";
+import { Secret } from "../../shared/platform/crypto/secret.ts";
+import { silentLogger } from "../../shared/platform/log/logger.ts";
 import { delay } from "../../shared/platform/time/clock.ts";
+import { connectForWork } from "../../shared/redis/connect.ts";
 import { newDeploymentId } from "../../shared/redis/deployment.ts";
 import { useEnds } from "../fixtures/ends.ts";
+import { CALLBACK_SECRET } from "../fixtures/receivers.ts";
 import { keys, useOwnRedis } from "../fixtures/redis.ts";
 import { runHere } from "../services/cli/run-here.ts";
 import { send } from "../support/http.ts";
 import { recordingLog } from "../support/recording-log.ts";
+import { contentsOf } from "../support/redis-content.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const redis = useOwnRedis();
@@ -131,11 +136,30 @@ test("an old copy is refused, and none of its calls is sent; a process that star
 test("another deployment's Redis is refused by its id, and left as it is", async () => {
   const other = await startRedis({ env: process.env, dir: tempDir() });
   ends.defer(() => other.stop());
+  const client = connectForWork({ url: new Secret(other.url) }, silentLogger);
+  ends.defer(() => client.disconnect());
+  const contents = async () => contentsOf(client, await client.keys("*"));
   const theirs = await gateway({ url: other.url, deployment_id: newDeploymentId() });
   await theirs.part.ready();
+  await theirs.deliver("a");
+  const before = await contents();
   const ours = await gateway({ url: other.url, deployment_id: OLD_ID });
-  await isRefused(ours.part, /holds the data of deployment .*, but must hold that of 2026-01-01-shop/);
+  const producer = createProducer({
+    postern: {
+      redis: { url: other.url, deployment_id: OLD_ID },
+      callbacks: { secret: CALLBACK_SECRET },
+    },
+    inject: async () => expect.unreachable("their call is not ours"),
+  });
+  ends.defer(() => producer.close(100));
+  const another = /holds the data of deployment .*, but must hold that of 2026-01-01-shop/;
+  await Promise.all([isRefused(ours.part, another), isRefused(producer, another)]);
   expect(await ours.deliver("a")).toMatchObject({ code: "queue.wrong_redis" });
+  await eventually(
+    "Redis answers the producer's beats",
+    () => producer.readiness().checks["beating"] === true,
+  );
+  expect(Object.keys(await contents())).toEqual(Object.keys(before));
   expect((await theirs.deliver("b"))["status"]).toBe("accepted");
 });
 
@@ -171,6 +195,26 @@ test("the data of another deployment is adopted only by its name", async () => {
   await isRefused(part, /holds the data of deployment 2026-01-01-shop/);
   const ours = await gateway({ deployment_id: OLD_ID });
   await ours.part.ready();
+});
+
+test("an adoption needs a start of the lost time that can be true", async () => {
+  const future = new Date(Date.now() + 3_600_000).toISOString();
+  await redis.client.hset(keys.deployment, { id: OLD_ID, at: Date.parse(future) });
+  for (const [args, why] of [
+    [[], `has a report of ${future}, in the future`],
+    [["--since", future], "--since is in the future"],
+  ] as const) {
+    const refused = await adopt({}, ...args);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(why)]);
+  }
+  expect(await redis.client.hkeys(keys.deployment)).toEqual(["id", "at"]);
+  expect((await adopt({}, "--since", "1h")).code).toBe(0);
+});
+
+test("commands that adopt an empty Redis at once agree on its id", async () => {
+  const adopted = await Promise.all([1, 2, 3].map(() => adopt({}, "--without-audit")));
+  expect(adopted.map(({ code, stderr }) => [code, stderr])).toEqual(adopted.map(() => [0, ""]));
+  expect(new Set(adopted.map(({ stdout }) => stdout)).size).toBe(1);
 });
 
 test("a state file tells a process that starts after the loss", async () => {

@@ -5,7 +5,7 @@ import { adoptDeployment, readDeployment } from "../../../shared/redis/adopt.ts"
 import { newDeploymentId } from "../../../shared/redis/deployment.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine, plain } from "../text.ts";
-import { withRedis } from "../with-redis.ts";
+import { type Session, withRedis } from "../with-redis.ts";
 
 export type AdoptOptions = {
   configDir: string;
@@ -19,16 +19,9 @@ export type AdoptOptions = {
 
 /** `postern redis adopt`: 1 if the data is another deployment's. */
 export function adoptRedis(deps: ProgramDeps, options: AdoptOptions): Promise<number> {
-  const { reason, since, withoutAudit = false, replace, json, configDir } = options;
-  return withRedis(deps, { configDir, ofAnyDeployment: true }, async ({ partition, postern, clock, by }) => {
-    const found = await readDeployment(partition);
-    const id = postern.redis.deployment_id ?? found.id ?? newDeploymentId();
-    const unauditedSince = withoutAudit ? undefined : (since ?? found.lastReport ?? unknownTime());
-    const selection =
-      unauditedSince === undefined ? "without audit" : `data lost since ${toIso(unauditedSince)}`;
-    const act = { at: clock(), action: "adopt", deployment: id, by, selection, reason } as const;
-    const other = await adoptDeployment(partition, { id, replaced: replace, unauditedSince, act });
-    if (other !== undefined) throw ofOther(other);
+  const { configDir, json } = options;
+  return withRedis(deps, { configDir, ofAnyDeployment: true }, async (session) => {
+    const { id, unauditedSince } = await adopt(session, options);
     const unaudited = unauditedSince === undefined ? null : toIso(unauditedSince);
     if (json) deps.print(jsonLine({ deployment: id, unaudited_since: unaudited }));
     deps.say(`adopted for deployment ${plain(id)}: its processes go on within seconds\n`);
@@ -40,10 +33,41 @@ export function adoptRedis(deps: ProgramDeps, options: AdoptOptions): Promise<nu
   });
 }
 
-function unknownTime(): never {
+type Adopted = { id: string; unauditedSince: number | undefined };
+
+async function adopt(session: Session, options: AdoptOptions): Promise<Adopted> {
+  const { partition, postern, clock, by } = session;
+  const { reason, since, withoutAudit, replace } = options;
+  const configured = postern.redis.deployment_id;
+  const found = await readDeployment(partition);
+  const id = configured ?? found.id ?? newDeploymentId();
+  const unauditedSince = withoutAudit ? undefined : startOfLoss(since, found.lastReport, clock());
+  const selection =
+    unauditedSince === undefined ? "without audit" : `data lost since ${toIso(unauditedSince)}`;
+  const act = { at: clock(), action: "adopt", deployment: id, by, selection, reason } as const;
+  const other = await adoptDeployment(partition, { id, replaced: replace, unauditedSince, act });
+  if (other === undefined) return { id, unauditedSince };
+  if (configured !== undefined) throw ofOther(other);
+  return adopt(session, options); // another process has given the data its id meanwhile
+}
+
+/** Limit on how far a report may be ahead of a time that was read before it. */
+const READING_MS = 60_000;
+
+/** Unix ms. If it were too late, an audit that does not cover the lost time would have jobs sold again. */
+function startOfLoss(since: number | undefined, lastReport: number | undefined, now: number): number {
+  if (since !== undefined && since > now)
+    throw AppError.public(
+      "request.malformed",
+      "--since is in the future; give the time at which data was first lost",
+    );
+  if (since !== undefined) return since;
+  if (lastReport !== undefined && lastReport <= now + READING_MS) return lastReport;
+  const reason =
+    lastReport === undefined ? "has no report" : `has a report of ${toIso(lastReport)}, in the future`;
   throw AppError.public(
     "request.malformed",
-    "--since is required: this Redis has no report, so the start of the lost time is unknown; if nothing was sold, use --without-audit",
+    `--since is required: this Redis ${reason}, so the start of the lost time is unknown; if nothing was sold, use --without-audit`,
   );
 }
 

@@ -58,7 +58,9 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   }
 
   async function once(): Promise<void> {
-    if (prepare !== undefined && !(isPrepared && (await areConfigured()))) await prepare();
+    const isKept = isPrepared && (await areConfigured());
+    if (!server.isUsable) return; // Redis may have been replaced meanwhile
+    if (prepare !== undefined && !isKept) await prepare();
     isPrepared = true;
     await moveDue();
     const { active, empty } = await poll.look();

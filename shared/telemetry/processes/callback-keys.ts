@@ -11,20 +11,20 @@ import type { Partition } from "../../redis/partition.ts";
 const PUBLISH_EVERY_MS = 60_000;
 const KEPT_MS = 600_000;
 
-/** Tells of the public keys that belong to these secrets until it is stopped. If Redis cannot be written, the next time makes it good. */
-export function publishCallbackKeys({ redis, keys }: Partition, secrets: readonly Secret[]): () => void {
+/** Tells of the public keys that belong to these secrets until it is stopped. If Redis cannot be used, the next time makes it good. */
+export function publishCallbackKeys(
+  { redis, keys }: Partition,
+  secrets: readonly Secret[],
+  isUsable: () => boolean,
+): { publish: () => void; stop: () => void } {
   const members = secrets.map((secret) => publicKeyOf(callbackSigningKey(secret)));
-  const tell = (): void => {
-    if (redis.status !== "ready") return;
+  const publish = (): void => {
+    if (redis.status !== "ready" || !isUsable()) return;
     noteSeen(redis, keys.callbackKeys, { keptMs: KEPT_MS, members }).catch(() => {});
   };
-  redis.on("ready", tell);
-  tell();
-  const timer = setInterval(tell, PUBLISH_EVERY_MS);
-  return () => {
-    clearInterval(timer);
-    redis.off("ready", tell);
-  };
+  publish();
+  const timer = setInterval(publish, PUBLISH_EVERY_MS);
+  return { publish, stop: () => clearInterval(timer) };
 }
 
 /** Reads the public keys that producers sign with now, in base64url, the newest first. */

@@ -1,6 +1,6 @@
 -- `counts` are the keys of the batch, and `keptMs` is how long the record with these fields is kept. Nothing is told where another layout
 -- is: the process ends by that, or takes nothing more. Data that the process refuses gets no report either (shared/redis/deployment.ts). A
--- process that has seen its deployment raises the time of the last report. A batch that was counted before is not counted again. It is
+-- process that has used the data for a while (`isSettled`) raises the time of the last report. A batch that was counted before is not counted again. It is
 -- noted before it is counted, so that one which fails half way is not either.
 local layout = redis.call('GET', KEYS.layout)
 if layout and not string.find(layout, '"layout":' .. LAYOUT .. '[,}]') then return end
@@ -13,7 +13,7 @@ end
 --@include "../../redis/even-if-full.lua"
 --@include "../../redis/now.lua"
 --@include "../series/add-counted.lua"
-if deployment and ARGV.seenAt ~= '0' then redis.call('HSET', KEYS.deployment, 'at', math.max(now, at + 1)) end
+if deployment and ARGV.isSettled == '1' then redis.call('HSET', KEYS.deployment, 'at', math.max(now, at + 1)) end
 local last = redis.call('HGET', KEYS.process, 'batch')
 redis.call('HSET', KEYS.process, 'batch', ARGV.number, unpack(ARGV, FIRST.fields))
 redis.call('PEXPIRE', KEYS.process, ARGV.keptMs)

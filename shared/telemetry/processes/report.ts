@@ -25,7 +25,7 @@ import { storeRunners, type WatchedRunners } from "./runner-health.ts";
 const REPORT = defineScript({
   source: reportLua,
   keys: "process, processes, layout, deployment, ...counts",
-  args: "id, number, batch, keptMs, deploymentId, seenAdopted, seenAt, lossMs, ...fields(name, value)",
+  args: "id, number, batch, keptMs, deploymentId, isSettled, seenAdopted, seenAt, lossMs, ...fields(name, value)",
   constants: { LAYOUT, SERIES },
   proof: "expendable",
   reply: nothing,
@@ -150,7 +150,8 @@ function createReporter({ partition, read, series, deployment, log }: Reporter) 
   async function sendOne({ counts, batch }: Batch, ms: number): Promise<boolean> {
     const fields = Object.entries(read()).map(([name, value]) => ({ name, value }));
     const { id: deploymentId, ...seen } = deployment?.words ?? NO_DEPLOYMENT;
-    const words = { id, number, batch, keptMs: REPORT_KEPT_MS, deploymentId, ...seen, fields };
+    const isSettled = deployment?.isSettled ?? false;
+    const words = { id, number, batch, keptMs: REPORT_KEPT_MS, deploymentId, isSettled, ...seen, fields };
     const touched = { ...own, layout: keys.layout, deployment: keys.deployment, counts };
     const sent = await within(ms, send(touched, words));
     if (sent.kind !== "done" && !isFailing) {

@@ -21,7 +21,7 @@ describe("200", () => {
     await createEnqueue(redis.partition)(aCall({ origin: "x402", job_id: 2 }));
     await openJobs(redis.partition).pause("7/1", { at: Date.now(), by: "a@b", reason: "it loops" });
     await reports.start({ kind: "webhooks" });
-    const worker = beat(redis.partition, "worker-1", Date.now);
+    const worker = beat(redis.partition, { workerId: "worker-1", clock: Date.now });
     const { get } = await fixture.start();
     const read = async () => OverviewView.parse((await get("/api/v1/overview", { as: "viewer" })).json());
     const seen = await eventually("the worker is alive", async () => {

@@ -140,7 +140,7 @@ test("the hash of a configuration is that of its values, in any order, and of no
 });
 
 test("a report raises the time of the deployment's last report, and tells nothing to data that the process refuses", async () => {
-  const deployment = new Deployment({ id: "2026-01-01-shop" }, silentLogger);
+  const deployment = new Deployment({ id: "2026-01-01-shop", settledMs: 0 }, silentLogger);
   const check = deployment.createCheck(redis.partition, { claims: true });
   await redis.client.hset(keys.deployment, { id: "2026-01-01-shop", at: 5 });
   const report = () => {

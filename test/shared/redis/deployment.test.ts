@@ -1,0 +1,114 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeEach, expect, test } from "vitest";
+import { spawnChild } from "../../../shared/dev/child.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
+import { adoptDeployment } from "../../../shared/redis/adopt.ts";
+import { Deployment, type DeploymentOptions } from "../../../shared/redis/deployment.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
+import { useReports } from "../../fixtures/reports.ts";
+import { FROM_SOURCE } from "../../support/from-source.ts";
+import { recordingLog } from "../../support/recording-log.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+const redis = useRedis();
+const reports = useReports(redis);
+const ID = "2026-01-01-shop";
+const HOUR_MS = 3_600_000;
+
+beforeEach(() => redis.client.flushdb());
+
+function opened(options: DeploymentOptions = { id: ID }, log = silentLogger) {
+  const deployment = new Deployment(options, log);
+  return { deployment, check: deployment.createCheck(redis.partition, { claims: true }) };
+}
+
+const holds = (fields: Record<string, number>) => redis.client.hset(keys.deployment, { id: ID, ...fields });
+const restored = async (fields: Record<string, number>) => {
+  await redis.client.del(keys.deployment);
+  await holds(fields);
+};
+
+const adopt = (by: string) =>
+  adoptDeployment(redis.partition, {
+    id: ID,
+    replaced: undefined,
+    unauditedSince: undefined,
+    act: {
+      at: Date.now(),
+      action: "adopt",
+      deployment: ID,
+      by,
+      selection: "without audit",
+      reason: "a test",
+    },
+  });
+
+test("the first reports of a process that starts on an old copy do not hide its age from those that have seen newer data", async () => {
+  const now = Date.now();
+  await holds({ at: now - 1000 });
+  const running = opened();
+  await running.check();
+
+  await restored({ at: now - HOUR_MS });
+  const fresh = opened();
+  await fresh.check();
+  await reports.start({ deployment: fresh.deployment });
+  await expect(running.check()).rejects.toThrow(/holds an old copy/);
+  await expect(fresh.check()).rejects.toThrow(/holds an old copy/);
+});
+
+test("an adoption counts for a process that has seen an adoption and a report by a clock that was ahead", async () => {
+  const ahead = Date.now() + HOUR_MS;
+  await holds({ adopted: ahead - 10, at: ahead });
+  const running = [opened(), opened()];
+  await running[0]?.check();
+  await holds({ at: ahead + 5000 });
+  await running[1]?.check();
+
+  await restored({ at: Date.now() - HOUR_MS });
+  for (const { check } of running) await expect(check()).rejects.toThrow(/holds an old copy/);
+  expect(Number(await redis.client.hget(keys.deployment, "expects"))).toBe(ahead + 5000);
+  await adopt("a test");
+  for (const { check } of [...running, opened()]) await check();
+});
+
+test("adoptions at once are one after the other, and each process goes on", async () => {
+  await holds({ at: Date.now() });
+  const running = opened();
+  await running.check();
+  await redis.client.flushdb();
+  await expect(running.check()).rejects.toThrow(/has lost the data/);
+  expect(await Promise.all(["one", "two", "three"].map(adopt))).toEqual([undefined, undefined, undefined]);
+  await running.check();
+  expect(await redis.client.xlen(keys.audit("acts"))).toBe(3);
+});
+
+test("a clock that was reset to a time before the day in the id makes no empty Redis a first start", async () => {
+  const later = opened({ id: "2099-01-01-shop" });
+  await expect(later.check()).rejects.toThrow(/Redis is empty, but must hold the data/);
+});
+
+test("processes that share a state file never leave or read half of it", async () => {
+  await holds({ at: Date.now() });
+  const file = join(tempDir(), "seen.json");
+  const child = () =>
+    spawnChild({
+      command: process.execPath,
+      args: [...FROM_SOURCE, new URL("./share-state-file.ts", import.meta.url).pathname, redis.url, file],
+      env: process.env,
+    });
+  const ends = await Promise.all([child(), child(), child(), child()].map(({ exit }) => exit));
+  expect(ends.map(({ code }) => code)).toEqual([0, 0, 0, 0]);
+  expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({ id: ID });
+  expect(readdirSync(join(file, ".."))).toEqual(["seen.json"]);
+});
+
+test("a state file that cannot be written is reported, and stops nothing", async () => {
+  await holds({ at: Date.now() });
+  const log = recordingLog();
+  const { check } = opened({ id: ID, stateFile: join(tempDir(), "absent", "seen.json") }, log);
+  await check();
+  await check();
+  expect(log.events.map(({ event }) => event)).toEqual(["redis.state_not_saved"]);
+});
