@@ -62,10 +62,10 @@ test("after a restore the drain queues a payment that was settling, and what doc
       call_id,
       state,
     ]);
-  const waitsFor = commandOf(6, "payments");
+  const waitsFor = commandOf(7, "payments");
   expect(await listed(waitsFor)).toEqual([[ids[1], "settling"]]);
 
-  const args = [...commandOf(6, "x402"), "--config-dir", configDir("x402")];
+  const args = [...commandOf(7, "x402"), "--config-dir", configDir("x402")];
   const addresses = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
   const draining = await startPart({ name: "x402", args: [...args, ...addresses], env: process.env });
   ends.defer(() => draining.kill("SIGKILL"));

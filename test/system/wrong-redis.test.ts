@@ -126,6 +126,7 @@ test("an old copy is refused, and none of its calls is sent; a process that star
   const fresh = produce();
   ends.defer(() => fresh.close(100));
   await isRefused(fresh, old);
+  await delay(2 * SEEN_MS); // a producer that takes calls has taken one by then
   expect(injected.filter((body) => body === "waits in the copy")).toHaveLength(1);
 
   expect((await adopt({})).code).toBe(0);
