@@ -1,39 +1,40 @@
-import { request as requestHttp } from "node:http";
-import { request as requestHttps } from "node:https";
-import { messageOf, toAppError } from "../../../shared/platform/errors/app-error.ts";
+import { randomUUID } from "node:crypto";
+import { toAppError } from "../../../shared/platform/errors/app-error.ts";
 import { programName } from "../../../shared/platform/lifecycle/environment.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { shellLine, shellQuote } from "../../../shared/platform/text/shell-quote.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { secretText } from "../../../shared/webhook-auth/auth-modes.ts";
+import { makeDelivery, type Sender } from "../../../shared/webhook-auth/sample/delivery.ts";
+import type { Draft } from "../../../shared/webhook-auth/sample/draft.ts";
+import { type Answer, exchange } from "../../../shared/webhook-auth/sample/exchange.ts";
+import { bodyIn, bodyOf } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain } from "../text.ts";
-import { makeDelivery } from "./delivery.ts";
-import type { Draft } from "./draft.ts";
-import { findTarget, type SendOptions, type Target } from "./target.ts";
+import { findSender, type SendOptions } from "./target.ts";
 
 /** `postern send`: one delivery, signed as its sender would, and what the gateway says to it. 1 if it is refused. */
 export async function sendSample(deps: ProgramDeps, path: string, options: SendOptions): Promise<number> {
   const { print, say, printError, env } = deps;
   try {
-    const target = findTarget(path, options, env);
-    const draft = makeDelivery(target, options, new Date(systemClock()));
+    const sender = findSender(path, options, env);
+    const draft = makeDelivery(sender, randomUUID(), new Date(systemClock()), toReplaced(options));
     if (options.dryRun) {
       print(
         options.json
-          ? jsonLine({ request: { ...toJson(target, draft, (text) => text), ...bodyJson(draft) } })
-          : curlOf(target, draft),
+          ? jsonLine({ request: { ...toJson(sender, draft, (text) => text), ...bodyJson(draft) } })
+          : curlOf(sender, draft),
       );
       return EXIT.ok;
     }
-    const hide = createHide(target);
-    say(requestText(target, draft, hide));
+    const hide = createHide(sender);
+    say(requestText(sender, draft, hide));
     const rejected = `${programName(env)} ${shellLine(["rejected", "list", "--endpoint", path, "--config-dir", options.configDir])}`;
     let isAccepted = true;
     for (let sent = 0; sent <= options.repeat; sent += 1) {
-      const answer = await exchange(target.url, draft);
+      const answer = await exchange(sender.url, draft);
       isAccepted &&= isSuccess(answer);
-      if (options.json) print(jsonLine({ request: toJson(target, draft, hide), answer: answerJson(answer) }));
+      if (options.json) print(jsonLine({ request: toJson(sender, draft, hide), answer: answerJson(answer) }));
       say(answerText(answer, rejected));
       if (!isSuccess(answer) && (options.json || options.quiet)) printError(`${whyRefused(answer)}\n`);
     }
@@ -45,39 +46,15 @@ export async function sendSample(deps: ProgramDeps, path: string, options: SendO
   }
 }
 
-type Answer = { status: number; reason: string; replayed: boolean; text: string };
+function toReplaced({ event, body, header, deliveryId }: SendOptions) {
+  return { event, body: body === undefined ? undefined : readBody(body), headers: header, deliveryId };
+}
 
-const TIMEOUT_MS = 60_000;
+const STDIN = 0;
 
-/** One exchange, whose bytes are the draft's. Follows no redirect. */
-function exchange(url: URL, { method, target, headers, body }: Draft): Promise<Answer> {
-  const request = url.protocol === "https:" ? requestHttps : requestHttp;
-  const sent = ["Host", url.host, "Content-Length", String(body.length), ...headers.flat()];
-  return new Promise((resolve, reject) => {
-    const failed = (cause: Error): void =>
-      reject(new Error(`${url.origin} does not answer: ${messageOf(cause)}`, { cause }));
-    const { hostname, port } = url;
-    const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const host = hostname.replace(/^\[|\]$/g, "");
-    const sending = request(
-      { host, port, method, path: target, headers: sent, signal, agent: false },
-      (response) => {
-        const chunks: Buffer[] = [];
-        response.on("data", (chunk: Buffer) => chunks.push(chunk));
-        response.on("error", failed);
-        response.on("end", () =>
-          resolve({
-            status: response.statusCode ?? 0,
-            reason: response.statusMessage ?? "",
-            replayed: response.headers["idempotent-replayed"] === "true",
-            text: Buffer.concat(chunks).toString("utf8"),
-          }),
-        );
-      },
-    );
-    sending.on("error", failed);
-    sending.end(body);
-  });
+function readBody(text: string): Buffer {
+  if (!text.startsWith("@")) return bodyOf(text);
+  return bodyIn(text === "@-" ? STDIN : text.slice(1));
 }
 
 function isSuccess({ status }: Answer): boolean {
@@ -85,7 +62,7 @@ function isSuccess({ status }: Answer): boolean {
 }
 
 /** Takes out what is a secret itself; a signature is none. */
-function createHide({ endpoint: { proof }, secrets }: Target): (text: string) => string {
+function createHide({ endpoint: { proof }, secrets }: Sender): (text: string) => string {
   const texts = secrets.map((secret) => secret.reveal());
   const isEncoded = proof.by === "secret" && proof.encode !== undefined;
   const encoded = isEncoded ? texts.map((text) => secretText(proof, text)) : [];
@@ -93,20 +70,20 @@ function createHide({ endpoint: { proof }, secrets }: Target): (text: string) =>
   return (text) => hidden.reduce((rest, each) => rest.replaceAll(each, "[secret]"), text);
 }
 
-function fullUrl({ url }: Target, { target }: Draft): string {
+function fullUrl({ url }: Sender, { target }: Draft): string {
   return `${url.origin}${target}`;
 }
 
-function requestText(target: Target, draft: Draft, hide: (text: string) => string): string {
+function requestText(sender: Sender, draft: Draft, hide: (text: string) => string): string {
   const headers = draft.headers.map(([name, value]) => [name, hide(value)] as const);
   const size = ["body", counted(draft.body.length, "byte")] as const;
-  return `${draft.method} ${hide(fullUrl(target, draft))}\n${facts([...headers, size], "  ")}`;
+  return `${draft.method} ${hide(fullUrl(sender, draft))}\n${facts([...headers, size], "  ")}`;
 }
 
-function toJson(target: Target, draft: Draft, hide: (text: string) => string) {
+function toJson(sender: Sender, draft: Draft, hide: (text: string) => string) {
   return {
     method: draft.method,
-    url: hide(fullUrl(target, draft)),
+    url: hide(fullUrl(sender, draft)),
     headers: Object.fromEntries(draft.headers.map(([name, value]) => [name, hide(value)])),
     body_bytes: draft.body.length,
   };
@@ -157,14 +134,14 @@ function wordsOfSuccess({ replayed }: Answer, { status, job_id, call_id }: Recor
 }
 
 /** Bytes that are no text go through base64, since a command line cannot hold them. */
-function curlOf(target: Target, draft: Draft): string {
+function curlOf(sender: Sender, draft: Draft): string {
   const { method, headers, body } = draft;
   const text = body.toString("utf8");
   // curl would take a text that begins with @ for a file.
   const isText = Buffer.from(text).equals(body) && !text.includes("\0") && !text.startsWith("@");
   const before = isText ? "" : `printf %s ${body.toString("base64")} | base64 -d | `;
   const words = [
-    `curl -i -X ${method} ${shellQuote(fullUrl(target, draft))}`,
+    `curl -i -X ${method} ${shellQuote(fullUrl(sender, draft))}`,
     ...headers.map(([name, value]) => `-H ${shellQuote(`${name}: ${value}`)}`),
     `--data-binary ${isText ? shellQuote(text) : "@-"}`,
   ];

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { SAMPLES } from "../../../../services/cli/send/samples.ts";
+import { SAMPLES } from "../../../../shared/webhook-auth/sample/samples.ts";
 import type { ConfigTables } from "../../../../shared/config/config-tables.ts";
 import { PRESETS } from "../../../../shared/webhook-auth/presets/presets.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";

@@ -1,6 +1,6 @@
-import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
-import { parseJson } from "../../../shared/platform/text/parse-json.ts";
-import { toParts } from "../../../shared/webhook-auth/template.ts";
+import { sha256Hex } from "../../platform/crypto/compare.ts";
+import { parseJson } from "../../platform/text/parse-json.ts";
+import { toParts } from "../template.ts";
 
 /** A delivery that is being made. */
 export type Draft = {

@@ -1,0 +1,91 @@
+import type { KeyObject } from "node:crypto";
+import { rawQuery } from "../../http/headers.ts";
+import type { Secret } from "../../platform/crypto/secret.ts";
+import { parseJson } from "../../platform/text/parse-json.ts";
+import type { Proof } from "../auth-modes.ts";
+import type { Scheme } from "../signature-scheme.ts";
+import { withCredential } from "./credential.ts";
+import { type Draft, withEvent, withHeader, withId } from "./draft.ts";
+import { PLAIN_SAMPLE, SAMPLES, type Sample } from "./samples.ts";
+
+/** Where a delivery goes, and how its sender proves it. */
+export type Sender = {
+  readonly url: URL;
+  readonly endpoint: SampledEndpoint;
+  readonly secrets: readonly Secret[];
+  /** The private key for a scheme that signs with one. Throws if there is none. */
+  readonly privateKey: (scheme: Scheme) => KeyObject;
+};
+
+/** What is used of a configured endpoint. */
+type SampledEndpoint = {
+  readonly preset?: string | undefined;
+  readonly methods: readonly string[];
+  readonly proof: Proof;
+  readonly public_url?: string | undefined;
+  readonly delivery_id?: string | undefined;
+  readonly event_type?: string | undefined;
+  readonly route_by?:
+    | { readonly header?: string | undefined; readonly field?: string | undefined }
+    | undefined;
+};
+
+/** What replaces the sample's own. */
+export type Replaced = {
+  readonly event?: string | undefined;
+  readonly body?: Buffer | undefined;
+  readonly headers?: readonly (readonly [name: string, value: string])[] | undefined;
+  /** Without it, a body of the caller's keeps its id. */
+  readonly deliveryId?: string | undefined;
+};
+
+/** The sample of a sender as it would send it at this time. Throws what is missing for it. */
+export function makeDelivery(sender: Sender, newId: string, at: Date, replaced: Replaced = {}): Draft {
+  const id = replaced.deliveryId ?? newId;
+  const own = replaced.headers ?? [];
+  const draft = withOwn(draftOf(sender, id, replaced), own);
+  return withOwn(withCredential(draft, sender, at, id), own);
+}
+
+function withOwn(draft: Draft, headers: readonly (readonly [string, string])[]): Draft {
+  return headers.reduce((next, [name, value]) => withHeader(next, [name], value), draft);
+}
+
+function draftOf({ url, endpoint }: Sender, id: string, replaced: Replaced): Draft {
+  const { delivery_id = "", public_url = "" } = endpoint;
+  const sample: Sample = SAMPLES[endpoint.preset ?? ""] ?? PLAIN_SAMPLE;
+  const body = replaced.body ?? bytesOf(sample);
+  const query = url.search || (rawQuery(public_url) && `?${rawQuery(public_url)}`);
+  let draft: Draft = {
+    method: endpoint.methods[0] ?? "POST",
+    target: `${url.pathname}${query}`,
+    headers: [["Content-Type", typeOf(body, sample)], ...Object.entries(sample.headers ?? {})],
+    body,
+  };
+  const event = replaced.event ?? sample.event;
+  const eventType = eventTemplate(endpoint);
+  if (replaced.event !== undefined && eventType === "")
+    throw new Error("the sender of this endpoint sends no event type, so none can be chosen");
+  if (event !== undefined) draft = withEvent(draft, eventType, event);
+  const identified = withId(draft, delivery_id, eventType, id);
+  const keepsId =
+    replaced.body !== undefined && replaced.deliveryId === undefined && identified.body !== draft.body;
+  return keepsId ? draft : identified;
+}
+
+function eventTemplate({ event_type, route_by }: SampledEndpoint): string {
+  if (event_type !== undefined) return event_type;
+  if (route_by?.header !== undefined) return `{header:${route_by.header}}`;
+  return route_by?.field === undefined ? "" : `{body:${route_by.field}}`;
+}
+
+function bytesOf({ body }: Sample): Buffer {
+  return Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
+}
+
+/** JSON if it is that; else a form if this sender sends forms. */
+function typeOf(body: Buffer, sample: Sample): string {
+  const text = body.toString("utf8");
+  if (parseJson(text) !== undefined && Buffer.from(text).equals(body)) return "application/json";
+  return typeof sample.body === "string" ? "application/x-www-form-urlencoded" : "text/plain";
+}
