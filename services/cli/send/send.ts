@@ -2,12 +2,13 @@ import { randomUUID } from "node:crypto";
 import { toAppError } from "../../../shared/platform/errors/app-error.ts";
 import { programName } from "../../../shared/platform/lifecycle/environment.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { parseJson } from "../../../shared/platform/text/parse-json.ts";
 import { shellLine, shellQuote } from "../../../shared/platform/text/shell-quote.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { secretText } from "../../../shared/webhook-auth/auth-modes.ts";
 import { makeDelivery, type Sender } from "../../../shared/webhook-auth/sample/delivery.ts";
 import type { Draft } from "../../../shared/webhook-auth/sample/draft.ts";
-import { type Answer, exchange } from "../../../shared/webhook-auth/sample/exchange.ts";
+import { type Answer, describeAnswer, exchange } from "../../../shared/webhook-auth/sample/exchange.ts";
 import { bodyIn, bodyOf } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain } from "../text.ts";
@@ -33,10 +34,11 @@ export async function sendSample(deps: ProgramDeps, path: string, options: SendO
     let isAccepted = true;
     for (let sent = 0; sent <= options.repeat; sent += 1) {
       const answer = await exchange(sender.url, draft);
-      isAccepted &&= isSuccess(answer);
+      const described = describeAnswer(answer);
+      isAccepted &&= described.accepted;
       if (options.json) print(jsonLine({ request: toJson(sender, draft, hide), answer: answerJson(answer) }));
-      say(answerText(answer, rejected));
-      if (!isSuccess(answer) && (options.json || options.quiet)) printError(`${whyRefused(answer)}\n`);
+      say(answerText(answer, described, rejected));
+      if (!described.accepted && (options.json || options.quiet)) printError(`${plain(described.detail)}\n`);
     }
     return isAccepted ? EXIT.ok : EXIT.failed;
   } catch (thrown) {
@@ -55,10 +57,6 @@ const STDIN = 0;
 function readBody(text: string): Buffer {
   if (!text.startsWith("@")) return bodyOf(text);
   return bodyIn(text === "@-" ? STDIN : text.slice(1));
-}
-
-function isSuccess({ status }: Answer): boolean {
-  return status >= 200 && status < 300;
 }
 
 /** Takes out what is a secret itself; a signature is none. */
@@ -96,41 +94,22 @@ function bodyJson({ body }: Draft) {
 }
 
 function answerJson({ status, replayed, text }: Answer) {
-  const json = parsed(text);
-  return { status, replayed, ...(json === undefined ? { text } : { json }) };
-}
-
-function parsed(text: string): Record<string, unknown> | undefined {
-  try {
-    const json: unknown = JSON.parse(text);
-    return typeof json === "object" && json !== null ? (json as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
+  const json = parseJson(text);
+  return { status, replayed, ...(typeof json === "object" && json !== null ? { json } : { text }) };
 }
 
 /** The answer, and in words what it means. */
-function answerText(answer: Answer, rejected: string): string {
-  const json = parsed(answer.text) ?? {};
+function answerText(
+  answer: Answer,
+  { accepted, detail }: ReturnType<typeof describeAnswer>,
+  rejected: string,
+): string {
   const first = `\n${answer.status} ${plain(answer.reason)}${answer.text === "" ? "" : `  ${plain(answer.text)}`}\n`;
-  if (isSuccess(answer)) return `${first}${wordsOfSuccess(answer, json)}\n`;
   const hint =
-    answer.status === 401
+    !accepted && answer.status === 401
       ? `\nThe answer does not tell senders why. To see the reason, run: ${rejected}`
       : "";
-  return `${first}${whyRefused(answer)}${hint}\n`;
-}
-
-function whyRefused({ text, reason }: Answer): string {
-  const { title, detail } = parsed(text) ?? {};
-  const why = [title, detail].filter((part) => typeof part === "string").join(": ");
-  return `refused: ${plain(why === "" ? reason : why)}`;
-}
-
-function wordsOfSuccess({ replayed }: Answer, { status, job_id, call_id }: Record<string, unknown>): string {
-  if (replayed) return "accepted: this delivery is a repeat, and its call does not run again";
-  if (typeof call_id === "string") return plain(`accepted: job ${String(job_id)}, call ${call_id}`);
-  return status === "dropped" ? "dropped: the endpoint has no job for this event" : "accepted";
+  return `${first}${plain(detail)}${hint}\n`;
 }
 
 /** Bytes that are no text go through base64, since a command line cannot hold them. */
