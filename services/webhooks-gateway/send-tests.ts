@@ -19,8 +19,8 @@ type Deps = {
 };
 
 /**
- * Sends the tests that operators order: a sample delivery, signed with the endpoint's secret, over a connection inside of this process, which
- * nobody else can use. The returned function takes the orders that wait; it does not wait for their outcomes.
+ * Sends the tests that operators order: a sample delivery, signed with the endpoint's secret, over a connection inside this process. The
+ * returned function takes the orders that wait, and does not wait for their outcomes.
  */
 export function createSendTests(partition: Partition, { endpoints, handler, redisTime, log }: Deps) {
   const tests = openEndpointTests(partition);

@@ -67,7 +67,7 @@ export function createOrderTest({ redis, keys }: Partition, patienceMs = PATIENC
 /** The gateway's side. Each order is taken once. */
 export function openEndpointTests({ redis, keys }: Partition) {
   return {
-    /** Takes the orders that wait. Those that nobody waits for any longer are dropped. `now` is by Redis' clock, in unix ms. */
+    /** Takes the orders that wait. Orders whose console has stopped waiting are dropped. `now` is by Redis' clock, in unix ms. */
     async take(now: number): Promise<TestOrder[]> {
       const taken = (await redis.lpop(keys.endpointTests, TAKEN_AT_ONCE)) ?? [];
       const orders = taken.map((json) => TestOrder.safeParse(parseJson(json)).data);

@@ -83,7 +83,7 @@ export const DEPLOYMENT = {
     isHeavy: true,
     body: EndpointTest,
     answer: EndpointTested,
-    says: "What the gateway answered, or why no webhook was sent.",
+    says: "The answer of the gateway, or the reason why no webhook was sent.",
     audit: ["test"],
     problems: ["request.not_found"],
   },

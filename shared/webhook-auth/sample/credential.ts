@@ -3,8 +3,8 @@ import { type Proof, secretText } from "../auth-modes.ts";
 import { keysFor } from "../key.ts";
 import { needsPrivateKey } from "../private-key.ts";
 import type { Scheme } from "../signature-scheme.ts";
-import type { Sender } from "./delivery.ts";
 import { type Draft, withHeader } from "./draft.ts";
+import type { Sender } from "./sender.ts";
 import { signDelivery } from "./sign.ts";
 
 type AddProof<By extends Proof["by"]> = (

@@ -1,41 +1,16 @@
-import type { KeyObject } from "node:crypto";
 import { rawQuery } from "../../http/headers.ts";
-import type { Secret } from "../../platform/crypto/secret.ts";
 import { parseJson } from "../../platform/text/parse-json.ts";
-import type { Proof } from "../auth-modes.ts";
-import type { Scheme } from "../signature-scheme.ts";
 import { withCredential } from "./credential.ts";
 import { type Draft, withEvent, withHeader, withId } from "./draft.ts";
 import { PLAIN_SAMPLE, SAMPLES, type Sample } from "./samples.ts";
+import type { SampledEndpoint, Sender } from "./sender.ts";
 
-/** Where a delivery goes, and how its sender proves it. */
-export type Sender = {
-  readonly url: URL;
-  readonly endpoint: SampledEndpoint;
-  readonly secrets: readonly Secret[];
-  /** The private key for a scheme that signs with one. Throws if there is none. */
-  readonly privateKey: (scheme: Scheme) => KeyObject;
-};
-
-/** What is used of a configured endpoint. */
-type SampledEndpoint = {
-  readonly preset?: string | undefined;
-  readonly methods: readonly string[];
-  readonly proof: Proof;
-  readonly public_url?: string | undefined;
-  readonly delivery_id?: string | undefined;
-  readonly event_type?: string | undefined;
-  readonly route_by?:
-    | { readonly header?: string | undefined; readonly field?: string | undefined }
-    | undefined;
-};
-
-/** What replaces the sample's own. */
+/** Parts that replace those of the sample. */
 export type Replaced = {
   readonly event?: string | undefined;
   readonly body?: Buffer | undefined;
   readonly headers?: readonly (readonly [name: string, value: string])[] | undefined;
-  /** Without it, a body of the caller's keeps its id. */
+  /** Without it, a replaced body keeps its id. */
   readonly deliveryId?: string | undefined;
 };
 

@@ -45,7 +45,7 @@ export function exchange(
   });
 }
 
-/** What an answer of the gateway means. */
+/** Says in words what the gateway answered. */
 export function describeAnswer(answer: Answer): {
   accepted: boolean;
   detail: string;

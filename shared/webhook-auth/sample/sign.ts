@@ -20,8 +20,8 @@ export type Signing = {
 };
 
 /**
- * Signs a delivery as its sender would, by the description by which it is checked. What the signature covers beside the body,
- * as the time, is added first.
+ * Signs a delivery as its sender would, by the description by which it is checked. First it adds what the
+ * signature covers beside the body, such as the time.
  */
 export function signDelivery(draft: Draft, signing: Signing): Draft {
   const { scheme, key, at, publicUrl } = signing;
