@@ -1,5 +1,7 @@
 import { z } from "zod";
+import { failpoint } from "../platform/lifecycle/failpoint.ts";
 import { parseJson } from "../platform/text/parse-json.ts";
+import { wellFormedJson } from "../platform/text/well-formed-json.ts";
 import type { AuditEntry } from "../redis/audit/actions.ts";
 import { AUDIT, actKeys, toLine } from "../redis/audit/audit.ts";
 import { defineScript } from "../redis/define-script.ts";
@@ -73,7 +75,9 @@ export function openEndpoints(partition: Partition) {
   const { redis, keys, prefix } = partition;
   const [set, enable] = [SET.on(redis), ENABLE.on(redis)];
 
-  /** Releases held calls step by step. If it is cut short, the endpoint stays as it was, with the calls that are left. */
+  /**
+   * Releases held calls step by step. If it is cut short, or the endpoint is disabled or held meanwhile, the calls that are left stay held.
+   */
   async function enableFully(path: string, why: Why): Promise<boolean> {
     const act = endpointAct(path, "enabled", why);
     const touched = {
@@ -83,7 +87,10 @@ export function openEndpoints(partition: Partition) {
       ...actKeys(keys, act),
     };
     const first = await enable(touched, { prefix, path, line: toLine(act) });
-    for (let left = first; left > 0; ) left = await enable(touched, { prefix, path, line: "" });
+    for (let left = first; left > 0; ) {
+      failpoint("operator.after_released");
+      left = await enable(touched, { prefix, path, line: "" });
+    }
     return first >= 0;
   }
 
@@ -98,7 +105,7 @@ export function openEndpoints(partition: Partition) {
       if (state === "enabled") return enableFully(path, why);
       const act = endpointAct(path, state, why);
       const { at, by, reason } = why;
-      const setting = JSON.stringify({ state, at, by, reason } satisfies EndpointSetting);
+      const setting = wellFormedJson({ state, at, by, reason } satisfies EndpointSetting);
       const touched = { endpoints: keys.endpoints, ...actKeys(keys, act) };
       return set(touched, { path, state, setting, line: toLine(act) });
     },

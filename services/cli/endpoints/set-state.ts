@@ -29,7 +29,7 @@ export function setEndpointState(
 function inWords({ state, held }: EndpointChange): string {
   switch (state) {
     case "disabled":
-      return held === 0 ? "" : `; ${counted(held, "call")} stay held until it is enabled`;
+      return held === 0 ? "" : `; it holds ${counted(held, "call")} until it is enabled`;
     case "held":
       return "; its calls wait until it is enabled";
     case "enabled":

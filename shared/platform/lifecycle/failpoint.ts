@@ -39,6 +39,7 @@ export const FAILPOINTS = [
   "operator.after_replayed",
   "operator.before_dropped",
   "operator.after_dropped",
+  "operator.after_released",
   "console.after_begun",
   "console.after_taken",
   "console.after_counted",

@@ -105,8 +105,8 @@ test("each option with a form of its own names itself and gives an example for a
   for (const command of leavesOf(program))
     for (const { long, flags, parseArg } of command.options) {
       if (parseArg === undefined) continue;
-      const { code, stderr } = await runHere([...wordsOf(command), long ?? "", "!"]);
-      const begins = `error: option '${flags}' value '!' is invalid: `;
+      const { code, stderr } = await runHere([...wordsOf(command), long ?? "", "!*"]);
+      const begins = `error: option '${flags}' value '!*' is invalid: `;
       expect([code, stderr]).toEqual([2, expect.stringMatching(/\n$/)]);
       expect(stderr.slice(0, begins.length)).toBe(begins);
       expect(stderr.slice(begins.length).split("\n")[0]).toMatch(HAS_EXAMPLE);

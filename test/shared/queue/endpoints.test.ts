@@ -68,8 +68,12 @@ test("a release that is cut short leaves the endpoint held, and the next one goe
   await endpoints().set(PATH, "held", why);
   const ids = Array.from({ length: 250 }, (_, i) => `c_${String(i).padStart(3, "0")}`);
   for (const id of ids) await add(id, PATH);
-  let steps = 0;
-  const partition = { ...redis.partition, redis: cutAfterFirstStep(() => (steps += 1)) };
+  const partition = {
+    ...redis.partition,
+    redis: beforeEachScript(async (sent) => {
+      if (sent > 1) throw new Error("cut");
+    }),
+  };
   await expect(openEndpoints(partition).set(PATH, "enabled", why)).rejects.toThrow("cut");
   expect((await endpoints().settings()).get(PATH)?.state).toBe("held");
   expect(await endpoints().held(PATH)).toBe(150);
@@ -80,14 +84,37 @@ test("a release that is cut short leaves the endpoint held, and the next one goe
   expect(await endpoints().settings()).toEqual(new Map());
 });
 
-/** The connection, which sends one script and then no other. */
-function cutAfterFirstStep(step: () => number) {
+test.each(["disabled", "held"] as const)(
+  "an endpoint that is %s while its calls are released stays so, with the calls that are left",
+  async (state) => {
+    await endpoints().set(PATH, "held", why);
+    for (let i = 0; i < 250; i += 1) await add(`c_${i}`, PATH);
+    const partition = {
+      ...redis.partition,
+      redis: beforeEachScript(async (sent) => {
+        if (sent === 2) expect(await endpoints().set(PATH, state, why)).toBe(true);
+      }),
+    };
+    await openEndpoints(partition).set(PATH, "enabled", why);
+    expect((await endpoints().settings()).get(PATH)?.state).toBe(state);
+    expect(await endpoints().held(PATH)).toBe(150);
+    const actions = (await audited(redis.client)).map(({ action }) => action);
+    expect(actions).toEqual(["hold", "enable", state === "held" ? "hold" : "disable"]);
+  },
+);
+
+/** The connection, which awaits `before` each script: the first has the number 1. */
+function beforeEachScript(before: (sent: number) => Promise<void>) {
+  let sent = 0;
   return new Proxy(redis.client, {
     get(target, name, receiver) {
       const value = Reflect.get(target, name, receiver) as unknown;
       if (typeof value !== "function") return value;
-      return (...args: unknown[]) => {
-        if (/^(evalsha|eval|call)/i.test(String(name)) && step() > 1) return Promise.reject(new Error("cut"));
+      return async (...args: unknown[]) => {
+        if (args[0] === "EVALSHA") {
+          sent += 1;
+          await before(sent);
+        }
         return value.apply(target, args);
       };
     },

@@ -66,6 +66,8 @@ const EFFECTS = [
   ...[
     "pause-job.lua",
     "resume-job.lua",
+    "set-endpoint.lua",
+    "enable-endpoint.lua",
     "use-nonce.lua",
     "open-endpoint.lua",
     "look-at-opened.lua",

@@ -5,8 +5,9 @@ import type { Part } from "../../../shared/dev/process.ts";
 import { untilReady, untilSelling } from "../../../shared/dev/stack.ts";
 import type { Failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
 import { within } from "../../../shared/platform/time/clock.ts";
+import type { EndpointState } from "../../../shared/queue/endpoints.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
-import { useStack } from "../../fixtures/stack.ts";
+import { CONSOLE_TOKEN, useStack } from "../../fixtures/stack.ts";
 import { violationsIn } from "../../support/books.ts";
 import { send } from "../../support/http.ts";
 import { LONG_RUN } from "../../support/long-run.ts";
@@ -34,10 +35,11 @@ const DENIED_ONCE_IN = 2;
 /** For any number of kills: some 300,000 jobs. */
 const ENOUGH_TOKENS = 1_000_000_000_000n;
 const RETRY_PAUSE_MS = 50;
+const AS_OPERATOR = { Authorization: `Bearer ${CONSOLE_TOKEN}`, "Content-Type": "application/json" };
 /** A failpoint that nothing reaches in this time is left alone. */
 const REACHED_MS = 10_000;
 
-const POINTS: Readonly<Record<"gateway" | "x402" | "producer", readonly Failpoint[]>> = {
+const POINTS: Readonly<Record<"gateway" | "x402" | "producer" | "console", readonly Failpoint[]>> = {
   gateway: ["gateway.before_add", "gateway.after_add", "gateway.after_answer"],
   x402: [
     "x402.after_verify",
@@ -55,6 +57,7 @@ const POINTS: Readonly<Record<"gateway" | "x402" | "producer", readonly Failpoin
     "producer.after_post",
     "producer.after_finish",
   ],
+  console: ["operator.after_released"],
 };
 
 const chance = seeded(SEED);
@@ -66,6 +69,7 @@ const stack = useStack(() => ({
   x402: sellingToAllKinds(devnet),
   gateways: 2,
   producers: 2,
+  consoles: 1,
 }));
 beforeAll(() => Promise.all(stack.x402.map(untilSelling)));
 
@@ -85,6 +89,27 @@ async function deliver(id: string): Promise<string> {
     const answer = await send(gateway.address, request).catch(() => undefined);
     if (answer?.status === 202) return String(answer.json()["call_id"]);
     await pause(RETRY_PAUSE_MS);
+  }
+}
+
+/** Gives the endpoint of the webhooks this state, as soon as the console can. */
+async function setState(state: EndpointState): Promise<void> {
+  const order = { path: "/hook", state, reason: "a test" };
+  const request = { path: "/api/v1/endpoints/state", headers: AS_OPERATOR, body: JSON.stringify(order) };
+  for (;;) {
+    const answer = await send(stack.consoles[0]?.address ?? "", request).catch(() => undefined);
+    if (answer?.status === 200) return;
+    await pause(RETRY_PAUSE_MS);
+  }
+}
+
+/** Holds the endpoint again and again, or disables it, and enables it a moment later. */
+async function operate(): Promise<void> {
+  while (!isOver) {
+    await setState(chance.pick(["held", "held", "disabled"]));
+    await pause(100 * chance.pick([1, 5, 20]));
+    await setState("enabled");
+    await pause(100 * chance.pick([1, 5, 20]));
   }
 }
 
@@ -117,13 +142,14 @@ async function repeatDenied({ kind, payer }: Customer, purchase: Purchase): Prom
 /** Answers what was killed, and where. */
 async function kill(): Promise<string> {
   await pause(100 * chance.pick([0, 1, 2, 5]));
-  const kind = chance.pick(["gateway", "x402", "producer", "redis"] as const);
+  const kind = chance.pick(["gateway", "x402", "producer", "console", "redis"] as const);
   if (kind === "redis") {
     await stack.redis.server.kill("SIGKILL");
     await stack.redis.server.restart();
     return kind;
   }
-  const parts = { gateway: stack.gateways, x402: stack.x402, producer: stack.producers }[kind];
+  const { gateways, x402, producers, consoles } = stack;
+  const parts = { gateway: gateways, x402, producer: producers, console: consoles }[kind];
   const part: Part = chance.pick(parts);
   const point = chance.pick(POINTS[kind]);
   // Some points come before a part says that it has started.
@@ -145,15 +171,18 @@ async function withoutResult(callIds: readonly string[]): Promise<object[]> {
   );
 }
 
-test("gateways, producers and Redis that are killed again and again under load lose and double nothing", {
+test("gateways, producers, consoles and Redis that are killed again and again under load, while an endpoint is held and enabled, lose and double nothing", {
   timeout: MINUTES_MAX * 60_000,
 }, async () => {
   const delivering = Promise.all(Array.from({ length: SENDERS }, (_, i) => deliverAll(i)));
   const buying = Promise.all(Array.from({ length: PAYERS }, (_, i) => buyAll(i)));
+  const operating = operate();
   const killed: string[] = [];
   while (killed.length < KILLS) killed.push(await kill());
-  await Promise.all([...stack.gateways, ...stack.producers, ...stack.x402].map(untilReady));
+  const { gateways, producers, x402, consoles } = stack;
+  await Promise.all([...gateways, ...producers, ...x402, ...consoles].map(untilReady));
   isOver = true;
+  await operating;
   const [delivered, bought] = [(await delivering).flat(), (await buying).flat()];
 
   for (const origin of ["webhook", "x402"] as const)

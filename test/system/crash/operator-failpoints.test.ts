@@ -1,17 +1,20 @@
 import { expect, test } from "vitest";
+import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
 import { createCallHistory } from "../../../shared/call-search/history/keep.ts";
 import { createReadHistory } from "../../../shared/call-search/history/read.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { PaymentJournal } from "../../../shared/payments/journal.ts";
-import { FAILPOINTS } from "../../../shared/platform/lifecycle/failpoint.ts";
+import { FAILPOINTS, type Failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
+import { openEndpoints } from "../../../shared/queue/endpoints.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { asUser, keys } from "../../fixtures/redis.ts";
 import { sample } from "../../support/long-run.ts";
 import { claimed } from "../../support/made-payment.ts";
+import { startConsole } from "./start-console.ts";
 
 const fixture = useFailedCalls();
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
@@ -21,7 +24,8 @@ const pointsOf = (what: string) =>
 
 test("an operator's command is killed here at every failpoint of its own", () => {
   const own = FAILPOINTS.filter((point) => point.startsWith("operator."));
-  expect([...pointsOf("_forgotten"), ...pointsOf("_replayed"), ...pointsOf("_dropped")]).toEqual(own);
+  const ends = ["_forgotten", "_replayed", "_dropped", "_released"];
+  expect(ends.flatMap(pointsOf)).toEqual(own);
 });
 
 /** Has a producer remember the call, and tells later whether that is still so. */
@@ -90,5 +94,45 @@ test.each(sample(pointsOf("_dropped").toReversed()))(
     expect(await drop()).toMatchObject({ code: 0 });
     expect(await left()).toEqual([false, 0, 1]);
     expect(await fixture.audited()).toMatchObject([{ action: "drop", call_id: id, reason: "a test" }]);
+  },
+);
+
+const PATH = "/hooks/a";
+
+/** Ways to enable the endpoint in a process that is killed at this failpoint. */
+const ENABLERS = {
+  "postern endpoints enable": (env: NodeJS.ProcessEnv) => postern.run(["endpoints", "enable", PATH], { env }),
+  async "the console"({ POSTERN_FAILPOINT }: { POSTERN_FAILPOINT: Failpoint }) {
+    const { ask, exit } = await startConsole(postern, POSTERN_FAILPOINT);
+    await ask("POST", "/api/v1/endpoints/state", { path: PATH, state: "enabled", reason: "a test" }).catch(
+      () => {},
+    );
+    return exit;
+  },
+};
+
+test.each(Object.entries(ENABLERS))(
+  "%s that is killed between two steps leaves the endpoint held, and enabled again it delivers all calls once, in their order",
+  async (_, enable) => {
+    const { partition } = fixture.redis;
+    const endpoints = openEndpoints(partition);
+    const because = { at: 1, by: "otto", reason: "a test" };
+    const enqueue = createEnqueue(partition);
+    const add = (id: string) => enqueue(aCall({ id }), undefined, "small", PATH);
+    await endpoints.set(PATH, "held", because);
+    const ids = Array.from({ length: 250 }, (_, i) => `c_${String(i).padStart(32, "0")}`);
+    for (const id of ids) await add(id);
+    expect(await enable({ POSTERN_FAILPOINT: "operator.after_released" })).toMatchObject({ code: null });
+    expect((await endpoints.settings()).get(PATH)).toMatchObject({ state: "held" });
+    expect(await endpoints.held(PATH)).toBe(150);
+    const later = `c_${"f".repeat(32)}`;
+    await add(later);
+    expect(await postern.run(["endpoints", "enable", PATH])).toMatchObject({ code: 0 });
+    expect(await endpoints.settings()).toEqual(new Map());
+    const waiting = await fixture.redis.client.lrange(keys.inQueue("webhook/7/1", "wait"), 0, -1);
+    expect(waiting.toReversed()).toEqual([...ids, later]);
+    await fixture.startProducer();
+    await eventually("all are injected", () => fixture.injected.length >= waiting.length);
+    expect(fixture.injected.toSorted()).toEqual(waiting.toSorted());
   },
 );

@@ -29,7 +29,7 @@ test("postern endpoints hold, disable and enable change an endpoint, say what fo
   );
   expect(await here("disable", PATH, "--reason", "it loops")).toMatchObject({
     code: 0,
-    stdout: "/hooks/github is disabled; 1 call stay held until it is enabled\n",
+    stdout: "/hooks/github is disabled; it holds 1 call until it is enabled\n",
   });
   expect(await here("enable", PATH)).toMatchObject({
     code: 0,
