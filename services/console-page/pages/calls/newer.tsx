@@ -18,7 +18,9 @@ type Props = {
 
 /** Counts the calls of a search that are new or have changed since it was listed. Live, it lists them by itself until it is paused. */
 export function Newer({ search, list, isLive, setLive, refresh }: Props) {
-  const answer = useAnswer("api/v1/calls", { ...search, limit: COUNTED_MAX }, { everyMs: EVERY_MS });
+  const isListed = list.at !== undefined && list.refused === undefined;
+  const path = isListed ? "api/v1/calls" : undefined;
+  const answer = useAnswer(path, { ...search, limit: COUNTED_MAX }, { everyMs: EVERY_MS });
   const newer = countNewer(answer.isCurrent ? answer : {}, list);
   const { reload } = list;
   useEffect(() => {
@@ -43,10 +45,10 @@ type Answered = { data?: { calls: readonly FoundCall[] } | undefined; at?: numbe
 
 /**
  * Compares each call with the list. The newest time is not enough: a call is remembered up to a second after its runner took it, and then has
- * the time of its end. An answer from before the list says nothing, and a list that was refused is not read again at once.
+ * the time of its end. An answer from before the list says nothing.
  */
-function countNewer({ data, at = 0 }: Answered, { items, isLoading, refused, ...list }: Paged<FoundCall>) {
-  if (isLoading || refused !== undefined || at <= (list.at ?? 0)) return 0;
+function countNewer({ data, at = 0 }: Answered, { items, isLoading, ...list }: Paged<FoundCall>) {
+  if (isLoading || at <= (list.at ?? 0)) return 0;
   const listedAt = new Map(items.map((call) => [call.id, call.at]));
   return (data?.calls ?? []).filter((call) => call.at > (listedAt.get(call.id) ?? "")).length;
 }
