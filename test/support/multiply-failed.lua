@@ -22,7 +22,7 @@ local function copy(fields, key, other)
 end
 redis.call('SADD', KEYS.registry, ARGV.to)
 for n = tonumber(ARGV.first), ARGV.first + ARGV.count - 1 do
-  local other = string.format('c_%032x', n)
+  local other = string.format('c_%08x%024x', n, 0)
   local at = string.format('%.0f', failedAt + n * ARGV.everyMs)
   copy(job, to .. other, other)
   redis.call('HSET', to .. other, 'finishedOn', at)

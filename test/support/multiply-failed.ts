@@ -18,6 +18,8 @@ type Wanted = {
   /** The call to be copied. */
   of: { id: string; queue: QueueName };
   copies: number;
+  /** Number of the first copy; 1 if nothing else is said. */
+  first?: number;
   /** Where the copies lie, by turns. */
   queues?: readonly QueueName[];
   /** From one copy's failure to that of the next. Without it all fail in the same millisecond as the call itself. */
@@ -28,19 +30,19 @@ type Wanted = {
 
 /**
  * Makes many failed calls of one that a producer has failed, much faster than a producer could. They are named by their
- * numbers, 1 and up (`copyId`).
+ * numbers (`copyId`).
  */
 export async function multiplyFailed({ redis, keys, prefix }: Partition, wanted: Wanted): Promise<void> {
-  const { of, copies, queues = [of.queue], everyMs = 0, atOnce = COPIES_AT_ONCE } = wanted;
+  const { of, copies, first = 1, queues = [of.queue], everyMs = 0, atOnce = COPIES_AT_ONCE } = wanted;
   const multiply = MULTIPLY.on(redis);
   for (let done = 0, turn = 0; done < copies; turn++) {
     const count = Math.min(atOnce, Math.ceil(copies / queues.length), copies - done);
     const to = queues[turn % queues.length] as QueueName;
-    await multiply({ registry: keys.queues }, { prefix, ...of, to, first: done + 1, count, everyMs });
+    await multiply({ registry: keys.queues }, { prefix, ...of, to, first: first + done, count, everyMs });
     done += count;
   }
 }
 
 export function copyId(number: number): string {
-  return `c_${number.toString(16).padStart(32, "0")}`;
+  return `c_${number.toString(16).padStart(8, "0").padEnd(32, "0")}`;
 }

@@ -33,7 +33,6 @@ describe("the page of calls", needs("chromium"), () => {
     await page.getByRole("searchbox").fill("EVT_1P");
     await page.keyboard.press("Enter");
     await found(page).first().getByText(REFUSAL).waitFor();
-    await page.getByText("Searched by delivery id.").waitFor();
     await expect.poll(() => found(page).count()).toBe(1);
     await page.keyboard.press("j");
     await page.keyboard.press("Enter");
@@ -124,6 +123,67 @@ describe("the page of calls", needs("chromium"), () => {
       await page.keyboard.press("Enter");
       await page.getByText("The search must be plain text without wildcards").waitFor();
       expect(await found(page).count()).toBe(3);
+    });
+
+    test("what is new to a text, an event type and an error is counted, and a refresh counts the facets again", async () => {
+      const metadata = { "X-WEBHOOK-EVENT": "invoice.paid" };
+      const failed = { path: "/hooks/stripe", metadata };
+      await calls.fail([failed], "runner.refused");
+      const page = await open({ hash: "#/calls?q=invoice&event=invoice.paid&code=runner.refused" });
+      const facets = page.getByRole("complementary", { name: "Narrow the search" });
+      await facets.getByRole("button", { name: "/hooks/stripe 1" }).waitFor();
+      await calls.fail([{ path: "/hooks/stripe" }], "runner.refused");
+      await calls.fail([failed], "runner.failed");
+      await calls.fail([failed], "runner.refused");
+      await page.getByRole("button", { name: "1 new" }).click();
+      await expect.poll(() => found(page).count()).toBe(2);
+      await facets.getByRole("button", { name: "/hooks/stripe 2" }).waitFor();
+      await calls.fail([failed], "runner.refused");
+      await page.getByRole("button", { name: "Refresh" }).click();
+      await facets.getByRole("button", { name: "/hooks/stripe 3" }).waitFor();
+      await page.getByRole("button", { name: "Live" }).click();
+      await calls.fail([failed], "runner.refused");
+      await expect.poll(() => found(page).count(), { timeout: 15_000 }).toBe(4);
+      await facets.getByRole("button", { name: "/hooks/stripe 4" }).waitFor();
+    });
+
+    test("a call that comes into the list below its newest one is new too", async () => {
+      const [late] = await calls.fail([{}]);
+      await calls.add();
+      const page = await open();
+      await page.route(/\/api\/v1\/calls\?.*limit=100/, async (route) => {
+        const response = await route.fetch();
+        const body = (await response.json()) as { calls: { id: string }[] };
+        await route.fulfill({
+          response,
+          json: { ...body, calls: body.calls.filter(({ id }) => id !== late) },
+        });
+      });
+      await page.evaluate("location.hash = '#/calls'");
+      await page.getByRole("button", { name: "1 new" }).waitFor();
+      expect(await found(page).count()).toBe(1);
+      await page.unrouteAll();
+      await page.getByRole("button", { name: "1 new" }).click();
+      await expect.poll(() => found(page).count()).toBe(2);
+    });
+
+    test("a live list that is refused is asked for again only after a pause", async () => {
+      await calls.add();
+      const page = await open({ hash: "#/calls" });
+      await expect.poll(() => found(page).count()).toBe(1);
+      const refusedAt: number[] = [];
+      await page.route(/\/api\/v1\/calls\?.*limit=100/, (route) => {
+        refusedAt.push(Date.now());
+        return route.fulfill({ status: 503, json: { code: "overloaded", title: "Busy" } });
+      });
+      await page.getByRole("button", { name: "Live" }).click();
+      await calls.add();
+      await page.getByText("Not updated since").waitFor();
+      await expect.poll(() => refusedAt.length).toBeGreaterThan(2);
+      const pauses = refusedAt.slice(1).map((at, i) => at - (refusedAt[i] ?? 0));
+      expect(Math.min(...pauses)).toBeGreaterThan(400);
+      await page.unrouteAll();
+      await expect.poll(() => found(page).count(), { timeout: 15_000 }).toBe(2);
     });
 
     test("a call of which nothing is known is said to be unknown, with what to do", async () => {

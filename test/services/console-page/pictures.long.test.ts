@@ -42,8 +42,10 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
   {
     name: "calls",
     hash: "#/calls",
-    whole: (page) =>
-      page.getByRole("list", { name: "Calls, newest first" }).getByRole("link").first().waitFor(),
+    whole: async (page) => {
+      await page.getByRole("list", { name: "Calls, newest first" }).getByRole("link").first().waitFor();
+      await page.getByRole("complementary").waitFor();
+    },
   },
   {
     name: "call",
@@ -71,7 +73,23 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
     whole: (page) => page.getByText(/ was asked once to settle it, at /).waitFor(),
   },
   { name: "endpoints", hash: "#/endpoints", whole: (page) => page.getByText("/hooks/orders").waitFor() },
+  {
+    name: "endpoint",
+    hash: "#/endpoints/%2Fhooks%2Fgithub",
+    whole: async (page) => {
+      await page.getByRole("img", { name: /^Requests/ }).waitFor();
+      await page.getByRole("region", { name: "Latest calls" }).getByText("failed").first().waitFor();
+    },
+  },
   { name: "jobs", hash: "#/jobs", whole: (page) => page.getByText("by alice").waitFor() },
+  {
+    name: "job",
+    hash: "#/jobs/7/3",
+    whole: async (page) => {
+      await page.getByRole("img", { name: /^Calls per second/ }).waitFor();
+      await page.getByRole("region", { name: "Latest calls" }).getByText("waiting").first().waitFor();
+    },
+  },
   { name: "prices", hash: "#/payments?view=prices", whole: (page) => page.getByText("3.2 USDC").waitFor() },
   {
     name: "prices-day",

@@ -63,7 +63,7 @@ describe("a page whose Redis was away", needs("chromium"), () => {
     await page.evaluate(`location.hash = ${JSON.stringify(hash.replace("ID", id))}`);
     const told = page.getByRole("alert").filter({ hasText: TOLD }).first();
     await told.waitFor();
-    await page.getByText("Live", { exact: true }).waitFor({ state: "detached" });
+    await page.locator(".live", { hasText: /^Live$/ }).waitFor({ state: "detached" });
     expect(await page.getByText("None in the payments searched so far").count()).toBe(0);
     proxy.onCommand = () => undefined;
     await shownOn(page, shown).waitFor(ASKED_AGAIN);

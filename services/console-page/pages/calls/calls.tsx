@@ -44,10 +44,11 @@ export function CallsPage() {
     return { items: found.calls, next: found.next };
   });
   const isNarrow = useMedia(NARROW);
-  const { items, isLoading, refused, reload } = list;
+  const { items, isLoading, refused } = list;
+  const [isLive, setLive] = useState(false);
   const [turn, setTurn] = useState(0);
   const refresh = () => {
-    reload();
+    list.reload();
     setTurn((before) => before + 1);
   };
   const hasSearch = Object.values(search).some((value) => value !== undefined);
@@ -60,7 +61,7 @@ export function CallsPage() {
             Origin {search.origin}: show all
           </button>
         )}
-        <Newer search={search} listed={items} isLoading={isLoading} reload={refresh} />
+        <Newer {...{ search, list, isLive, setLive, refresh }} />
         <button type="button" onClick={refresh}>
           Refresh
         </button>
@@ -69,7 +70,7 @@ export function CallsPage() {
       <WhyNot answer={{ ...list, reload: list.again }} title="Search failed" />
       <RefusedNotice requests={rejected} />
       <div class="with-facets">
-        <Facets search={search} turn={turn} />
+        <Facets search={search} turn={turn} isLive={isLive} />
         <section class="card" aria-label="Search results" aria-busy={isLoading}>
           <div class="call-row row-head" aria-hidden="true">
             <span>Call</span>
@@ -134,9 +135,7 @@ function Search() {
     <search>
       <form class="filters" onSubmit={submit}>
         <div class="filter search">
-          <label for="q">
-            Start of any id, payer or transaction; or part of an event type, endpoint or error
-          </label>
+          <label for="q">Id, job, payer, transaction, event type, endpoint or error</label>
           <div class="search-box">
             <Icon name="search" />
             <input

@@ -1,5 +1,6 @@
 import { useAnswer } from "../../api/use-answer.ts";
 import { count } from "../../ui/number.ts";
+import { useMedia } from "../../ui/use-media.ts";
 import { titleOf } from "../../ui/why.tsx";
 import { type Query, useQuery } from "../../url-fragment.ts";
 import { wordOf } from "./state.tsx";
@@ -21,39 +22,76 @@ export function useFacetFilters(): Partial<Record<Name, string>> {
   return Object.fromEntries(NAMES.map((name) => [name, query.get(name) ?? undefined]));
 }
 
+const EVERY_MS = 3000;
+
+/** Widths at which the counts have no room beside the list. */
+const FOLDED = "(max-width: 1180px)";
+
+type Props = {
+  search: Query;
+  /** Another one counts again. */
+  turn: number;
+  isLive: boolean;
+};
+
 /** Counts of the calls that a search finds. A click on a value narrows the search to it, and a second one widens it again. */
-export function Facets({ search, turn }: { search: Query; turn: number }) {
-  const [query, change] = useQuery();
-  const { data, isCurrent } = useAnswer("api/v1/calls/facets", search, { turn });
+export function Facets({ search, turn, isLive }: Props) {
+  const [query] = useQuery();
+  const isFolded = useMedia(FOLDED);
+  const { data, isCurrent } = useAnswer("api/v1/calls/facets", search, {
+    turn,
+    ...(isLive && { everyMs: EVERY_MS }),
+  });
   if (data === undefined) return null;
   const shown = data.facets.filter(({ name, values }) => values.length > 0 || query.get(name) !== null);
   if (shown.length === 0) return null;
-  return (
-    <aside class="facets card" aria-label="Narrow the search" aria-busy={!isCurrent}>
-      {shown.map(({ name, values, others }) => (
-        <fieldset key={name}>
-          <legend>{TITLES[name]}</legend>
-          {withChosen(values, query.get(name)).map(({ value, count: calls }) => (
-            <button
-              type="button"
-              key={value}
-              title={value}
-              aria-pressed={query.get(name) === value}
-              onClick={() => change({ [name]: query.get(name) === value ? "" : value })}
-            >
-              <span class="cut">{wordFor(name, value)}</span>
-              <span class="muted">{count(calls)}</span>
-            </button>
-          ))}
-          {others > 0 && <p class="muted small">{count(others)} with other values</p>}
-        </fieldset>
+  const isActive = NAMES.some((name) => query.get(name) !== null);
+  const facets = (
+    <div class="facets card">
+      {shown.map((facet) => (
+        <Facet key={facet.name} {...facet} />
       ))}
       {!data.is_complete && <p class="muted small">Not every call was counted.</p>}
+    </div>
+  );
+  return (
+    <aside aria-label="Narrow the search" aria-busy={!isCurrent}>
+      {isFolded ? (
+        <details class="fold">
+          <summary>{isActive ? "Narrow the search (active)" : "Narrow the search"}</summary>
+          {facets}
+        </details>
+      ) : (
+        facets
+      )}
     </aside>
   );
 }
 
 type Values = readonly { value: string; count: number }[];
+
+function Facet({ name, values, others }: { name: Name; values: Values; others: number }) {
+  const [query, change] = useQuery();
+  const chosen = query.get(name);
+  return (
+    <fieldset>
+      <legend>{TITLES[name]}</legend>
+      {withChosen(values, chosen).map(({ value, count: calls }) => (
+        <button
+          type="button"
+          key={value}
+          title={value}
+          aria-pressed={chosen === value}
+          onClick={() => change({ [name]: chosen === value ? "" : value })}
+        >
+          <span class="facet-value">{wordFor(name, value)}</span>
+          <span class="muted">{count(calls)}</span>
+        </button>
+      ))}
+      {others > 0 && <p class="muted small">{count(others)} with other values</p>}
+    </fieldset>
+  );
+}
 
 /** Also a chosen value that no call has, so that it can be taken back. */
 function withChosen(values: Values, chosen: string | null): Values {

@@ -13,18 +13,18 @@ const SHOWN = 10;
 export function LatestCalls({ search }: { search: { endpoint: string } | { job: string } }) {
   const answer = useAnswer("api/v1/calls", { ...search, limit: SHOWN }, { everyMs: 10_000 });
   const calls = answer.data?.calls;
-  const all = linkTo(["calls"], { q: Object.values(search)[0] });
   return (
-    <Card title="Latest calls" tools={<a href={all}>All calls</a>}>
+    <Card title="Latest calls" tools={<a href={linkTo(["calls"], search)}>All calls</a>}>
       <WhyNot answer={answer} title="Calls unavailable" />
       {calls?.length === 0 && <Empty title="No calls yet" />}
-      <ul>
+      <ul class="latest">
         {calls?.map(({ id, state, at }) => (
           <li key={id}>
             <a class="mono" href={linkTo(["calls", id])} title={id}>
               {shortened(id)}
-            </a>{" "}
-            <CallState state={state} /> <Time at={at} />
+            </a>
+            <CallState state={state} />
+            <Time at={at} />
           </li>
         ))}
       </ul>

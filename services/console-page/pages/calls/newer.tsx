@@ -1,6 +1,7 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import type { FoundCall } from "../../api/calls.ts";
 import { useAnswer } from "../../api/use-answer.ts";
+import type { Paged } from "../../api/use-pages.ts";
 import type { Query } from "../../url-fragment.ts";
 
 /** Further ones are not counted. */
@@ -9,26 +10,26 @@ const EVERY_MS = 3000;
 
 type Props = {
   search: Query;
-  /** As listed, newest first. */
-  listed: readonly FoundCall[];
-  isLoading: boolean;
-  reload: () => void;
+  list: Paged<FoundCall>;
+  isLive: boolean;
+  setLive(isLive: boolean): void;
+  refresh(): void;
 };
 
 /** Counts the calls of a search that are new or have changed since it was listed. Live, it lists them by itself until it is paused. */
-export function Newer({ search, listed, isLoading, reload }: Props) {
-  const [isLive, setLive] = useState(false);
-  const answer = useAnswer("api/v1/calls", { ...search, limit: COUNTED_MAX }, { everyMs: EVERY_MS });
-  const newest = listed[0]?.at ?? "";
-  const found = answer.isCurrent ? (answer.data?.calls ?? []) : [];
-  const newer = isLoading ? 0 : found.filter(({ at }) => at > newest).length;
+export function Newer({ search, list, isLive, setLive, refresh }: Props) {
+  const isListed = list.at !== undefined && list.refused === undefined;
+  const path = isListed ? "api/v1/calls" : undefined;
+  const answer = useAnswer(path, { ...search, limit: COUNTED_MAX }, { everyMs: EVERY_MS });
+  const newer = countNewer(answer.isCurrent ? answer : {}, list);
+  const { reload } = list;
   useEffect(() => {
     if (isLive && newer > 0) reload();
   }, [isLive, newer, reload]);
   return (
     <>
       {newer > 0 && !isLive && (
-        <button type="button" class="primary" onClick={reload}>
+        <button type="button" class="primary" onClick={refresh}>
           {newer}
           {newer === COUNTED_MAX && " or more"} new
         </button>
@@ -38,4 +39,16 @@ export function Newer({ search, listed, isLoading, reload }: Props) {
       </button>
     </>
   );
+}
+
+type Answered = { data?: { calls: readonly FoundCall[] } | undefined; at?: number | undefined };
+
+/**
+ * Compares each call with the list. The newest time is not enough: a call is remembered up to a second after its runner took it, and then has
+ * the time of its end. An answer from before the list says nothing.
+ */
+function countNewer({ data, at = 0 }: Answered, { items, isLoading, ...list }: Paged<FoundCall>) {
+  if (isLoading || at <= (list.at ?? 0)) return 0;
+  const listedAt = new Map(items.map((call) => [call.id, call.at]));
+  return (data?.calls ?? []).filter((call) => call.at > (listedAt.get(call.id) ?? "")).length;
 }

@@ -148,8 +148,8 @@ function TryIt({ endpoint: { path, auth }, url }: { endpoint: EndpointDetail; ur
         <Copyable text={`postern send ${shellQuote(path)} --dry-run`} />
       </p>
       <p class="muted">
-        The second command prints a signed <code>curl</code> line. Run it where the endpoint's secret is
-        configured. See <a href={linkTo(["refused"], { endpoint: path })}>why requests were refused</a>.
+        <code>postern send</code> prints a signed <code>curl</code> line. Run it where the endpoint's secret
+        is configured. See <a href={linkTo(["refused"], { endpoint: path })}>why requests were refused</a>.
       </p>
     </Card>
   );

@@ -14,7 +14,7 @@ const LINES: readonly [words: string[], completed: string[]][] = [
   [["fa"], ["failed"]],
   [
     ["calls", ""],
-    ["--help", "forget", "list", "show"],
+    ["--help", "forget", "list", "replay", "show"],
   ],
   [["calls", "list", "--st"], ["--state"]],
   [["calls", "list", "--state", "ac"], ["active"]],
