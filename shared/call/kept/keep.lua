@@ -12,7 +12,8 @@ do
     local places = {index .. path, count .. path, prefix .. 'kept-endpoints'}
     -- An expired index leaves nothing to count.
     if redis.call('EXISTS', index .. path) == 0 then redis.call('DEL', count .. path) end
-    ms, kept = tonumber(ms), nil
+    ms = tonumber(ms)
+    kept = nil -- that of another endpoint
     if not keep(id, string.sub(words, from) .. call, ms, bytesMax, own .. id, index .. path, count .. path) then return end
     redis.call('SADD', prefix .. 'kept-endpoints', path)
     for _, place in ipairs(places) do
