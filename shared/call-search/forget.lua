@@ -52,11 +52,13 @@ end
 redis.call('DEL', KEYS.attempts)
 dropResult(id)
 dropResult(id .. ':progress')
+-- A kept call may outlast its record.
+local isKept = redis.call('EXISTS', KEYS.kept) == 1
 dropKept(id)
 
 local left = redis.call('PTTL', KEYS.record)
 if not st or st == 'FAILED' or st == 'QUEUED' then
-  redis.call('HSET', KEYS.record, 'st', 'DISCARDED', 'at', now)
+  redis.call('HSET', KEYS.record, 'st', isKept and not st and 'INJECTED' or 'DISCARDED', 'at', now)
   if redis.call('EXISTS', KEYS.payment) == 1 then redis.call('ZADD', KEYS.discarded, now, id) end
 end
 redis.call('HSET', KEYS.record, 'fg', now, 'rs', 'gone')

@@ -115,11 +115,13 @@ function toLife(id: string, found: LifeReply, remembered: EndedCall | undefined)
   const result = withoutBody(toRead(id, read), found);
   const place = placed && toPlace(placed, score);
   const inQueue = place && (place.as === "failed" ? "failed" : "queued");
-  const state = record["st"]?.toLowerCase() ?? inQueue ?? (remembered && "injected");
+  const head = JobCall.safeParse(parseJson(stored)).data;
+  // Without a record and a place, a call with a head is a kept one.
+  const injected = (remembered ?? head) && "injected";
+  const state = record["st"]?.toLowerCase() ?? inQueue ?? injected;
   if (state === undefined) return undefined;
   const payment = toPayment(id, [recordFields, paymentFields, readAt]);
   const log = toCallLog(lines);
-  const head = JobCall.safeParse(parseJson(stored)).data;
   const attempts = attemptsOf({ record, log, remembered });
   const known = { record, head, payment, log, attempts, result, remembered };
   const queue = place?.queue ?? remembered?.queue;
@@ -182,7 +184,7 @@ export function createReadKept({ redis, keys }: Partition): (id: string) => Prom
   };
 }
 
-/** Reads the bytes of a call's body. Undefined if they are kept no more, or the call is none of this version. */
+/** Reads the bytes of a call's body. Undefined if they are no longer kept, or this version cannot read the call. */
 export function createReadBody(partition: Partition): (id: string) => Promise<Buffer | undefined> {
   const registry = openRegistry(partition);
   const calls = createFailedCalls(partition);

@@ -11,6 +11,7 @@ import { RANDOM_ID_KEEP_MS } from "../queue/protocol.ts";
 import { gateOf, queueOf } from "../queue/queue-name.ts";
 import { AUDIT, actKeys, logAudited, toLine } from "../redis/audit/audit.ts";
 import { defineScript } from "../redis/define-script.ts";
+import { confirmed } from "../redis/prover.ts";
 import { oneOf, text } from "../redis/reply.ts";
 import readKeptHeadLua from "./read-kept-head.lua";
 import replayDeliveredLua from "./replay-delivered.lua";
@@ -29,11 +30,11 @@ const REPLAY = defineScript({
 /** `requestId` names the request: the same one again is the same new call. */
 type Why = { reason: string; requestId?: string | undefined };
 
-/** The new call. `changed` is false if the same request has queued it before. Undefined if nothing is kept of the delivered one. */
-export type ReplayDelivered = (
-  id: string,
-  why: Why,
-) => Promise<{ callId: string; changed: boolean } | undefined>;
+/** The new call. `changed` is false if the same request has queued it before. */
+type Replayed = { callId: string; changed: boolean };
+
+/** Undefined if nothing is kept of the delivered call. */
+export type ReplayDelivered = (id: string, why: Why) => Promise<Replayed | undefined>;
 
 /**
  * Queues a delivered webhook that is kept (shared/call/kept) again, as a new call with another id, so that its runner runs it. One script
@@ -47,11 +48,18 @@ export function createReplayDelivered({ partition, clock, log, by }: OperateDeps
   const [readHead, replay] = [READ_HEAD.on(redis), REPLAY.on(redis)];
   const results = createResults(partition);
 
+  /** The new call of a request that has queued it before. */
+  async function known(callId: string): Promise<Replayed | undefined> {
+    if ((await results.state(callId)) === undefined) return undefined;
+    await confirmed(redis);
+    return { callId, changed: false };
+  }
+
   return async function replayDelivered(id, { reason, requestId = randomUUID() }) {
     if (await results.isPaid(id)) throw paid(id);
     const stored = await readHead({ kept: keys.kept(id) });
-    if (stored === "") return undefined;
     const callId = callIdFrom("replay", id, requestId);
+    if (stored === "") return known(callId);
     const at = clock();
     const made = toReplay(id, stored, { id: callId, accepted_at: at });
     const act = {
@@ -62,7 +70,7 @@ export function createReplayDelivered({ partition, clock, log, by }: OperateDeps
       selection: `as ${callId}`,
       reason,
     } as const;
-    const words = { prefix, id: callId, ...made, windowMs: RANDOM_ID_KEEP_MS, line: toLine(act) };
+    const words = { prefix, id: callId, ...made, line: toLine(act) };
     failpoint("operator.before_replayed");
     const became = await replay(
       { record: keys.record(callId), kept: keys.kept(id), ...actKeys(keys, act) },
@@ -89,6 +97,8 @@ function toReplay(id: string, stored: string, own: { id: string; accepted_at: nu
     before: `${JSON.stringify({ ...kept, ...own, metadata }).slice(0, -1)},"body":"`,
     after: '"}',
     sha256: call.sha256,
+    // As long as the delivered call is kept, the same request must find the new one.
+    windowMs: Math.max(RANDOM_ID_KEEP_MS, (call.keep_delivered?.secs ?? 0) * 1000),
     queue,
     gate: gateOf(queue),
   };

@@ -297,7 +297,8 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
 }
 
 /** Why a call cannot be replayed as a new one. */
-const NOT_DELIVERED = "it is no delivered webhook that is kept (keep_delivered of its endpoint)";
+const NOT_DELIVERED =
+  "only a delivered webhook that its endpoint keeps (keep_delivered) can be replayed as a new call";
 
 const RESULT = {
   answer: "kept",

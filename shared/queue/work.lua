@@ -71,10 +71,7 @@ end
 local keepsDelivered
 local function newKeep()
 --@include "../call/kept/keep.lua"
-  return function(id, words, data, keepMs)
-    if data ~= '' then keepDelivered(id, words, data) end
-    return string.format('%.0f', math.max(tonumber(keepMs), keptMs(words) + 3600000))
-  end
+  return keepDelivered
 end
 
 -- The runner has the call. Answers whether it is too late to say so. Of a call that was forgotten meanwhile, which nobody can have in
@@ -107,9 +104,9 @@ local function injected(q, id, keepMs, retried, result, isLost, prepared, kept, 
     callbacks = callbacks or newCallbacks()
     keepMs = callbacks(record, prepared, known, keepMs)
   end
-  if kept ~= '' then
+  if data ~= '' then
     keepsDelivered = keepsDelivered or newKeep()
-    keepMs = keepsDelivered(id, kept, data, keepMs)
+    keepsDelivered(id, kept, data)
   end
   hasChanged(id)
   redis.call('PEXPIRE', record, keepMs)

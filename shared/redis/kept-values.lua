@@ -21,7 +21,7 @@ local function letGo(index, count, prefix, bytesMax)
     if redis.call('STRLEN', prefix .. id) == bytes - OVERHEAD_BYTES then redis.call('DEL', prefix .. id) end
     kept, gone = kept - bytes, gone + 1
   end
-  if gone > 0 then redis.call('SET', count, kept) end
+  if gone > 0 then redis.call('SET', count, kept, 'KEEPTTL') end
   return gone, kept
 end
 

@@ -1,20 +1,19 @@
 -- Defines functions that keep delivered webhooks (kept.ts). They need `prefix`, which ends with a colon, and `now`. `words` come from
 -- `keepWordsOf`; `call` is the call as it was in its queue.
-local keepDelivered, dropKept, keptMs
+local keepDelivered, dropKept
 do
   --@include "../../redis/kept-values.lua"
   local own, index, count = prefix .. 'kept:', prefix .. 'kept-of:', prefix .. 'kept-bytes:'
 
-  keptMs = function(words) return tonumber(string.match(words, '^%d+')) end
-
   -- Keeps a call, unless a gateway evicts kept webhooks, or the call exceeds the limit of its endpoint.
   keepDelivered = function(id, words, call)
     if redis.call('EXISTS', prefix .. 'kept-off') == 1 then return end
-    local bytesMax, from, path = string.match(words, '^%d+ (%d+) ()([^\n]*)')
-    local ms, places = keptMs(words), {index .. path, count .. path, prefix .. 'kept-endpoints'}
+    local ms, bytesMax, from, path = string.match(words, '^(%d+) (%d+) ()([^\n]*)')
+    local places = {index .. path, count .. path, prefix .. 'kept-endpoints'}
     -- An expired index leaves nothing to count.
     if redis.call('EXISTS', index .. path) == 0 then redis.call('DEL', count .. path) end
-    kept = nil
+    ms = tonumber(ms)
+    kept = nil -- that of another endpoint
     if not keep(id, string.sub(words, from) .. call, ms, bytesMax, own .. id, index .. path, count .. path) then return end
     redis.call('SADD', prefix .. 'kept-endpoints', path)
     for _, place in ipairs(places) do

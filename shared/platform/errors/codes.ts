@@ -238,7 +238,7 @@ export const CODES = {
   },
   "call.forgotten": { status: 410, retryable: false, title: "The call was forgotten" },
   "call.no_body": { status: 404, retryable: false, title: "The call's body is not kept" },
-  "call.paid": { status: 409, retryable: false, title: "A paid call cannot be replayed once it has ended" },
+  "call.paid": { status: 409, retryable: false, title: "A paid call cannot be replayed as a new call" },
   "call.no_result": { status: 404, retryable: false, title: "The call has no stored result" },
 
   // what the operator's service answers

@@ -111,6 +111,26 @@ describe("a request", () => {
     expect(await audited(redis.client)).toHaveLength(1);
   });
 
+  test("that is sent again is the same new call, also once the delivered one is no longer kept", async () => {
+    const call = await delivered();
+    const asked = { reason: "x", requestId: "one" };
+    const first = await replay(call.id, asked);
+    await createForget(operator())(call.id, "the law");
+    expect(await replay(call.id, asked)).toEqual({ ...first, changed: false });
+    expect(await replay(call.id, { ...asked, requestId: "two" })).toBeUndefined();
+  });
+
+  test("is remembered for at least as long as the delivered call is kept, also if the new one is not", async () => {
+    const call = await delivered({ keep_delivered: { secs: 7200, bytes_max: 8_000_000 } });
+    const { callId = "" } = (await replay(call.id, { reason: "x", requestId: "one" })) ?? {};
+    const fetched = await take();
+    const windowMs = fetched.kind === "call" ? fetched.windowMs : undefined;
+    await backend.injected(callId, TOKEN, { fetchNext: undefined, retried: false, windowMs });
+    expect(await redis.client.pttl(keys.record(callId))).toBeGreaterThan(
+      (await redis.client.pttl(keys.kept(call.id))) - 1000,
+    );
+  });
+
   test("of another name, or of another call, is another new call", async () => {
     const [one, other] = [await delivered(), await delivered()];
     const made = [

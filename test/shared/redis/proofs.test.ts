@@ -62,7 +62,14 @@ const EFFECTS = [
   ...["enqueue.lua", "claim.lua", "dispatching.lua", "enqueue-settled.lua", "enqueue-again.lua"],
   ...["work.lua", "void.lua", "review.lua", "proven.lua", "drop.lua", "acknowledge.lua"],
   ...["export-refunds.lua", "close-case.lua", "withdraw-case.lua", "note-spent-elsewhere.lua"],
-  ...["begin-discard.lua", "begin-replay.lua", "end-discard.lua", "replay.lua", "forget.lua"],
+  ...[
+    "begin-discard.lua",
+    "begin-replay.lua",
+    "end-discard.lua",
+    "replay.lua",
+    "replay-delivered.lua",
+    "forget.lua",
+  ],
   ...[
     "pause-job.lua",
     "resume-job.lua",

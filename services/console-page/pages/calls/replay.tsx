@@ -20,8 +20,8 @@ export function ReplayDialog({ id, onClose }: { id: string; onClose: () => void 
       act={replay}
     >
       <p>
-        This queues the same body and headers as a new call with another id. The runner has taken this call
-        once, and runs the new one as well.
+        This queues a new call with the same body and headers. The runner has already taken this call. The new
+        one has another id, so the runner runs it too: what the job does happens again. No callback is sent.
       </p>
     </Confirm>
   );
