@@ -79,7 +79,6 @@ function toRates(line: FlowView["lines"][number] | undefined) {
   const perMinute = (counts: readonly number[] = []) =>
     counts.slice(-RATE_MINUTES - 1, -1).reduce((sum, count) => sum + count, 0) / RATE_MINUTES;
   return {
-    accepted_per_second: round(perMinute(line?.accepted) / 60),
     accepted_per_minute: round(perMinute(line?.accepted)),
     injected_per_minute: round(perMinute(line?.injected)),
     failed_per_minute: round(perMinute(line?.failed)),
