@@ -102,7 +102,10 @@ function moneyHandlers(deps: HandlersDeps) {
     listPaymentsInFlight: payments.inFlight,
     listSpentElsewhere: payments.spentElsewhere,
     getPayment: ({ call_id }) => payments.show(call_id),
-    resolvePayment: ({ call_id, ...decision }) => payments.resolve(call_id, decision),
+    async resolvePayment({ call_id, ...decision }) {
+      await payments.resolve(call_id, decision);
+      return payments.show(call_id);
+    },
     reconcilePayment: ({ call_id, wait_ms }) => payments.reconcile(call_id, wait_ms),
     listRefunds: refunds.page,
     getRefundReport: async (_asked, { signal }) => ({
@@ -111,7 +114,10 @@ function moneyHandlers(deps: HandlersDeps) {
     }),
     exportRefunds: ({ reason, ...order }) => refunds.export(order, reason),
     getRefundExport: ({ export_id }) => refunds.show(export_id),
-    withdrawRefund: ({ call_id, reason }) => refunds.withdraw(call_id, reason),
+    async withdrawRefund({ call_id, reason }) {
+      await refunds.withdraw(call_id, reason);
+      return payments.show(call_id);
+    },
   } satisfies Some;
 }
 
