@@ -32,7 +32,7 @@ export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
   endpoints
     .command("open")
     .description(
-      "wait for the request in which the sender sends its secret (a handshake), and print the secret once; Ctrl-C stops waiting",
+      "wait for the request in which the sender sends its secret (a handshake), and print the secret once; Ctrl-C stops waiting; it always uses Redis, so that the console never has the secret",
     )
     .helpGroup(GROUP.act)
     .argument("<path>", "path of the endpoint")
@@ -53,6 +53,7 @@ export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
     .description("stop waiting for a secret, and delete one that was not shown")
     .helpGroup(GROUP.act)
     .argument("<path>", "path of the endpoint")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .examples("endpoints close /hooks/asana")
     .action(async (path: string, options: CloseOptions) => {

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { RATE_SPANS } from "../../pricing/rates/history.ts";
 import { AuditFilter, AuditPage } from "../audit-trail.ts";
+import { ClosedEndpoint } from "../close-endpoint.ts";
 import { ConfiguredNames } from "../configured-names.ts";
 import { EndpointChange, EndpointOrder } from "../endpoint-states.ts";
 import { EndpointDetail, EndpointView } from "../overview/endpoints.ts";
@@ -73,6 +74,17 @@ export const DEPLOYMENT = {
     answer: EndpointChange,
     says: "The endpoint has the state, or had it before. Enabling releases the calls that it holds, the oldest first.",
     audit: ["disable", "hold", "enable"],
+    problems: ["request.not_found"],
+  },
+  closeEndpoint: {
+    method: "POST",
+    path: "/api/v1/endpoints/close",
+    role: "operator",
+    summary: "Stop waiting for an endpoint's secret, and delete one that was not shown",
+    body: z.strictObject({ path: z.string().min(1).max(2048) }),
+    answer: ClosedEndpoint,
+    says: "The endpoint is closed.",
+    audit: ["close"],
     problems: ["request.not_found"],
   },
   getConfiguredNames: {

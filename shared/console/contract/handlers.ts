@@ -4,6 +4,7 @@ import { toIso } from "../../platform/time/iso.ts";
 import { createReadAuditTrail } from "../audit-trail.ts";
 import { createBulkOperations } from "../bulk-operations.ts";
 import { createCallsApi } from "../calls.ts";
+import { createCloseEndpoint } from "../close-endpoint.ts";
 import { createReadConfiguredNames } from "../configured-names.ts";
 import { createSetEndpointState } from "../endpoint-states.ts";
 import { createFailedApi } from "../failed.ts";
@@ -43,6 +44,7 @@ function deploymentHandlers(deps: HandlersDeps) {
     listEndpoints: async () => ({ endpoints: await overview.endpoints.list() }),
     getEndpoint: ({ path, span }) => overview.endpoints.show(path, span),
     setEndpointState: createSetEndpointState(deps),
+    closeEndpoint: createCloseEndpoint(deps),
     getConfiguredNames: createReadConfiguredNames(deps),
     listPrices: ({ span }) => overview.prices.read(span),
     listRevenue: async ({ days }) => ({ earned: await overview.revenue(days) }),
