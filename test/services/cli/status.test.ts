@@ -1,3 +1,5 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import type { ProcessKind } from "../../../shared/telemetry/processes/process.ts";
@@ -6,7 +8,8 @@ import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys, useOwnRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
 import { clockAhead } from "../../support/clock-ahead.ts";
-import { runHereWith } from "./run-here.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { runHere, runHereWith } from "./run-here.ts";
 
 const redis = useOwnRedis();
 const fixture = useFailedCalls({ redis });
@@ -41,6 +44,23 @@ test("postern status exits with 0 while Redis keeps its promises, and with 1 and
   );
   expect(broken.stdout).toMatch(/^producers alive: 0$/m);
   expect(broken.stdout).toMatch(/NOT KEPT.*appendfsync always/);
+});
+
+test("postern status finds a running dev only if no directory is given, and no Redis answers without it", async () => {
+  const runtime = tempDir();
+  mkdirSync(join(runtime, "postern"));
+  const dev = { pid: process.pid, config_dir: postern.configDir };
+  writeFileSync(join(runtime, "postern/dev.json"), JSON.stringify(dev));
+  const status = (redisUrl: string, ...args: string[]) =>
+    runHere(["status", ...args], { XDG_RUNTIME_DIR: runtime, REDIS_URL: redisUrl });
+  const away = "redis://127.0.0.1:1";
+  expect(await status(away)).toMatchObject({
+    code: 0,
+    stderr: `this is the running postern dev (process ${process.pid}): --config-dir ${postern.configDir}\n`,
+  });
+  expect(await status(urlOf("operator"))).toMatchObject({ code: 0, stderr: "" });
+  const given = await status(away, "--config-dir", "config");
+  expect([given.code, given.stderr]).toEqual([1, expect.stringMatching(/^Redis at 127\.0\.0\.1:1 cannot /)]);
 });
 
 test("postern status says how much of its maxmemory Redis uses, and what it means that there is none", async () => {
