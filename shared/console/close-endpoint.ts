@@ -9,7 +9,7 @@ export const ClosedEndpoint = z
   .object({
     path: z.string(),
     opened_by: z.string(),
-    /** Whether a secret had arrived that nobody has seen. */
+    /** Whether a secret had arrived that was not shown. */
     secret_deleted: z.boolean(),
   })
   .meta({ id: "ClosedEndpoint" });

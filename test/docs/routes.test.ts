@@ -12,6 +12,7 @@ const CONSOLE: Record<keyof typeof CONTRACT, string | undefined> = {
     signOut: undefined,
     getOpenApi: "openapi",
     streamLive: "live",
+    streamEvents: "events",
   },
   ...{ getOverview: "overview", getQueues: "queues", getFlow: "flow", listEndpoints: "endpoints" },
   ...{

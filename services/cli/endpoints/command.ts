@@ -32,7 +32,7 @@ export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
   endpoints
     .command("open")
     .description(
-      "wait for the request in which the sender sends its secret (a handshake), and print the secret once; Ctrl-C stops waiting; it always uses Redis, so that the console never has the secret",
+      "wait for the request in which the sender sends its secret (a handshake), and print the secret once; Ctrl-C stops waiting",
     )
     .helpGroup(GROUP.act)
     .argument("<path>", "path of the endpoint")
@@ -43,6 +43,7 @@ export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
       MINUTES,
     )
     .addOption(configDir())
+    .addHelpText("after", "\nIt always uses Redis, so that the console never has the secret.")
     .examples("endpoints open /hooks/asana")
     .action(async (path: string, options: OpenOptions) => {
       const { openEndpoint } = await import("./open.ts");

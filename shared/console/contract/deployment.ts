@@ -148,4 +148,13 @@ export const LIVE = {
     says: "A stream of server-sent events, which ends with the session.",
     problems: ["request.rate_limited"],
   },
+  streamEvents: {
+    method: "GET",
+    path: "/api/v1/events",
+    role: "viewer",
+    summary: "Stream what happens to calls in all gateways and producers, as server-sent events",
+    stream: "text/event-stream",
+    says: "A stream of server-sent events, which ends with the session. It has no past.",
+    problems: ["request.rate_limited"],
+  },
 } satisfies Table;
