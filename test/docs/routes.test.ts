@@ -19,6 +19,7 @@ const CONSOLE: Record<keyof typeof CONTRACT, string | undefined> = {
     getEndpoint: "endpoint",
     setEndpointState: "endpoint-state",
     closeEndpoint: "close-endpoint",
+    testEndpoint: "endpoint-test",
     getConfiguredNames: "configured-names",
     listPrices: "prices",
     listRevenue: "revenue",

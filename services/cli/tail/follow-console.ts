@@ -18,6 +18,7 @@ export async function followConsole(target: ConsoleTarget, follower: Follower): 
   const { signal } = stop;
   const open = () => openConsoleStream(target, LIVE.streamEvents, signal);
   const state = { lastEventId: "", retryMs: 2000 };
+  const processes = new Set<string>();
   let isLost = false;
 
   function lost(reason: string): void {
@@ -34,7 +35,16 @@ export async function followConsole(target: ConsoleTarget, follower: Follower): 
     const told = (parseJson(data) ?? {}) as Readonly<Record<string, unknown>>;
     if (event === "lost") lost(`it has lost Redis: ${told["reason"]}`);
     else if (event === "restored") returned();
-    else if (!tell(event, told, follower)) follower.onUnreadable();
+    else if (event !== "process" || isNew(data)) {
+      if (!tell(event, told, follower)) follower.onUnreadable();
+    }
+  }
+
+  /** Each connection begins with the processes of the one before. */
+  function isNew(process: string): boolean {
+    if (processes.has(process)) return false;
+    processes.add(process);
+    return true;
   }
 
   async function readAll(first: AsyncIterable<Uint8Array>): Promise<void> {

@@ -3,7 +3,7 @@ import { RATE_SPANS } from "../../pricing/rates/history.ts";
 import { AuditFilter, AuditPage } from "../audit-trail.ts";
 import { ClosedEndpoint } from "../close-endpoint.ts";
 import { ConfiguredNames } from "../configured-names.ts";
-import { EndpointChange, EndpointOrder } from "../endpoint-states.ts";
+import { EndpointChange, EndpointOrder, EndpointTest, EndpointTested } from "../endpoint-states.ts";
 import { EndpointDetail, EndpointView } from "../overview/endpoints.ts";
 import { FLOW_SPANS, FlowView } from "../overview/flow.ts";
 import { OverviewView, QueuesView } from "../overview/overview.ts";
@@ -85,6 +85,18 @@ export const DEPLOYMENT = {
     answer: ClosedEndpoint,
     says: "The endpoint is closed.",
     audit: ["close"],
+    problems: ["request.not_found"],
+  },
+  testEndpoint: {
+    method: "POST",
+    path: "/api/v1/endpoints/test",
+    role: "operator",
+    summary: "Have a gateway sign a sample webhook of an endpoint and send it to itself: its job runs once",
+    isHeavy: true,
+    body: EndpointTest,
+    answer: EndpointTested,
+    says: "The answer of the gateway, or the reason why no webhook was sent.",
+    audit: ["test"],
     problems: ["request.not_found"],
   },
   getConfiguredNames: {

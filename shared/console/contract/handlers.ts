@@ -6,7 +6,7 @@ import { createBulkOperations } from "../bulk-operations.ts";
 import { createCallsApi } from "../calls.ts";
 import { createCloseEndpoint } from "../close-endpoint.ts";
 import { createReadConfiguredNames } from "../configured-names.ts";
-import { createSetEndpointState } from "../endpoint-states.ts";
+import { createSetEndpointState, createTestEndpoint } from "../endpoint-states.ts";
 import { createFailedApi } from "../failed.ts";
 import { createJobsApi } from "../jobs.ts";
 import type { Overview } from "../overview/overview.ts";
@@ -45,6 +45,7 @@ function deploymentHandlers(deps: HandlersDeps) {
     getEndpoint: ({ path, span }) => overview.endpoints.show(path, span),
     setEndpointState: createSetEndpointState(deps),
     closeEndpoint: createCloseEndpoint(deps),
+    testEndpoint: createTestEndpoint(deps),
     getConfiguredNames: createReadConfiguredNames(deps),
     listPrices: ({ span }) => overview.prices.read(span),
     listRevenue: async ({ days }) => ({ earned: await overview.revenue(days) }),
