@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
+import { writeConfig } from "../../../shared/config/config-tables.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import type { ProcessKind } from "../../../shared/telemetry/processes/process.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
@@ -9,7 +10,7 @@ import { asUser, keys, useOwnRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
 import { clockAhead } from "../../support/clock-ahead.ts";
 import { tempDir } from "../../support/temp-dir.ts";
-import { runHere, runHereWith } from "./run-here.ts";
+import { runHereWith } from "./run-here.ts";
 
 const redis = useOwnRedis();
 const fixture = useFailedCalls({ redis });
@@ -51,8 +52,12 @@ test("postern status finds a running dev only if no directory is given, and no R
   mkdirSync(join(runtime, "postern"));
   const dev = { pid: process.pid, config_dir: postern.configDir };
   writeFileSync(join(runtime, "postern/dev.json"), JSON.stringify(dev));
-  const status = (redisUrl: string, ...args: string[]) =>
-    runHere(["status", ...args], { XDG_RUNTIME_DIR: runtime, REDIS_URL: redisUrl });
+  const status = (url: string, ...args: string[]) => {
+    const cwd = tempDir();
+    writeConfig(join(cwd, "config"), { postern: { redis: { url } } });
+    const env = { XDG_RUNTIME_DIR: runtime, POSTERN_CONFIG_DIR: undefined };
+    return postern.run(["status", ...args], { cwd, env });
+  };
   const away = "redis://127.0.0.1:1";
   expect(await status(away)).toMatchObject({
     code: 0,

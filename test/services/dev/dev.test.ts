@@ -7,6 +7,7 @@ import { privateKeyToAccount } from "viem/accounts";
 import { beforeAll, describe, expect, test } from "vitest";
 import { createResults } from "../../../shared/call/results/store.ts";
 import { hasConfigFiles } from "../../../shared/config/config-dir.ts";
+import { writeConfig } from "../../../shared/config/config-tables.ts";
 import { freePort } from "../../../shared/dev/free-port.ts";
 import type { PosternProcess } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
@@ -237,9 +238,10 @@ describe("dev without a configuration", () => {
 
   // The last one: it ends the dev of those before.
   test("postern status without a configuration directory shows the running dev, and says so", async () => {
-    const ran = await runHere(["status", "-o", "json"], {
-      ...{ XDG_RUNTIME_DIR: runtime, REDIS_URL: "redis://127.0.0.1:1" },
-    });
+    const cwd = tempDir();
+    writeConfig(join(cwd, "config"), { postern: { redis: { url: "redis://127.0.0.1:1" } } });
+    const env = { XDG_RUNTIME_DIR: runtime, POSTERN_CONFIG_DIR: undefined };
+    const ran = await postern.run(["status", "-o", "json"], { cwd, env });
     expect([ran.code, ran.stderr]).toEqual([
       ...[0, `this is the running postern dev (process ${dev.pid}): --config-dir ${ready.config}\n`],
     ]);
