@@ -314,9 +314,10 @@ function addStatus(program: ProgramCommand, deps: ProgramDeps): void {
     .addOption(configDir())
     .addHelpText("after", STATUS_COLUMNS)
     .examples("status", "status --watch")
-    .action(async (options: StatusOptions) => {
+    .action(async (options: StatusOptions, command: ProgramCommand) => {
       const { showStatus } = await import("./status.ts");
-      deps.exitWith(await showStatus(deps, options));
+      const mayFindDev = command.getOptionValueSource("configDir") === "default";
+      deps.exitWith(await showStatus(deps, { ...options, mayFindDev }));
     });
 }
 

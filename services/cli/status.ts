@@ -2,6 +2,7 @@ import type { FlowView } from "../../shared/console/overview/flow.ts";
 import type { OverviewView } from "../../shared/console/overview/overview.ts";
 import { messageOf } from "../../shared/platform/errors/app-error.ts";
 import { EXIT, withStopSignal } from "../../shared/platform/lifecycle/run-service.ts";
+import { findRunningDev } from "../../shared/platform/lifecycle/running-dev.ts";
 import { delay } from "../../shared/platform/time/clock.ts";
 import { UNBOUNDED } from "../../shared/redis/server-state.ts";
 import type { RunnerStatus } from "../../shared/telemetry/processes/runner-health.ts";
@@ -9,18 +10,25 @@ import type { ProgramDeps } from "./program-deps.ts";
 import { type Column, createTable } from "./table.ts";
 import { counted, duration, jsonLine, plain } from "./text.ts";
 import { type Operated, withOperations } from "./with-operations.ts";
+import { redisAnswers } from "./with-redis.ts";
 
-export type StatusOptions = Operated & { json?: boolean; watch?: boolean };
+export type StatusOptions = Operated & {
+  json?: boolean;
+  watch?: boolean;
+  /** Whether a running `postern dev` may be shown, because no directory is given. */
+  mayFindDev?: boolean;
+};
 
 const WATCH_MS = 2000;
 const CLEAR_SCREEN = "\x1b[H\x1b[J";
 
 /** `postern status`: the calls by origin, the last hour, and which processes run. 1 if Redis cannot keep its promises. */
-export function showStatus(deps: ProgramDeps, options: StatusOptions): Promise<number> {
+export async function showStatus(deps: ProgramDeps, options: StatusOptions): Promise<number> {
   const { print, say, note, printError, terminal } = deps;
   const { json, watch } = options;
+  const configDir = await dirOf(deps, options);
   const clear = watch && !json && terminal.columns !== undefined ? CLEAR_SCREEN : "";
-  return withOperations(deps, options, async (operations) => {
+  return withOperations(deps, { ...options, configDir }, async (operations) => {
     const show = async (): Promise<number> => {
       const [overview, flow] = await Promise.all([
         operations.getOverview(),
@@ -42,6 +50,15 @@ export function showStatus(deps: ProgramDeps, options: StatusOptions): Promise<n
       }),
     );
   });
+}
+
+/** The directory of the options; that of a running `postern dev` if it may be used, and no Redis answers without it. */
+async function dirOf(deps: ProgramDeps, { configDir, operator, mayFindDev }: StatusOptions): Promise<string> {
+  if (!mayFindDev || operator !== undefined) return configDir;
+  const dev = findRunningDev(deps.env);
+  if (dev === undefined || (await redisAnswers(deps, configDir))) return configDir;
+  deps.note(`this is the running postern dev (process ${dev.pid}): --config-dir ${plain(dev.config_dir)}\n`);
+  return dev.config_dir;
 }
 
 /** Until SIGINT or SIGTERM, also while Redis is away: that is when somebody watches. Resolves with the last exit code. */
@@ -79,7 +96,6 @@ function toRates(line: FlowView["lines"][number] | undefined) {
   const perMinute = (counts: readonly number[] = []) =>
     counts.slice(-RATE_MINUTES - 1, -1).reduce((sum, count) => sum + count, 0) / RATE_MINUTES;
   return {
-    accepted_per_second: round(perMinute(line?.accepted) / 60),
     accepted_per_minute: round(perMinute(line?.accepted)),
     injected_per_minute: round(perMinute(line?.injected)),
     failed_per_minute: round(perMinute(line?.failed)),

@@ -13,6 +13,7 @@ import { createLocalRuns } from "../../shared/console/runs/local.ts";
 import { Secret } from "../../shared/platform/crypto/secret.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { createAudit } from "../../shared/redis/audit/audit.ts";
+import type { ConsoleTarget } from "./console/client.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { exitCodeOf, type Session, withRedis } from "./with-redis.ts";
 
@@ -27,12 +28,23 @@ export function withOperations(
 ): Promise<number> {
   if (url === undefined)
     return withRedis(deps, { configDir }, (session) => work(onRedis(session, deps, configDir)));
-  return exitCodeOf(deps, async () => {
+  return withConsole(deps, { configDir, url }, async (target) => {
     const { createConsoleClient } = await import("./console/client.ts");
+    return work(createConsoleClient(target));
+  });
+}
+
+/** Runs `work` with the console at a URL and the token for it, and resolves with its exit code as `withRedis` does. */
+export function withConsole(
+  deps: ProgramDeps,
+  { configDir, url }: { configDir: string; url: URL },
+  work: (target: ConsoleTarget) => Promise<number>,
+): Promise<number> {
+  return exitCodeOf(deps, async () => {
     const { token, from } = tokenFor(url, deps, configDir);
     if (token !== undefined && !isPrivateUrl(url.href))
       deps.note(`warning: the token is sent unencrypted, because ${url.origin} does not use TLS\n`);
-    return work(createConsoleClient({ url, token })).catch((error: unknown) => {
+    return work({ url, token }).catch((error: unknown) => {
       throw withAdvice(error, from);
     });
   });

@@ -93,6 +93,22 @@ export function withRedis(
   });
 }
 
+/** Whether the Redis that this directory configures answers. True also if the configuration cannot be read. */
+export async function redisAnswers({ env }: ProgramDeps, configDir: string): Promise<boolean> {
+  let redis: Redis | undefined;
+  try {
+    const { postern } = loadConfig(readPostern, { dir: configDir, env, reader: "command" });
+    const target = toRedisTarget(postern.redis, prefixOf(postern.redis.name));
+    redis = connectForRequests(target, silentLogger);
+    await connected(redis, target, configDir);
+    return true;
+  } catch (error) {
+    return !(error instanceof AppError && error.code === "queue.unavailable");
+  } finally {
+    redis?.disconnect();
+  }
+}
+
 /** The exit code of some work, or that of what it throws, which is printed. */
 export async function exitCodeOf({ printError }: ProgramDeps, work: () => Promise<number>): Promise<number> {
   try {

@@ -44,15 +44,19 @@ const STREAMS_MAX = 64;
 const PER_NAME_MAX = 16;
 
 type Asking = {
-  wanted: Wanted;
   who: Who;
   /** Whether who asks still may. Throws if that cannot be told now. */
   holds: () => Promise<boolean>;
 };
 
+/** Tells a stream of something, until the function that it returns is called. */
+export type Feed = (stream: Pick<Stream, "tell" | "waiting" | "end">) => () => void;
+
 export type Live = {
-  /** Answers with a stream. Throws `request.rate_limited` if there are too many. */
-  open(req: IncomingMessage, res: ServerResponse, asking: Asking): void;
+  /** Answers with a stream of how the deployment is. Throws `request.rate_limited` if there are too many. */
+  open(req: IncomingMessage, res: ServerResponse, asking: Asking & { wanted: Wanted }): void;
+  /** As `open`, with a stream of what something else tells. */
+  openFed(req: IncomingMessage, res: ServerResponse, asking: Asking & { feed: Feed }): void;
   /** Ends the streams of sessions that have ended. */
   check(): Promise<void>;
   count(): number;
@@ -114,21 +118,37 @@ export function createLive(deps: Deps): Live {
     beats = undefined;
   }
 
+  function openFed(
+    req: IncomingMessage,
+    res: ServerResponse,
+    { feed, ...asking }: Asking & { feed: Feed },
+  ): void {
+    // Its client left while it was asked who that is: nothing would say so again.
+    if (res.destroyed) return;
+    if (isEnding || req.method === "HEAD" || hasInputEnded(req)) {
+      sendNothingYet(res);
+      return;
+    }
+    assertRoom(asking.who);
+    const stream = openStream(res, asking, { clock, stalledMs: times.stalledMs, onEnd: leave });
+    streams.add(stream);
+    beats ??= setInterval(beat, times.beatMs);
+    stream.leaves.push(feed(stream));
+  }
+
   return {
-    open(req, res, asking) {
-      // Its client left while it was asked who that is: nothing would say so again.
-      if (res.destroyed) return;
-      if (isEnding || req.method === "HEAD" || hasInputEnded(req)) {
-        sendNothingYet(res);
-        return;
-      }
-      assertRoom(asking.who);
-      const stream = openStream(res, asking, { clock, stalledMs: times.stalledMs, onEnd: leave });
-      streams.add(stream);
-      beats ??= setInterval(beat, times.beatMs);
-      for (const reading of readingsOf(asking.wanted))
-        stream.leaves.push(readings.join(reading, (told) => stream.tell(reading.event, told)));
+    open(req, res, { wanted, ...asking }) {
+      const feed: Feed = (stream) => {
+        const leaves = readingsOf(wanted).map((reading) =>
+          readings.join(reading, (told) => stream.tell(reading.event, told)),
+        );
+        return () => {
+          for (const leaveReading of leaves) leaveReading();
+        };
+      };
+      openFed(req, res, { ...asking, feed });
     },
+    openFed,
     check,
     count: () => streams.size,
     end() {
@@ -144,7 +164,10 @@ type Stream = {
   readonly holds: Asking["holds"];
   /** How to be told of its readings no more. */
   readonly leaves: (() => void)[];
-  tell(reading: string, told: LiveEvent): void;
+  /** Replaces an event that waits under the same key. */
+  tell(key: string, told: LiveEvent): void;
+  /** How many events a slow reader has not taken. */
+  waiting(): number;
   heartbeat(): void;
   end(retryMs?: number): void;
 };
@@ -177,10 +200,11 @@ function openStream(
     since: clock(),
     holds,
     leaves: [],
-    tell(reading, told) {
-      unsent.set(reading, told);
+    tell(key, told) {
+      unsent.set(key, told);
       send();
     },
+    waiting: () => unsent.size,
     heartbeat: events.heartbeat,
     end(retryMs) {
       onEnd(stream);

@@ -35,6 +35,7 @@ import { createCheckToken, createIdentify } from "./auth/identify.ts";
 import { createLockout } from "./auth/lockout.ts";
 import { createAssertSameSite } from "./auth/same-site.ts";
 import { createSessions } from "./auth/sessions.ts";
+import { createCallEvents } from "./call-events.ts";
 import { createLive, type LiveTimes } from "./live.ts";
 import { wholeReport } from "./report.ts";
 import { createRequests } from "./requests.ts";
@@ -100,7 +101,13 @@ export function composeOperator(options: Options): ComposedOperator {
 
   return {
     handler: createServer({
-      requests: createRequests({ sessions, checkToken, live, audit }),
+      requests: createRequests({
+        sessions,
+        checkToken,
+        live,
+        callEvents: createCallEvents(partition),
+        audit,
+      }),
       servePage: createServePage(options.pageDir),
       assertHost: assertHostOf(options),
       assertSameSite: createAssertSameSite(publicUrl),

@@ -8,7 +8,7 @@ import type { AuditEntry } from "../../shared/redis/audit/actions.ts";
 import type { CheckToken } from "./auth/identify.ts";
 import type { Sessions } from "./auth/sessions.ts";
 import { ANYBODY_HERE, type Who } from "./auth/who.ts";
-import type { Live } from "./live.ts";
+import type { Feed, Live } from "./live.ts";
 import { createOpenApi } from "./openapi.ts";
 
 /** A request that is answered. */
@@ -25,6 +25,7 @@ type Deps = {
   sessions: Sessions;
   checkToken: CheckToken;
   live: Live;
+  callEvents: Feed;
   /** Writes a line of the audit about a session. It never fails: if Redis takes no writes, the log alone has it. */
   audit(
     action: "sign_in" | "sign_out",
@@ -40,8 +41,12 @@ export function createRequests({
   sessions,
   checkToken,
   live,
+  callEvents,
   audit,
 }: Deps): Handlers<typeof REQUESTS, Context> {
+  const holds = (req: IncomingMessage, who: Who) => async () =>
+    who.by !== "session" || (await sessions.find(req)) !== undefined;
+
   return {
     async signIn({ token: text }, { res, address }) {
       const token = checkToken(text, address);
@@ -65,8 +70,11 @@ export function createRequests({
     getOpenApi: createOpenApi({ version, cookie: sessions.cookieName }),
 
     async streamLive(wanted, { req, res, who = ANYBODY_HERE }) {
-      const holds = async () => who.by !== "session" || (await sessions.find(req)) !== undefined;
-      live.open(req, res, { wanted, who, holds });
+      live.open(req, res, { wanted, who, holds: holds(req, who) });
+    },
+
+    async streamEvents(_asked, { req, res, who = ANYBODY_HERE }) {
+      live.openFed(req, res, { feed: callEvents, who, holds: holds(req, who) });
     },
   };
 }

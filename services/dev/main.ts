@@ -7,6 +7,7 @@ import {
   type Service,
   type ServiceOptions,
 } from "../../shared/platform/lifecycle/run-service.ts";
+import { publishRunningDev } from "../../shared/platform/lifecycle/running-dev.ts";
 import type { Logger } from "../../shared/platform/log/logger.ts";
 import { createPrettyLine } from "../../shared/platform/log/pretty-line.ts";
 import { type DevStack, startDevStack } from "./dev-stack.ts";
@@ -62,6 +63,7 @@ async function start(options: DevProcess, { log, shutdown }: Service) {
       reason: `postern dev does not read the files in ${usual}; to use them, run ${command}`,
     });
   }
+  publishRunningDev(env, stack.config.dir);
   announce(summarise(stack, programName(env)), { pretty, log });
   if (pretty) shutdown.defer("notice", () => console.log("\nStopping ..."));
   return { fatal: firstEnd(stack) };

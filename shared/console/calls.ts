@@ -135,6 +135,8 @@ export const CallLifeView = z
     /** `answer`, and otherwise why there is none. */
     result: z.object({
       what: z.string(),
+      /** Why there is no answer, as a clause; null if there is one. */
+      reason: z.string().nullable(),
       /** Of an answer that is kept. */
       bytes: count.optional(),
       code: z.string().optional(),
@@ -284,8 +286,8 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
         await audit({ at: clock(), action: "read_result", callId: id, by, selection: "by id" });
         return answer.body;
       }
-      await show(id);
-      throw AppError.public("call.no_result", `${id} has no result: ${RESULT[read.kind]}`);
+      const { result } = await show(id);
+      throw AppError.public("call.no_result", `${id} has no result: ${result.reason ?? NO_RESULT.gone}`);
     },
 
     async forget(id, reason) {
@@ -300,19 +302,14 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
 const NOT_DELIVERED =
   "only a delivered webhook that its endpoint keeps (keep_delivered) can be replayed as a new call";
 
-const RESULT = {
-  answer: "kept",
-  too_long: "it was too large to keep",
-  failure: "the runner reported a permanent failure",
-  failed: "the call failed",
-  pending: "not available yet",
-  gone: "no longer kept",
-  "none kept": "not kept (the job or endpoint does not keep results)",
-  unknown: "not available yet",
-} satisfies Record<CallLife["result"]["kind"], string>;
-
-/** What a result is, by the word for it. */
-export const RESULT_WORDS: Readonly<Record<string, string>> = RESULT;
+const NO_RESULT = {
+  too_long: "the runner's answer was too long to keep",
+  failure: "the runner reported that the call failed for good",
+  pending: "it is not available yet",
+  gone: "it is no longer kept",
+  "none kept": "the job or endpoint does not keep results",
+  unknown: "it is not available yet",
+} satisfies Record<Exclude<CallLife["result"]["kind"], "answer" | "failed">, string>;
 
 function toSearch({ q: text, delivery_id: deliveryId, since, until, code, ...asked }: CallSearch): Search {
   const times = { since: askedMs(since), until: askedMs(until) };
@@ -362,18 +359,26 @@ function toLifeView(life: CallLife, decimalsOf: DecimalsOf): CallLifeView {
     attempts: life.attempts ?? null,
     replays: life.replays,
     body_kept: life.storedBytes > 0,
-    result: toResultView(result),
+    result: toResultView(state, result),
     payment: payment === undefined ? null : toPaymentView(payment, decimalsOf),
     forgotten_at: isoOrNull(life.forgottenAt),
     replay_of: head?.metadata[WEBHOOK_REPLAY_OF] ?? null,
   };
 }
 
-function toResultView(result: CallLife["result"]): CallLifeView["result"] {
-  if (result.kind === "answer") return { what: "answer", bytes: result.bytes };
-  if (result.kind !== "failed") return { what: result.kind };
-  const { kind: what, code, title, detail } = result;
-  return { what, code, title: title ?? null, detail: detail ?? null };
+function toResultView(state: string, result: CallLife["result"]): CallLifeView["result"] {
+  const { kind: what } = result;
+  if (what === "answer") return { what, reason: null, bytes: result.bytes };
+  const hasFailed = state === "discarded" ? "the call failed before it was discarded" : "the call failed";
+  if (what === "failed") {
+    const { code, title = null, detail = null } = result;
+    const said = [title, detail].filter((text) => text !== null).join("; ");
+    const reason = [hasFailed, code, said].filter((text) => text !== "").join(": ");
+    return { what, reason, code, title, detail };
+  }
+  if (what !== "unknown" && what !== "none kept") return { what, reason: NO_RESULT[what] };
+  const ended = { failed: "the call failed", discarded: "the call was discarded" }[state];
+  return { what, reason: ended ?? NO_RESULT[what] };
 }
 
 /** Without what is not known. */

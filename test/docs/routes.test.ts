@@ -12,11 +12,13 @@ const CONSOLE: Record<keyof typeof CONTRACT, string | undefined> = {
     signOut: undefined,
     getOpenApi: "openapi",
     streamLive: "live",
+    streamEvents: "events",
   },
   ...{ getOverview: "overview", getQueues: "queues", getFlow: "flow", listEndpoints: "endpoints" },
   ...{
     getEndpoint: "endpoint",
     setEndpointState: "endpoint-state",
+    closeEndpoint: "close-endpoint",
     testEndpoint: "endpoint-test",
     getConfiguredNames: "configured-names",
     listPrices: "prices",

@@ -1,5 +1,4 @@
 import type { CallLifeView } from "../../../shared/console/calls.ts";
-import { RESULT_WORDS } from "../../../shared/console/calls.ts";
 import { bytesOf } from "../../../shared/console/contract/operation.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
@@ -36,7 +35,7 @@ function inWords(life: CallLifeView): string {
     ["origin", origin ?? undefined],
     ["job", life.job_id === null ? undefined : `${life.service_id}/${life.job_id}`],
     ["body", bodyText(life)],
-    ["result", resultText(life)],
+    ["result", resultText(life.result)],
     ["payer", payment ? `${payment.terms.payer} (postern payments show ${id})` : undefined],
     ["endpoint", life.endpoint ?? undefined],
     ["replay of", life.replay_of ?? undefined],
@@ -71,18 +70,8 @@ function bodyText({
   return `${counted(bytes ?? 0, "byte")}, ${type ?? "no content type"}, sha256 ${sha256} (--body-only prints it)`;
 }
 
-function resultText({ state, result }: CallLifeView): string {
-  const { what, bytes, code, title, detail } = result;
-  if (what === "answer") return `${counted(bytes ?? 0, "byte")} (--result-only prints it)`;
-  const hasEnded = state === "failed" || state === "discarded";
-  if (hasEnded && (what === "unknown" || what === "none kept"))
-    return `none: the call ${state === "failed" ? "failed" : "was discarded"}`;
-  if (what === "failed") {
-    const said = [title, detail].filter((text) => text != null).join("; ");
-    const why = [code, said].filter((text) => text).join(": ");
-    return `none: the call ${state === "discarded" ? "had failed before it was discarded" : "failed"}${why && `: ${why}`}`;
-  }
-  return RESULT_WORDS[what] ?? what;
+function resultText({ reason, bytes }: CallLifeView["result"]): string {
+  return reason === null ? `${counted(bytes ?? 0, "byte")} (--result-only prints it)` : `none: ${reason}`;
 }
 
 function attemptsText({ attempts, replays }: CallLifeView): string | undefined {

@@ -13,35 +13,17 @@ export class NoAnswer extends Error {}
 /** An answer may be a body of 25 MiB that comes from afar, or a question to a chain. */
 const DEADLINE_MS = 120_000;
 
-/** The operations, by the API of the console at one URL. Each throws the error that the console tells, with its code. */
-export function createConsoleClient({ url, token }: { url: URL; token: Secret | undefined }): Operations {
-  const base = `${url.origin}${url.pathname.replace(/\/*$/, "")}`;
+/** The console at one URL, and the token for it. */
+export type ConsoleTarget = { url: URL; token: Secret | undefined };
 
-  async function exchange(operation: Operation, asked: object, { signal }: Work): Promise<Response> {
-    const { query, params, body } = partsOf(operation, asked as Readonly<Record<string, unknown>>);
-    const target = new URL(base + pathOf(operation, params));
-    for (const [name, value] of Object.entries(query)) target.searchParams.set(name, String(value));
+/** The operations, by the API of a console. Each throws the error that the console tells, with its code. */
+export function createConsoleClient(target: ConsoleTarget): Operations {
+  const { url } = target;
+
+  async function ask(operation: Operation, asked: object = {}, { signal }: Work = {}): Promise<unknown> {
     const deadline = AbortSignal.timeout(DEADLINE_MS);
-    const response = await fetch(target, {
-      method: operation.method,
-      // A token goes nowhere but where it was meant to go.
-      redirect: "error",
-      signal: signal === undefined ? deadline : AbortSignal.any([deadline, signal]),
-      headers: {
-        Accept: "application/json",
-        ...(token !== undefined && { Authorization: `Bearer ${token.reveal()}` }),
-        ...(body !== undefined && { "Content-Type": "application/json" }),
-      },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    }).catch((cause: unknown) => {
-      throw new NoAnswer(`the console at ${url.origin} does not answer: ${reasonOf(cause)}`, { cause });
-    });
-    if (isSuccess(response)) return response;
-    throw await refusalOf(response, url);
-  }
-
-  async function ask(operation: Operation, asked: object = {}, work: Work = {}): Promise<unknown> {
-    const response = await exchange(operation, asked, work);
+    const until = signal === undefined ? deadline : AbortSignal.any([deadline, signal]);
+    const response = await exchange(target, operation, asked, until);
     if (operation.file !== undefined) return toFile(response);
     if (operation.answer === undefined) return response.body.dump();
     const parsed = operation.answer.safeParse(await response.body.json());
@@ -57,6 +39,43 @@ export function createConsoleClient({ url, token }: { url: URL; token: Secret | 
     (asked?: object, work?: Work) => ask(operation, asked, work),
   ]);
   return Object.fromEntries(client) as Operations;
+}
+
+/** Opens a stream of server-sent events. Throws as the operations do. */
+export async function openConsoleStream(
+  target: ConsoleTarget,
+  operation: Operation,
+  signal: AbortSignal,
+): Promise<AsyncIterable<Uint8Array>> {
+  return (await exchange(target, operation, {}, signal)).body;
+}
+
+async function exchange(
+  { url, token }: ConsoleTarget,
+  operation: Operation,
+  asked: object,
+  signal: AbortSignal,
+): Promise<Response> {
+  const { query, params, body } = partsOf(operation, asked as Readonly<Record<string, unknown>>);
+  const base = `${url.origin}${url.pathname.replace(/\/*$/, "")}`;
+  const target = new URL(base + pathOf(operation, params));
+  for (const [name, value] of Object.entries(query)) target.searchParams.set(name, String(value));
+  const response = await fetch(target, {
+    method: operation.method,
+    // A token goes nowhere but where it was meant to go.
+    redirect: "error",
+    signal,
+    headers: {
+      Accept: operation.stream ?? "application/json",
+      ...(token !== undefined && { Authorization: `Bearer ${token.reveal()}` }),
+      ...(body !== undefined && { "Content-Type": "application/json" }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  }).catch((cause: unknown) => {
+    throw new NoAnswer(`the console at ${url.origin} does not answer: ${reasonOf(cause)}`, { cause });
+  });
+  if (isSuccess(response)) return response;
+  throw await refusalOf(response, url);
 }
 
 function pathOf({ path }: Operation, params: Readonly<Record<string, unknown>>): string {

@@ -43,6 +43,7 @@ export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
       MINUTES,
     )
     .addOption(configDir())
+    .addHelpText("after", "\nIt always uses Redis, so that the console never has the secret.")
     .examples("endpoints open /hooks/asana")
     .action(async (path: string, options: OpenOptions) => {
       const { openEndpoint } = await import("./open.ts");
@@ -53,6 +54,7 @@ export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
     .description("stop waiting for a secret, and delete one that was not shown")
     .helpGroup(GROUP.act)
     .argument("<path>", "path of the endpoint")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .examples("endpoints close /hooks/asana")
     .action(async (path: string, options: CloseOptions) => {

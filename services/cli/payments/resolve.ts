@@ -24,8 +24,8 @@ export function resolvePayment(deps: ProgramDeps, named: string, options: Resolv
   const { verdict } = decision;
   return withOperations(deps, options, async (operations) => {
     const id = await callIdOf(operations, named);
-    await operations.resolvePayment({ call_id: id, ...decision });
-    if (options.json) deps.print(jsonLine(await operations.getPayment({ call_id: id })));
+    const payment = await operations.resolvePayment({ call_id: id, ...decision });
+    if (options.json) deps.print(jsonLine(payment));
     deps.say(`${id} is ${DONE[verdict]}\n`);
     return EXIT.ok;
   });

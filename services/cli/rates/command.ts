@@ -1,5 +1,5 @@
 import { GROUP, type ProgramCommand } from "../command.ts";
-import { configDir } from "../options.ts";
+import { configDir, operatorUrl } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { RatesOptions } from "./list.ts";
 
@@ -13,7 +13,11 @@ export function addRates(program: ProgramCommand, deps: ProgramDeps): void {
     .command("list")
     .description("list the rates of the accepted tokens, with their sources and ages")
     .helpGroup(GROUP.look)
-    .option("--test", "query every source now and show its answer; the gateways keep their current rates")
+    .option(
+      "--test",
+      "query every source now, from this machine, and show its answer; the gateways keep their current rates",
+    )
+    .addOption(operatorUrl())
     .addOption(configDir())
     .examples("rates list", "rates list --test")
     .action(async (options: RatesOptions) => {

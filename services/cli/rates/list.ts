@@ -3,6 +3,7 @@ import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
 import {
   fixedRate,
   type RateReport,
+  type RateView,
   rateReport,
   readRate,
   toRateView,
@@ -12,28 +13,38 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { READ_TIMEOUT_MS } from "../../../shared/pricing/rates/rates.ts";
 import { createRateReader } from "../../../shared/pricing/rates/registry.ts";
-import { isLive, type RateReading } from "../../../shared/pricing/rates/source.ts";
+import { isLive } from "../../../shared/pricing/rates/source.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { wrapped } from "../table.ts";
 import { jsonLine, plain } from "../text.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
 import { withRedis } from "../with-redis.ts";
 
-export type RatesOptions = { configDir: string; test?: boolean; json?: boolean };
+export type RatesOptions = Operated & { test?: boolean; json?: boolean };
 
 /** `postern rates list`: 0 if every token has a rate that can be used, else 1. */
 export async function showRates(deps: ProgramDeps, options: RatesOptions): Promise<number> {
-  const tokens = acceptedTokens(deps, options.configDir);
-  if (tokens === undefined) return EXIT.config;
-
-  const show = (reports: readonly RateReport[]): number => {
-    if (options.json) deps.print(jsonLine({ rates: reports.map(toRateView) }));
-    deps.say(reports.map((report) => tokenText(report, deps)).join(""));
-    return reports.every(({ value }) => value !== undefined) ? EXIT.ok : EXIT.failed;
+  const { operator, test, configDir } = options;
+  const show = (rates: readonly RateView[]): number => {
+    if (options.json) deps.print(jsonLine({ rates }));
+    deps.say(rates.map((rate) => tokenText(rate, deps)).join(""));
+    return rates.every(({ offered }) => offered) ? EXIT.ok : EXIT.failed;
   };
-  if (options.test) return show(await Promise.all(tokens.map(askSource)));
-  if (!tokens.some(isLive)) return show(tokens.map(fixedRate));
-  return withRedis(deps, options, async ({ partition }) =>
-    show(await Promise.all(tokens.map((token) => readRate(partition, token)))),
+  if (operator !== undefined && !test)
+    return withOperations(deps, options, async ({ listPrices }) => {
+      const { rates } = await listPrices();
+      if (rates.length === 0) throw new Error("the console has no x402.toml, so no token is accepted");
+      return show(rates.map(({ history: _, ...rate }) => rate));
+    });
+
+  const tokens = acceptedTokens(deps, configDir);
+  if (tokens === undefined) return EXIT.config;
+  const showReports = async (reports: Promise<RateReport>[]) =>
+    show((await Promise.all(reports)).map(toRateView));
+  if (test) return showReports(tokens.map(askSource));
+  if (!tokens.some(isLive)) return show(tokens.map(fixedRate).map(toRateView));
+  return withRedis(deps, { configDir }, ({ partition }) =>
+    showReports(tokens.map((token) => readRate(partition, token))),
   );
 }
 
@@ -54,21 +65,32 @@ async function askSource(token: AcceptedToken): Promise<RateReport> {
   return { ...rateReport(token), ...verdict };
 }
 
-function tokenText(report: RateReport, { terminal, paint }: ProgramDeps): string {
-  const { token, min_rate, max_rate, ageMs, lastFailure, source, value, reason, legs } = report;
-  const [line, tone] =
-    value === undefined ? (["no rate", "bad"] as const) : ([`${value} per native coin`, "good"] as const);
+function tokenText(rate: RateView, { terminal, paint }: ProgramDeps): string {
+  const {
+    symbol,
+    network,
+    age_ms: ageMs,
+    offered,
+    last_failure: lastFailure,
+    source,
+    value,
+    reason,
+    legs,
+  } = rate;
+  const [line, tone] = offered
+    ? ([`${value} per native coin`, "good"] as const)
+    : (["no rate", "bad"] as const);
   const parts = [
     source,
-    ...(ageMs === undefined || source === "fixed" ? [] : [`read ${secsAgo(ageMs)}`]),
-    boundsText({ min_rate, max_rate }),
-    value === undefined ? "NOT ACCEPTED NOW" : "accepted now",
+    ...(ageMs === null || source === "fixed" ? [] : [`read ${secsAgo(ageMs)}`]),
+    boundsText(rate),
+    offered ? "accepted now" : "NOT ACCEPTED NOW",
   ];
-  const failed = lastFailure && `last read failed ${secsAgo(lastFailure.ageMs)}: ${lastFailure.reason}`;
-  const below = (text: string | undefined, indent = "  "): string =>
-    text === undefined ? "" : `${wrapped(plain(text), terminal.columns, indent)}\n`;
+  const failed = lastFailure && `last read failed ${secsAgo(lastFailure.age_ms)}: ${lastFailure.reason}`;
+  const below = (text: string | null, indent = "  "): string =>
+    text === null ? "" : `${wrapped(plain(text), terminal.columns, indent)}\n`;
   return [
-    `${token.symbol} (${token.network}): ${paint(tone, line)}\n`,
+    `${plain(symbol)} (${plain(network)}): ${paint(tone, line)}\n`,
     below(parts.join("; ")),
     below(reason),
     below(failed),
@@ -76,8 +98,8 @@ function tokenText(report: RateReport, { terminal, paint }: ProgramDeps): string
   ].join("");
 }
 
-function boundsText({ min_rate: min, max_rate: max }: Pick<RateReport, "min_rate" | "max_rate">): string {
-  return min === undefined && max === undefined
+function boundsText({ min_rate: min, max_rate: max }: RateView): string {
+  return min === null && max === null
     ? "no lower or upper limit"
     : `limits: ${min ?? "none"} to ${max ?? "none"}`;
 }
@@ -86,6 +108,6 @@ function secsAgo(ms: number): string {
   return `${(ms / 1000).toFixed(1)} s ago`;
 }
 
-function legText({ source, value, reason }: RateReading): string {
-  return `${source}: ${[value, reason].filter((part) => part !== undefined).join("; ")}`;
+function legText({ source, value, reason }: NonNullable<RateView["legs"]>[number]): string {
+  return `${source}: ${[value, reason].filter((part) => part !== null).join("; ")}`;
 }

@@ -10,8 +10,8 @@ export type WithdrawOptions = Operated & { reason: string; json?: boolean };
 export function withdrawRefund(deps: ProgramDeps, named: string, options: WithdrawOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const id = await callIdOf(operations, named);
-    await operations.withdrawRefund({ call_id: id, reason: options.reason });
-    if (options.json) deps.print(jsonLine(await operations.getPayment({ call_id: id })));
+    const payment = await operations.withdrawRefund({ call_id: id, reason: options.reason });
+    if (options.json) deps.print(jsonLine(payment));
     deps.say(`${id} is injected; its refund is withdrawn\n`);
     return EXIT.ok;
   });

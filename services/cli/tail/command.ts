@@ -2,7 +2,7 @@ import { Option } from "commander";
 import { ORIGINS } from "../../../shared/call/origin.ts";
 import { type EventOutcome, OUTCOMES } from "../../../shared/telemetry/events/outcomes.ts";
 import { GROUP, type ProgramCommand } from "../command.ts";
-import { configDir, parseCallId, parseJobKey, refuseValue } from "../options.ts";
+import { configDir, operatorUrl, parseCallId, parseJobKey, refuseValue } from "../options.ts";
 import { jsonOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { TailOptions } from "./tail.ts";
@@ -23,6 +23,7 @@ export function addTail(program: ProgramCommand, deps: ProgramDeps): void {
     )
     .option("--call <id>", "id of the call, or a prefix of it", parseCallId)
     .addOption(jsonOutput("print JSON, one object a line (default without a terminal)"))
+    .addOption(operatorUrl())
     .addOption(configDir())
     .examples("tail --endpoint /hooks/github", "tail --outcome refused,failed")
     .action(async (options: TailOptions) => {

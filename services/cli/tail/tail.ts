@@ -7,17 +7,17 @@ import {
   type LeftOut,
   type Teller,
 } from "../../../shared/telemetry/events/event.ts";
+import { type Follower, type Following, follow } from "../../../shared/telemetry/events/follow.ts";
 import type { EventOutcome } from "../../../shared/telemetry/events/outcomes.ts";
 import { TOLD_PER_SECOND } from "../../../shared/telemetry/events/publish.ts";
 import { whyNoneAt } from "../endpoints/unknown-path.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { cutToWidth } from "../table.ts";
 import { counted, duration, jsonLine, plain } from "../text.ts";
+import { type Operated, withConsole } from "../with-operations.ts";
 import { withRedis } from "../with-redis.ts";
-import { type Follower, follow } from "./follow.ts";
 
-export type TailOptions = {
-  configDir: string;
+export type TailOptions = Operated & {
   endpoint?: string;
   job?: string;
   origin?: CallEvent["origin"];
@@ -31,24 +31,34 @@ export type TailOptions = {
  * itself goes to stderr.
  */
 export function tail(deps: ProgramDeps, options: TailOptions): Promise<number> {
-  const { endpoint, job, origin, outcome, call } = options;
-  const filter: EventFilter = { endpoint, job, origin, outcomes: outcome, callId: call };
-  return withStopSignal((stopped) =>
-    withRedis(deps, options, async ({ partition, paths }) => {
-      const problem = whyNoneAt(endpoint, paths());
+  const { configDir, operator: url, endpoint } = options;
+  return withStopSignal((stopped) => {
+    const show = async (paths: readonly string[], begin: (follower: Follower) => Promise<Following>) => {
+      const problem = whyNoneAt(endpoint, paths);
       if (problem !== undefined) deps.note(`warning: ${problem}\n`);
-      const view = createView(deps, options, filter);
-      const following = await follow(partition, view.follower);
+      const view = createView(deps, options);
+      const following = await begin(view.follower);
       await Promise.race([following.noticed, stopped]);
       view.begin();
       await stopped;
       await following.stop();
       return EXIT.ok;
-    }),
-  );
+    };
+    if (url === undefined)
+      return withRedis(deps, { configDir }, ({ partition, paths }) =>
+        show(paths(), (follower) => follow(partition, follower)),
+      );
+    return withConsole(deps, { configDir, url }, async (target) => {
+      const { followConsole, configuredPaths } = await import("./follow-console.ts");
+      return show(await configuredPaths(target), (follower) => followConsole(target, follower));
+    });
+  });
 }
 
-function createView(deps: ProgramDeps, { json }: TailOptions, filter: EventFilter) {
+function createView(deps: ProgramDeps, options: TailOptions) {
+  const { json, operator, endpoint, job, origin, outcome, call } = options;
+  const filter: EventFilter = { endpoint, job, origin, outcomes: outcome, callId: call };
+  const source = operator === undefined ? "Redis" : "the console";
   const { print, note, terminal } = deps;
   const { columns } = terminal;
   const isJson = json === true || columns === undefined;
@@ -77,8 +87,8 @@ function createView(deps: ProgramDeps, { json }: TailOptions, filter: EventFilte
       if (hasBegun) say(`also following: ${nameOf(teller)}`);
     },
     onLost: (reason) =>
-      say(`connection to Redis lost (${plain(reason)}); events are not shown until it is restored`),
-    onReturned: () => say("reconnected to Redis; following again"),
+      say(`connection to ${source} lost (${plain(reason)}); events are not shown until it is restored`),
+    onReturned: () => say(`reconnected to ${source}; following again`),
     onUnreadable() {
       if (!saidUnreadable)
         say(

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { RATE_SPANS } from "../../pricing/rates/history.ts";
 import { AuditFilter, AuditPage } from "../audit-trail.ts";
+import { ClosedEndpoint } from "../close-endpoint.ts";
 import { ConfiguredNames } from "../configured-names.ts";
 import { EndpointChange, EndpointOrder, EndpointTest, EndpointTested } from "../endpoint-states.ts";
 import { EndpointDetail, EndpointView } from "../overview/endpoints.ts";
@@ -75,6 +76,17 @@ export const DEPLOYMENT = {
     audit: ["disable", "hold", "enable"],
     problems: ["request.not_found"],
   },
+  closeEndpoint: {
+    method: "POST",
+    path: "/api/v1/endpoints/close",
+    role: "operator",
+    summary: "Stop waiting for an endpoint's secret, and delete one that was not shown",
+    body: z.strictObject({ path: z.string().min(1).max(2048) }),
+    answer: ClosedEndpoint,
+    says: "The endpoint is closed.",
+    audit: ["close"],
+    problems: ["request.not_found"],
+  },
   testEndpoint: {
     method: "POST",
     path: "/api/v1/endpoints/test",
@@ -146,6 +158,15 @@ export const LIVE = {
     query: liveQuery,
     stream: "text/event-stream",
     says: "A stream of server-sent events, which ends with the session.",
+    problems: ["request.rate_limited"],
+  },
+  streamEvents: {
+    method: "GET",
+    path: "/api/v1/events",
+    role: "viewer",
+    summary: "Stream what happens to calls in all gateways and producers, as server-sent events",
+    stream: "text/event-stream",
+    says: "A stream of server-sent events, which ends with the session. It has no past.",
     problems: ["request.rate_limited"],
   },
 } satisfies Table;

@@ -4,6 +4,7 @@ import { toIso } from "../../platform/time/iso.ts";
 import { createReadAuditTrail } from "../audit-trail.ts";
 import { createBulkOperations } from "../bulk-operations.ts";
 import { createCallsApi } from "../calls.ts";
+import { createCloseEndpoint } from "../close-endpoint.ts";
 import { createReadConfiguredNames } from "../configured-names.ts";
 import { createSetEndpointState, createTestEndpoint } from "../endpoint-states.ts";
 import { createFailedApi } from "../failed.ts";
@@ -43,6 +44,7 @@ function deploymentHandlers(deps: HandlersDeps) {
     listEndpoints: async () => ({ endpoints: await overview.endpoints.list() }),
     getEndpoint: ({ path, span }) => overview.endpoints.show(path, span),
     setEndpointState: createSetEndpointState(deps),
+    closeEndpoint: createCloseEndpoint(deps),
     testEndpoint: createTestEndpoint(deps),
     getConfiguredNames: createReadConfiguredNames(deps),
     listPrices: ({ span }) => overview.prices.read(span),
@@ -103,7 +105,10 @@ function moneyHandlers(deps: HandlersDeps) {
     listPaymentsInFlight: payments.inFlight,
     listSpentElsewhere: payments.spentElsewhere,
     getPayment: ({ call_id }) => payments.show(call_id),
-    resolvePayment: ({ call_id, ...decision }) => payments.resolve(call_id, decision),
+    async resolvePayment({ call_id, ...decision }) {
+      await payments.resolve(call_id, decision);
+      return payments.show(call_id);
+    },
     reconcilePayment: ({ call_id, wait_ms }) => payments.reconcile(call_id, wait_ms),
     listRefunds: refunds.page,
     getRefundReport: async (_asked, { signal }) => ({
@@ -112,7 +117,10 @@ function moneyHandlers(deps: HandlersDeps) {
     }),
     exportRefunds: ({ reason, ...order }) => refunds.export(order, reason),
     getRefundExport: ({ export_id }) => refunds.show(export_id),
-    withdrawRefund: ({ call_id, reason }) => refunds.withdraw(call_id, reason),
+    async withdrawRefund({ call_id, reason }) {
+      await refunds.withdraw(call_id, reason);
+      return payments.show(call_id);
+    },
   } satisfies Some;
 }
 

@@ -94,10 +94,9 @@ export const TELLERS = ["webhooks", "x402", "producer"] as const;
 export const Teller = z.object({ service: z.enum(TELLERS), process: z.string() });
 export type Teller = z.infer<typeof Teller>;
 
-const counts = z.record(z.string(), z.int());
-
 /** How many events of each outcome were left out. */
-export type LeftOut = z.infer<typeof counts>;
+export const LeftOut = z.record(z.string(), z.int());
+export type LeftOut = z.infer<typeof LeftOut>;
 
 /** One message of a process: the events of one turn of its event loop. */
 export const EventBatch = z.object({
@@ -107,7 +106,7 @@ export const EventBatch = z.object({
   hello: z.string().optional(),
   events: z.array(CallEvent),
   /** Events above the bound since the message before. */
-  left_out: counts.optional(),
+  left_out: LeftOut.optional(),
 });
 export type EventBatch = z.infer<typeof EventBatch>;
 

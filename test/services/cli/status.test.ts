@@ -1,4 +1,7 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
+import { writeConfig } from "../../../shared/config/config-tables.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import type { ProcessKind } from "../../../shared/telemetry/processes/process.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
@@ -6,6 +9,7 @@ import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys, useOwnRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
 import { clockAhead } from "../../support/clock-ahead.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 import { runHereWith } from "./run-here.ts";
 
 const redis = useOwnRedis();
@@ -41,6 +45,27 @@ test("postern status exits with 0 while Redis keeps its promises, and with 1 and
   );
   expect(broken.stdout).toMatch(/^producers alive: 0$/m);
   expect(broken.stdout).toMatch(/NOT KEPT.*appendfsync always/);
+});
+
+test("postern status finds a running dev only if no directory is given, and no Redis answers without it", async () => {
+  const runtime = tempDir();
+  mkdirSync(join(runtime, "postern"));
+  const dev = { pid: process.pid, config_dir: postern.configDir };
+  writeFileSync(join(runtime, "postern/dev.json"), JSON.stringify(dev));
+  const status = (url: string, ...args: string[]) => {
+    const cwd = tempDir();
+    writeConfig(join(cwd, "config"), { postern: { redis: { url } } });
+    const env = { XDG_RUNTIME_DIR: runtime, POSTERN_CONFIG_DIR: undefined };
+    return postern.run(["status", ...args], { cwd, env });
+  };
+  const away = "redis://127.0.0.1:1";
+  expect(await status(away)).toMatchObject({
+    code: 0,
+    stderr: `this is the running postern dev (process ${process.pid}): --config-dir ${postern.configDir}\n`,
+  });
+  expect(await status(urlOf("operator"))).toMatchObject({ code: 0, stderr: "" });
+  const given = await status(away, "--config-dir", "config");
+  expect([given.code, given.stderr]).toEqual([1, expect.stringMatching(/^Redis at 127\.0\.0\.1:1 cannot /)]);
 });
 
 test("postern status says how much of its maxmemory Redis uses, and what it means that there is none", async () => {
@@ -116,20 +141,20 @@ test("postern status shows rates of the last five whole minutes", async () => {
   expect(queues).toMatchObject([
     {
       origin: "webhook",
-      accepted_per_second: 0.1,
       accepted_per_minute: 6,
       injected_per_minute: 2,
       failed_per_minute: 0.2,
     },
     {
       origin: "x402",
-      accepted_per_second: 0,
       accepted_per_minute: 0,
       injected_per_minute: 0,
       failed_per_minute: 0,
     },
     { origin: "callback" },
   ]);
+  const rates = Object.keys(queues[0]).filter((name) => name.includes("_per_"));
+  expect(rates).toEqual(["accepted_per_minute", "injected_per_minute", "failed_per_minute"]);
   expect((await here(["status"])).stdout).toMatch(/^webhook +(\d+ +){5}\S+ +6 +2 +0\.2$/m);
 });
 

@@ -11,6 +11,7 @@ type Operation = {
 const WITHOUT_A_REASON = [
   "DELETE /api/v1/bulk/{run_id}",
   "POST /api/v1/bulk/{run_id}/resume",
+  "POST /api/v1/endpoints/close",
   "POST /api/v1/payments/audits",
   "POST /api/v1/payments/refund-checks",
   "POST /api/v1/payments/{call_id}/reconcile",

@@ -1,12 +1,13 @@
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { privateKeyToAccount } from "viem/accounts";
 import { beforeAll, describe, expect, test } from "vitest";
 import { createResults } from "../../../shared/call/results/store.ts";
 import { hasConfigFiles } from "../../../shared/config/config-dir.ts";
+import { writeConfig } from "../../../shared/config/config-tables.ts";
 import { freePort } from "../../../shared/dev/free-port.ts";
 import type { PosternProcess } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
@@ -93,13 +94,15 @@ type Overview = { processes: { kind: string }[] };
 describe("dev without a configuration", () => {
   let dev: PosternProcess;
   let ready: Ready;
+  const runtime = tempDir();
   beforeAll(async () => {
     const cwd = tempDir();
     mkdirSync(join(cwd, "config"));
     writeFileSync(join(cwd, "config/webhooks.toml"), '# secret = "env:POSTERN_GITHUB_SECRET"\n');
     await take(USUAL_PORT);
     const secret = "a secret of the GitHub endpoint";
-    const env = { POSTERN_CONFIG_DIR: "", POSTERN_GITHUB_SECRET: secret, POSTERN_DELIVR_TO: "x" };
+    const own = { POSTERN_CONFIG_DIR: "", XDG_RUNTIME_DIR: runtime };
+    const env = { ...own, POSTERN_GITHUB_SECRET: secret, POSTERN_DELIVR_TO: "x" };
     dev = startDev(postern, ["--service-id", "5"], { cwd, env });
     ready = await readyOf(dev);
   });
@@ -234,11 +237,24 @@ describe("dev without a configuration", () => {
   });
 
   // The last one: it ends the dev of those before.
+  test("postern status without a configuration directory shows the running dev, and says so", async () => {
+    const cwd = tempDir();
+    writeConfig(join(cwd, "config"), { postern: { redis: { url: "redis://127.0.0.1:1" } } });
+    const env = { XDG_RUNTIME_DIR: runtime, POSTERN_CONFIG_DIR: undefined };
+    const ran = await postern.run(["status", "-o", "json"], { cwd, env });
+    expect([ran.code, ran.stderr]).toEqual([
+      ...[0, `this is the running postern dev (process ${dev.pid}): --config-dir ${ready.config}\n`],
+    ]);
+    const kinds = (JSON.parse(ran.stdout).processes as { kind: string }[]).map(({ kind }) => kind);
+    expect(kinds).toEqual(expect.arrayContaining(["producer", "webhooks"]));
+  });
+
   test("SIGTERM ends every part of dev and its private Redis, and dev exits with 0", async () => {
     const pids = partPids(dev);
     expect(Object.keys(pids)).toHaveLength(7);
     expect(await dev.kill("SIGTERM")).toEqual({ code: 0, signal: null });
     expect(stillAlive(pids)).toEqual([]);
+    expect(readdirSync(join(runtime, "postern"))).toEqual([]);
     for (const url of [ready.redis, ready.devnet?.rpc ?? "", ready.devnet?.facilitator ?? ""]) {
       await expect(send(new URL(url).host, { path: "/" })).rejects.toThrow("ECONNREFUSED");
     }

@@ -22,13 +22,14 @@ export type Ready = {
   jobs: { name?: string; url: string; price: string; schema?: string; pay?: string }[];
 };
 
-/** Starts dev in a folder of its own, unless `cwd` names one. */
+/** Starts dev in a folder of its own, unless `cwd` names one. No other command finds it, unless it has the same XDG_RUNTIME_DIR. */
 export function startDev(
   postern: Postern,
   args: readonly string[] = [],
-  options: Parameters<Postern["start"]>[1] = {},
+  { env, ...options }: NonNullable<Parameters<Postern["start"]>[1]> = {},
 ): PosternProcess {
-  return postern.start(["dev", ...args], { cwd: tempDir(), lastSignal: "SIGTERM", ...options });
+  const own = { XDG_RUNTIME_DIR: tempDir(), ...env };
+  return postern.start(["dev", ...args], { cwd: tempDir(), lastSignal: "SIGTERM", env: own, ...options });
 }
 
 /** Options that keep it apart from whoever else starts one with the usual ports. */

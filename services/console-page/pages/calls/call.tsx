@@ -217,29 +217,12 @@ function Body({ life: { call_id, body_kept, bytes: size } }: { life: CallLife })
   );
 }
 
-const RESULT: Readonly<Record<string, string>> = {
-  too_long: "The runner's answer was too long to keep.",
-  failure: "The runner reported that the call failed for good.",
-  failed: "The call failed, so it has no result.",
-  pending: "No result yet.",
-  gone: "The result is no longer kept.",
-  "none kept": "The job or endpoint does not keep results.",
-  unknown: "No result yet.",
-};
-
-function whyNoResult(state: string, what: string): string {
-  const hasEnded = state === "failed" || state === "discarded";
-  if (hasEnded && (what === "unknown" || what === "none kept"))
-    return `None: the call ${state === "failed" ? "failed" : "was discarded"}.`;
-  return RESULT[what] ?? what;
-}
-
-function Result({ life: { call_id, state, result } }: { life: CallLife }) {
+function Result({ life: { call_id, result } }: { life: CallLife }) {
   const { body, refused, isBusy, load } = useBytes("api/v1/calls/{call_id}/result", { call_id });
   return (
     <Card title="Result">
-      {result.what !== "answer" && <p class="muted">{whyNoResult(state, result.what)}</p>}
-      {result.what === "answer" && body === undefined && (
+      {result.reason !== null && <p class="muted">None: {asSentence(result.reason)}</p>}
+      {result.reason === null && body === undefined && (
         <button type="button" onClick={load} disabled={isBusy}>
           Show result
         </button>

@@ -19,7 +19,7 @@ import { Facets, useFacetFilters } from "./facets.tsx";
 import { Newer } from "./newer.tsx";
 import { RefusedNotice } from "./refused-notice.tsx";
 import { CallState, STATE_CHOICES } from "./state.tsx";
-import { useWindow, WindowChip } from "./window.tsx";
+import { toSearch, useWindow, WindowChip } from "./window.tsx";
 
 const AT_ONCE = 100;
 
@@ -32,7 +32,7 @@ export function CallsPage() {
     ...useFacetFilters(),
     origin: query.get("origin") ?? undefined,
     since: useSince(),
-    ...window,
+    ...(window && toSearch(window)),
   };
   const [gap, setGap] = useState<keyof typeof GAPS | undefined>();
   const [rejected, setRejected] = useState<readonly Rejected[]>([]);

@@ -6,24 +6,27 @@ export function between(from: number, to: number): { from: string; to: string } 
   return { from: new Date(from).toISOString(), to: new Date(to).toISOString() };
 }
 
-export type Window = { since: string; until: string };
+/** Times from `from` on and before `to`. */
+type Window = { from: Date; to: Date };
 
 /** Reads a window of time from the address, as a click in a chart leaves it. */
 export function useWindow(): Window | undefined {
   const [query] = useQuery();
-  const [from, to] = [Date.parse(query.get("from") ?? ""), Date.parse(query.get("to") ?? "")];
-  if (Number.isNaN(from) || Number.isNaN(to)) return undefined;
-  // The search includes both ends.
-  return { since: new Date(from).toISOString(), until: new Date(to - 1).toISOString() };
+  const [from, to] = [new Date(query.get("from") ?? ""), new Date(query.get("to") ?? "")];
+  return Number.isNaN(Number(from)) || Number.isNaN(Number(to)) ? undefined : { from, to };
+}
+
+/** A search for the calls of a window. A search includes its end, so this one ends 1 ms earlier. */
+export function toSearch({ from, to }: Window): { since: string; until: string } {
+  return { since: from.toISOString(), until: new Date(Number(to) - 1).toISOString() };
 }
 
 /** Names the window, and leads back to all times. */
-export function WindowChip({ window: { since, until } }: { window: Window }) {
+export function WindowChip({ window: { from, to } }: { window: Window }) {
   const [, change] = useQuery();
-  const end = new Date(Date.parse(until) + 1);
   return (
     <button type="button" onClick={() => change({ from: "", to: "" })}>
-      {shortly(new Date(since))} to {shortly(end)}: show all times
+      {shortly(from)} to {shortly(to)}: show all times
     </button>
   );
 }

@@ -1,6 +1,7 @@
 import { beforeEach, expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { createTakeSecret } from "../../../../shared/ingress/opened-endpoints.ts";
+import { TOKENS, useOperator } from "../../../fixtures/console.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { asUser, keys, useRedis } from "../../../fixtures/redis.ts";
 import { audited } from "../../../support/audited.ts";
@@ -11,6 +12,7 @@ const postern = usePostern(() => ({
   postern: { redis: { url: asUser(redis.url, "operator") } },
   webhooks: { endpoints: [{ path: "/hooks/asana", job_id: 1, preset: "asana" }] },
 }));
+const consoles = useOperator({ redis });
 const SECRET = "b537207f20cbfa02357cf448134da559e8bd39d61597dcd5631b8012eae53e81";
 const OPEN = ["endpoints", "open", "/hooks/asana"];
 
@@ -111,6 +113,25 @@ test("postern endpoints close -o json prints who had opened the endpoint, and wh
     code: 1,
     stdout: "",
   });
+});
+
+test("postern endpoints close works by the console as well, under the name of its token", async () => {
+  const waiting = postern.run(OPEN);
+  await eventually("it is open", isOpen);
+  const { address } = await consoles.start();
+  const there = () =>
+    runHere(
+      ["endpoints", "close", "/hooks/asana", "--config-dir", "/nowhere", "--operator", `http://${address}`],
+      {
+        POSTERN_OPERATOR_TOKEN: TOKENS.operator,
+      },
+    );
+  expect(await there()).toMatchObject({
+    ...{ code: 0, stdout: expect.stringMatching(/^\/hooks\/asana is closed; it was opened by \S+@\S+\n$/) },
+  });
+  expect((await waiting).code).toBe(1);
+  expect(await there()).toMatchObject({ code: 1, stderr: "/hooks/asana is not open\n" });
+  expect(await audited(redis.client)).toMatchObject([{ action: "open" }, { action: "close", by: "otto" }]);
 });
 
 test("a path that no endpoint has is refused with exit code 2, and the near one is named", async () => {

@@ -10,6 +10,7 @@ import { isLive } from "../../../../shared/pricing/rates/source.ts";
 import { readX402 } from "../../../../shared/pricing/read-x402.ts";
 import { connectForWork } from "../../../../shared/redis/connect.ts";
 import { partitionOf } from "../../../../shared/redis/partition.ts";
+import { TOKENS, useOperator } from "../../../fixtures/console.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
 import { SALE_UNSERVED, useRateSources } from "../../../fixtures/rate-sources.ts";
 import { asUser, useRedis } from "../../../fixtures/redis.ts";
@@ -23,6 +24,7 @@ const ratesHere = (...args: string[]) =>
   runHere(["rates", "list", "--config-dir", postern.configDir, ...args]);
 
 const fixture = useRateSources();
+const consoles = useOperator({ redis });
 let feeds: Hex[];
 beforeAll(async () => {
   feeds = [await fixture.feed(), await fixture.feed(), await fixture.feed()];
@@ -102,6 +104,27 @@ test("postern rates list exits with 1 for a rate that nobody has read yet, and s
       last_failure: null,
     },
   ]);
+});
+
+test("postern rates list is the same by the console as on Redis, but for ages", async () => {
+  configure({ rate_per_native_unit: chainlink(), min_rate: "3000" });
+  await shareOnce();
+  const { address } = await consoles.start({ configDir: postern.configDir });
+  const there = (...args: string[]) =>
+    runHere(["rates", "list", "--config-dir", "/nowhere", "--operator", `http://${address}`, ...args], {
+      POSTERN_OPERATOR_TOKEN: TOKENS.viewer,
+    });
+  const still = (text: string) => text.replace(/\d+\.\d s ago|(?<="age_ms":)\d+/g, "");
+  for (const args of [[], ["-o", "json"]]) {
+    const [here, byConsole] = [await ratesHere(...args), await there(...args)];
+    expect([byConsole.code, still(byConsole.stdout), byConsole.stderr]).toEqual([0, still(here.stdout), ""]);
+  }
+  const bare = await consoles.start();
+  const nothing = ["rates", "list", "--config-dir", "/nowhere", "--operator", `http://${bare.address}`];
+  expect(await runHere(nothing, { POSTERN_OPERATOR_TOKEN: TOKENS.viewer })).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("the console has no x402.toml"),
+  });
 });
 
 test("postern rates list exits with 1 for a rate that is too old", async () => {

@@ -1,10 +1,11 @@
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
-import { LEASE_MS } from "../../../../services/cli/tail/follow.ts";
 import { toLine } from "../../../../services/cli/tail/tail.ts";
 import { NotNow, Refused } from "../../../../services/producer/producer.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
+import { LEASE_MS } from "../../../../shared/telemetry/events/follow.ts";
+import { TOKENS, useOperator } from "../../../fixtures/console.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
 import { useProducer } from "../../../fixtures/producer.ts";
 import { asUser, keys, useRedis } from "../../../fixtures/redis.ts";
@@ -17,6 +18,7 @@ const redis = useRedis();
 const proxy = useRedisProxy(redis);
 const webhooks = useWebhooks({ redis });
 const producers = useProducer({ redis });
+const consoles = useOperator({ redis });
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(redis.url, "operator") } } }));
 
 const ENDPOINTS = [
@@ -101,6 +103,36 @@ test("postern tail shows a refused webhook with its code and reason, and never t
   await send(address, { path: "/B", body: "x" });
   await saw({ outcome: "refused", code: "request.not_found", path: "/B" });
   expect(said.join("\n")).not.toMatch(/guess|stranger's body/);
+});
+
+test("postern tail --operator shows the same by the console, and goes on over one that is started again", async () => {
+  const first = await consoles.start();
+  postern.configure({
+    operator: { tokens: [{ name: "otto", role: "operator", token: TOKENS.operator }] },
+  });
+  const { said, saw, lines } = await tail("--operator", `http://${first.address}`, "--endpoint", "/a");
+  expect(said.join("\n")).toMatch(/following: .*webhooks gateway .*:\d+/);
+  const sendTo = async (path: string) =>
+    (await send(address, { path, body: "the body" })).json<{ call_id: string }>().call_id;
+  const call_id = await sendTo("/a");
+  await saw({ outcome: "accepted", endpoint: "/a", job: "7/1", call_id, bytes: 8, origin: "webhook" });
+  await first.close();
+  const says = (line: string) => eventually(line, () => said.some((each) => each.startsWith(line)));
+  await says("connection to the console lost (");
+  await consoles.start({ address: first.address });
+  await says("reconnected to the console; following again");
+  const later = new Set<unknown>();
+  await eventually("a gateway tells its events again", async () => {
+    later.add(await sendTo("/a"));
+    return lines.some(({ call_id: id }) => later.has(id));
+  });
+  expect(said.filter((line) => line.startsWith("also following: webhooks gateway"))).toEqual([]);
+});
+
+test("postern tail --operator ends with 1 and says why if the console refuses its token", async () => {
+  const { address: at } = await consoles.start();
+  const ran = await postern.run(["tail", "--operator", `http://${at}`]);
+  expect(ran).toMatchObject({ code: 1, stderr: expect.stringContaining("a token or a valid session") });
 });
 
 test("postern tail of a path that the configuration here does not have says so, and follows all the same", async () => {

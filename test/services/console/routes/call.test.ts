@@ -31,7 +31,8 @@ describe("200", () => {
         endpoint: "/hooks/a",
         body_kept: true,
       },
-      ...{ bytes: body.length, metadata: { "X-WEBHOOK-PATH": "/hooks/a" }, result: { what: "none kept" } },
+      ...{ bytes: body.length, metadata: { "X-WEBHOOK-PATH": "/hooks/a" } },
+      result: { what: "none kept", reason: "the call failed" },
       ...{ attempts: 1, replays: 0, forgotten_at: null },
     });
     expect(namesIn(life)).toEqual(["created", "attempt failed", "failed"]);
@@ -88,7 +89,7 @@ describe("200", () => {
     const life = await shown(id);
     expect(life).toMatchObject({
       ...{ state: "injected", origin: "x402", queue: null },
-      result: { what: "answer", bytes: 10 },
+      result: { what: "answer", reason: null, bytes: 10 },
       payment: { call_id: id, state: "injected", decimals: 6, disputed: false },
     });
     expect(namesIn(life)).toEqual(

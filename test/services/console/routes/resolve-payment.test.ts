@@ -5,7 +5,7 @@ import { keys } from "../../../fixtures/redis.ts";
 import { auditOf } from "../audit-of.ts";
 import { decideOn, paidInReview } from "./resolve-payment/decide.ts";
 
-describe("204", () => {
+describe("200", () => {
   const payments = usePayments();
   const fixture = useOperator({ redis: payments.redis });
   const decide = decideOn(payments, fixture);
@@ -14,7 +14,8 @@ describe("204", () => {
   test("a payment in review that is decided to be settled has its job, and the audit says who decided by which transaction", async () => {
     const { id, transaction } = await paidInReview(payments);
     const decided = await decide(id, { verdict: "settled", transaction, reason: "seen on the explorer" });
-    expect(decided.status).toBe(204);
+    expect(decided.status).toBe(200);
+    expect(decided.json()).toMatchObject({ call_id: id, state: "queued", settlement: { transaction } });
     expect(await stateOf(id)).toBe("QUEUED");
     expect(await auditOf(payments.redis)).toMatchObject([
       { action: "settle", call_id: id, by: "otto", reason: "seen on the explorer", transaction },
@@ -23,7 +24,9 @@ describe("204", () => {
 
   test("a payment in review that is decided to be void is not paid, and its body is gone", async () => {
     const id = await payments.claimForReview();
-    expect((await decide(id, { verdict: "void", reason: "it expired" })).status).toBe(204);
+    const decided = await decide(id, { verdict: "void", reason: "it expired" });
+    expect(decided.status).toBe(200);
+    expect(decided.json()).toMatchObject({ state: "void", body_kept: false, decided: { by: "otto" } });
     const payment = await payments.gateway.journal.find(id);
     expect([payment?.state, payment?.call, payment?.decided]).toEqual([
       ...["VOID", undefined, { by: "otto", reason: "it expired" }],
@@ -32,8 +35,10 @@ describe("204", () => {
 
   test("a payment whose outcome is open loses its body when it is dropped, and the audit says who dropped it", async () => {
     const id = await payments.claim();
-    expect((await decide(id, { verdict: "dropped", reason: "it fills Redis" })).status).toBe(204);
     const dropped = { by: "otto", reason: "it fills Redis" };
+    const decided = await decide(id, { verdict: "dropped", reason: "it fills Redis" });
+    expect(decided.status).toBe(200);
+    expect(decided.json()).toMatchObject({ state: "settling", body_kept: false, dropped });
     expect(await payments.gateway.journal.find(id)).toMatchObject({
       state: "SETTLING",
       callBytes: 0,
@@ -45,9 +50,11 @@ describe("204", () => {
   test("a disputed payment that is acknowledged stays as it is, and is disputed no more", async () => {
     const id = await payments.buy();
     await payments.gateway.journal.markDisputed(id, "the chain says: expired");
-    expect((await decide(id, { verdict: "acknowledged", reason: "seen" })).status).toBe(204);
+    const decided = await decide(id, { verdict: "acknowledged", reason: "seen" });
+    expect(decided.status).toBe(200);
     const { get } = await fixture.start();
     const shown = await get(`/api/v1/payments/${id}`);
+    expect(decided.json()).toEqual({ ...shown.json(), decimals: 6 });
     expect(shown.json()).toMatchObject({ state: "queued", disputed: false, acknowledged: { by: "otto" } });
   });
 });

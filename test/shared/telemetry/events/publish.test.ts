@@ -1,5 +1,4 @@
 import { beforeEach, expect, test } from "vitest";
-import { follow } from "../../../../services/cli/tail/follow.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import { silentLogger } from "../../../../shared/platform/log/logger.ts";
@@ -8,6 +7,7 @@ import { connectForRequests } from "../../../../shared/redis/connect.ts";
 import { partitionOf } from "../../../../shared/redis/partition.ts";
 import { whenReady } from "../../../../shared/redis/ready.ts";
 import type { CallEvent, LeftOut } from "../../../../shared/telemetry/events/event.ts";
+import { follow } from "../../../../shared/telemetry/events/follow.ts";
 import { TOLD_PER_SECOND, tellFollowers } from "../../../../shared/telemetry/events/publish.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";

@@ -1,28 +1,23 @@
 import { randomUUID } from "node:crypto";
-import { messageOf } from "../../../shared/platform/errors/app-error.ts";
-import { parseJson } from "../../../shared/platform/text/parse-json.ts";
-import { delay, within } from "../../../shared/platform/time/clock.ts";
-import { connectBeside } from "../../../shared/redis/connect.ts";
-import { defineScript } from "../../../shared/redis/define-script.ts";
-import type { Partition } from "../../../shared/redis/partition.ts";
-import { nothing } from "../../../shared/redis/reply.ts";
-import {
-  type CallEvent,
-  EventBatch,
-  type LeftOut,
-  type Teller,
-} from "../../../shared/telemetry/events/event.ts";
-import { LOOK_EVERY_MS } from "../../../shared/telemetry/events/publish.ts";
+import { messageOf } from "../../platform/errors/app-error.ts";
+import { parseJson } from "../../platform/text/parse-json.ts";
+import { delay, within } from "../../platform/time/clock.ts";
+import { connectBeside } from "../../redis/connect.ts";
+import { defineScript } from "../../redis/define-script.ts";
+import type { Partition } from "../../redis/partition.ts";
+import { nothing } from "../../redis/reply.ts";
+import { type CallEvent, EventBatch, type LeftOut, type Teller } from "./event.ts";
 import followLua from "./follow.lua";
+import { LOOK_EVERY_MS } from "./publish.ts";
 
-/** Processes tell nothing once nobody has renewed the lease for so long. */
+/** Processes tell nothing once the lease is not renewed for this long. */
 export const LEASE_MS = 10_000;
 const RENEW_EVERY_MS = 3000;
 /** Time-out of a ping, after which the connection counts as dead. */
 const SILENT_MS = 2000;
 
-/** By then every process that is well has looked whether somebody follows. */
-const NOTICED_MS = LOOK_EVERY_MS + 500;
+/** By then every process that is well has looked for followers. */
+export const NOTICED_MS = LOOK_EVERY_MS + 500;
 
 export type Follower = {
   onEvent(event: CallEvent, from: Teller): void;
@@ -30,7 +25,7 @@ export type Follower = {
   onLeftOut(leftOut: LeftOut, from: Teller): void;
   /** A process has begun to tell its events. */
   onTeller(teller: Teller): void;
-  /** What happens until `onReturned` is not seen. */
+  /** Events are missed until `onReturned`. */
   onLost(reason: string): void;
   onReturned(): void;
   /** A message that this release cannot read. */
@@ -102,8 +97,13 @@ export async function follow(partition: Partition, follower: Follower): Promise<
     }
   }
 
-  await connection.subscribe(keys.events);
-  await hold(true);
+  try {
+    await connection.subscribe(keys.events);
+    await hold(true);
+  } catch (error) {
+    connection.disconnect();
+    throw error;
+  }
   const timer = setInterval(() => void renew(), RENEW_EVERY_MS);
   return {
     noticed: delay(NOTICED_MS),

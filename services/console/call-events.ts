@@ -1,0 +1,37 @@
+import { messageOf } from "../../shared/platform/errors/app-error.ts";
+import { toIso } from "../../shared/platform/time/iso.ts";
+import type { Partition } from "../../shared/redis/partition.ts";
+import { follow } from "../../shared/telemetry/events/follow.ts";
+import type { Feed } from "./live.ts";
+
+/** Events that wait for a slow reader. With more, its stream ends, so that it knows that it has missed some. */
+const WAITING_MAX = 5000;
+
+/** Tells a stream what happens to calls in all processes, over a connection to Redis of its own. */
+export function createCallEvents(partition: Partition): Feed {
+  return (stream) => {
+    let count = 0;
+    let isOver = false;
+    function tell(event: string, data: object): void {
+      if (isOver) return;
+      if (stream.waiting() >= WAITING_MAX) stream.end();
+      else stream.tell(`${event} ${++count}`, { event, data });
+    }
+    const following = follow(partition, {
+      onEvent: (event, from) => tell("call", { ...event, at: toIso(event.at), from }),
+      onLeftOut: (left_out, from) => tell("left_out", { left_out, from }),
+      onTeller: (teller) => tell("process", teller),
+      onLost: (reason) => tell("lost", { reason }),
+      onReturned: () => tell("restored", {}),
+      onUnreadable: () => tell("unreadable", {}),
+    });
+    following.catch((error: unknown) => {
+      tell("lost", { reason: messageOf(error) });
+      stream.end();
+    });
+    return () => {
+      isOver = true;
+      following.then(({ stop }) => stop()).catch(() => {});
+    };
+  };
+}

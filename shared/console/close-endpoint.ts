@@ -1,0 +1,31 @@
+import { z } from "zod";
+import { createOpenedEndpoints } from "../ingress/opened-endpoints.ts";
+import { AppError } from "../platform/errors/app-error.ts";
+import type { OperateDeps } from "../queue/operate.ts";
+import { logAudited } from "../redis/audit/audit.ts";
+
+/** An endpoint that waited for a secret, and no longer does. */
+export const ClosedEndpoint = z
+  .object({
+    path: z.string(),
+    opened_by: z.string(),
+    /** Whether a secret had arrived that was not shown. */
+    secret_deleted: z.boolean(),
+  })
+  .meta({ id: "ClosedEndpoint" });
+export type ClosedEndpoint = z.infer<typeof ClosedEndpoint>;
+
+/**
+ * Closes an endpoint that waits for a secret, with a line in the audit; also one that is no longer configured. Throws `request.not_found` if
+ * it is not open.
+ */
+export function createCloseEndpoint({ partition, clock, log, by }: OperateDeps) {
+  const endpoints = createOpenedEndpoints(partition);
+  return async ({ path }: { path: string }): Promise<ClosedEndpoint> => {
+    const act = { at: clock(), action: "close", path, by, selection: "by path" } as const;
+    const closed = await endpoints.close(act);
+    if (closed === undefined) throw AppError.public("request.not_found", `${path} is not open`);
+    logAudited(log, act);
+    return { path, opened_by: closed.by, secret_deleted: closed.hadSecret };
+  };
+}
