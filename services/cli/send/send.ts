@@ -5,7 +5,8 @@ import { programName } from "../../../shared/platform/lifecycle/environment.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { shellLine, shellQuote } from "../../../shared/platform/text/shell-quote.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
-import { secretText } from "../../../shared/webhook-auth/auth-modes.ts";
+import { shownTexts } from "../../../shared/webhook-auth/auth-modes.ts";
+import { isSuccess } from "../http.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain } from "../text.ts";
 import { makeDelivery } from "./delivery.ts";
@@ -80,16 +81,12 @@ function exchange(url: URL, { method, target, headers, body }: Draft): Promise<A
   });
 }
 
-function isSuccess({ status }: Answer): boolean {
-  return status >= 200 && status < 300;
-}
-
 /** Takes out what is a secret itself; a signature is none. */
 function createHide({ endpoint: { proof }, secrets }: Target): (text: string) => string {
-  const texts = secrets.map((secret) => secret.reveal());
-  const isEncoded = proof.by === "secret" && proof.encode !== undefined;
-  const encoded = isEncoded ? texts.map((text) => secretText(proof, text)) : [];
-  const hidden = [...encoded, ...texts, ...texts.map(encodeURIComponent)].filter((text) => text !== "");
+  const hidden = secrets
+    .flatMap((secret) => shownTexts(proof, secret.reveal()))
+    .flatMap((text) => [text, encodeURIComponent(text)])
+    .filter((text) => text !== "");
   return (text) => hidden.reduce((rest, each) => rest.replaceAll(each, "[secret]"), text);
 }
 
