@@ -126,8 +126,8 @@ function calls({ withId = false, inject }: { withId?: boolean; inject?: Inject }
 function newCall(): JobCall {
   const [id, keys, body] = [randomCallId(), platformKeys("X-PLATFORM"), Buffer.from(BODY)];
   return toJobCall({
-    ...{ id, origin: "webhook", service_id: 1, job_id: 1, contentType: "application/json" },
-    ...{ body, bodySha256: sha256Hex(body), accepted_at: Date.now(), traceparent: undefined },
+    ...{ id, origin: "webhook", service_id: 1, job_id: 1, content_type: "application/json" },
+    ...{ body, bodySha256: sha256Hex(body), accepted_at: Date.now() },
     metadata: {
       [keys.serviceId]: "1",
       [WEBHOOK_PATH]: hookPath(1),

@@ -45,13 +45,13 @@ export function serviceId(): Option {
     "number of the service, which is a group of jobs (default: 0, with a warning)",
   )
     .env("POSTERN_SERVICE_ID")
-    .argParser(wholeNumber(7));
+    .argParser(wholeNumber({ example: 7 }));
 }
 
 /** A port of 127.0.0.1. */
 export function port(name: string, otherwise: number, what: string): Option {
   return new Option(`--${name}-port <n>`, `${what}; 0 uses a free port`)
-    .argParser(wholeNumber(otherwise, { max: 65_535 }))
+    .argParser(wholeNumber({ example: otherwise, max: 65_535 }))
     .default(otherwise);
 }
 
@@ -68,12 +68,14 @@ export function untilOption(event: string): Option {
 
 /** 0 is no limit. */
 export function limitOption(otherwise: number, what = "print at most n entries; 0 prints all"): Option {
-  return new Option("--limit <n>", what).argParser(wholeNumber(50)).default(otherwise);
+  return new Option("--limit <n>", what).argParser(wholeNumber({ example: 50 })).default(otherwise);
 }
 
 /** In seconds. */
 export function waitOption(what: string): Option {
-  return new Option("--wait <secs>", what).argParser(wholeNumber(30, { max: WAIT_SECS_MAX })).default(120);
+  return new Option("--wait <secs>", what)
+    .argParser(wholeNumber({ example: 30, max: WAIT_SECS_MAX }))
+    .default(120);
 }
 
 /** A day, for which results are kept. */
@@ -140,7 +142,9 @@ export function parseCode(text: string): ErrorCode {
   return refuseValue("must be an error code from docs/errors.md", "runner.refused");
 }
 
-export function wholeNumber(example: number, { min = 0, max = Number.MAX_SAFE_INTEGER } = {}) {
+type WholeNumber = { example: number; min?: number; max?: number };
+
+export function wholeNumber({ example, min = 0, max = Number.MAX_SAFE_INTEGER }: WholeNumber) {
   return (text: string): number => {
     const value = Number(text);
     if (/^\d+$/.test(text) && value >= min && value <= max) return value;

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { type Refused, toRefused, whenSignedOut } from "./api/ask.ts";
-import { readSession, type Session, SessionProvider } from "./api/session.ts";
+import { readSession, SessionProvider, type SessionView } from "./api/session.ts";
 import { useRetry } from "./api/use-retry.ts";
 import { Frame } from "./frame.tsx";
 import { NotFound } from "./pages/not-found.tsx";
@@ -15,7 +15,7 @@ export function App() {
   // Every time on the page is drawn again.
   useZone();
   const route = useFragment();
-  const [session, setSession] = useState<Session | undefined>();
+  const [session, setSession] = useState<SessionView | undefined>();
   const [isKnown, setKnown] = useState(false);
   const [refused, setRefused] = useState<Refused | undefined>();
 

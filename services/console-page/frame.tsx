@@ -5,7 +5,7 @@ import type { Overview } from "./api/flow.ts";
 import { NamesProvider, useReadNames } from "./api/names.ts";
 import { failedIn, OverviewProvider, useLiveOverview } from "./api/overview.ts";
 import { notDoneIn } from "./api/payments.ts";
-import { type Session, signOut, useSession } from "./api/session.ts";
+import { type SessionView, signOut, useSession } from "./api/session.ts";
 import { PAGES } from "./pages.ts";
 import { ShortcutHelp, useShortcuts } from "./shortcuts.tsx";
 import { Drawing, Icon } from "./ui/icons.tsx";
@@ -86,7 +86,7 @@ function waitingAt(name: string, overview: Overview): Waiting | undefined {
 }
 
 /** A console without tokens has a session without an end, for everyone on its machine. */
-function roleText({ role, ends_at }: Session): string {
+function roleText({ role, ends_at }: SessionView): string {
   if (ends_at === null) return "anyone on this machine";
   return role === "operator" ? "Operator" : "Viewer (read-only)";
 }

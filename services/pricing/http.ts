@@ -2,11 +2,12 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import { z } from "zod";
 import { toHex, UINT64_MAX } from "../../shared/chain/encoding.ts";
 import { messageForJson } from "../../shared/config/problem.ts";
+import { sendBody } from "../../shared/http/answer.ts";
 import { readBody } from "../../shared/http/body.ts";
 import type { ClientAddressOf } from "../../shared/http/client-address.ts";
 import { assertNotEncoded } from "../../shared/http/content-coding.ts";
 import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
-import { sendBody, sendProblem } from "../../shared/http/problem.ts";
+import { sendProblem } from "../../shared/http/problem.ts";
 import { nothingAt, type Params, serveRoutes } from "../../shared/http/router.ts";
 import { type AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
 import { parseBoundedJson } from "../../shared/platform/text/bounded-json.ts";

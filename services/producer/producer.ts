@@ -7,7 +7,7 @@ import { createCallHistory } from "../../shared/call-search/history/keep.ts";
 import { toCallbackOptions } from "../../shared/config/callbacks-toml.ts";
 import { toHistoryLimits } from "../../shared/config/console-toml.ts";
 import { isTable } from "../../shared/config/fields.ts";
-import { DEFAULT_RUNNER, toJobs } from "../../shared/config/jobs-toml.ts";
+import { DEFAULT_RUNNER, toBackoff, toJobs } from "../../shared/config/jobs-toml.ts";
 import { type Problem, problem } from "../../shared/config/problem.ts";
 import { type PosternConfig, readPostern } from "../../shared/config/read-postern.ts";
 import { toResultLimits } from "../../shared/config/results-toml.ts";
@@ -279,12 +279,7 @@ function createDelivering(options: Delivering) {
     inject: options.inject ?? (runners as Runners).inject,
     isAway: (job) => runners?.isAway(job) === true,
     remember: (call, tried) => history?.add(call, tried),
-    policy: createRetryPolicy({
-      attempts,
-      backoff: { baseMs: backoff.base_ms, capMs: backoff.cap_ms },
-      jobs,
-      random,
-    }),
+    policy: createRetryPolicy({ attempts, backoff: toBackoff(backoff), jobs, random }),
   });
   const callbacks =
     options.callbacks &&

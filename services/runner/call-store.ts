@@ -1,5 +1,5 @@
 import { sha256 as sha256Of } from "../../shared/platform/crypto/compare.ts";
-import { AppError, messageOf } from "../../shared/platform/errors/app-error.ts";
+import { AppError, messageOf, RETRY_AFTER_MS } from "../../shared/platform/errors/app-error.ts";
 import type { Logger } from "../../shared/platform/log/logger.ts";
 import { cut } from "../../shared/platform/text/cut.ts";
 import { delay } from "../../shared/platform/time/clock.ts";
@@ -222,7 +222,11 @@ export function durableScript<Keys, Args, Reply>(
 }
 
 export function storeUnavailable(cause: unknown): AppError {
-  return new AppError("runner.store_unavailable", { reason: messageOf(cause), retryAfterMs: 2000, cause });
+  return new AppError("runner.store_unavailable", {
+    reason: messageOf(cause),
+    retryAfterMs: RETRY_AFTER_MS,
+    cause,
+  });
 }
 
 /** What a key is bound to: one job and one body. */

@@ -1,8 +1,8 @@
 import { type IncomingMessage, type RequestListener, type ServerResponse, STATUS_CODES } from "node:http";
 import { WEBHOOK_EVENT, WEBHOOK_EVENT_UTF8 } from "../../shared/call/job-call.ts";
+import { COMMON_HEADERS } from "../../shared/http/answer.ts";
 import { markAuthenticated } from "../../shared/http/authenticated.ts";
 import { readBody } from "../../shared/http/body.ts";
-import { COMMON_HEADERS } from "../../shared/http/problem.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { assertNoQuery, nothingAt, type Params, type Route, serveRoutes } from "../../shared/http/router.ts";
 import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts";

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { BODY_BYTES_MAX } from "../../shared/call/job-call.ts";
+import { toBackoff } from "../../shared/config/jobs-toml.ts";
 import { type PosternToml, toAnswerOptions, toRunnerRedis } from "../../shared/config/postern-toml.ts";
 import { type PosternConfig, readPostern } from "../../shared/config/read-postern.ts";
 import { toDurability } from "../../shared/config/redis-toml.ts";
@@ -148,7 +149,7 @@ function toLongOptions({ concurrency, secret, ...config }: PosternToml["runner"]
   return {
     concurrency,
     attempts: config.long_attempts,
-    backoff: { baseMs: config.long_backoff.base_ms, capMs: config.long_backoff.cap_ms },
+    backoff: toBackoff(config.long_backoff),
     deliverTo: config.deliver_to,
     secret: secret?.[0],
     resultBytesMax: config.result_bytes_max,

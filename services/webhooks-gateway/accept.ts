@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { type JobCall, storedBytes } from "../../shared/call/job-call.ts";
 import { idsOfKey } from "../../shared/call/job-ids.ts";
-import { AppError } from "../../shared/platform/errors/app-error.ts";
+import { AppError, RETRY_AFTER_MS } from "../../shared/platform/errors/app-error.ts";
 import { failpoint } from "../../shared/platform/lifecycle/failpoint.ts";
 import type { BeginWrite } from "../../shared/redis/retry-write.ts";
 import type { Enqueue, Enqueued, Idempotency, UnpaidState } from "./enqueue.ts";
@@ -76,7 +76,7 @@ const STATUSES = {
 /** Tells the sender of a call with an unknown outcome what sending it again would do. */
 function withAdvice(error: unknown, hasDeliveryId: boolean): unknown {
   if (!(error instanceof AppError) || error.code !== "queue.outcome_unknown") return error;
-  const { message: reason, retryAfterMs = 2000 } = error;
+  const { message: reason, retryAfterMs = RETRY_AFTER_MS } = error;
   const publicDetail = hasDeliveryId
     ? "It is unknown whether the call was queued. Send it again: under its delivery id it is the same call."
     : "It is unknown whether the call was queued. If you send it again, it may run twice, because it has no delivery id.";

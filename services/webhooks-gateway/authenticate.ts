@@ -13,6 +13,7 @@ import type { Clock } from "../../shared/platform/time/clock.ts";
 import { REJECTED_BODY_BYTES_MAX } from "../../shared/telemetry/rejected/entry.ts";
 import type { CredentialKind } from "../../shared/webhook-auth/advice.ts";
 import {
+  AUTH_NAMES,
   describedProof,
   kindOf,
   type Proof,
@@ -241,11 +242,10 @@ function acceptedCoding(req: IncomingMessage, { encoded_bodies }: EndpointToml):
 const KNOWN_HEADERS: ReadonlySet<string> = knownHeaders();
 
 function knownHeaders(): Set<string> {
-  const ofPresets = Object.values(PRESETS).flatMap(
-    ({ endpoint }) => placesOf(describedProof(endpoint)).headers,
-  );
-  const others = ["authorization", "x-api-key", "x-signature-256", "x-hub-signature", "x-webhook-signature"];
-  return new Set([...ofPresets, ...others]);
+  // An endpoint with `signature` names its own headers.
+  const modes = AUTH_NAMES.filter((auth) => auth !== "signature").map((auth) => ({ auth }));
+  const described = [...Object.values(PRESETS).map(({ endpoint }) => endpoint), ...modes];
+  return new Set(described.flatMap((each) => placesOf(describedProof(each)).headers));
 }
 
 /** The headers without which a signature proves nothing. */

@@ -105,13 +105,13 @@ export function createMakeCall(
       service_id: serviceId,
       job_id: jobId,
       metadata,
-      contentType: req.headers["content-type"],
+      content_type: req.headers["content-type"],
       body,
       bodySha256,
       accepted_at: clock(),
       traceparent: traceparentOf(req),
-      keepsResult: endpoint.keep_result || asked !== undefined,
-      keepDelivered: endpoint.keep_delivered,
+      keep_result: endpoint.keep_result || asked !== undefined || undefined,
+      keep_delivered: endpoint.keep_delivered,
       callback: asked && { ...asked.target, ...accessOf?.(id) },
     });
     const receiverByWildcard = asked?.byWildcard ? asked.target.receiver : undefined;

@@ -1,6 +1,7 @@
 import { createHttpMeters } from "../../shared/ingress/http-metrics.ts";
 import type { Meter } from "../../shared/platform/log/metered.ts";
 import type { Metrics } from "../../shared/platform/metrics/metrics.ts";
+import { forRefusedWebhook } from "../../shared/telemetry/events/refused-webhook.ts";
 import { reasonOf } from "../../shared/webhook-auth/rejected.ts";
 
 /** What the gateway's events add to its metrics. */
@@ -36,22 +37,13 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
       if (known === true) replayed.inc(labels);
       duration.observeMs(labels, Number(ms));
     },
-    "webhook.refused": ({ path, code, reason, ms }) => {
-      const labels = { path: String(path) };
-      answered.inc({ ...labels, code: String(code) });
-      if (code === "webhook.credential_rejected")
-        rejected.inc({ ...labels, reason: reasonOf(String(reason)) });
-      duration.observeMs(labels, Number(ms));
-    },
-    "webhook.refusals_limited": ({ path, code, times }) => {
-      answered.inc({ path: String(path), code: String(code) }, Number(times));
-    },
-    "webhook.refusals_unlogged": ({ path, code, reason, times }) => {
+    ...forRefusedWebhook<Meter>(({ path, code, reason, ms, times = 1 }) => {
       const labels = { path: String(path) };
       answered.inc({ ...labels, code: String(code) }, Number(times));
       if (code === "webhook.credential_rejected")
-        rejected.inc({ ...labels, reason: String(reason) }, Number(times));
-    },
+        rejected.inc({ ...labels, reason: reasonOf(String(reason)) }, Number(times));
+      if (ms !== undefined) duration.observeMs(labels, Number(ms));
+    }),
     "webhook.dropped": ({ path, ms }) => {
       answered.inc({ path: String(path), code: "dropped" });
       duration.observeMs({ path: String(path) }, Number(ms));

@@ -1,4 +1,4 @@
-import { AppError } from "../../shared/platform/errors/app-error.ts";
+import { AppError, RETRY_AFTER_MS } from "../../shared/platform/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/platform/errors/codes.ts";
 
 type Options = {
@@ -21,8 +21,6 @@ export type FairLimit = {
    */
   within<Result>(party: string, work: () => Promise<Result>): Promise<Result>;
 };
-
-const RETRY_AFTER_MS = 2000;
 
 type Waiter = { enter: () => void };
 

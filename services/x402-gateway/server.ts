@@ -1,10 +1,11 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { platformKeys } from "../../shared/call/job-call.ts";
 import { JOB_INDEX_MAX, type JobIds } from "../../shared/call/job-ids.ts";
+import { sendBody } from "../../shared/http/answer.ts";
 import { leaveUnread } from "../../shared/http/body.ts";
 import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
 import { serveProbes } from "../../shared/http/ops.ts";
-import { sendBody, sendProblem } from "../../shared/http/problem.ts";
+import { sendProblem } from "../../shared/http/problem.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import type { RefusalLog } from "../../shared/http/refusal-log.ts";
 import { createRouter, nothingAt, type Params, type Route } from "../../shared/http/router.ts";
@@ -222,9 +223,10 @@ function withOffer(refusal: AppError, job: Job | undefined): AppError {
   return noOffer(job) ?? refusal;
 }
 
-/** What a 402 or a 412 refuses is offered anew. */
+/** A 402 or a 412 comes with the offers. */
 function isOfferedAgain({ code }: AppError): boolean {
-  return CODES[code].status === 402 || code === "payment.allowance_required";
+  const { status } = CODES[code];
+  return status === 402 || status === 412;
 }
 
 function toExtra(error: AppError, ids: JobIds | undefined, statusUrl: string | undefined) {

@@ -1,5 +1,5 @@
 import { RECORD } from "../call/record-state.ts";
-import { AppError } from "../platform/errors/app-error.ts";
+import { AppError, RETRY_AFTER_MS } from "../platform/errors/app-error.ts";
 import { failpoint } from "../platform/lifecycle/failpoint.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import { AUDIT, actKeys, createAudit, logAudited, toLine } from "../redis/audit/audit.ts";
@@ -97,7 +97,7 @@ function undecided(id: string, state: string): AppError {
     state === "REVIEW"
       ? `${id}: the payment is in review: decide it with postern payments resolve`
       : `${id}: the outcome of the payment is not known yet; postern payments resolve --dropped deletes the body now`;
-  return AppError.public("call.undecided", detail, { retryAfterMs: 2000 });
+  return AppError.public("call.undecided", detail, { retryAfterMs: RETRY_AFTER_MS });
 }
 
 function inHand(id: string, place: string): AppError {
@@ -105,5 +105,5 @@ function inHand(id: string, place: string): AppError {
     place === "missing"
       ? `${id}: the queue lost this call before it ran; a gateway will queue it again`
       : `${id}: the call is ${place} in its queue; it can be forgotten once it has ended or failed`;
-  return AppError.public("call.in_hand", detail, { retryAfterMs: 2000 });
+  return AppError.public("call.in_hand", detail, { retryAfterMs: RETRY_AFTER_MS });
 }

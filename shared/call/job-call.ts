@@ -14,6 +14,7 @@ export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 const KeepDelivered = z.object({ secs: z.int().min(1), bytes_max: z.int().min(1) });
 export type KeepDelivered = z.infer<typeof KeepDelivered>;
 
+/** A new field must be optional, because calls of older releases are stored. */
 const known = z.object({
   id: z.string().regex(CALL_ID),
   origin: z.enum(ORIGINS),
@@ -42,50 +43,28 @@ export type JobCall = z.infer<typeof known>;
 /** Keeps the fields that it does not know, for whoever gets the call next. */
 export const JobCall: z.ZodType<JobCall> = known.loose();
 
-type NewCall = Omit<
-  JobCall,
-  | "body"
-  | "bytes"
-  | "sha256"
-  | "content_type"
-  | "traceparent"
-  | "keep_result"
-  | "keep_delivered"
-  | "callback"
-  | "told"
-> & {
-  body: Buffer;
-  bodySha256: string;
-  contentType: string | undefined;
-  traceparent: string | undefined;
-  keepsResult?: boolean;
-  keepDelivered?: KeepDelivered | undefined;
-  callback?: Callback | undefined;
-};
+type NewCall = Omit<JobCall, "body" | "bytes" | "sha256" | "told"> & { body: Buffer; bodySha256: string };
 
 /** The text of a large body is made each time somebody asks for it, so that a call which waits holds its body once, as bytes. */
 export function toJobCall(made: NewCall): JobCall {
-  const { body, contentType, traceparent } = made;
+  const { id, origin, service_id, job_id, metadata, body, bodySha256, accepted_at, ...optional } = made;
   const isHeldAsBytes = isLarge(storedBytesOf(body.length));
   const call: JobCall = {
-    id: made.id,
-    origin: made.origin,
-    service_id: made.service_id,
-    job_id: made.job_id,
-    metadata: made.metadata,
+    id,
+    origin,
+    service_id,
+    job_id,
+    // payments/add-paid.lua adds the transaction at the first `"metadata":{` of the JSON, so no nested object may come before it.
+    metadata,
     body: isHeldAsBytes ? "" : body.toString("base64"),
-    sha256: made.bodySha256,
+    sha256: bodySha256,
     bytes: body.length,
-    accepted_at: made.accepted_at,
+    accepted_at,
+    ...optional,
   };
   if (isHeldAsBytes) {
     Object.defineProperty(call, "body", { get: () => body.toString("base64"), enumerable: true });
   }
-  if (contentType !== undefined) call.content_type = contentType;
-  if (traceparent !== undefined) call.traceparent = traceparent;
-  if (made.keepsResult) call.keep_result = true;
-  if (made.keepDelivered !== undefined) call.keep_delivered = made.keepDelivered;
-  if (made.callback !== undefined) call.callback = made.callback;
   return call;
 }
 

@@ -6,7 +6,7 @@ import { coversEveryAddress, createAddressList } from "../http/ip/address-list.t
 import { isWithin, mayConnectTo } from "../http/ip/public-address.ts";
 import { Secret } from "../platform/crypto/secret.ts";
 import { addressRange, attempts, isTable, positive } from "./fields.ts";
-import { backoff, OUTLASTS_LOCK } from "./jobs-toml.ts";
+import { backoffTable, OUTLASTS_LOCK, toBackoff } from "./jobs-toml.ts";
 import { keyOf, type Problem, problem } from "./problem.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
 
@@ -46,7 +46,7 @@ export const callbacks = (from: SecretSource) =>
     timeout_ms: positive.default(10_000),
     concurrency: positive.default(10),
     attempts: attempts.default(24),
-    backoff: backoff(5000, DAY_SECS * 250).prefault({}),
+    backoff: backoffTable(5000, DAY_SECS * 250).prefault({}),
     result_bytes_max: z
       .int()
       .min(0)
@@ -146,7 +146,7 @@ export function toCallbackOptions({ secret = [], ...table }: CallbacksToml) {
     timeoutMs: timeout_ms,
     concurrency,
     attempts,
-    backoff: { baseMs: backoff.base_ms, capMs: backoff.cap_ms },
+    backoff: toBackoff(backoff),
     resultBytesMax: result_bytes_max,
   };
 }

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { whyNoJobKey } from "../call/job-ids.ts";
 import { didYouMean } from "../platform/text/similar-words.ts";
+import type { Backoff } from "../platform/time/backoff.ts";
 import { between, inEach, type Rule, rule } from "./between-keys.ts";
 import { attempts, httpUrl, positive, rateLimit } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
@@ -44,7 +45,7 @@ const job = z.strictObject({
 export const jobs = z.record(jobName, job);
 
 /** A pause between attempts that doubles from one to the other. */
-export const backoff = (baseMs: number, capMs: number) =>
+export const backoffTable = (baseMs: number, capMs: number) =>
   z.strictObject({ base_ms: positive.default(baseMs), cap_ms: positive.default(capMs) }).check(
     between(
       rule(({ base_ms, cap_ms }) => base_ms <= cap_ms, {
@@ -55,13 +56,17 @@ export const backoff = (baseMs: number, capMs: number) =>
   );
 
 type Job = z.output<typeof job>;
-type Backoff = { base_ms: number; cap_ms: number };
+type BackoffTable = { base_ms: number; cap_ms: number };
+
+export function toBackoff({ base_ms, cap_ms }: BackoffTable): Backoff {
+  return { baseMs: base_ms, capMs: cap_ms };
+}
 
 /** The tables that have to fit together. */
 export type JobTables = {
   runners: Readonly<Record<string, { timeout_ms: number }>>;
   jobs: Readonly<Record<string, Job>>;
-  producer: { lock_ms: number; backoff: Backoff };
+  producer: { lock_ms: number; backoff: BackoffTable };
 };
 
 export const OUTLASTS_LOCK = "must be below producer.lock_ms: an attempt must end before its lock expires";
@@ -124,7 +129,7 @@ function whyUnknown(name: string, names: readonly string[]): string {
   return `must be a configured runner, not ${JSON.stringify(name)}${hint}`;
 }
 
-function merged(own: Job["backoff"], otherwise: Backoff): Backoff {
+function merged(own: Job["backoff"], otherwise: BackoffTable): BackoffTable {
   return { base_ms: own?.base_ms ?? otherwise.base_ms, cap_ms: own?.cap_ms ?? otherwise.cap_ms };
 }
 
@@ -133,7 +138,7 @@ export type JobSettings = {
   concurrency: number | undefined;
   rate: { max: number; periodMs: number } | undefined;
   attempts: number | undefined;
-  backoff: { baseMs: number; capMs: number } | undefined;
+  backoff: Backoff | undefined;
   timeoutMs: number | undefined;
   runner: string | undefined;
 };
@@ -142,7 +147,6 @@ export type JobSettings = {
 export function toJobs({ jobs, producer }: Pick<JobTables, "jobs" | "producer">): Map<string, JobSettings> {
   return new Map(
     Object.entries(jobs).map(([key, { concurrency, rate, attempts, backoff, timeout_ms, runner }]) => {
-      const { base_ms, cap_ms } = merged(backoff, producer.backoff);
       const settings = {
         concurrency,
         attempts,
@@ -150,7 +154,7 @@ export function toJobs({ jobs, producer }: Pick<JobTables, "jobs" | "producer">)
         timeoutMs: timeout_ms,
         // A burst in each period; the period is as long as a burst takes at the average rate.
         rate: rate && { max: rate.burst, periodMs: Math.round((rate.burst * 1000) / rate.perSecond) },
-        backoff: backoff && { baseMs: base_ms, capMs: cap_ms },
+        backoff: backoff && toBackoff(merged(backoff, producer.backoff)),
       };
       return [key, settings];
     }),

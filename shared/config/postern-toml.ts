@@ -5,7 +5,7 @@ import { between, rule } from "./between-keys.ts";
 import { callbackProblems, callbacks } from "./callbacks-toml.ts";
 import { consoleTable } from "./console-toml.ts";
 import { address, addressRange, attempts, httpUrl, positive } from "./fields.ts";
-import { backoff, jobProblems, jobs, OUTLASTS_LOCK, runnerFields, runners } from "./jobs-toml.ts";
+import { backoffTable, jobProblems, jobs, OUTLASTS_LOCK, runnerFields, runners } from "./jobs-toml.ts";
 import { redis, runnerRedis } from "./redis-toml.ts";
 import { results } from "./results-toml.ts";
 import type { SecretSource } from "./secrets.ts";
@@ -71,7 +71,7 @@ const runner = (from: SecretSource) =>
       lease_ms: z.int().min(1000).default(30_000),
       concurrency: positive.default(100),
       long_attempts: attempts.default(20),
-      long_backoff: backoff(1000, 900_000).prefault({}),
+      long_backoff: backoffTable(1000, 900_000).prefault({}),
       deliver_to: z.array(httpUrl).default([]),
     })
     .check(
@@ -100,7 +100,7 @@ const producer = z.strictObject({
   attempts: attempts.default(20),
   lock_ms: z.int().min(1000).default(20_000),
   body_budget_bytes: positive.default(256 * 1024 * 1024),
-  backoff: backoff(1000, 900_000).prefault({}),
+  backoff: backoffTable(1000, 900_000).prefault({}),
 });
 
 const limits = z.strictObject({

@@ -2,6 +2,7 @@ import { isDisputed } from "../payments/list.ts";
 import type { Payment, PaymentState } from "../payments/payment.ts";
 import { isRefundable } from "../payments/refunds.ts";
 import { toIso } from "../platform/time/iso.ts";
+import { signedTime } from "./view.ts";
 
 /** What a state says of the money and of the job. */
 export const MEANINGS: Readonly<Record<PaymentState, string>> = {
@@ -15,52 +16,6 @@ export const MEANINGS: Readonly<Record<PaymentState, string>> = {
   VOID: "the payment was not made and can no longer be made",
   REVIEW: "the evidence does not show whether the payment was made",
 };
-
-/** What an operator may do about a payment. */
-export const PAYMENT_ACTIONS = [
-  /** Have a gateway look at it now. */
-  "reconcile",
-  /** Say that it is paid, and by which transaction. */
-  "settle",
-  /** Say that it is not paid, and is not going to be. */
-  "void",
-  /** Say that he has seen what contradicts it. */
-  "acknowledge",
-  /** Delete its body although it may still be paid: no settle is sent any more. */
-  "drop",
-  /** Of its call: run it again, or end it. */
-  "replay",
-  "discard",
-  /** Export its refund; or, once it is exported, look whether the chain shows it. */
-  "refund",
-  "refund-check",
-  /** Take its exported refund back, because the runner has done the job. */
-  "refund-withdraw",
-] as const;
-type PaymentAction = (typeof PAYMENT_ACTIONS)[number];
-
-const ACTIONS: Readonly<Record<PaymentState, readonly PaymentAction[]>> = {
-  SETTLING: ["reconcile", "drop"],
-  QUEUED: ["reconcile"],
-  FAILED: ["replay", "discard", "refund"],
-  INJECTED: [],
-  DISCARDED: ["refund"],
-  REFUND_PENDING: ["refund-check"],
-  REFUNDED: [],
-  VOID: [],
-  REVIEW: ["settle", "void", "drop"],
-};
-
-export function actionsFor(
-  payment: Pick<Payment, "state" | "lateAt" | "reason" | "settlement" | "acknowledged" | "dropped">,
-): PaymentAction[] {
-  const isLate = payment.state === "REFUND_PENDING" && payment.lateAt !== undefined;
-  const actions = isLate ? (["refund-withdraw"] as const) : (ACTIONS[payment.state] ?? []);
-  return [
-    ...(isDisputed(payment) ? (["acknowledge"] as const) : []),
-    ...actions.filter((action) => action !== "drop" || payment.dropped === undefined),
-  ];
-}
 
 /** What is known of whether it is paid, and of what its job did, one sentence each. */
 export function evidenceOf(payment: Payment): string[] {
@@ -87,16 +42,11 @@ const WHY: Partial<Record<PaymentState, string>> = { VOID: "Not paid", REVIEW: "
 
 function ofChain({ sinceBlock, searched, settlement, terms }: Payment): string[] {
   if (sinceBlock === 0n) return ["The chain was not checked: the token has no node."];
-  const valid = `The authorization of ${terms.payer} ${untilText(terms.valid_before)}.`;
+  const expiry = signedTime(terms.valid_before);
+  const valid = `The authorization of ${terms.payer} ${expiry === null ? "never expires" : `expires at ${expiry}`}.`;
   if (settlement !== undefined) return [];
   if (searched === undefined) return [`It can only have been paid in block ${sinceBlock} or later.`, valid];
   return [`Its authorization was not used in blocks ${sinceBlock} to ${searched}.`, valid];
-}
-
-/** Payers may sign any number, also one that is no time. */
-function untilText(validBefore: string): string {
-  const ms = Number(validBefore) * 1000;
-  return ms <= 8.64e15 ? `expires at ${toIso(ms)}` : "never expires";
 }
 
 function ofSettlement({ settlement, proven }: Payment): string[] {
@@ -107,10 +57,10 @@ function ofSettlement({ settlement, proven }: Payment): string[] {
     : by === "operator"
       ? "on their own responsibility"
       : "which the chain has not confirmed at the configured depth yet";
-  return [`${SAYS[by]} reported transaction ${transaction}, ${shown}.`];
+  return [`${REPORTERS[by]} reported transaction ${transaction}, ${shown}.`];
 }
 
-const SAYS = {
+const REPORTERS = {
   facilitator: "The facilitator",
   chain: "A search of the chain",
   operator: "An operator",

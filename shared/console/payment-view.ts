@@ -2,13 +2,15 @@ import { z } from "zod";
 import { isDisputed, type PaymentSummary } from "../payments/list.ts";
 import { type Payment, PaymentTerms } from "../payments/payment.ts";
 import { toIso } from "../platform/time/iso.ts";
-import { actionsFor, evidenceOf, MEANINGS, PAYMENT_ACTIONS } from "./payment-evidence.ts";
+import { actionsFor, PAYMENT_ACTIONS } from "./payment-actions.ts";
+import { evidenceOf, MEANINGS } from "./payment-evidence.ts";
+import { PAYMENT_STATE_VIEWS } from "./payment-states.ts";
 import type { DecimalsOf } from "./tokens.ts";
-import { count, isoOrNull, isoTime } from "./view.ts";
+import { count, isoOrNull, isoTime, signedTime } from "./view.ts";
 
 const Decided = z.object({ by: z.string(), reason: z.string() }).meta({ id: "OperatorDecision" });
 
-/** The terms of a payment. Payers sign any number as a time: one after the year 9999 is null. */
+/** The terms of a payment. */
 const { service_id, job_index: job_id, ...signed } = PaymentTerms.shape;
 export const TermsView = z
   .object({
@@ -24,7 +26,7 @@ export const TermsView = z
 export const PaymentView = z
   .object({
     call_id: z.string(),
-    state: z.string(),
+    state: z.enum(PAYMENT_STATE_VIEWS),
     claimed_at: isoTime,
     changed_at: isoTime,
     terms: TermsView,
@@ -97,21 +99,13 @@ export function toTermsView<Terms extends Signed>({ service_id, job_index: job_i
   return { service_id, job_id, ...rest, ...times };
 }
 
-/** Four digits of a year, as RFC 3339 has them. */
-const YEAR_10000 = Date.UTC(10_000, 0);
-
-function signedTime(seconds: string): string | null {
-  const ms = Number(seconds) * 1000;
-  return ms < YEAR_10000 ? toIso(ms) : null;
-}
-
 export function toPaymentView(payment: PaymentSummary, decimalsOf: DecimalsOf): PaymentView {
   const { id, state, claimedAt, changedAt, terms, settlement, proven, dispatches, reason, sinceBlock } =
     payment;
   const { refund } = payment;
   return {
     call_id: id,
-    state: state.toLowerCase(),
+    state: state.toLowerCase() as Lowercase<typeof state>,
     claimed_at: toIso(claimedAt),
     changed_at: toIso(changedAt),
     terms: toTermsView(terms),

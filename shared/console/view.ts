@@ -19,6 +19,15 @@ export function isoOrNull(at: number | undefined): string | null {
   return at === undefined ? null : toIso(at);
 }
 
+/** Four digits of a year, as RFC 3339 has them. */
+const YEAR_10000 = Date.UTC(10_000, 0);
+
+/** A time that a payer signed, in unix seconds. Payers sign any number: null after the year 9999. */
+export function signedTime(seconds: string): string | null {
+  const ms = Number(seconds) * 1000;
+  return ms < YEAR_10000 ? toIso(ms) : null;
+}
+
 export function askedMs(text: string | undefined): number | undefined {
   return text === undefined ? undefined : Date.parse(text);
 }

@@ -41,13 +41,20 @@ export function readyCurl(endpoint: EndpointToml, options: CurlOptions): string 
 type ShownCredential = { query?: string; header?: string };
 
 function shown(endpoint: EndpointToml, body: string): ShownCredential | undefined {
-  const header = credentialHeader(endpoint, body);
-  if (header !== undefined) return { header: shellQuote(`${header.name}: ${header.value}`) };
   const { proof } = endpoint;
-  if (proof.by === "nothing") return {};
-  const query = proof.by === "schemes" ? queryOfSecret(proof.schemes) : undefined;
-  if (query === undefined) return undefined;
-  return { query: `?${encodeURIComponent(query)}=${encodeURIComponent(firstSecret(endpoint))}` };
+  switch (proof.by) {
+    case "nothing":
+      return {};
+    case "secret":
+      return shownHeader(endpoint, body);
+    case "schemes":
+      return shownHeader(endpoint, body) ?? shownQuery(endpoint, proof.schemes);
+  }
+}
+
+function shownHeader(endpoint: EndpointToml, body: string): ShownCredential | undefined {
+  const header = credentialHeader(endpoint, body);
+  return header && { header: shellQuote(`${header.name}: ${header.value}`) };
 }
 
 function named(
@@ -61,9 +68,13 @@ function named(
   return { header: `${shellQuote(`${proof.header}: ${proof.before}`)}"$${variable}"` };
 }
 
-/** The query parameter that holds the secret itself, if that is all that a request needs. */
-function queryOfSecret([scheme, ...more]: readonly Scheme[]): string | undefined {
-  return scheme?.algorithm === "equal" && more.length === 0 ? scheme.query : undefined;
+/** The query that holds the secret itself, if that is all that a request needs. */
+function shownQuery(
+  endpoint: EndpointToml,
+  [scheme, ...more]: readonly Scheme[],
+): ShownCredential | undefined {
+  if (scheme?.algorithm !== "equal" || scheme.query === undefined || more.length > 0) return undefined;
+  return { query: `?${encodeURIComponent(scheme.query)}=${encodeURIComponent(firstSecret(endpoint))}` };
 }
 
 /** A command that signs and sends a sample as the endpoint's sender would, with the secret that the configuration names. */
@@ -97,13 +108,27 @@ type CredentialHeader = { name: string; value: string };
  * more than the body. A preset may need other headers too.
  */
 export function credentialHeader(endpoint: EndpointToml, body: string): CredentialHeader | undefined {
-  const { proof, preset } = endpoint;
-  if (proof.by === "secret") return { name: proof.header, value: secretText(proof, firstSecret(endpoint)) };
-  if (proof.by !== "schemes" || preset !== undefined) return undefined;
-  const [scheme, ...more] = proof.schemes;
-  const [key] = keysFor(proof.schemes, endpoint.secret)[0] ?? [];
+  const { proof } = endpoint;
+  switch (proof.by) {
+    case "nothing":
+      return undefined;
+    case "secret":
+      return { name: proof.header, value: secretText(proof, firstSecret(endpoint)) };
+    case "schemes":
+      return signatureHeader(endpoint, proof.schemes, body);
+  }
+}
+
+function signatureHeader(
+  { preset, secret }: EndpointToml,
+  schemes: readonly Scheme[],
+  body: string,
+): CredentialHeader | undefined {
+  const [scheme, ...more] = schemes;
+  const [key] = keysFor(schemes, secret)[0] ?? [];
   const [name] = [scheme?.header ?? []].flat();
-  if (scheme === undefined || key === undefined || name === undefined) return undefined;
+  if (preset !== undefined || scheme === undefined || key === undefined || name === undefined)
+    return undefined;
   if (more.length > 0 || !signsBodyAlone(scheme)) return undefined;
   const mac = macOf(scheme.algorithm, key, Buffer.from(body));
   return { name, value: (scheme.prefix ?? "") + encodeAs(mac, scheme.encoding) };

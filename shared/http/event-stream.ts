@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { COMMON_HEADERS } from "./answer.ts";
 import { onInputEnd } from "./input-end.ts";
-import { COMMON_HEADERS } from "./problem.ts";
 
 /*
  * Server-sent events (WHATWG HTML, section 9.2), as one answer that stays open. Whoever writes asks first whether the reader has taken what was

@@ -3,9 +3,10 @@ import express, { type Express, type RequestHandler } from "express";
 import { toAppError } from "../platform/errors/app-error.ts";
 import type { Shutdown } from "../platform/lifecycle/run-service.ts";
 import type { Metrics } from "../platform/metrics/metrics.ts";
+import { COMMON_HEADERS, sendBody } from "./answer.ts";
 import { rawPath } from "./headers.ts";
 import { listen } from "./listen.ts";
-import { COMMON_HEADERS, sendBody, sendProblem } from "./problem.ts";
+import { sendProblem } from "./problem.ts";
 import type { Readiness } from "./readiness.ts";
 import { methodNotAllowed, nothingAt, type Route, serveRoutes } from "./router.ts";
 

@@ -1,7 +1,8 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
-import { type AppError, stackOf } from "../platform/errors/app-error.ts";
+import { type AppError, RETRY_AFTER_MS, stackOf } from "../platform/errors/app-error.ts";
 import { CODES, type ErrorCode } from "../platform/errors/codes.ts";
 import type { Fields, Logger } from "../platform/log/logger.ts";
+import { COMMON_HEADERS } from "./answer.ts";
 import { leaveUnread } from "./body.ts";
 
 type Extra = {
@@ -11,26 +12,6 @@ type Extra = {
   /** Further members of the problem document. */
   members?: Readonly<Record<string, unknown>>;
 };
-
-/** Headers of every answer: none may be cached or sniffed. */
-export const COMMON_HEADERS = { "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff" } as const;
-
-/** Answers 200. */
-export function sendBody(
-  res: ServerResponse,
-  contentType: string,
-  body: string | Buffer,
-  headers: Extra["headers"] = {},
-): void {
-  const length = Buffer.byteLength(body);
-  res.writeHead(200, {
-    ...COMMON_HEADERS,
-    "Content-Type": contentType,
-    "Content-Length": length,
-    ...headers,
-  });
-  res.end(body);
-}
 
 /**
  * Answers with a problem document (RFC 9457): `type, title, status, detail, code`, and `error` with the detail again.
@@ -70,7 +51,7 @@ export function problemBody(code: ErrorCode, detail: string, members?: Extra["me
 }
 
 function retryAfter(error: AppError, status: number): Record<string, string> {
-  const ms = error.retryAfterMs ?? (status === 503 ? 2000 : undefined);
+  const ms = error.retryAfterMs ?? (status === 503 ? RETRY_AFTER_MS : undefined);
   return ms === undefined ? {} : { "Retry-After": String(Math.max(1, Math.ceil(ms / 1000))) };
 }
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Results } from "../call/results/store.ts";
-import { sendBody } from "../http/problem.ts";
+import { sendBody } from "../http/answer.ts";
 import type { Route } from "../http/router.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { toProvenStatus } from "./ask-result.ts";

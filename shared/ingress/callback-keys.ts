@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { CALLBACK_KEYS_PATH } from "../call/callback.ts";
-import { sendBody } from "../http/problem.ts";
+import { sendBody } from "../http/answer.ts";
 import type { Route } from "../http/router.ts";
 import { unlessRedis } from "../redis/failure.ts";
 import type { Partition } from "../redis/partition.ts";

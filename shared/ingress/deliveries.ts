@@ -19,7 +19,7 @@ import { assertNoQuery, type Route } from "../http/router.ts";
 import { wholeTarget } from "../http/target.ts";
 import { isContentDigestOf, verifyMessage } from "../platform/crypto/message-signature.ts";
 import type { Secret } from "../platform/crypto/secret.ts";
-import { AppError, messageOf, toAppError } from "../platform/errors/app-error.ts";
+import { AppError, messageOf, RETRY_AFTER_MS, toAppError } from "../platform/errors/app-error.ts";
 import { createConcurrencyLimit } from "../platform/lifecycle/concurrency-limit.ts";
 import { failpoint } from "../platform/lifecycle/failpoint.ts";
 import type { Logger } from "../platform/log/logger.ts";
@@ -151,7 +151,7 @@ function createAssertOfJob({ deliverers, writes }: Options) {
 }
 
 function unavailable(cause: unknown): never {
-  throw new AppError("queue.unavailable", { reason: messageOf(cause), retryAfterMs: 2000, cause });
+  throw new AppError("queue.unavailable", { reason: messageOf(cause), retryAfterMs: RETRY_AFTER_MS, cause });
 }
 
 /** Resolves once the result is on disk, or the same was. Throws `result.conflict` and `result.too_late`. */

@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ResultRead } from "../call/results/store.ts";
-import { COMMON_HEADERS, sendProblem } from "../http/problem.ts";
-import { AppError } from "../platform/errors/app-error.ts";
+import { COMMON_HEADERS } from "../http/answer.ts";
+import { sendProblem } from "../http/problem.ts";
+import { AppError, RETRY_AFTER_MS } from "../platform/errors/app-error.ts";
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -59,7 +60,9 @@ function toResultError(read: Unanswered): AppError {
     case "gone":
       return AppError.public("result.gone", "the result is no longer kept");
     case "pending":
-      return AppError.public("result.pending", "the call has no result yet", { retryAfterMs: 2000 });
+      return AppError.public("result.pending", "the call has no result yet", {
+        retryAfterMs: RETRY_AFTER_MS,
+      });
     case "none kept":
       return AppError.public("result.none_kept", "this job does not keep results");
     default:

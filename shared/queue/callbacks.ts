@@ -65,12 +65,15 @@ export function prepareUnread(
 
 const NO_BODY = { body: "", bytes: 0, sha256: sha256Hex(Buffer.alloc(0)) } as const;
 
+/** The script that ends an unread call puts in its receiver. */
+type PreparedEvent = Omit<CallbackEvent, "to"> & { to: Callback | null };
+
 function toCall(
   { service_id, job_id }: Pick<JobCall, "service_id" | "job_id">,
   at: number,
-  told: Omit<CallbackEvent, "to"> & { to: Callback | null },
+  told: PreparedEvent,
   traceparent?: string,
-) {
+): Omit<JobCall, "told"> & { told: PreparedEvent } {
   return {
     id: callbackId(told.call_id, told.type),
     origin: "callback",

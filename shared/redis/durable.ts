@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Redis } from "ioredis";
-import { AppError, messageOf } from "../platform/errors/app-error.ts";
+import { AppError, messageOf, RETRY_AFTER_MS } from "../platform/errors/app-error.ts";
 import type { ErrorCode } from "../platform/errors/codes.ts";
 import type { Logger } from "../platform/log/logger.ts";
 import { findsPrimary } from "./connector.ts";
@@ -113,9 +113,9 @@ export class DurableRedis {
         throw new AppError(REFUSALS[code] ?? "queue.not_durable", { reason, retryAfterMs: 5000 });
       }
       case "away":
-        throw new AppError("queue.unavailable", { reason: this.#state.reason, retryAfterMs: 2000 });
+        throw new AppError("queue.unavailable", { reason: this.#state.reason, retryAfterMs: RETRY_AFTER_MS });
       case "starting":
-        throw new AppError("service.starting", { reason: this.#state.reason, retryAfterMs: 2000 });
+        throw new AppError("service.starting", { reason: this.#state.reason, retryAfterMs: RETRY_AFTER_MS });
     }
   }
 

@@ -1,4 +1,4 @@
-import { AppError, messageOf } from "../platform/errors/app-error.ts";
+import { AppError, messageOf, RETRY_AFTER_MS } from "../platform/errors/app-error.ts";
 
 /**
  * Why a command failed.
@@ -64,7 +64,11 @@ export function unlessRedis(error: unknown): unknown {
   const failure = failureOf(error);
   if (failure === undefined || error instanceof AppError) return error;
   if (failure === "denied") return deniedAs("queue.denied", error);
-  return new AppError("queue.unavailable", { reason: messageOf(error), retryAfterMs: 2000, cause: error });
+  return new AppError("queue.unavailable", {
+    reason: messageOf(error),
+    retryAfterMs: RETRY_AFTER_MS,
+    cause: error,
+  });
 }
 
 /** What Redis denies, and what to do about it. */

@@ -1,4 +1,4 @@
-import { AppError, messageOf } from "../platform/errors/app-error.ts";
+import { AppError, messageOf, RETRY_AFTER_MS } from "../platform/errors/app-error.ts";
 import type { PrimaryLookup } from "./connector.ts";
 import { findReplicas, type Replicas } from "./replicas.ts";
 
@@ -95,5 +95,5 @@ function missingText(missing: readonly string[]): string {
 
 /** The error of a write that was not made. */
 function unproven(reason: string): AppError {
-  return new AppError("queue.unavailable", { reason, retryAfterMs: 2000 });
+  return new AppError("queue.unavailable", { reason, retryAfterMs: RETRY_AFTER_MS });
 }

@@ -1,5 +1,5 @@
 import type { Redis } from "ioredis";
-import { AppError, messageOf } from "../platform/errors/app-error.ts";
+import { AppError, messageOf, RETRY_AFTER_MS } from "../platform/errors/app-error.ts";
 import { delay, type Settled, settled } from "../platform/time/clock.ts";
 import { Batches } from "./batches.ts";
 import { isUnknownScript, type Prover, type ScriptCall, type Sent, send } from "./prover.ts";
@@ -155,5 +155,5 @@ const failed = (error: unknown) => ({ kind: "failed", error }) as const;
 /** The write may have happened, and may be lost at a failover. */
 function unproven(cause: unknown): AppError {
   const reason = `the replicas have not confirmed a write: ${typeof cause === "string" ? cause : messageOf(cause)}`;
-  return new AppError("queue.outcome_unknown", { reason, retryAfterMs: 2000, cause });
+  return new AppError("queue.outcome_unknown", { reason, retryAfterMs: RETRY_AFTER_MS, cause });
 }

@@ -1,4 +1,4 @@
-import { AppError, messageOf } from "../platform/errors/app-error.ts";
+import { AppError, messageOf, RETRY_AFTER_MS } from "../platform/errors/app-error.ts";
 import { type Clock, delay, type Outcome, settled, within } from "../platform/time/clock.ts";
 import type { Run, Script } from "./define-script.ts";
 import type { DurableRedis } from "./durable.ts";
@@ -93,7 +93,7 @@ function toOutcome(error: unknown, maybeWritten: unknown): unknown {
   if (maybeWritten === undefined) return unlessRedis(error);
   return new AppError("queue.outcome_unknown", {
     reason: messageOf(maybeWritten),
-    retryAfterMs: 2000,
+    retryAfterMs: RETRY_AFTER_MS,
     cause: maybeWritten,
   });
 }

@@ -1,4 +1,4 @@
-import { AppError, messageOf } from "../platform/errors/app-error.ts";
+import { AppError, messageOf, RETRY_AFTER_MS } from "../platform/errors/app-error.ts";
 
 /** How the error of a script begins that found under a key what no process writes there. It has changed nothing. */
 const UNREADABLE = "UNREADABLE ";
@@ -20,7 +20,7 @@ export function readFailed(reason: string): (cause: unknown) => never {
   return (cause) => {
     const known = fromScript(cause);
     if (known instanceof AppError) throw known;
-    throw new AppError("queue.unavailable", { reason, retryAfterMs: 2000, cause });
+    throw new AppError("queue.unavailable", { reason, retryAfterMs: RETRY_AFTER_MS, cause });
   };
 }
 

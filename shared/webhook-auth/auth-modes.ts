@@ -2,9 +2,8 @@ import { z } from "zod";
 import { headerBytes } from "../http/headers.ts";
 import type { CredentialKind } from "./advice.ts";
 import { headerName, orElse, pointer, visibleAscii } from "./fields.ts";
-import { needsPrivateKey } from "./private-key.ts";
 import { rejected } from "./rejected.ts";
-import { type Scheme, scheme } from "./signature-scheme.ts";
+import { needsPrivateKey, type Scheme, scheme } from "./signature-scheme.ts";
 import { toPointer } from "./template.ts";
 
 /*
@@ -244,6 +243,18 @@ export function kindOf(proof: Proof, came: readonly string[]): CredentialKind | 
 /** The text of the header that holds this secret. */
 export function secretText({ before, encode }: SecretHeader, secret: string): string {
   return before + (encode === undefined ? secret : encode(secret));
+}
+
+/** The texts in which a request may hold this secret, the longest first. A signature holds none. */
+export function shownTexts(proof: Proof, secret: string): string[] {
+  switch (proof.by) {
+    case "nothing":
+      return [];
+    case "secret":
+      return proof.encode === undefined ? [secret] : [secretText(proof, secret), secret];
+    case "schemes":
+      return [secret];
+  }
 }
 
 /** RFC 6750: the scheme is case-insensitive, the token is not. */

@@ -2,22 +2,17 @@ import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 import type { Algorithm, SecretFormat } from "./signature-scheme.ts";
 
 /*
- * The private halves of the public keys that an endpoint has as its secret (key.ts). Only the sender holds the real one; to try an
- * endpoint, somebody takes a pair of his own.
+ * Private keys of senders. An endpoint has only the public key, as its secret (key.ts). To test it, an operator creates a key pair.
  */
-
-/** Whether only the holder of a private key can sign. */
-export function needsPrivateKey(algorithm: Algorithm): boolean {
-  return algorithm === "ed25519" || algorithm === "ecdsa-p256";
-}
 
 /** RFC 8410, section 7: the fixed beginning of a PKCS #8 key of Ed25519. */
 const ED25519_PKCS8 = Buffer.from("302e020100300506032b657004220420", "hex");
 const SEED_BYTES = 32;
+const PUBLIC_KEY_BYTES = 32;
 
 /**
- * A private key as PEM, as PKCS #8 in base64, as `whsk_` and base64, or as the 64 hex digits of an Ed25519 seed. Undefined if it is none,
- * or not of this algorithm.
+ * A private key as PEM, as PKCS #8 in base64, as `whsk_` and base64, or as the 64 hex digits of an Ed25519 seed. Undefined if the text is
+ * no key of this algorithm.
  */
 export function parsePrivateKey(text: string, algorithm: Algorithm): KeyObject | undefined {
   try {
@@ -37,7 +32,7 @@ function toKey(text: string): KeyObject {
   return createPrivateKey({ key: Buffer.from(text, "base64"), format: "der", type: "pkcs8" });
 }
 
-/** The public key may stand behind the seed. */
+/** The public key may follow the seed. */
 function fromSeed(bytes: Buffer): KeyObject {
   const key = Buffer.concat([ED25519_PKCS8, bytes.subarray(0, SEED_BYTES)]);
   return createPrivateKey({ key, format: "der", type: "pkcs8" });
@@ -46,7 +41,7 @@ function fromSeed(bytes: Buffer): KeyObject {
 /** The public half, as an endpoint's `secret` has it. */
 export function publicHalf(key: KeyObject, format: SecretFormat | undefined): string {
   const spki = createPublicKey(key).export({ format: "der", type: "spki" });
-  const last = spki.subarray(-SEED_BYTES);
+  const last = spki.subarray(-PUBLIC_KEY_BYTES);
   if (format === "ed25519-hex") return last.toString("hex");
   return format === "ed25519-whpk" ? `whpk_${last.toString("base64")}` : spki.toString("base64");
 }

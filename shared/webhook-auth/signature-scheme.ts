@@ -21,6 +21,11 @@ export const ALGORITHMS = [
 ] as const;
 export type Algorithm = (typeof ALGORITHMS)[number];
 
+/** Whether only the holder of a private key can sign. */
+export function needsPrivateKey(algorithm: Algorithm): boolean {
+  return algorithm === "ed25519" || algorithm === "ecdsa-p256";
+}
+
 /** How a signature is written. Each has one spelling of the same bytes, but for `hex-any-case`. */
 export const ENCODINGS = ["hex", "hex-upper", "hex-any-case", "0x-hex", "base64"] as const;
 export type Encoding = (typeof ENCODINGS)[number];

@@ -47,11 +47,10 @@ export function makePayment({ network, asset, ...made }: Made): NewPayment {
     service_id: 1,
     job_id: 7,
     metadata: {},
-    contentType: "text/plain",
+    content_type: "text/plain",
     body,
     bodySha256: sha256Hex(body),
     accepted_at: Date.now(),
-    traceparent: undefined,
   });
   return {
     ...{

@@ -4,19 +4,20 @@ import { fetch, type Response } from "../../../shared/http/fetch.ts";
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { isErrorCode } from "../../../shared/platform/errors/codes.ts";
+import { fillPath } from "../../../shared/platform/text/fill-path.ts";
 import { isSuccess, reasonOf } from "../http.ts";
 import { plain } from "../text.ts";
 
 /** The console's address does not answer. */
 export class NoAnswer extends Error {}
 
-/** An answer may be a body of 25 MiB that comes from afar, or a question to a chain. */
+/** Time for an answer: it may be a body of 25 MiB over a slow link, or need a read of a chain. */
 const DEADLINE_MS = 120_000;
 
 /** The console at one URL, and the token for it. */
 export type ConsoleTarget = { url: URL; token: Secret | undefined };
 
-/** The operations, by the API of a console. Each throws the error that the console tells, with its code. */
+/** The operations of a console, through its API. Each throws the error of the console's answer, with its code. */
 export function createConsoleClient(target: ConsoleTarget): Operations {
   const { url } = target;
 
@@ -58,11 +59,11 @@ async function exchange(
 ): Promise<Response> {
   const { query, params, body } = partsOf(operation, asked as Readonly<Record<string, unknown>>);
   const base = `${url.origin}${url.pathname.replace(/\/*$/, "")}`;
-  const target = new URL(base + pathOf(operation, params));
+  const target = new URL(base + fillPath(operation.path, params).path);
   for (const [name, value] of Object.entries(query)) target.searchParams.set(name, String(value));
   const response = await fetch(target, {
     method: operation.method,
-    // A token goes nowhere but where it was meant to go.
+    // The token is sent to the configured address only.
     redirect: "error",
     signal,
     headers: {
@@ -76,13 +77,6 @@ async function exchange(
   });
   if (isSuccess(response)) return response;
   throw await refusalOf(response, url);
-}
-
-function pathOf({ path }: Operation, params: Readonly<Record<string, unknown>>): string {
-  return path.replaceAll(/\{(\w+)(\+?)\}/g, (_, name: string, plus: string) => {
-    const segments = plus === "" ? [String(params[name])] : String(params[name]).split("/");
-    return segments.map(encodeURIComponent).join("/");
-  });
 }
 
 function toFile(response: Response): File {

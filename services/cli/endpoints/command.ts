@@ -39,7 +39,7 @@ export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
     .option(
       "--minutes <n>",
       "minutes to wait for the secret",
-      wholeNumber(MINUTES, { min: 1, max: 120 }),
+      wholeNumber({ example: MINUTES, min: 1, max: 120 }),
       MINUTES,
     )
     .addOption(configDir())

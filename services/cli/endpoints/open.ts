@@ -26,20 +26,20 @@ export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptio
   const { minutes, json } = options;
   return withRedis(deps, options, ({ partition, clock, by }) =>
     withStopSignal(async (stopped) => {
-      const problem = whyNot(path, loadEndpointNames(options.configDir));
+      const problem = whyNotOpenable(path, loadEndpointNames(options.configDir));
       if (problem !== undefined) {
         printError(`error: ${problem}\n`);
         return EXIT.usage;
       }
       const selection = `for ${minutes} min`;
-      const act = { at: clock(), action: "open", path, by, selection } as const;
-      const opened = await createOpenedEndpoints(partition).open(act, minutes * 60_000);
+      const auditEntry = { at: clock(), action: "open", path, by, selection } as const;
+      const opened = await createOpenedEndpoints(partition).open(auditEntry, minutes * 60_000);
       note(
-        `${path} is open ${selection}: create the webhook at the sender now (Ctrl-C closes the endpoint)\n`,
+        `${plain(path)} is open ${selection}: create the webhook at the sender now (Ctrl-C closes the endpoint)\n`,
       );
 
-      const state = await wait(opened, stopped);
-      if (state.kind !== "secret") throw new Error(whyNone(path, state));
+      const state = await awaitSecret(opened, stopped);
+      if (state.kind !== "secret") throw new Error(whyNoSecret(path, state));
       print(json ? jsonLine(toJson(path, state)) : inWords(state));
       return EXIT.ok;
     }),
@@ -47,7 +47,7 @@ export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptio
 }
 
 /** Why this endpoint cannot be opened. */
-function whyNot(path: string, endpoints: readonly NamedEndpoint[] | undefined): string | undefined {
+function whyNotOpenable(path: string, endpoints: readonly NamedEndpoint[] | undefined): string | undefined {
   const unknown = whyUnknown(path, endpoints);
   if (unknown !== undefined) return unknown;
   const takesSecret = endpoints?.some((each) => each.path === path && each.takesSecret);
@@ -55,7 +55,7 @@ function whyNot(path: string, endpoints: readonly NamedEndpoint[] | undefined): 
 }
 
 /** Waits for the secret. Ctrl-C closes the endpoint; a secret that came just before is still shown. */
-async function wait(opened: OpenedEndpoint, stopped: Promise<unknown>): Promise<OpenedState> {
+async function awaitSecret(opened: OpenedEndpoint, stopped: Promise<unknown>): Promise<OpenedState> {
   const leave = new AbortController();
   void stopped.then(() => leave.abort());
   while (!leave.signal.aborted) {
@@ -67,10 +67,10 @@ async function wait(opened: OpenedEndpoint, stopped: Promise<unknown>): Promise<
   return last.kind === "open" ? { kind: "closed" } : last;
 }
 
-function whyNone(path: string, state: Exclude<OpenedState, TakenSecret>): string {
+function whyNoSecret(path: string, state: Exclude<OpenedState, TakenSecret>): string {
   if (state.kind === "taken-over")
-    return `${plain(state.by)} has opened ${path} again and will get its secret`;
-  return `${path} is closed; no secret was received`;
+    return `${plain(state.by)} has opened ${plain(path)} again and will get its secret`;
+  return `${plain(path)} is closed; no secret was received`;
 }
 
 function toJson(path: string, { secret, address, takenAt }: TakenSecret) {

@@ -105,7 +105,7 @@ function addBulkOptions(command: ProgramCommand): ProgramCommand {
     .option(
       "--concurrency <n>",
       "number of calls to process at once",
-      wholeNumber(8, { min: 1, max: 100 }),
+      wholeNumber({ example: 8, min: 1, max: 100 }),
       8,
     )
     .addOption(operatorUrl())

@@ -28,7 +28,9 @@ export function addFilterOptions(command: ProgramCommand, limit: Option): Progra
     .option("--endpoint <path>", "endpoint that received the webhook")
     .option("--job <service/job>", "job of the call, such as 7/1", parseJobKey)
     .addOption(
-      new Option("--service-id <n>", "service of the job").argParser(wholeNumber(7)).conflicts("job"),
+      new Option("--service-id <n>", "service of the job")
+        .argParser(wholeNumber({ example: 7 }))
+        .conflicts("job"),
     )
     .option("--code <code>", "error code of the failure, such as runner.refused", parseCode)
     .option("--text <text>", "text in the id, reason, endpoint or delivery id of the call")

@@ -37,17 +37,17 @@ function inWords(call: FailedCallDetail, body: Buffer | undefined, full: boolean
     ["reason", call.reason],
     ["origin", call.origin],
     ["job", `${call.service_id}/${call.job_id}`],
-    ["created at", call.accepted_at === undefined ? undefined : withAge(call.accepted_at)],
+    ["accepted at", call.accepted_at === undefined ? undefined : withAge(call.accepted_at)],
     ["traceparent", call.traceparent],
     ["attempts", `${call.attempts} since it was queued or last replayed`],
   ]);
-  const history = section("failed attempts", call.failed_attempts.map(attemptRow).join(""));
+  const attempts = section("failed attempts", call.failed_attempts.map(attemptRow).join(""));
   if (body === undefined) {
     const unread = bodyText(Buffer.from(JSON.stringify(call.stored) ?? ""), { full });
-    return known + history + section("stored data (unreadable as a call)", unread);
+    return known + attempts + section("stored data (unreadable as a call)", unread);
   }
   const metadata = section("metadata", facts(Object.entries(call.metadata ?? {}), "  "));
-  return known + history + metadata + section(bodyHeading(call, body), bodyText(body, { full }));
+  return known + attempts + metadata + section(bodyHeading(call, body), bodyText(body, { full }));
 }
 
 function attemptRow({ n, at, code, reason, worker }: FailedCallDetail["failed_attempts"][number]): string {

@@ -17,7 +17,7 @@ export function addInit(program: ProgramCommand, deps: ProgramDeps): void {
       "preset of the sender, from docs/senders.md; 'none' for any other sender that signs with HMAC-SHA256",
     )
     .option("--endpoint <path>", "path of the endpoint (default: /hooks/<preset>)")
-    .option("--job-index <n>", "number of the job to run, in its service", wholeNumber(1), 1)
+    .option("--job-index <n>", "number of the job to run, in its service", wholeNumber({ example: 1 }), 1)
     .option("--price <amount>", "price of a call, in tokens, such as 0.05")
     .addOption(
       new Option("--network <network>", "network of the accepted USDC")

@@ -35,7 +35,7 @@ export function addPay(program: ProgramCommand, deps: ProgramDeps): void {
     )
     .option("--quote <header>", "quote to use: the X-PLATFORM-QUOTE that postern quote prints", parseHeader)
     .addOption(waitOption("seconds to wait for the output after the payment; 0 does not wait"))
-    .option("--timeout <secs>", "seconds to keep trying to pay", wholeNumber(60, { min: 1 }), 120)
+    .option("--timeout <secs>", "seconds to keep trying to pay", wholeNumber({ example: 60, min: 1 }), 120)
     .addOption(jsonOutput("print JSON, one object a line: each step, then the outcome"))
     .addHelpText("after", ENVIRONMENT)
     .examples(

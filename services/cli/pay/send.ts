@@ -1,3 +1,4 @@
+import type { CODES, ErrorCode } from "../../../shared/platform/errors/codes.ts";
 import { delay, systemClock } from "../../../shared/platform/time/clock.ts";
 import { type Answer, type Post, post, reasonOf, textIn, wordsOf } from "../http.ts";
 import { CALL_FAILED } from "../result/fetch.ts";
@@ -47,7 +48,7 @@ function leftBy(answer: Answer | string) {
     reason: wordsOf(answer),
     waitMs: retryAfterMs(answer),
     statusUrl: textIn(answer, "status_url"),
-    refusal: UNCHARGED.includes(answer.json["code"]) ? answer : undefined,
+    refusal: isUncharged(answer) ? answer : undefined,
   };
 }
 
@@ -58,13 +59,26 @@ function isOpen({ status, json }: Answer): boolean {
   return (status >= 500 || status === 429) && !FINAL.includes(json["code"]);
 }
 
-/** What a gateway answers before it has claimed the payment: nothing was charged. */
-const UNCHARGED: readonly unknown[] = [
-  "payment.unavailable",
-  "payment.too_many_open",
-  "payment.too_many_unsettled",
-  "price.unavailable",
-];
+type OpenCode = {
+  [Code in ErrorCode]: (typeof CODES)[Code]["status"] extends 429 | 503 ? Code : never;
+}[ErrorCode];
+
+/** Whether a gateway may answer with this code once it has claimed the payment. Before the claim nothing is charged. */
+const MAY_FOLLOW_CLAIM: Readonly<
+  Record<Extract<OpenCode, `${"payment" | "price" | "caller"}.${string}`>, boolean>
+> = {
+  "payment.outcome_unknown": true,
+  "payment.in_review": true,
+  "payment.unavailable": false,
+  "payment.too_many_open": false,
+  "payment.too_many_unsettled": false,
+  "price.unavailable": false,
+  "caller.check_unavailable": false,
+};
+
+function isUncharged({ json: { code } }: Answer): boolean {
+  return Object.entries(MAY_FOLLOW_CLAIM).some(([each, mayFollow]) => each === code && !mayFollow);
+}
 
 function retryAfterMs({ headers }: Answer): number {
   const seconds = Number(headers.get("retry-after") ?? Number.NaN);

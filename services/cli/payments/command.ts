@@ -101,7 +101,7 @@ function addReconcile(payments: ProgramCommand, deps: ProgramDeps): void {
     .option(
       "--wait <secs>",
       "seconds to wait for the gateways",
-      wholeNumber(WAIT_SECS, { min: 1, max: 3600 }),
+      wholeNumber({ example: WAIT_SECS, min: 1, max: 3600 }),
       WAIT_SECS,
     )
     .addOption(listOutput())

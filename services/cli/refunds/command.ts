@@ -89,7 +89,7 @@ function addExport(refunds: ProgramCommand, deps: ProgramDeps): void {
     .option(
       "--limit <n>",
       "export at most n refunds, oldest first",
-      wholeNumber(20, { min: 1, max: EXPORTED_MAX }),
+      wholeNumber({ example: 20, min: 1, max: EXPORTED_MAX }),
       EXPORTED_MAX / 5,
     )
     .option("--reason <text>", "reason for the audit log")

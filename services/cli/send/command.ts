@@ -35,7 +35,7 @@ export function addSend(program: ProgramCommand, deps: ProgramDeps): void {
       "additional header as 'Name: value'; replaces a header of the sender with the same name",
       collectHeader,
     )
-    .option("--repeat <n>", "send the request n more times", wholeNumber(3, { max: REPEATS_MAX }), 0)
+    .option("--repeat <n>", "send the request n more times", wholeNumber({ example: 3, max: REPEATS_MAX }), 0)
     .option("--dry-run", "print the request as a curl command, including its credential, and send nothing")
     .addOption(jsonOutput("print JSON, one object a line"))
     .addOption(configDir())

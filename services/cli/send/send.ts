@@ -5,7 +5,7 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { parseJson } from "../../../shared/platform/text/parse-json.ts";
 import { shellLine, shellQuote } from "../../../shared/platform/text/shell-quote.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
-import { secretText } from "../../../shared/webhook-auth/auth-modes.ts";
+import { shownTexts } from "../../../shared/webhook-auth/auth-modes.ts";
 import { makeDelivery } from "../../../shared/webhook-auth/sample/delivery.ts";
 import type { Draft } from "../../../shared/webhook-auth/sample/draft.ts";
 import { type Answer, describeAnswer, exchange } from "../../../shared/webhook-auth/sample/exchange.ts";
@@ -62,10 +62,10 @@ function readBody(text: string): Buffer {
 
 /** Takes out what is a secret itself; a signature is none. */
 function createHide({ endpoint: { proof }, secrets }: Sender): (text: string) => string {
-  const texts = secrets.map((secret) => secret.reveal());
-  const isEncoded = proof.by === "secret" && proof.encode !== undefined;
-  const encoded = isEncoded ? texts.map((text) => secretText(proof, text)) : [];
-  const hidden = [...encoded, ...texts, ...texts.map(encodeURIComponent)].filter((text) => text !== "");
+  const hidden = secrets
+    .flatMap((secret) => shownTexts(proof, secret.reveal()))
+    .flatMap((text) => [text, encodeURIComponent(text)])
+    .filter((text) => text !== "");
   return (text) => hidden.reduce((rest, each) => rest.replaceAll(each, "[secret]"), text);
 }
 

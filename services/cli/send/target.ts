@@ -8,9 +8,9 @@ import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { isAbsent } from "../../../shared/platform/text/read-text.ts";
 import { namesUser } from "../../../shared/webhook-auth/auth-modes.ts";
 import { PRESETS } from "../../../shared/webhook-auth/presets/presets.ts";
-import { needsPrivateKey, parsePrivateKey, publicHalf } from "../../../shared/webhook-auth/private-key.ts";
+import { parsePrivateKey, publicHalf } from "../../../shared/webhook-auth/private-key.ts";
 import type { Sender } from "../../../shared/webhook-auth/sample/sender.ts";
-import type { Scheme } from "../../../shared/webhook-auth/signature-scheme.ts";
+import { needsPrivateKey, type Scheme } from "../../../shared/webhook-auth/signature-scheme.ts";
 import { whyUnknown } from "../endpoints/unknown-path.ts";
 import { privateKeyFor } from "./private-key.ts";
 

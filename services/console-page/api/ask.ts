@@ -1,3 +1,4 @@
+import { fillPath } from "../../../shared/platform/text/fill-path.ts";
 import type { Query } from "../url-fragment.ts";
 import type { AnswerAt, AskedAt, Method, PathOf } from "./contract.ts";
 import { learnServerTime } from "./server-time.ts";
@@ -56,7 +57,7 @@ export function ask<M extends Method, P extends PathOf<M>>(
   asked: AskedAt<M, P>,
   signal?: AbortSignal,
 ): Promise<AnswerAt<M, P>> {
-  const { url, rest } = placeOf(path, asked as Members);
+  const { path: filled, rest } = fillPath(path, asked as Members);
   const body = method === "POST" ? rest : undefined;
   const signals = [signal ?? [], method === "GET" ? AbortSignal.timeout(ANSWER_MS_MAX) : []].flat();
   const init = {
@@ -71,24 +72,16 @@ export function ask<M extends Method, P extends PathOf<M>>(
   };
   const read = async (response: Response) =>
     (response.status === 204 ? undefined : await response.json()) as AnswerAt<M, P>;
-  return exchange(method === "POST" ? urlOf(url) : urlOf(url, rest as Query), init, read);
+  return exchange(method === "POST" ? urlOf(filled) : urlOf(filled, rest as Query), init, read);
 }
 
 /** The bytes of a file. */
 export function askBytes<P extends PathOf<"GET">>(path: P, asked: AskedAt<"GET", P>): Promise<Uint8Array> {
-  const { url } = placeOf(path, asked as Members);
-  return exchange(urlOf(url), {}, async (response) => new Uint8Array(await response.arrayBuffer()));
-}
-
-/** The path with its parameters, and what else is asked. */
-function placeOf(path: string, asked: Members): { url: string; rest: Members } {
-  const rest = { ...asked };
-  const url = path.replaceAll(/\{(\w+)(\+?)\}/g, (_, name: string, plus: string) => {
-    const text = String(rest[name]);
-    delete rest[name];
-    return (plus === "" ? [text] : text.split("/")).map(encodeURIComponent).join("/");
-  });
-  return { url, rest };
+  return exchange(
+    urlOf(fillPath(path, asked as Members).path),
+    {},
+    async (response) => new Uint8Array(await response.arrayBuffer()),
+  );
 }
 
 export function urlOf(path: string, query: Query = {}): URL {

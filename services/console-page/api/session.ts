@@ -1,21 +1,21 @@
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
-import type { SessionView as Session } from "../../../shared/console/contract/session.ts";
+import type { SessionView } from "../../../shared/console/contract/session.ts";
 import { ask, Refused } from "./ask.ts";
 
-export type { SessionView as Session } from "../../../shared/console/contract/session.ts";
+export type { SessionView };
 
-const CurrentSession = createContext<Session | undefined>(undefined);
+const CurrentSession = createContext<SessionView | undefined>(undefined);
 export const SessionProvider = CurrentSession.Provider;
 
 export function useMayOperate(): boolean {
   return useContext(CurrentSession)?.role === "operator";
 }
 
-export const useSession = (): Session | undefined => useContext(CurrentSession);
+export const useSession = (): SessionView | undefined => useContext(CurrentSession);
 
 /** Undefined if nobody is signed in. */
-export async function readSession(): Promise<Session | undefined> {
+export async function readSession(): Promise<SessionView | undefined> {
   try {
     return await ask("GET", "session", {});
   } catch (error) {
@@ -25,7 +25,7 @@ export async function readSession(): Promise<Session | undefined> {
 }
 
 /** The token is exchanged for a cookie that no script can read, and forgotten here. */
-export function signIn(token: string): Promise<Session> {
+export function signIn(token: string): Promise<SessionView> {
   return ask("POST", "session", { token });
 }
 

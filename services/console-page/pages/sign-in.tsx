@@ -1,11 +1,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Refused, toRefused } from "../api/ask.ts";
-import { type Session, signIn } from "../api/session.ts";
+import { type SessionView, signIn } from "../api/session.ts";
 import { Icon } from "../ui/icons.tsx";
 import { ThemeSwitch } from "../ui/theme.tsx";
 
 /** Asks for a token. What the address names is shown afterwards. */
-export function SignIn({ onSignedIn }: { onSignedIn: (session: Session) => void }) {
+export function SignIn({ onSignedIn }: { onSignedIn: (session: SessionView) => void }) {
   const field = useRef<HTMLInputElement>(null);
   const [refused, setRefused] = useState<Refused | undefined>();
   const [isBusy, setBusy] = useState(false);

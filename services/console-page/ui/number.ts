@@ -33,8 +33,13 @@ export function significant(value: number): string {
 
 const BYTE_UNITS = ["B", "kB", "MB", "GB"];
 
+/** In the first unit in which its rounded number has at most three digits before the point: `1.2 kB`, `100 MB`. */
 export function bytes(value: number): string {
-  const power = Math.min(BYTE_UNITS.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, value)) / 3)));
-  const scaled = value / 1000 ** power;
-  return `${power === 0 || scaled >= 100 ? Math.round(scaled) : scaled.toFixed(1)} ${BYTE_UNITS[power]}`;
+  let power = 0;
+  let scaled = value;
+  while (Math.round(scaled) >= 1000 && power < BYTE_UNITS.length - 1) {
+    scaled /= 1000;
+    power += 1;
+  }
+  return `${power === 0 || scaled >= 99.95 ? Math.round(scaled) : scaled.toFixed(1)} ${BYTE_UNITS[power]}`;
 }

@@ -1,6 +1,6 @@
 import type { FacilitatorConfig } from "../../../shared/config/facilitators.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
-import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import { AppError, RETRY_AFTER_MS } from "../../../shared/platform/errors/app-error.ts";
 import type { Logger } from "../../../shared/platform/log/logger.ts";
 import type { SettleAnswer, VerifyAnswer } from "./client.ts";
 import {
@@ -12,7 +12,6 @@ import {
 } from "./facilitator.ts";
 import type { Kinds, PaymentKind } from "./kinds.ts";
 
-const RETRY_AFTER_MS = 2000;
 const RETRY_AFTER_MS_MAX = 60_000;
 
 type Options = FacilitatorOptions & {

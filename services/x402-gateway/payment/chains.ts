@@ -4,6 +4,7 @@ import { PERMIT2 } from "../../../shared/chain/permit2.ts";
 import type { EventOrder } from "../../../shared/chain/proof.ts";
 import type { AcceptedToken, X402Toml } from "../../../shared/config/x402-toml.ts";
 import { AppError, messageOf, toAppError } from "../../../shared/platform/errors/app-error.ts";
+import { CODES } from "../../../shared/platform/errors/codes.ts";
 import { createShortCache, keepFailures } from "../../../shared/platform/lifecycle/short-cache.ts";
 import type { Logger } from "../../../shared/platform/log/logger.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
@@ -193,10 +194,9 @@ function nameOf({ network, asset }: TokenName): string {
   return `${network}/${asset.toLowerCase()}`;
 }
 
-/** What is unused and paid for may be otherwise the next moment. */
+/** Only a refusal is kept: a good answer may be wrong the next moment, and a node that failed may answer then. */
 function isRefusal(error: unknown): boolean {
-  const { code } = toAppError(error);
-  return ["payment.rejected", "payment.allowance_required", "payment.spent_elsewhere"].includes(code);
+  return !CODES[toAppError(error).code].retryable;
 }
 
 type UnavailableCode = "payment.unavailable" | "result.sign_in_unavailable";

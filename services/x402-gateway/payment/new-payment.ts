@@ -47,12 +47,12 @@ export function toNewPayment(
     service_id: terms.service_id,
     job_id: terms.job_index,
     metadata: toMetadata(callId, terms, caller?.address, metadataPrefix),
-    contentType: req.headers["content-type"],
+    content_type: req.headers["content-type"],
     body,
     bodySha256: sha256Hex(body),
     accepted_at: now,
     traceparent: traceparentOf(req),
-    keepsResult,
+    keep_result: keepsResult || undefined,
     callback: callback && { ...callback.target, ...(keepsResult && accessOf(callId)) },
   });
   return {

@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { encodePaymentResponseHeader } from "@x402/core/http";
 import type { Network } from "@x402/core/types";
-import { COMMON_HEADERS } from "../../../shared/http/problem.ts";
+import { COMMON_HEADERS } from "../../../shared/http/answer.ts";
 import type { ResultAccess } from "../../../shared/ingress/ask-result.ts";
 import type {
   PaymentState,
@@ -10,7 +10,7 @@ import type {
   Settlement,
 } from "../../../shared/payments/payment.ts";
 import type { Claimed } from "../../../shared/payments/scripts.ts";
-import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import { AppError, RETRY_AFTER_MS } from "../../../shared/platform/errors/app-error.ts";
 import { soldAfterAudit, soldNoLonger } from "../offer/catalog.ts";
 import { expiredQuote } from "../offer/operator-quote.ts";
 import { expiredProof } from "../policy/caller-policy.ts";
@@ -111,7 +111,7 @@ export function outcomeUnknown(callId: string, reason: string, cause?: unknown):
     reason,
     publicDetail:
       "It is unknown whether the payment settled. Send the same payment again, never a new one: it is charged once.",
-    retryAfterMs: 2000,
+    retryAfterMs: RETRY_AFTER_MS,
     cause,
   });
 }

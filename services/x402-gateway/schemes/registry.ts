@@ -7,5 +7,5 @@ export const SCHEMES: Readonly<Record<SchemeName, Scheme>> = { exact };
 /** A payment of an unknown scheme is read as one of this scheme, and is refused because no offer has its scheme. */
 export const DEFAULT_SCHEME: Scheme = exact;
 
-/** Each method of a token belongs to one scheme. */
-export const METHODS: Readonly<Record<TransferMethod, AssetTransferMethod>> = exact.methods;
+/** The methods of all schemes, by the name in the journal. */
+export const METHODS: Readonly<Record<TransferMethod, AssetTransferMethod>> = { ...exact.methods };

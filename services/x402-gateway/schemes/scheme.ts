@@ -7,7 +7,10 @@ import type { Authorization } from "../../../shared/chain/typed-data.ts";
 
 /** A scheme of x402. */
 export type Scheme = {
-  /** Whether a signed transfer of this value pays an offer of this amount. */
+  /**
+   * Whether a signed transfer of this value pays an offer of this amount. Only an equal value is supported: the journal keeps the offer's
+   * amount alone (`terms.amount`), and from it the signed text is made again and transfers and refunds are recognized.
+   */
   pays(value: bigint, amount: bigint): boolean;
   /** Its methods. A payload with the members of several is read by the first of them. */
   methods: Readonly<Record<string, AssetTransferMethod>>;

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { hmacSha256, isSignedByAny } from "../../../shared/platform/crypto/hmac.ts";
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
-import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import { AppError, RETRY_AFTER_MS } from "../../../shared/platform/errors/app-error.ts";
 import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/platform/time/clock.ts";
 import { defineScript } from "../../../shared/redis/define-script.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
@@ -71,7 +71,7 @@ export function createUseNonce({ redis, keys }: Partition) {
     const keptUntil = issuedAt + NONCE_MS + CLOCK_CHANGE_MS;
     return use({ used: keys.usedSignIn(nonce) }, { keptUntil }).catch((cause: unknown) => {
       const reason = "it is unknown whether the nonce was used before";
-      throw new AppError("queue.unavailable", { reason, retryAfterMs: 2000, cause });
+      throw new AppError("queue.unavailable", { reason, retryAfterMs: RETRY_AFTER_MS, cause });
     });
   };
 }

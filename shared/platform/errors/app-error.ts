@@ -10,6 +10,9 @@ type Details = {
   cause?: unknown;
 };
 
+/** Time until a retry, if nothing better is known: a moment, such as a failover or a restart. */
+export const RETRY_AFTER_MS = 2000;
+
 /** A failure with a stable code, which decides the HTTP status and what a producer does next. */
 export class AppError extends Error {
   override readonly name = "AppError";

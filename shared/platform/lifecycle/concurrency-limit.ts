@@ -1,4 +1,4 @@
-import { AppError } from "../errors/app-error.ts";
+import { AppError, RETRY_AFTER_MS } from "../errors/app-error.ts";
 import type { ErrorCode } from "../errors/codes.ts";
 
 type Options = {
@@ -20,8 +20,6 @@ export type ConcurrencyLimit = {
   /** The same for as long as this work runs, for no party. */
   within<Result>(work: () => Promise<Result>): Promise<Result>;
 };
-
-const RETRY_AFTER_MS = 2000;
 
 /** Lets at most `max` callers do something at once. Nobody waits for a place: the others are told to come back. */
 export function createConcurrencyLimit({ max, perPartyMax = max, what, code }: Options): ConcurrencyLimit {

@@ -3,6 +3,7 @@ import { ORIGINS } from "../../call/origin.ts";
 import type { Fields } from "../../platform/log/logger.ts";
 import { cut } from "../../platform/text/cut.ts";
 import type { CallEvent } from "./event.ts";
+import { forRefusedWebhook } from "./refused-webhook.ts";
 
 /** What an entry of the log tells a follower. */
 type ToEvent = (fields: Fields, at: number) => CallEvent;
@@ -33,9 +34,7 @@ export const FROM_LOG: Readonly<Record<string, ToEvent>> = {
     replayed: fields["replayed"] === true,
     ms: Number(fields["ms"]),
   }),
-  "webhook.refused": refusedWebhook,
-  "webhook.refusals_limited": refusedWebhook,
-  "webhook.refusals_unlogged": refusedWebhook,
+  ...forRefusedWebhook(refusedWebhook),
   "webhook.path_unknown": ({ path, reason, address, count }, at) => ({
     at,
     outcome: "refused",

@@ -2,6 +2,7 @@ import { jobKey } from "../../call/job-ids.ts";
 import type { Fields } from "../../platform/log/logger.ts";
 import type { Meter } from "../../platform/log/metered.ts";
 import { reasonOf } from "../../webhook-auth/rejected.ts";
+import { forRefusedWebhook } from "../events/refused-webhook.ts";
 import type { Series } from "./series.ts";
 
 /** What the events of every process add to the series. `serviceId` is the webhooks gateway's. */
@@ -24,9 +25,7 @@ export function createSeriesMeters(series: Series, serviceId = 0): Readonly<Reco
       series.count(`endpoint:${String(path)}`, name);
       series.count(ofWebhook(serviceId, jobId), name);
     },
-    "webhook.refused": refusedWebhook,
-    "webhook.refusals_limited": refusedWebhook,
-    "webhook.refusals_unlogged": refusedWebhook,
+    ...forRefusedWebhook(refusedWebhook),
     "webhook.dropped": ({ path }) => series.count(`endpoint:${String(path)}`, "dropped"),
     "webhook.handshake_answered": ({ path, times }) =>
       series.count(`endpoint:${String(path)}`, "handshakes", Number(times ?? 1)),

@@ -1,8 +1,7 @@
 import type { KeyObject } from "node:crypto";
 import { type Proof, secretText } from "../auth-modes.ts";
 import { keysFor } from "../key.ts";
-import { needsPrivateKey } from "../private-key.ts";
-import type { Scheme } from "../signature-scheme.ts";
+import { needsPrivateKey, type Scheme } from "../signature-scheme.ts";
 import { type Draft, withHeader } from "./draft.ts";
 import type { Sender } from "./sender.ts";
 import { signDelivery } from "./sign.ts";

@@ -12,11 +12,10 @@ function callOf(body: Buffer, metadata: Record<string, string> = {}) {
     service_id: 7,
     job_id: 1,
     metadata,
-    contentType: "application/json",
+    content_type: "application/json",
     body,
     bodySha256: sha256Hex(body),
     accepted_at: 1,
-    traceparent: undefined,
   });
 }
 

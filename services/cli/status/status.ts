@@ -1,16 +1,16 @@
-import type { FlowView } from "../../shared/console/overview/flow.ts";
-import type { OverviewView } from "../../shared/console/overview/overview.ts";
-import { messageOf } from "../../shared/platform/errors/app-error.ts";
-import { EXIT, withStopSignal } from "../../shared/platform/lifecycle/run-service.ts";
-import { findRunningDev } from "../../shared/platform/lifecycle/running-dev.ts";
-import { delay } from "../../shared/platform/time/clock.ts";
-import { UNBOUNDED } from "../../shared/redis/server-state.ts";
-import type { RunnerStatus } from "../../shared/telemetry/processes/runner-health.ts";
-import type { ProgramDeps } from "./program-deps.ts";
-import { type Column, createTable } from "./table.ts";
-import { counted, duration, jsonLine, plain } from "./text.ts";
-import { type Operated, withOperations } from "./with-operations.ts";
-import { redisAnswers } from "./with-redis.ts";
+import type { FlowView } from "../../../shared/console/overview/flow.ts";
+import type { OverviewView } from "../../../shared/console/overview/overview.ts";
+import { messageOf } from "../../../shared/platform/errors/app-error.ts";
+import { EXIT, withStopSignal } from "../../../shared/platform/lifecycle/run-service.ts";
+import { findRunningDev } from "../../../shared/platform/lifecycle/running-dev.ts";
+import { delay } from "../../../shared/platform/time/clock.ts";
+import { UNBOUNDED } from "../../../shared/redis/server-state.ts";
+import type { RunnerStatus } from "../../../shared/telemetry/processes/runner-health.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { type Column, createTable } from "../table.ts";
+import { counted, duration, jsonLine, plain } from "../text.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
+import { redisAnswers } from "../with-redis.ts";
 
 export type StatusOptions = Operated & {
   json?: boolean;

@@ -1,16 +1,16 @@
 import { z } from "zod";
-import { messageOf } from "../../shared/platform/errors/app-error.ts";
-import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
-import { systemClock } from "../../shared/platform/time/clock.ts";
-import { toIso } from "../../shared/platform/time/iso.ts";
-import { KNOWN_TOKENS } from "../../shared/pricing/client-limits.ts";
-import { askForQuote } from "../../shared/pricing/job-quote.ts";
-import { readBody } from "./body.ts";
-import { post, reasonOf, wordsOf } from "./http.ts";
-import type { BodyOptions } from "./options.ts";
-import { amountOf } from "./payments/list.ts";
-import type { ProgramDeps } from "./program-deps.ts";
-import { jsonLine, plain } from "./text.ts";
+import { messageOf } from "../../../shared/platform/errors/app-error.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { systemClock } from "../../../shared/platform/time/clock.ts";
+import { toIso } from "../../../shared/platform/time/iso.ts";
+import { KNOWN_TOKENS } from "../../../shared/pricing/client-limits.ts";
+import { askForQuote } from "../../../shared/pricing/job-quote.ts";
+import { readBody } from "../body.ts";
+import { post, reasonOf, wordsOf } from "../http.ts";
+import type { BodyOptions } from "../options.ts";
+import { amountOf } from "../payments/list.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { jsonLine, plain } from "../text.ts";
 
 export type QuoteOptions = BodyOptions & {
   requester: string;

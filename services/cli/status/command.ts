@@ -1,0 +1,35 @@
+import { GROUP, type ProgramCommand } from "../command.ts";
+import { configDir, operatorUrl } from "../options.ts";
+import { jsonOutput } from "../output-options.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import type { StatusOptions } from "./status.ts";
+
+const STATUS_COLUMNS = `
+Columns:
+  DELAYED       calls that wait until the time of their next attempt
+  HELD          calls that wait until their endpoint is enabled
+  IN FLIGHT     calls that a producer has sent to the runner
+  OLDEST        age of the oldest call that waits
+  ACCEPTED/MIN  calls accepted, average of 5 minutes
+  INJECTED/MIN  calls that the runner answered with 2xx, average of 5 minutes
+  FAILED/MIN    calls that failed, average of 5 minutes
+  CONFIG        digest of the configuration of the process
+The averages lag by up to a minute, the last hour by up to 10 seconds.`;
+
+export function addStatus(program: ProgramCommand, deps: ProgramDeps): void {
+  program
+    .command("status")
+    .description("show calls by origin, the last hour, running processes and the durability of Redis")
+    .helpGroup(GROUP.look)
+    .option("--watch", "refresh every two seconds until Ctrl-C")
+    .addOption(jsonOutput("print JSON, one object a line"))
+    .addOption(operatorUrl())
+    .addOption(configDir())
+    .addHelpText("after", STATUS_COLUMNS)
+    .examples("status", "status --watch")
+    .action(async (options: StatusOptions, command: ProgramCommand) => {
+      const { showStatus } = await import("./status.ts");
+      const mayFindDev = command.getOptionValueSource("configDir") === "default";
+      deps.exitWith(await showStatus(deps, { ...options, mayFindDev }));
+    });
+}

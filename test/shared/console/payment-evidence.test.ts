@@ -1,0 +1,14 @@
+import { expect, test } from "vitest";
+import { evidenceOf } from "../../../shared/console/payment-evidence.ts";
+import type { Payment } from "../../../shared/payments/payment.ts";
+
+const OPEN = { state: "SETTLING", facilitator: "f", dispatches: 1, dispatchedAt: 0, sinceBlock: 7n } as const;
+
+test.each([
+  ["1893456000", "expires at 2030-01-01T00:00:00.000Z"],
+  ["253402300800", "never expires"],
+  [String(2n ** 256n - 1n), "never expires"],
+])("the evidence tells when an authorization expires, as the terms do: %s", (valid_before, says) => {
+  const terms = { payer: "0xa", valid_before };
+  expect(evidenceOf({ ...OPEN, terms } as Payment)).toContain(`The authorization of 0xa ${says}.`);
+});
