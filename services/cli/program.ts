@@ -171,7 +171,7 @@ function addServices(program: ProgramCommand, { services, exitWith }: ProgramDep
     .addOption(opsAddress("127.0.0.1:9093"))
     .option(
       "--drain",
-      "sell nothing, answer existing payers, and report when another deployment may take over",
+      "sell nothing new, answer repeated requests of earlier payers, and report when another Redis may take over",
     )
     .action(async (options) => exitWith(await services.x402(options)));
   program
@@ -296,7 +296,7 @@ Columns:
   DELAYED       calls that wait until the time of their next attempt
   HELD          calls that wait until their endpoint is enabled
   IN FLIGHT     calls that a producer has sent to the runner
-  OLDEST        age of the oldest call that waits
+  OLDEST        age of the oldest waiting or delayed call
   ACCEPTED/MIN  calls accepted, average of 5 minutes
   INJECTED/MIN  calls that the runner answered with 2xx, average of 5 minutes
   FAILED/MIN    calls that failed, average of 5 minutes
@@ -306,7 +306,9 @@ The averages lag by up to a minute, the last hour by up to 10 seconds.`;
 function addStatus(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("status")
-    .description("show calls by origin, the last hour, running processes and the durability of Redis")
+    .description(
+      "show the queues by origin, the counts of the last hour, the running processes and the durability of Redis",
+    )
     .helpGroup(GROUP.look)
     .option("--watch", "refresh every two seconds until Ctrl-C")
     .addOption(jsonOutput("print JSON, one object a line"))

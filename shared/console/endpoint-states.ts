@@ -35,19 +35,20 @@ type Deps = OperateDeps & {
 export function createSetEndpointState({ partition, clock, log, by, paths }: Deps) {
   const endpoints = openEndpoints(partition);
 
-  /** An endpoint that is no longer configured can still be enabled: it may hold calls. */
-  function requireKnown({ path, state }: EndpointOrder): void {
+  function requireKnown(path: string): void {
     const known = paths();
-    if (state === "enabled" || known.length === 0 || known.includes(path)) return;
+    if (known.length === 0 || known.includes(path)) return;
     const near = createFindNear(known)(path);
     const meant = near === undefined ? "" : `; did you mean ${near.path}?`;
     throw AppError.public("request.not_found", `no endpoint has the path ${path}${meant}`);
   }
 
   return async (order: EndpointOrder): Promise<EndpointChange> => {
-    requireKnown(order);
     const { path, state, reason: why } = order;
     const held = await endpoints.held(path);
+    // An endpoint that is no longer configured can still be enabled.
+    const isLeft = state === "enabled" && (held > 0 || (await endpoints.settings()).has(path));
+    if (!isLeft) requireKnown(path);
     const because = { at: clock(), by, reason: why };
     const changed = await endpoints.set(path, state, because);
     if (changed) logAudited(log, endpointAct(path, state, because));

@@ -62,7 +62,7 @@ function tokenText(report: RateReport, { terminal, paint }: ProgramDeps): string
     source,
     ...(ageMs === undefined || source === "fixed" ? [] : [`read ${secsAgo(ageMs)}`]),
     boundsText({ min_rate, max_rate }),
-    value === undefined ? "NOT ACCEPTED NOW" : "accepted now",
+    value === undefined ? "the token is NOT ACCEPTED" : "the token is accepted",
   ];
   const failed = lastFailure && `last read failed ${secsAgo(lastFailure.ageMs)}: ${lastFailure.reason}`;
   const below = (text: string | undefined, indent = "  "): string =>
@@ -78,7 +78,7 @@ function tokenText(report: RateReport, { terminal, paint }: ProgramDeps): string
 
 function boundsText({ min_rate: min, max_rate: max }: Pick<RateReport, "min_rate" | "max_rate">): string {
   return min === undefined && max === undefined
-    ? "no lower or upper limit"
+    ? "without limits"
     : `limits: ${min ?? "none"} to ${max ?? "none"}`;
 }
 

@@ -145,7 +145,7 @@ function Search() {
               type="search"
               autocomplete="off"
               spellcheck={false}
-              placeholder="Search calls"
+              placeholder="Search calls, then Enter"
               value={text}
               onInput={({ currentTarget }) => setText(currentTarget.value)}
               aria-invalid={problem !== undefined}
@@ -165,7 +165,7 @@ function Search() {
             value={query.get("state") ?? ""}
             onChange={({ currentTarget }) => change({ state: currentTarget.value })}
           >
-            <option value="">any</option>
+            <option value="">any listed</option>
             {STATE_CHOICES.map(({ value, name }) => (
               <option key={value} value={value}>
                 {name}

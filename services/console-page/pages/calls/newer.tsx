@@ -34,7 +34,7 @@ export function Newer({ search, listed, isLoading, reload }: Props) {
         </button>
       )}
       <button type="button" aria-pressed={isLive} onClick={() => setLive(!isLive)}>
-        {isLive ? "Pause" : "Live"}
+        {isLive ? "Stop live" : "Start live"}
       </button>
     </>
   );

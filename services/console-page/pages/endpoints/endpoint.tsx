@@ -60,7 +60,7 @@ function Shown({ endpoint }: { endpoint: EndpointDetail }) {
           tone="warn"
           title={
             state === "held"
-              ? "Webhooks are accepted, and none is delivered"
+              ? "New webhooks are accepted, but not delivered"
               : "Webhooks are refused with 503"
           }
         >
@@ -102,7 +102,13 @@ function Requests({ endpoint }: { endpoint: EndpointDetail }) {
   }, [flow]);
   return (
     <Card title={`Requests in each ${flow.step_ms === 60_000 ? "minute" : "5 minutes"}`}>
-      <Chart label="Requests: accepted, repeats, refused" times={times} lines={lines} format={count} />
+      <Chart
+        label="Requests: accepted, repeats, refused"
+        times={times}
+        lines={lines}
+        format={count}
+        isWhole
+      />
       <Facts
         facts={[
           ["Last 24 hours", `${count(counts.accepted)} accepted, ${count(counts.replayed)} repeats`],
@@ -139,8 +145,8 @@ function TryIt({ endpoint: { path, auth }, url }: { endpoint: EndpointDetail; ur
         <Copyable text={`postern send ${shellQuote(path)} --dry-run`} />
       </p>
       <p class="muted">
-        The second command prints a signed <code>curl</code> line. Run it where the endpoint's secret is
-        configured. See <a href={linkTo(["refused"], { endpoint: path })}>why requests were refused</a>.
+        <code>postern send</code> prints a signed <code>curl</code> line. Run it where the endpoint's secret
+        is configured. See <a href={linkTo(["refused"], { endpoint: path })}>why requests were refused</a>.
       </p>
     </Card>
   );
