@@ -59,7 +59,7 @@ function tokenText(report: RateReport, { terminal, paint }: ProgramDeps): string
   const [line, tone] =
     value === undefined ? (["no rate", "bad"] as const) : ([`${value} per native coin`, "good"] as const);
   const parts = [
-    source,
+    source === "fixed" ? "fixed in x402.toml" : source,
     ...(ageMs === undefined || source === "fixed" ? [] : [`read ${secsAgo(ageMs)}`]),
     boundsText({ min_rate, max_rate }),
     value === undefined ? "the token is NOT ACCEPTED" : "the token is accepted",

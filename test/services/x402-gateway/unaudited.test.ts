@@ -30,7 +30,7 @@ test("after an adoption no gateway sells until an audit covers the lost time, an
   const { timestamp } = await fixture.devnet.chain.client.getBlock({ blockNumber: fromBlock });
   const since = new Date(Number(timestamp) * 1000).toISOString();
 
-  const adopted = await command("redis", "adopt", "--reason", "a test", "--since", since);
+  const adopted = await command("redis", "adopt", "--yes", "--reason", "a test", "--since", since);
   expect([adopted.code, adopted.stdout]).toEqual([
     0,
     expect.stringContaining(`block N must be older than ${since}`),

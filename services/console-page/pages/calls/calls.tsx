@@ -197,7 +197,9 @@ function Row({ call }: { call: FoundCall | undefined }) {
         <span class="label">job </span>
         {job ?? ""}
       </span>
-      <span class="cut muted">{knownOf(call)}</span>
+      <span class="cut muted" title={knownOf(call)}>
+        {knownOf(call)}
+      </span>
       <Time at={at} />
     </div>
   );

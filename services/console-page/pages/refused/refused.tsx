@@ -95,6 +95,10 @@ export function RefusedPage() {
         )}
       </Card>
       {answer.data?.next != null && <p class="muted">Only the newest {SHOWN} are listed.</p>}
+      <p class="muted small">
+        Of the 503 answers, only those of disabled endpoints are listed. The others, such as those of a full
+        queue, count as refused on the other pages.
+      </p>
       {opened !== undefined && <RejectedDialog request={opened} onClose={close} />}
     </>
   );
