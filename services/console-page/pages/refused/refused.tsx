@@ -96,8 +96,8 @@ export function RefusedPage() {
       </Card>
       {answer.data?.next != null && <p class="muted">Only the newest {SHOWN} are listed.</p>}
       <p class="muted small">
-        Of the 503 answers, only those of disabled endpoints are listed. The others, such as those of a full
-        queue, count as refused on the other pages.
+        A 503 is listed only if its endpoint is disabled. Others, such as those of a full queue, count as
+        refused on the other pages.
       </p>
       {opened !== undefined && <RejectedDialog request={opened} onClose={close} />}
     </>
