@@ -40,6 +40,7 @@ import { createMakeCall } from "./make-call.ts";
 import { createRateLimits, type RateLimits } from "./rate-limit.ts";
 import { createReceive, type Endpoint, type Receive } from "./receive.ts";
 import { createRefuse } from "./refuse.ts";
+import { createSendTests } from "./send-tests.ts";
 import { createOnUnknownPath } from "./unknown-path.ts";
 
 export type { PosternFile, WebhooksFile } from "../../config/schema/files.ts";
@@ -87,7 +88,9 @@ export function composeWebhooksGateway(options: Options): Gateway {
   const partition = partitionOf(redis, prefixOf(postern.redis.name));
   const log = tellFollowers(options.log, { partition, service: "webhooks", about: { serviceId }, clock });
   const states = createEndpointStates(partition);
-  const ingress = openIngress("webhook", partition, options, states.read);
+  const ingress = openIngress("webhook", partition, options, async () => {
+    await Promise.all([states.read(), sendTests()]);
+  });
   const { admission, bodies, results, waits, streams, redisTime, clientAddressOf: addressOf } = ingress;
   const accept = createAccept({
     enqueue: createEnqueue(partition, ingress.largePartition),
@@ -123,6 +126,12 @@ export function composeWebhooksGateway(options: Options): Gateway {
     addressOf,
     openHandshakes,
     clock,
+    log,
+  });
+  const sendTests = createSendTests(partition, {
+    endpoints,
+    handler: fromAnywhere(endpoints, receive),
+    redisTime,
     log,
   });
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
@@ -176,6 +185,15 @@ function createHandler({ endpoints, receive, routes, admission, notFound }: Hand
     const endpoint = endpoints.get(rawPath(req.url ?? ""));
     if (endpoint !== undefined) void receive(req, res, endpoint);
     else others(req, res);
+  };
+}
+
+/** Receives the webhooks of tests: they are not sent from an address of the sender. */
+function fromAnywhere(endpoints: ReadonlyMap<string, Endpoint>, receive: Receive): RequestListener {
+  return (req, res) => {
+    const endpoint = endpoints.get(rawPath(req.url ?? ""));
+    if (endpoint === undefined) res.writeHead(404).end();
+    else void receive(req, res, { ...endpoint, allowed: undefined });
   };
 }
 

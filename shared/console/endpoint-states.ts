@@ -1,18 +1,27 @@
 import { z } from "zod";
 import { createFindNear } from "../http/near-path.ts";
+import { createOrderTest, TestOutcome } from "../ingress/endpoint-tests.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { ENDPOINT_STATES, endpointAct, openEndpoints } from "../queue/endpoints.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import { logAudited } from "../redis/audit/audit.ts";
 import { count, reason } from "./view.ts";
 
+const path = z.string().min(1).max(2048);
+
 /** A new state of an endpoint: `disabled` refuses webhooks with 503, and `held` accepts them and delivers none. */
 export const EndpointOrder = z.strictObject({
-  path: z.string().min(1).max(2048),
+  path,
   state: z.enum(ENDPOINT_STATES),
   reason,
 });
 export type EndpointOrder = z.infer<typeof EndpointOrder>;
+
+export const EndpointTest = z.strictObject({ path, reason });
+export type EndpointTest = z.infer<typeof EndpointTest>;
+
+export const EndpointTested = TestOutcome.extend({ path: z.string() }).meta({ id: "EndpointTested" });
+export type EndpointTested = z.infer<typeof EndpointTested>;
 
 export const EndpointChange = z
   .object({
@@ -34,24 +43,32 @@ type Deps = OperateDeps & {
 /** Sets the state of an endpoint for all gateways, with a line in the audit. Throws `request.not_found` for a path of no endpoint. */
 export function createSetEndpointState({ partition, clock, log, by, paths }: Deps) {
   const endpoints = openEndpoints(partition);
-
-  function requireKnown(path: string): void {
-    const known = paths();
-    if (known.length === 0 || known.includes(path)) return;
-    const near = createFindNear(known)(path);
-    const meant = near === undefined ? "" : `; did you mean ${near.path}?`;
-    throw AppError.public("request.not_found", `no endpoint has the path ${path}${meant}`);
-  }
-
-  return async (order: EndpointOrder): Promise<EndpointChange> => {
-    const { path, state, reason: why } = order;
+  return async ({ path, state, reason: why }: EndpointOrder): Promise<EndpointChange> => {
     const held = await endpoints.held(path);
     // An endpoint that is no longer configured can still be enabled.
     const isLeft = state === "enabled" && (held > 0 || (await endpoints.settings()).has(path));
-    if (!isLeft) requireKnown(path);
+    if (!isLeft) requireKnown(path, paths());
     const because = { at: clock(), by, reason: why };
     const changed = await endpoints.set(path, state, because);
     if (changed) logAudited(log, endpointAct(path, state, because));
     return { path, state, changed, held };
   };
+}
+
+/** Has a gateway sign and send a sample to itself, with a line in the audit. Throws `request.not_found` for a path of no endpoint. */
+export function createTestEndpoint({ partition, clock, log, by, paths }: Deps) {
+  const orderTest = createOrderTest(partition);
+  return async ({ path, reason: why }: EndpointTest): Promise<EndpointTested> => {
+    requireKnown(path, paths());
+    const act = { at: clock(), action: "test", path, by, selection: "by path", reason: why } as const;
+    logAudited(log, act);
+    return { path, ...(await orderTest(act)) };
+  };
+}
+
+function requireKnown(path: string, known: readonly string[]): void {
+  if (known.length === 0 || known.includes(path)) return;
+  const near = createFindNear(known)(path);
+  const meant = near === undefined ? "" : `; did you mean ${near.path}?`;
+  throw AppError.public("request.not_found", `no endpoint has the path ${path}${meant}`);
 }

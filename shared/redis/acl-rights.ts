@@ -19,7 +19,7 @@ const QUEUE = words(`
 const WEBHOOKS = [
   ...BASE,
   ...QUEUE,
-  ...words("hkeys lrem ltrim ping rpush scan sismember subscribe unlink zcount zrevrangebyscore"),
+  ...words("hkeys lpop lrem ltrim ping rpush scan sismember subscribe unlink zcount zrevrangebyscore"),
 ];
 
 /** Placeholders: `{name}` for the prefix of the deployment, `{runner}` for that of its runners. */

@@ -83,6 +83,10 @@ function queueKeys(prefix: string) {
     taken: (job: string) => `${prefix}:taken:${job}`,
     /** Hash: what operators have set for endpoints, as JSON, by path (shared/queue/endpoints.ts). */
     endpoints: `${prefix}:endpoints`,
+    /** List: tests of endpoints that operators have ordered, as JSON (shared/ingress/endpoint-tests.ts). */
+    endpointTests: `${prefix}:tests`,
+    /** String: the outcome of a test, as JSON. */
+    endpointTest: (id: string) => `${prefix}:test:${id}`,
     /** List: the calls that an endpoint holds, as `<queue> <id>`, oldest first. They lie among the delayed calls of their queues. */
     heldCalls: (path: string) => `${prefix}:held:${path}`,
     /** Hash: when the last pause of each job ended, or the hold of an endpoint that calls it, unix ms. */

@@ -17,6 +17,7 @@ const CONSOLE: Record<keyof typeof CONTRACT, string | undefined> = {
   ...{
     getEndpoint: "endpoint",
     setEndpointState: "endpoint-state",
+    testEndpoint: "endpoint-test",
     getConfiguredNames: "configured-names",
     listPrices: "prices",
     listRevenue: "revenue",

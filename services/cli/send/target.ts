@@ -9,8 +9,10 @@ import { isAbsent } from "../../../shared/platform/text/read-text.ts";
 import { namesUser } from "../../../shared/webhook-auth/auth-modes.ts";
 import { PRESETS } from "../../../shared/webhook-auth/presets/presets.ts";
 import { needsPrivateKey, parsePrivateKey, publicHalf } from "../../../shared/webhook-auth/private-key.ts";
+import type { Sender } from "../../../shared/webhook-auth/sample/sender.ts";
 import type { Scheme } from "../../../shared/webhook-auth/signature-scheme.ts";
 import { whyUnknown } from "../endpoints/unknown-path.ts";
+import { privateKeyFor } from "./private-key.ts";
 
 export type SendOptions = {
   configDir: string;
@@ -28,16 +30,8 @@ export type SendOptions = {
   quiet?: boolean;
 };
 
-/** Where a delivery goes, and how its sender proves it. */
-export type Target = {
-  readonly url: URL;
-  readonly endpoint: EndpointToml;
-  readonly secrets: readonly Secret[];
-  readonly key: Secret | undefined;
-};
-
 /** Finds what the options leave out in the configuration, which is read only then. */
-export function findTarget(path: string, options: SendOptions, env: Env): Target {
+export function findSender(path: string, options: SendOptions, env: Env): Sender {
   const { preset, configDir } = options;
   const secret = options.secret === undefined ? undefined : readSecret("--secret", options.secret, env);
   const key = options.key === undefined ? undefined : readSecret("--key", options.key, env);
@@ -49,18 +43,22 @@ export function findTarget(path: string, options: SendOptions, env: Env): Target
   const url = urlOf(path, options.gateway ?? addressOf(webhooks));
   const configured = webhooks?.endpoints.find((each) => each.path === path);
   if (configured !== undefined && (preset ?? configured.preset) === configured.preset)
-    return {
-      url,
-      endpoint: configured,
-      secrets: secret === undefined ? configured.secret : [secret],
-      key,
-    };
+    return toSender(url, configured, secret === undefined ? configured.secret : [secret], key);
   if (preset === undefined) {
     const why = hasConfig ? whyUnknown(path, webhooks?.endpoints) : `${configDir} does not exist`;
     throw new Error(`${why}; use --preset and --secret to send without configuration`);
   }
   const endpoint = madeUp({ path, preset, url, secret, key });
-  return { url, endpoint, secrets: endpoint.secret, key };
+  return toSender(url, endpoint, endpoint.secret, key);
+}
+
+function toSender(
+  url: URL,
+  endpoint: EndpointToml,
+  secrets: readonly Secret[],
+  key: Secret | undefined,
+): Sender {
+  return { url, endpoint, secrets, privateKey: (scheme) => privateKeyFor(scheme, key, secrets) };
 }
 
 function readSecret(option: string, text: string, env: Env): Secret {

@@ -1,4 +1,4 @@
-import type { EndpointOrder } from "../../../shared/console/endpoint-states.ts";
+import type { EndpointOrder, EndpointTest, EndpointTested } from "../../../shared/console/endpoint-states.ts";
 import type { PricesView } from "../../../shared/console/overview/prices.ts";
 import { ask } from "./ask.ts";
 
@@ -8,7 +8,12 @@ export type {
 } from "../../../shared/console/overview/endpoints.ts";
 export type { SoldJobView as SoldJob } from "../../../shared/console/overview/prices.ts";
 
+export type { EndpointTested };
+
 export type Rate = PricesView["rates"][number];
 
 export const setEndpointState = (order: EndpointOrder): Promise<unknown> =>
   ask("POST", "api/v1/endpoints/state", order);
+
+export const testEndpoint = (test: EndpointTest): Promise<EndpointTested> =>
+  ask("POST", "api/v1/endpoints/test", test);

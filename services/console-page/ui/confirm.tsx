@@ -15,6 +15,8 @@ type Props = {
   /** A reason that somebody might have for it. */
   example: string;
   onClose: () => void;
+  /** Follows once it is done. Without it, the dialog closes. */
+  onDone?: () => void;
   /** Throws what goes wrong. */
   act: (reason: string) => Promise<unknown>;
   /** What it does, in words. */
@@ -23,7 +25,17 @@ type Props = {
 
 /** Asks why, does it, and closes; or says why it was not done. */
 export function Confirm(props: Props) {
-  const { title, verb, isDangerous = false, isReady = true, example, onClose, act, children } = props;
+  const {
+    title,
+    verb,
+    isDangerous = false,
+    isReady = true,
+    example,
+    onClose,
+    onDone = onClose,
+    act,
+    children,
+  } = props;
   const [reason, setReason] = useState("");
   const [refused, setRefused] = useState<Refused | undefined>();
   const [isBusy, setBusy] = useState(false);
@@ -31,7 +43,7 @@ export function Confirm(props: Props) {
     setBusy(true);
     try {
       await act(reason.trim());
-      onClose();
+      onDone();
     } catch (error) {
       setRefused(toRefused(error));
       setBusy(false);

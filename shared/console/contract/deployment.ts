@@ -2,7 +2,7 @@ import { z } from "zod";
 import { RATE_SPANS } from "../../pricing/rates/history.ts";
 import { AuditFilter, AuditPage } from "../audit-trail.ts";
 import { ConfiguredNames } from "../configured-names.ts";
-import { EndpointChange, EndpointOrder } from "../endpoint-states.ts";
+import { EndpointChange, EndpointOrder, EndpointTest, EndpointTested } from "../endpoint-states.ts";
 import { EndpointDetail, EndpointView } from "../overview/endpoints.ts";
 import { FLOW_SPANS, FlowView } from "../overview/flow.ts";
 import { OverviewView, QueuesView } from "../overview/overview.ts";
@@ -73,6 +73,18 @@ export const DEPLOYMENT = {
     answer: EndpointChange,
     says: "The endpoint has the state, or had it before. Enabling releases the calls that it holds, the oldest first.",
     audit: ["disable", "hold", "enable"],
+    problems: ["request.not_found"],
+  },
+  testEndpoint: {
+    method: "POST",
+    path: "/api/v1/endpoints/test",
+    role: "operator",
+    summary: "Have a gateway sign a sample webhook of an endpoint and send it to itself: its job runs once",
+    isHeavy: true,
+    body: EndpointTest,
+    answer: EndpointTested,
+    says: "The answer of the gateway, or the reason why no webhook was sent.",
+    audit: ["test"],
     problems: ["request.not_found"],
   },
   getConfiguredNames: {

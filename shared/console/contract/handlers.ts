@@ -5,7 +5,7 @@ import { createReadAuditTrail } from "../audit-trail.ts";
 import { createBulkOperations } from "../bulk-operations.ts";
 import { createCallsApi } from "../calls.ts";
 import { createReadConfiguredNames } from "../configured-names.ts";
-import { createSetEndpointState } from "../endpoint-states.ts";
+import { createSetEndpointState, createTestEndpoint } from "../endpoint-states.ts";
 import { createFailedApi } from "../failed.ts";
 import { createJobsApi } from "../jobs.ts";
 import type { Overview } from "../overview/overview.ts";
@@ -43,6 +43,7 @@ function deploymentHandlers(deps: HandlersDeps) {
     listEndpoints: async () => ({ endpoints: await overview.endpoints.list() }),
     getEndpoint: ({ path, span }) => overview.endpoints.show(path, span),
     setEndpointState: createSetEndpointState(deps),
+    testEndpoint: createTestEndpoint(deps),
     getConfiguredNames: createReadConfiguredNames(deps),
     listPrices: ({ span }) => overview.prices.read(span),
     listRevenue: async ({ days }) => ({ earned: await overview.revenue(days) }),

@@ -30,6 +30,7 @@ export const ACTIONS = {
   disable: { stream: "acts", event: "endpoint.disabled", about: "path" },
   hold: { stream: "acts", event: "endpoint.held", about: "path" },
   enable: { stream: "acts", event: "endpoint.enabled", about: "path" },
+  test: { stream: "acts", event: "endpoint.tested", about: "path" },
   open: { stream: "acts", event: "endpoint.opened", about: "path" },
   close: { stream: "acts", event: "endpoint.closed", about: "path" },
   begin_replay: { stream: "acts", event: "run.begun", about: "run" },

@@ -2,6 +2,8 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { openEndpointTests } from "../../../shared/ingress/endpoint-tests.ts";
 import { createSharedValue } from "../../../shared/pricing/rates/shared-value.ts";
 import type { LiveToken } from "../../../shared/pricing/rates/source.ts";
 import { openEndpoints } from "../../../shared/queue/endpoints.ts";
@@ -84,6 +86,23 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     await page.getByRole("button", { name: "Enable endpoint", exact: true }).click();
     await page.getByRole("button", { name: "Disable or hold…" }).waitFor();
     expect((await openEndpoints(redis.partition).settings()).size).toBe(0);
+  });
+
+  test("a test is sent from the page of its endpoint, which links to the call", async () => {
+    const page = await open({ hash: "#/endpoints/%2Fhooks%2Fgithub" });
+    await page.getByRole("button", { name: "Send test…" }).click();
+    await page.getByText("its job runs once").waitFor();
+    await page.getByRole("textbox", { name: "Reason" }).fill("its secret is new");
+    await page.getByRole("button", { name: "Send test", exact: true }).click();
+    const tests = openEndpointTests(redis.partition);
+    const order = await eventually("it is ordered", async () => (await tests.take(Date.now()))[0]);
+    const call_id = `c_${"ab".repeat(16)}`;
+    const detail = `accepted: job 2, call ${call_id}`;
+    await tests.report(order, { status: 202, accepted: true, detail, call_id });
+    await page.getByText("The gateway answered 202").waitFor();
+    await page.getByText(detail).waitFor();
+    expect(await page.getByRole("link", { name: "Show the call" }).getAttribute("href")).toContain(call_id);
+    await shoot(page, "endpoint-tested");
   });
 
   test("a job has a page with its name, its queue and its calls", async () => {

@@ -16,17 +16,18 @@ import { linkTo, useRoute } from "../../url-fragment.ts";
 import { LatestCalls } from "../calls/latest.tsx";
 import { AuthFailures, Refusals } from "./endpoints.tsx";
 import { EnableDialog, EndpointState, StopDialog } from "./state.tsx";
+import { TestDialog } from "./test.tsx";
 
 /** One endpoint: its settings without secrets, its requests over time, and its newest calls. */
 export function EndpointPage() {
   const path = useRoute().path[1] ?? "";
   const span = useSpan();
   const answer = useAnswer("api/v1/endpoint", { path, span }, { everyMs: 5000 });
-  const [isAsking, setAsking] = useState(false);
+  const [asked, setAsked] = useState<"state" | "test" | undefined>();
   const mayOperate = useMayOperate();
   const { data, refused, reload } = answer;
   const close = () => {
-    setAsking(false);
+    setAsked(undefined);
     reload();
   };
   const Ask = data?.state === "enabled" ? StopDialog : EnableDialog;
@@ -34,9 +35,16 @@ export function EndpointPage() {
     <>
       <PageHead title={path} live={<Live answer={answer} />}>
         {mayOperate && data !== undefined && (
-          <button type="button" onClick={() => setAsking(true)}>
-            {data.state === "enabled" ? "Disable or hold…" : "Enable…"}
-          </button>
+          <>
+            {data.configured && (
+              <button type="button" onClick={() => setAsked("test")}>
+                Send test…
+              </button>
+            )}
+            <button type="button" onClick={() => setAsked("state")}>
+              {data.state === "enabled" ? "Disable or hold…" : "Enable…"}
+            </button>
+          </>
         )}
         <SpanChoice />
       </PageHead>
@@ -46,7 +54,8 @@ export function EndpointPage() {
         <WhyNot answer={answer} />
       )}
       {data !== undefined && <Shown endpoint={data} />}
-      {isAsking && data !== undefined && <Ask endpoint={data} onClose={close} />}
+      {asked === "state" && data !== undefined && <Ask endpoint={data} onClose={close} />}
+      {asked === "test" && <TestDialog path={path} onClose={close} />}
     </>
   );
 }

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { SAMPLES } from "../../../../services/cli/send/samples.ts";
 import type { ConfigTables } from "../../../../shared/config/config-tables.ts";
 import { PRESETS } from "../../../../shared/webhook-auth/presets/presets.ts";
+import { SAMPLES } from "../../../../shared/webhook-auth/sample/samples.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { described, endpointFor } from "../../../fixtures/senders/endpoints.ts";
 import type { Sender } from "../../../fixtures/senders/sender.ts";

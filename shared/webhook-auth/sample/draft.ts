@@ -1,6 +1,6 @@
-import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
-import { parseJson } from "../../../shared/platform/text/parse-json.ts";
-import { toParts } from "../../../shared/webhook-auth/template.ts";
+import { sha256Hex } from "../../platform/crypto/compare.ts";
+import { parseJson } from "../../platform/text/parse-json.ts";
+import { toParts } from "../template.ts";
 
 /** A delivery that is being made. */
 export type Draft = {
@@ -24,7 +24,7 @@ export function withQuery(draft: Draft, name: string, value: string): Draft {
 }
 
 /**
- * The draft with this value in a field of its JSON body, by JSON Pointer. What is a number there stays one. A body that is no JSON
+ * The draft with this value in a field of its JSON body, by JSON Pointer. A number there stays a number. A body that is no JSON
  * object or list stays as it is.
  */
 export function withField(draft: Draft, pointer: readonly string[], value: string | number): Draft {

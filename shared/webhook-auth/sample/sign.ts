@@ -1,11 +1,11 @@
 import { type KeyObject, sign as signWith } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
-import { encodeAs } from "../../../shared/webhook-auth/sent-signature.ts";
-import type { Scheme, Timestamp, TimeUnit } from "../../../shared/webhook-auth/signature-scheme.ts";
-import { Message } from "../../../shared/webhook-auth/signed-message.ts";
-import { fill, RequestValues, toParts, toPointer } from "../../../shared/webhook-auth/template.ts";
-import { macOf } from "../../../shared/webhook-auth/verifier.ts";
+import { sha256Hex } from "../../platform/crypto/compare.ts";
+import { encodeAs } from "../sent-signature.ts";
+import type { Scheme, Timestamp, TimeUnit } from "../signature-scheme.ts";
+import { Message } from "../signed-message.ts";
+import { fill, RequestValues, toParts, toPointer } from "../template.ts";
+import { macOf } from "../verifier.ts";
 import { type Draft, placesIn, withField, withHeader, withQuery, withValue } from "./draft.ts";
 
 /** When a delivery is signed, with what, and under which id. */
@@ -20,8 +20,8 @@ export type Signing = {
 };
 
 /**
- * Signs a delivery as its sender would, by the description by which it is checked. What the signature covers beside the body,
- * as the time, is added first.
+ * Signs a delivery as its sender would, by the description by which it is checked. First it adds what the
+ * signature covers beside the body, such as the time.
  */
 export function signDelivery(draft: Draft, signing: Signing): Draft {
   const { scheme, key, at, publicUrl } = signing;

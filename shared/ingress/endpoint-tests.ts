@@ -1,0 +1,80 @@
+import { randomUUID } from "node:crypto";
+import { z } from "zod";
+import { parseJson } from "../platform/text/parse-json.ts";
+import { delay, systemClock } from "../platform/time/clock.ts";
+import type { AuditEntry } from "../redis/audit/actions.ts";
+import { AUDIT, actKeys, toLine } from "../redis/audit/audit.ts";
+import { defineScript } from "../redis/define-script.ts";
+import type { Partition } from "../redis/partition.ts";
+import { nothing } from "../redis/reply.ts";
+import orderTestLua from "./order-test.lua";
+
+/** How long an order waits for a gateway, and the console for its outcome. */
+const PATIENCE_MS = 10_000;
+const OUTCOME_KEPT_MS = 60_000;
+const LOOK_EVERY_MS = 100;
+/** How many orders a gateway takes at a time. */
+const TAKEN_AT_ONCE = 4;
+
+/** An operator's order to test an endpoint. It holds no secret: the gateway that takes it signs with its own. */
+const TestOrder = z.object({ id: z.uuid(), path: z.string(), at: z.number() });
+export type TestOrder = z.infer<typeof TestOrder>;
+
+/** The outcome of a test. */
+export const TestOutcome = z.object({
+  /** HTTP status of the gateway's answer; null if no webhook was sent. */
+  status: z.int().nullable(),
+  accepted: z.boolean(),
+  /** The answer in words, or why no webhook was sent. */
+  detail: z.string(),
+  /** Null if no call was made, or the answer does not name it. */
+  call_id: z.string().nullable(),
+});
+export type TestOutcome = z.infer<typeof TestOutcome>;
+
+const ORDER = defineScript({
+  source: orderTestLua,
+  keys: "tests, acts, repeats, actCount",
+  args: "order, ms, line",
+  constants: { AUDIT },
+  proof: "expendable",
+  reply: nothing,
+});
+
+type TestAct = Extract<AuditEntry<"acts">, { path: string }>;
+
+/** The operator's side: orders a test and waits for its outcome. */
+export function createOrderTest({ redis, keys }: Partition, patienceMs = PATIENCE_MS) {
+  const order = ORDER.on(redis);
+  return async (act: TestAct): Promise<TestOutcome> => {
+    const { path, at } = act;
+    const placed: TestOrder = { id: randomUUID(), path, at };
+    const touched = { tests: keys.endpointTests, ...actKeys(keys, act) };
+    await order(touched, { order: JSON.stringify(placed), ms: patienceMs, line: toLine(act) });
+    const deadline = systemClock() + patienceMs;
+    do {
+      await delay(LOOK_EVERY_MS);
+      const { data } = TestOutcome.safeParse(
+        parseJson((await redis.get(keys.endpointTest(placed.id))) ?? ""),
+      );
+      if (data !== undefined) return data;
+    } while (systemClock() < deadline);
+    const detail = `no webhooks gateway has sent the test within ${patienceMs / 1000} seconds`;
+    return { status: null, accepted: false, detail, call_id: null };
+  };
+}
+
+/** The gateway's side. Each order is taken once. */
+export function openEndpointTests({ redis, keys }: Partition) {
+  return {
+    /** Takes the orders that wait. Orders whose console has stopped waiting are dropped. `now` is by Redis' clock, in unix ms. */
+    async take(now: number): Promise<TestOrder[]> {
+      const taken = (await redis.lpop(keys.endpointTests, TAKEN_AT_ONCE)) ?? [];
+      const orders = taken.map((json) => TestOrder.safeParse(parseJson(json)).data);
+      return orders.filter((order) => order !== undefined && now - order.at < PATIENCE_MS) as TestOrder[];
+    },
+    async report({ id }: TestOrder, outcome: TestOutcome): Promise<void> {
+      await redis.set(keys.endpointTest(id), JSON.stringify(outcome), "PX", OUTCOME_KEPT_MS);
+    },
+  };
+}
