@@ -114,7 +114,7 @@ describe("postern result with the token", () => {
     expect(other.stderr).toMatch(/^402 result\.sign_in_required: /);
     const failed = await runHere(["result", url], { POSTERN_RESULT_TOKEN: token });
     expect([failed.code, failed.stdout]).toEqual([1, ""]);
-    expect(failed.stderr).toMatch(/^502 result\.call_failed Out of paper/);
+    expect(failed.stderr).toMatch(/^502 result\.call_failed: Out of paper/);
   });
 
   test("gives up an answer without an end", async () => {
