@@ -18,7 +18,7 @@ export async function callIdOf({ listCalls }: Operations, named: string): Promis
   if (only !== undefined && others.length > 0)
     throw new Error(`several calls have an id that starts with ${named}: ${[only, ...others].join(", ")}`);
   const reason = isComplete
-    ? `no call that is queued, in flight, failed or in the history has an id that starts with ${named}; give the whole id`
+    ? `no listed call has an id that starts with ${named}; an older call is found only by its whole id`
     : `there are too many calls to find the one whose id starts with ${named}; give the whole id`;
   throw AppError.public("call.unknown", reason);
 }

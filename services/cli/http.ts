@@ -93,7 +93,7 @@ export function textIn({ json }: Answer, name: string): string | undefined {
 /** An answer's status, code and detail on one line. */
 export function wordsOf({ status, json }: Answer): string {
   const words = [json["code"], json["detail"] ?? json["error"]].filter((part) => typeof part === "string");
-  return plain([status, ...words].join(" "));
+  return plain([`${status} ${words[0] ?? ""}`.trimEnd(), ...words.slice(1)].join(": "));
 }
 
 /** Why a request got no answer. */

@@ -57,8 +57,13 @@ export function port(name: string, otherwise: number, what: string): Option {
 
 /** The beginning of a time range; `event` says what happened at that time, as "claimed". */
 export function sinceOption(event: string): Option {
-  const what = `${event} at or after this time: an ISO date (UTC), or an age such as 90s, 30m, 2h or 7d`;
-  return new Option("--since <time>", what).argParser(parseTime);
+  return sinceTime(`${event} at or after this time`);
+}
+
+/** An option with the start of a time range. */
+export function sinceTime(what: string): Option {
+  const forms = "an ISO date (UTC), or an age such as 90s, 30m, 2h or 7d";
+  return new Option("--since <time>", `${what}: ${forms}`).argParser(parseTime);
 }
 
 /** The end of a time range. */

@@ -41,6 +41,9 @@ export function toSeconds(iso: string): string {
   return iso.replace(/\.\d+Z$/, "Z");
 }
 
+/** The reason in the audit log of an act without `--reason`. */
+export const NO_REASON = "no reason given";
+
 /** The two largest units of a time: `2h5m`. */
 export function duration(ms: number): string {
   const secs = Math.floor(ms / 1000);

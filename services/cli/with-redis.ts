@@ -139,7 +139,7 @@ async function checkDeployment(partition: Partition, { redis }: PosternToml): Pr
 /** Tells whoever forgot --config-dir that the defaults were used. */
 export function unconfigured(configDir: string): string {
   if (hasConfigFiles(configDir)) return "";
-  return `; ${configDir} has no configuration files: give the right directory with --config-dir (postern dev prints its own, in the line "status")`;
+  return `; the directory ${configDir} has no configuration files: give the right directory with --config-dir (postern dev prints its own, in the line "status")`;
 }
 
 /** The part of a URL that is no secret, or the servers that know where the primary is. */

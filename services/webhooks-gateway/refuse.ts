@@ -55,8 +55,8 @@ export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps)
     const { req, endpoint, address } = exchange;
     const { path } = endpoint.config;
     const { code, message } = error;
-    const isSendersOwn = CODES[code].status < 500;
-    const isRecorded = isSendersOwn && leaveEntry(exchange, error, known);
+    const isListed = CODES[code].status < 500 || code === "webhook.endpoint_disabled";
+    const isRecorded = isListed && leaveEntry(exchange, error, known);
     if (isAuthenticated(req) || isRecorded || code === "internal.unexpected") {
       logRefused(log, "webhook.refused", error, { path, address, ms: exchange.ms() });
     } else {
@@ -109,8 +109,12 @@ function answer(req: IncomingMessage, res: ServerResponse, error: AppError, { co
 
 /** Tells the sender which headers were wanted and which came, but not what was wrong with them. */
 function explained(error: AppError, { wanted, isOneEnough, came }: CredentialHeaders): AppError {
+  const found = wanted.filter((name) => came.includes(name));
+  const isThere = found.length > 0 && (isOneEnough || found.length === wanted.length);
   const read = `${isOneEnough ? "one of " : ""}${few(wanted)}`;
-  const publicDetail = `no valid credential; this endpoint reads it from ${read}; the request has ${few(came)}`;
+  const publicDetail = isThere
+    ? `the credential in ${few(found)} is not valid`
+    : `no complete credential: this endpoint reads it from ${read}; the request has ${few(came)}`;
   return new AppError(error.code, { reason: error.message, publicDetail });
 }
 

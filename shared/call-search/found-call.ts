@@ -30,7 +30,7 @@ type SearchedState = (typeof SEARCHED_STATES)[number];
 export type FoundCall = {
   id: string;
   state: CallState;
-  /** When it came into this state, or was queued: what the calls are sorted by. */
+  /** When it came into this state, was queued or was last sent: what the calls are sorted by. */
   at: number;
   origin: string | undefined;
   /** `<service id>/<job index>` */

@@ -135,9 +135,9 @@ function ofHead({ path, accepted_at, delivery_id, payer, transaction, event }: F
   return { endpoint: path, acceptedAt: accepted_at, deliveryId: delivery_id, payer, transaction, event };
 }
 
-export function ofQueue({ id, queue, state, queuedAt, attempts, head, error }: QueuedCall): FoundCall {
+export function ofQueue({ id, queue, state, updatedAt, attempts, head, error }: QueuedCall): FoundCall {
   const place = { origin: originOf(queue), job: jobOf(queue) };
-  return { ...NOTHING, ...ofHead(head), id, state, at: queuedAt, ...place, attempts, ...ofError(error) };
+  return { ...NOTHING, ...ofHead(head), id, state, at: updatedAt, ...place, attempts, ...ofError(error) };
 }
 
 export function ofFailed({

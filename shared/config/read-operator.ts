@@ -30,7 +30,7 @@ function warningsOf(operator: OperatorToml): string[] {
 /** A warning for each name with a token that the console lets in only while its address has tries left. */
 function guessable({ tokens }: OperatorToml): string[] {
   const warning =
-    "could be guessed. After too many wrong tokens from an address, even this right token is refused there. Use the output of openssl rand -hex 32";
+    "is easy to guess. After too many wrong tokens from an address, that address cannot use it. Use the output of openssl rand -hex 32";
   return tokens.flatMap(({ token }, at) =>
     token.every(looksRandom) ? [] : [`${OPERATOR}: tokens[${at}].token: ${warning}`],
   );

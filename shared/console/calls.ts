@@ -34,7 +34,7 @@ export const FoundCallView = z
   .object({
     id: z.string(),
     state: z.enum(CALL_STATES),
-    /** When it came into this state, or was queued. */
+    /** When it came into this state, was queued or was last sent. */
     at: isoTime,
     origin: z.string().nullable(),
     /** `<service id>/<job index>` */
@@ -242,9 +242,15 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
   }
 
   /** Throws `call.unknown`. */
-  async function noBody(id: string, what = "its body is not kept"): Promise<AppError> {
+  async function noBody(id: string): Promise<AppError> {
     const { state } = await show(id);
-    return AppError.public("call.no_body", `${id}: ${what}; the call is ${state}`);
+    return AppError.public("call.no_body", `${id}: its body is not kept; the call is ${state}`);
+  }
+
+  /** Says why a call cannot be replayed as a new one. Throws `call.unknown`. */
+  async function notKept(id: string): Promise<AppError> {
+    const { state, origin } = await show(id);
+    return AppError.public("call.no_body", `${id} cannot be replayed: ${whyNotKept(state, origin)}`);
   }
 
   return {
@@ -275,7 +281,7 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
 
     async replay(id, { reason, request_id: requestId }) {
       const replayed = await replay(id, { reason, requestId });
-      if (replayed === undefined) throw await noBody(id, NOT_DELIVERED);
+      if (replayed === undefined) throw await notKept(id);
       return { call_id: replayed.callId, replay_of: id, changed: replayed.changed };
     },
 
@@ -298,9 +304,12 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
   };
 }
 
-/** Why a call cannot be replayed as a new one. */
-const NOT_DELIVERED =
-  "only a delivered webhook that its endpoint keeps (keep_delivered) can be replayed as a new call";
+function whyNotKept(state: string, origin: string | null): string {
+  if (origin !== null && origin !== "webhook") return `it is not a webhook, but of the origin ${origin}`;
+  if (state !== "injected")
+    return `it is ${state}, and only a delivered webhook that is kept (keep_delivered) can be`;
+  return "its endpoint does not keep webhooks (keep_delivered), or no longer keeps this one";
+}
 
 const NO_RESULT = {
   too_long: "the runner's answer was too long to keep",

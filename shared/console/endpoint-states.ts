@@ -44,9 +44,10 @@ type Deps = OperateDeps & {
 export function createSetEndpointState({ partition, clock, log, by, paths }: Deps) {
   const endpoints = openEndpoints(partition);
   return async ({ path, state, reason: why }: EndpointOrder): Promise<EndpointChange> => {
-    // An endpoint that is no longer configured can still be enabled: it may hold calls.
-    if (state !== "enabled") requireKnown(path, paths());
     const held = await endpoints.held(path);
+    // An endpoint that is no longer configured can still be enabled.
+    const isLeft = state === "enabled" && (held > 0 || (await endpoints.settings()).has(path));
+    if (!isLeft) requireKnown(path, paths());
     const because = { at: clock(), by, reason: why };
     const changed = await endpoints.set(path, state, because);
     if (changed) logAudited(log, endpointAct(path, state, because));

@@ -1,12 +1,12 @@
--- Answers whether there are more, and for each call id, state, time and attempts.
+-- Answers whether there are more, and for each call id, state, attempts and two times: queued or last replayed, and last sent or '0'.
 --@include "./held.lua"
 local q, count = ARGV.prefix .. ':' .. ARGV.queue .. ':', tonumber(ARGV.count)
 local rows, isCut = {}, 0
 local function add(state, ids)
   if #ids > count then isCut = 1 end
   for i = 1, math.min(#ids, count) do
-    local job = redis.call('HMGET', q .. ids[i], 'timestamp', 'atm')
-    if job[1] then rows[#rows + 1] = {ids[i], state, job[1], job[2] or '0'} end
+    local job = redis.call('HMGET', q .. ids[i], 'timestamp', 'atm', 'processedOn')
+    if job[1] then rows[#rows + 1] = {ids[i], state, job[2] or '0', job[1], job[3] or '0'} end
   end
 end
 add('active', redis.call('LRANGE', q .. 'active', 0, count))

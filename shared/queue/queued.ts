@@ -18,8 +18,8 @@ export type QueuedCall = {
   id: string;
   queue: QueueName;
   state: QueuedState;
-  /** When it was added, unix ms. */
-  queuedAt: number;
+  /** When it was queued, last replayed or last sent, unix ms. */
+  updatedAt: number;
   /** Attempts spent since it was queued or last replayed. */
   attempts: number;
   head: FailedHead;
@@ -42,7 +42,7 @@ const HEADS_AT_ONCE = 50;
 /** What is beside the body of a larger call is not read. */
 const READ_MAX = 1024 * 1024;
 
-const LISTED = tuple(text, oneOf(...QUEUED_STATES), numeric, numeric);
+const LISTED = tuple(text, oneOf(...QUEUED_STATES), numeric, numeric, numeric);
 
 const LIST = defineScript({
   source: listQueuedLua,
@@ -72,7 +72,13 @@ export function createQueuedCalls(partition: Partition) {
     const [isCut, rows] = await listIn({}, { prefix, queue, count: LOOKED_AT });
     return {
       isCut,
-      calls: rows.map(([id, state, queuedAt, attempts]) => ({ id, queue, state, queuedAt, attempts })),
+      calls: rows.map(([id, state, attempts, ...times]) => ({
+        id,
+        queue,
+        state,
+        updatedAt: Math.max(...times),
+        attempts,
+      })),
     };
   }
 
@@ -110,7 +116,7 @@ export function createQueuedCalls(partition: Partition) {
         if (found.isCut) onCut();
         calls.push(...found.calls.filter((call) => matches(call, filter)));
       }
-      calls.sort((a, b) => b.queuedAt - a.queuedAt || (a.id < b.id ? 1 : -1));
+      calls.sort((a, b) => b.updatedAt - a.updatedAt || (a.id < b.id ? 1 : -1));
       for (let read = 0; read < calls.length && !signal?.aborted; ) {
         const found = await withHeads(calls.slice(read, read + HEADS_AT_ONCE));
         read += found.length;
@@ -123,15 +129,17 @@ export function createQueuedCalls(partition: Partition) {
       const place = await registry.find(id);
       if (place === undefined || place.state === "failed") return undefined;
       const { queue } = place;
-      const [timestamp, attempts] = await redis.hmget(keys.inQueue(queue, id), "timestamp", "atm");
+      const fields = ["atm", "timestamp", "processedOn"] as const;
+      const [attempts, ...times] = await redis.hmget(keys.inQueue(queue, id), ...fields);
+      const updatedAt = Math.max(...times.map(Number));
       const state = place.state as QueuedState;
-      const listedCall = { id, queue, state, queuedAt: Number(timestamp), attempts: Number(attempts ?? 0) };
+      const listedCall = { id, queue, state, updatedAt, attempts: Number(attempts ?? 0) };
       return (await withHeads([listedCall]))[0];
     },
   };
 }
 
-function matches({ state, queuedAt }: Listed, filter: QueuedFilter): boolean {
+function matches({ state, updatedAt }: Listed, filter: QueuedFilter): boolean {
   const { since = 0, until = Number.POSITIVE_INFINITY } = filter;
-  return (filter.state === undefined || state === filter.state) && queuedAt >= since && queuedAt <= until;
+  return (filter.state === undefined || state === filter.state) && updatedAt >= since && updatedAt <= until;
 }

@@ -32,7 +32,7 @@ export type Removal = {
 type Ask = <Answer>(server: ServerAddress, question: (redis: Redis) => Promise<Answer>) => Promise<Answer>;
 
 /**
- * Plans to have Sentinel or a Cluster forget a replica, so that no write waits for it any longer. Throws why it must not be removed: it is a
+ * Plans to make Sentinel or a Cluster forget a replica, so that no write waits for it any longer. Throws why it must not be removed: it is a
  * primary, it answers, or it is not listed.
  */
 export async function planRemoval(lookup: PrimaryLookup, node: string): Promise<Removal> {

@@ -30,7 +30,7 @@ type Words = {
 const WORDS: Readonly<Record<CredentialKind | "unknown", Words>> = {
   bearer: { name: "token", secret: "token", isAuthorization: true },
   basic: { name: "credential", secret: "password", isAuthorization: true },
-  "api-key": { name: "key", secret: "key" },
+  "api-key": { name: "secret", secret: "secret" },
   token: { name: "token", secret: "token" },
   digest: { name: "signature", secret: "secret", isSignature: true },
   "key-pair": { name: "signature", secret: "public key", isSignature: true },

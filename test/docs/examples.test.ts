@@ -40,7 +40,7 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
     "test/system/wrong-redis.test.ts",
   'postern endpoints disable /hooks/github --reason "its job is broken"':
     "test/services/cli/endpoints/states.test.ts",
-  'postern endpoints hold /hooks/github --reason "the database is being moved"':
+  'postern endpoints hold /hooks/github --reason "the new handler is not ready"':
     "test/services/cli/endpoints/states.test.ts",
   "postern endpoints enable /hooks/github": "test/services/cli/endpoints/states.test.ts",
   "npm run postern -- dev --config-dir config/devnet": "test/services/dev/ports.test.ts",

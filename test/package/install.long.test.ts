@@ -127,7 +127,7 @@ type Case = { args?: (world: World) => readonly string[]; says: RegExp; code?: n
 
 /** Expected output of each command beside a running dev: its effect or its refusal. What dev runs, `pay` and `tail` have tests of their own. */
 const COMMANDS: Readonly<Record<string, Case>> = {
-  init: { args: () => ["own", "--ways", "webhooks", "--yes"], says: /the configuration is valid/ },
+  init: { args: () => ["own", "--accept", "webhooks", "--yes"], says: /the configuration is valid/ },
   "calls list": { args: ({ webhook }) => ["--call", webhook], says: /c_[0-9a-f]{32}/ },
   "calls show": { args: ({ webhook }) => [webhook], says: /injected since/ },
   "calls replay": { args: () => [NO_CALL, "--reason", "x"], says: /c_0{32}/, code: 1 },

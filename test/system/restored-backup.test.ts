@@ -52,7 +52,7 @@ test("after a restore of an older copy a call that ran since, and a delivery rep
   await redis.server.restart();
   const dir = tempDir();
   writeConfig(dir, { postern: { redis: { url: redis.url } } });
-  const adopted = await runHere(["redis", "adopt", "--config-dir", dir, "--reason", "a restore"]);
+  const adopted = await runHere(["redis", "adopt", "--config-dir", dir, "--reason", "a restore", "--yes"]);
   expect(adopted.code).toBe(0);
   await Promise.all([...stack.gateways, producer].map(untilReady));
   expect(await deliver("comes after the copy")).toBe(later);

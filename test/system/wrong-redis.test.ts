@@ -67,7 +67,7 @@ function copied(): string {
 function adopt(table: Table, ...more: string[]) {
   const configDir = tempDir();
   writeConfig(configDir, { postern: { redis: { url: redis.url, ...table } } });
-  return runHere(["redis", "adopt", "--config-dir", configDir, "--reason", "a test", ...more]);
+  return runHere(["redis", "adopt", "--config-dir", configDir, "--reason", "a test", "--yes", ...more]);
 }
 
 test("a gateway and a producer refuse a Redis that comes back empty, go on once the right one is back, and need no restart", async () => {
@@ -178,7 +178,7 @@ test("an empty Redis is the first start of a new id, and an alarm for an older o
   const adopted = await adopt({ deployment_id: OLD_ID }, "--without-audit");
   expect([adopted.code, adopted.stdout]).toEqual([
     0,
-    "adopted for deployment 2026-01-01-shop: its processes go on within seconds\n",
+    "adopted for deployment 2026-01-01-shop: its processes continue within seconds\n",
   ]);
   await isReady(part);
   expect((await deliver("a"))["status"]).toBe("accepted");

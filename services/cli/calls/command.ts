@@ -33,10 +33,12 @@ States:
   held            in the queue until its endpoint is enabled
   active          in flight: a producer has sent it to the runner
   queued          accepted, and not ended yet: waiting, delayed, held or active
-  missing         accepted, but its queue lost it; found only by its id
+  missing         accepted, but its queue lost it; a webhook call is found only
+                  by its id
   injected        the runner has answered 2xx
   failed          not attempted again until an operator replays it
-  discarded       ended by an operator without running
+  discarded       ended by an operator without running; a webhook call is found
+                  only by its id
   settling        the payment is being made
   review          an operator must decide whether the payment was made
   void            the payment was not made and can no longer be made
@@ -58,7 +60,7 @@ export function addCalls(program: ProgramCommand, deps: ProgramDeps): void {
 function addList(calls: ProgramCommand, deps: ProgramDeps): void {
   calls
     .command("list")
-    .description("list calls in any state, newest first")
+    .description("list calls, newest first")
     .helpGroup(GROUP.look)
     .option(
       "--text <text>",
@@ -130,7 +132,7 @@ function addReplay(calls: ProgramCommand, deps: ProgramDeps): void {
   calls
     .command("replay")
     .description(
-      "replay a delivered webhook as a new call with another id; its endpoint must set keep_delivered. For failed calls: postern failed replay",
+      "run a kept webhook again, as a new call with another id; its endpoint must set keep_delivered. For failed calls: postern failed replay",
     )
     .helpGroup(GROUP.act)
     .addArgument(callId())

@@ -14,7 +14,7 @@ export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
   const endpoints = program
     .command("endpoints")
     .description(
-      "list, disable, hold or enable endpoints, or open one for the secret that a sender sends in its first request",
+      "list, disable, hold or enable endpoints, or wait for the secret that a sender sends in its first request",
     )
     .helpGroup(GROUP.act);
   endpoints
@@ -104,6 +104,6 @@ const STATES = [
   {
     name: "hold",
     state: "held",
-    says: "accept the webhooks of this endpoint, and deliver none of their calls until it is enabled",
+    says: "accept the webhooks of this endpoint, but deliver no new calls until it is enabled; calls accepted before go on: pause the job to stop them too",
   },
 ] as const;

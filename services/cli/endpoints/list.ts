@@ -14,7 +14,7 @@ export function listEndpoints(deps: ProgramDeps, options: ListOptions): Promise<
     const listing = createListing<EndpointView>(deps, {
       columns: [
         { heading: "ENDPOINT" },
-        { heading: "SENDER" },
+        { heading: "PRESET OR AUTH" },
         { heading: "STATE", cutTo: 20, tone: (state) => (state === "enabled" ? "good" : "attention") },
         { heading: "JOBS", cutTo: 6 },
         { heading: "ACCEPTED" },

@@ -1,7 +1,7 @@
 import type { EndpointChange } from "../../../shared/console/endpoint-states.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, jsonLine, plain } from "../text.ts";
+import { counted, jsonLine, NO_REASON, plain } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 export type SetStateOptions = Operated & { reason?: string; json?: boolean };
@@ -13,14 +13,14 @@ export function setEndpointState(
   options: SetStateOptions,
 ): Promise<number> {
   return withOperations(deps, options, async (operations) => {
-    const reason = options.reason ?? "postern endpoints enable";
+    const reason = options.reason ?? NO_REASON;
     const change = await operations.setEndpointState({ path, state, reason });
     if (options.json) deps.print(jsonLine(change));
     if (!change.changed) {
       deps.printError(`${plain(path)} is already ${state}\n`);
       return EXIT.failed;
     }
-    deps.say(`${plain(path)} is ${state}${inWords(change)}\n`);
+    deps.say(`${plain(path)}: ${state} at all gateways within 2 seconds${inWords(change)}\n`);
     return EXIT.ok;
   });
 }
@@ -31,7 +31,7 @@ function inWords({ state, held }: EndpointChange): string {
     case "disabled":
       return held === 0 ? "" : `; it holds ${counted(held, "call")} until it is enabled`;
     case "held":
-      return "; its calls wait until it is enabled";
+      return "; new calls then wait until it is enabled. Calls accepted before go on: pause the job to stop them too";
     case "enabled":
       return held === 0 ? "" : `; ${counted(held, "held call")} released`;
   }

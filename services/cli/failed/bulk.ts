@@ -8,6 +8,7 @@ import { callIdsOf } from "../call-ids.ts";
 import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { failureOf, followBulk } from "../follow-bulk.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { NO_REASON } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 import { type FilterOptions, toFilter } from "./filter.ts";
 import { createProgress } from "./progress.ts";
@@ -99,7 +100,7 @@ function createBegin(operations: Operations, options: BulkOptions, { action, for
   const { ids, ...filter } = toFilter(options);
   const order = {
     concurrency,
-    reason: reason ?? `none given (postern failed ${action})`,
+    reason: reason ?? NO_REASON,
     ...(ids === undefined ? { filter } : { call_ids: ids }),
     ...(limit !== 0 && { limit }),
   };

@@ -39,7 +39,7 @@ function inWords(call: FailedCallDetail, body: Buffer | undefined, full: boolean
     ["job", `${call.service_id}/${call.job_id}`],
     ["accepted at", call.accepted_at === undefined ? undefined : withAge(call.accepted_at)],
     ["traceparent", call.traceparent],
-    ["attempts", `${call.attempts} since it was queued or last replayed`],
+    ["attempts", `${call.attempts} (since it was last queued)`],
   ]);
   const attempts = section("failed attempts", call.failed_attempts.map(attemptRow).join(""));
   if (body === undefined) {

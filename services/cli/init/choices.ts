@@ -21,11 +21,11 @@ export type Choices = {
 type Read = { value: string } | { problem: string };
 type Question = { option: string; text: string; proposed: string; read: (text: string) => Read };
 
-const WAYS: Question = {
-  option: "--ways <ways>",
+const ACCEPT: Question = {
+  option: "--accept <what>",
   text: "Accept webhooks, payments or both?",
   proposed: "webhooks",
-  read: (text) => oneOf(text, CHOICES.ways, "must be webhooks, payments or both"),
+  read: (text) => oneOf(text, CHOICES.accept, "must be webhooks, payments or both"),
 };
 
 const PRESET: Question = {
@@ -71,11 +71,11 @@ function oneOf(text: string, words: readonly string[], problem: string): Read {
 export async function choose(options: InitOptions, terminal: Terminal): Promise<Choices | undefined> {
   const answer = (given: string | undefined, question: Question) =>
     answerTo(question, given, options.yes ? undefined : terminal);
-  const ways = await answer(options.ways, WAYS);
-  if (ways === undefined) return undefined;
-  const preset = ways === "payments" ? "none" : await answer(options.preset, PRESET);
+  const accepted = await answer(options.accept, ACCEPT);
+  if (accepted === undefined) return undefined;
+  const preset = accepted === "payments" ? "none" : await answer(options.preset, PRESET);
   if (preset === undefined) return undefined;
-  const price = ways === "webhooks" ? "" : await answer(options.price, PRICE);
+  const price = accepted === "webhooks" ? "" : await answer(options.price, PRICE);
   if (price === undefined) return undefined;
   const runner = await answer(options.runner, RUNNER);
   if (runner === undefined) return undefined;
@@ -85,8 +85,8 @@ export async function choose(options: InitOptions, terminal: Terminal): Promise<
     job,
     redisUrl,
     runner,
-    webhooks: ways === "payments" ? undefined : { path, preset: preset === "none" ? undefined : preset },
-    payments: ways === "webhooks" ? undefined : { price, token, payTo: payee(options) },
+    webhooks: accepted === "payments" ? undefined : { path, preset: preset === "none" ? undefined : preset },
+    payments: accepted === "webhooks" ? undefined : { price, token, payTo: payee(options) },
   };
 }
 

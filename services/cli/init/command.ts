@@ -11,7 +11,7 @@ export function addInit(program: ProgramCommand, deps: ProgramDeps): void {
     .description("ask a few questions, and write a working configuration with new secrets")
     .helpGroup(GROUP.run)
     .argument("[dir]", "directory to write to", "config")
-    .addOption(new Option("--ways <ways>", "requests to accept").choices(CHOICES.ways))
+    .addOption(new Option("--accept <what>", "what to accept").choices(CHOICES.accept))
     .option(
       "--preset <name>",
       "preset of the sender, from docs/senders.md; 'none' for any other sender that signs with HMAC-SHA256",
@@ -32,7 +32,7 @@ export function addInit(program: ProgramCommand, deps: ProgramDeps): void {
     .option("--redis-url <url>", "URL of Redis", "redis://127.0.0.1:6379")
     .option("-y, --yes", "skip the questions, and use the default for each missing option")
     .option("--force", "overwrite existing files, except secrets")
-    .examples("init", "init --yes --ways webhooks --preset github")
+    .examples("init", "init --yes --accept webhooks --preset github")
     .action(async (dir: string, options: InitOptions) => {
       const { initConfig } = await import("./init.ts");
       deps.exitWith(await initConfig(deps, dir, options));

@@ -137,7 +137,7 @@ public_url = "http://127.0.0.1:8402"   # URL for payers; use https for payers on
 facilitator_url = ${quoted(facilitator)}
 quote_secret = ${quote.reference}
 
-# ${what}. With this rate, prices are in units of 10^-18 USDC.
+# ${what}. With this rate, 10^18 in job_pricing.toml is 1 USDC.
 [[accepted_tokens]]
 network = "eip155:84532"
 asset = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"

@@ -1,11 +1,11 @@
 /** The words that two options take. */
 export const CHOICES = {
-  ways: ["webhooks", "payments", "both"],
+  accept: ["webhooks", "payments", "both"],
   networks: ["devnet", "base-sepolia"],
 } as const;
 
 export type InitOptions = {
-  ways?: string;
+  accept?: string;
   preset?: string;
   endpoint?: string;
   jobIndex: number;

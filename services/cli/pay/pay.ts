@@ -272,7 +272,7 @@ async function askPrice(url: URL, headers: Record<string, string>, deadline: num
     throw new PayFailure("failed", { reason, cause });
   });
   if (answer.status === 402) return answer;
-  const reason = `no price from ${url.href}: it answered ${wordsOf(answer)}; nothing was signed`;
+  const reason = `no price from ${url.href}: ${wordsOf(answer).replace(/\.$/, "")}. Nothing was signed`;
   throw new PayFailure("refused", { reason });
 }
 

@@ -95,7 +95,7 @@ export function receiptText(
     ["payer", receipt.payer],
     ["recipient", receipt.pay_to],
     ["transaction", receipt.transaction],
-    ["quote", receipt.quote_digest],
+    ["quote digest", receipt.quote_digest],
   ];
   return `receipt:\n${facts(rows, "  ")}`;
 }

@@ -163,8 +163,8 @@ Counts:
   orphans         transfers to pay_to that no known payment explains
   unsettled       transfers whose payment does not count as paid
   missing         payments that count as paid, without a transfer on the chain
-  surplus refund  transfer from refund_from whose refund was withdrawn, or was
-                  paid by another transfer`;
+  surplus refund  transfer from refund_from for a refund that was withdrawn, or
+                  was already paid`;
 
 function addAudit(payments: ProgramCommand, deps: ProgramDeps): void {
   payments
@@ -177,7 +177,7 @@ function addAudit(payments: ProgramCommand, deps: ProgramDeps): void {
       "--network <network>",
       "network of the tokens, such as eip155:8453; required if they are on several",
     )
-    .option("--other <file>", "JSON output of another deployment's audit; finds transfers counted at both")
+    .option("--other <file>", "JSON output of the audit at another Redis; finds transfers counted at both")
     .addOption(operatorUrl())
     .addOption(configDir())
     .addHelpText("after", MATCHES)

@@ -77,7 +77,14 @@ function inWords({ call_id: id, state, looked }: Reconciled, before: string): st
   const now = state ?? "no longer kept";
   if (looked === null) return `${id}: ${now}; ${nothingToDo(before)}`;
   if (!looked) return `${id}: ${now}; not checked`;
-  return before === state ? `${id}: checked, still ${now}` : `${id}: was ${before}, is now ${now}`;
+  return before === state
+    ? `${id}: checked: no change (${stateWords(now)})`
+    : `${id}: was ${before}, is now ${now}`;
+}
+
+/** The payment's state is that of its call once it is paid. */
+function stateWords(state: string): string {
+  return ["queued", "failed", "injected", "discarded"].includes(state) ? `paid, call ${state}` : state;
 }
 
 function nothingToDo(state: string): string {

@@ -49,15 +49,20 @@ function inWords(payment: PaymentDetail): string {
         : undefined,
     ],
     ...termRows(payment),
-    ["identifier", terms.x402_version === 1 ? undefined : (payment.payment_identifier ?? undefined)],
+    ["payment identifier", terms.x402_version === 1 ? undefined : (payment.payment_identifier ?? undefined)],
     ["route", payment.route],
     [
       "body",
       `${counted(terms.body_bytes, "byte")}, sha256 ${payment.body_sha256}${payment.body_kept ? "" : ", no longer kept"}`,
     ],
-    ["still unpaid at", payment.since_block === "0" ? undefined : `block ${payment.since_block}`],
+    ["last unpaid", payment.since_block === "0" ? undefined : lastUnpaid(payment)],
     ...refundRows(payment),
   ]);
+}
+
+/** A block at which the payment was seen to be unpaid. */
+function lastUnpaid({ since_block: block, settlement, proven }: PaymentDetail): string {
+  return `block ${block}${settlement && proven ? " (paid in a later block)" : ""}`;
 }
 
 function refundRows({ state, effect, refund, refunded, late_at: lateAt }: PaymentDetail) {
@@ -92,7 +97,7 @@ function termRows({ terms, decimals }: PaymentDetail): [string, string][] {
       "valid",
       `from ${valid_after ?? "never"}, ${valid_before === null ? "without end" : `to ${valid_before}`}`,
     ],
-    ["quote", terms.quote_digest],
+    ["quote digest", terms.quote_digest],
     ["x402 version", String(terms.x402_version)],
   ];
 }

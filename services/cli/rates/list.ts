@@ -81,10 +81,10 @@ function tokenText(rate: RateView, { terminal, paint }: ProgramDeps): string {
     ? ([`${value} per native coin`, "good"] as const)
     : (["no rate", "bad"] as const);
   const parts = [
-    source,
+    source === "fixed" ? "fixed in x402.toml" : source,
     ...(ageMs === null || source === "fixed" ? [] : [`read ${secsAgo(ageMs)}`]),
     boundsText(rate),
-    offered ? "accepted now" : "NOT ACCEPTED NOW",
+    offered ? "the token is accepted" : "the token is NOT ACCEPTED",
   ];
   const failed = lastFailure && `last read failed ${secsAgo(lastFailure.age_ms)}: ${lastFailure.reason}`;
   const below = (text: string | null, indent = "  "): string =>
@@ -99,9 +99,7 @@ function tokenText(rate: RateView, { terminal, paint }: ProgramDeps): string {
 }
 
 function boundsText({ min_rate: min, max_rate: max }: RateView): string {
-  return min === null && max === null
-    ? "no lower or upper limit"
-    : `limits: ${min ?? "none"} to ${max ?? "none"}`;
+  return min === null && max === null ? "without limits" : `limits: ${min ?? "none"} to ${max ?? "none"}`;
 }
 
 function secsAgo(ms: number): string {

@@ -14,23 +14,38 @@ export type AdoptOptions = {
   since?: number;
   withoutAudit?: boolean;
   replace?: string;
+  yes?: boolean;
   json?: boolean;
 };
 
-/** `postern redis adopt`: 1 if the data is another deployment's. */
+/** `postern redis adopt`: 1 if the answer was no, or if the data is another deployment's. */
 export function adoptRedis(deps: ProgramDeps, options: AdoptOptions): Promise<number> {
   const { configDir, json } = options;
   return withRedis(deps, { configDir, ofAnyDeployment: true }, async (session) => {
+    if (!(await isConfirmed(deps, options))) {
+      deps.say("nothing was changed\n");
+      return EXIT.failed;
+    }
     const { id, unauditedSince } = await adopt(session, options);
     const unaudited = unauditedSince === undefined ? null : toIso(unauditedSince);
     if (json) deps.print(jsonLine({ deployment: id, unaudited_since: unaudited }));
-    deps.say(`adopted for deployment ${plain(id)}: its processes go on within seconds\n`);
-    if (unaudited !== null)
-      deps.say(
-        `no job is sold until \`postern payments audit --from-block N\` has run on each network; N must be before ${unaudited}\n`,
-      );
+    deps.say(inWords(id, unaudited));
     return EXIT.ok;
   });
+}
+
+function inWords(id: string, unaudited: string | null): string {
+  const adopted = `adopted for deployment ${plain(id)}: its processes continue within seconds\n`;
+  if (unaudited === null) return adopted;
+  return `${adopted}no job is sold until \`postern payments audit --from-block N\` has run on each network; block N must be older than ${unaudited}\n`;
+}
+
+async function isConfirmed({ terminal }: ProgramDeps, options: AdoptOptions): Promise<boolean> {
+  const { yes = false, withoutAudit = false } = options;
+  if (yes) return true;
+  const sale = withoutAudit ? "continue to sell jobs" : "sell no job until `postern payments audit` has run";
+  const what = `Adopt this Redis as it is, and ${sale}?`;
+  return /^y(es)?$/i.test(await terminal.ask(`${what} [y/N] `));
 }
 
 type Adopted = { id: string; unauditedSince: number | undefined };

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "commander";
 import { GROUP, type ProgramCommand } from "../command.ts";
-import { configDir, sinceOption, usageError } from "../options.ts";
+import { configDir, sinceTime, usageError } from "../options.ts";
 import { jsonOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { AdoptOptions } from "./adopt.ts";
@@ -15,7 +15,7 @@ export function addRedis(program: ProgramCommand, deps: ProgramDeps): void {
   redis
     .command("remove-node")
     .description(
-      "have all sentinels, or all nodes of the Redis Cluster, forget a replica that never returns, so that no write waits for it",
+      "make all sentinels, or all nodes of the Redis Cluster, forget a replica that never returns, so that no write waits for it",
     )
     .helpGroup(GROUP.act)
     .argument("<address>", "host:port of the replica, as `postern status` names it", parseNode)
@@ -32,21 +32,25 @@ export function addRedis(program: ProgramCommand, deps: ProgramDeps): void {
   redis
     .command("adopt")
     .description(
-      "have all processes use this Redis as it is; no job is sold until `postern payments audit` covers the lost time",
+      "make all processes use this Redis as it is; no job is sold until `postern payments audit` covers the lost time",
     )
     .helpGroup(GROUP.act)
     .requiredOption("--reason <text>", "reason for the audit log")
-    .addOption(
-      sinceOption("data is lost that was written").default(undefined, "the last report in this Redis"),
+    .addOption(sinceTime("time from which data is lost").default(undefined, "the last report in this Redis"))
+    .option("--without-audit", "sell at once; only if nothing was sold, or no chain can be queried")
+    .option(
+      "--replace <id>",
+      "take over the data of the deployment with this id, which must have stopped using it",
     )
-    .option("--without-audit", "sell at once: nothing was sold, or no chain can be queried")
-    .option("--replace <id>", "adopt the data of this deployment, which no longer uses it")
+    .option("--yes", "skip the confirmation prompt")
     .addOption(configDir())
     .examples('redis adopt --reason "disk lost, backup of 03:00 restored"')
     .action(async (options: AdoptOptions, command: ProgramCommand) => {
       if (options.reason.trim() === "") usageError(command, "--reason must not be empty");
       if (options.withoutAudit && options.since !== undefined)
         usageError(command, "--since is not used with --without-audit");
+      if (!options.yes && !deps.terminal.canAsk)
+        usageError(command, "--yes is required when stdin is not a terminal");
       const { adoptRedis } = await import("./adopt.ts");
       deps.exitWith(await adoptRedis(deps, options));
     });

@@ -44,7 +44,7 @@ export function removeNode(deps: ProgramDeps, node: string, options: RemoveNodeO
 }
 
 async function isConfirmed({ terminal }: ProgramDeps, node: string, { listedBy }: Removal): Promise<boolean> {
-  const what = `Have ${listedBy.join(", ")} forget ${node}? It must never return with its old data.`;
+  const what = `Make ${listedBy.join(", ")} forget ${node}? It must never return with its old data.`;
   return /^y(es)?$/i.test(await terminal.ask(`${what} [y/N] `));
 }
 

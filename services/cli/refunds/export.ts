@@ -6,7 +6,7 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { pagesOf } from "../pagination.ts";
 import { LATE } from "../payments/show.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, jsonLine } from "../text.ts";
+import { counted, jsonLine, NO_REASON } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 import { type CasesOptions, type Chosen, countText, leftOutText, PAGE_MAX, withCases } from "./cases.ts";
 import { toBatch, toCsv } from "./formats.ts";
@@ -77,7 +77,7 @@ async function exportCases(
   }
   const exported = cases.slice(0, options.limit).map(({ call_id }) => call_id);
   const order = { id: newExportId(), call_ids: exported, effect_unknown: options.effectUnknown ?? false };
-  const { reason = "none given (postern refunds export)" } = options;
+  const { reason = NO_REASON } = options;
   const made = await operations.exportRefunds({ ...order, reason }).catch((error: unknown) => {
     if (error instanceof AppError && error.code === "payment.undecidable") return undefined;
     throw error;

@@ -1,6 +1,7 @@
 import type { RejectedFilter, RejectedView } from "../../../shared/console/rejected.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { toIso } from "../../../shared/platform/time/iso.ts";
+import { adviceFor } from "../../../shared/webhook-auth/advice.ts";
 import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
@@ -70,6 +71,13 @@ function foundText({ shown, missed, count }: Found): string {
   return `${counted(count, "refused request")}${more}${unkept}`;
 }
 
-function toCells({ id, refused_at: at, address, method, path, code, reason }: RejectedView): string[] {
-  return [id, toSeconds(at), age(at), address, method, path, code, reason];
+/** Says a reason that is a single word, such as `mismatch`, in words. */
+function inWords(request: RejectedView): string {
+  const isWord = !request.reason.includes(":");
+  return (isWord ? adviceFor(request)?.says : undefined) ?? request.reason;
+}
+
+function toCells(request: RejectedView): string[] {
+  const { id, refused_at: at, address, method, path, code } = request;
+  return [id, toSeconds(at), age(at), address, method, path, code, inWords(request)];
 }

@@ -24,7 +24,7 @@ export function addServices(program: ProgramCommand, { services, exitWith }: Pro
     .addOption(opsAddress("127.0.0.1:9093"))
     .option(
       "--drain",
-      "sell nothing, answer existing payers, and report when another deployment may take over",
+      "sell nothing new, answer repeated requests of earlier payers, and report when another Redis may take over",
     )
     .action(async (options) => exitWith(await services.x402(options)));
   program

@@ -9,7 +9,7 @@ Columns:
   DELAYED       calls that wait until the time of their next attempt
   HELD          calls that wait until their endpoint is enabled
   IN FLIGHT     calls that a producer has sent to the runner
-  OLDEST        age of the oldest call that waits
+  OLDEST        age of the oldest waiting or delayed call
   ACCEPTED/MIN  calls accepted, average of 5 minutes
   INJECTED/MIN  calls that the runner answered with 2xx, average of 5 minutes
   FAILED/MIN    calls that failed, average of 5 minutes
@@ -19,7 +19,9 @@ The averages lag by up to a minute, the last hour by up to 10 seconds.`;
 export function addStatus(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("status")
-    .description("show calls by origin, the last hour, running processes and the durability of Redis")
+    .description(
+      "show the queues by origin, the counts of the last hour, the running processes and the durability of Redis",
+    )
     .helpGroup(GROUP.look)
     .option("--watch", "refresh every two seconds until Ctrl-C")
     .addOption(jsonOutput("print JSON, one object a line"))

@@ -22,7 +22,7 @@ export type StatusOptions = Operated & {
 const WATCH_MS = 2000;
 const CLEAR_SCREEN = "\x1b[H\x1b[J";
 
-/** `postern status`: the calls by origin, the last hour, and which processes run. 1 if Redis cannot keep its promises. */
+/** `postern status`: the queues by origin, the counts of the last hour, and which processes run. 1 if Redis cannot keep its promises. */
 export async function showStatus(deps: ProgramDeps, options: StatusOptions): Promise<number> {
   const { print, say, note, printError, terminal } = deps;
   const { json, watch } = options;
@@ -140,8 +140,8 @@ const PROCESSES: readonly Column[] = [
 /** The console's words. JSON has the state itself. */
 const STATE_WORDS = {
   unasked: "no answer reported yet",
-  answers: "responding",
-  silent: "not responding",
+  answers: "answers",
+  silent: "does not answer",
   away: "unreachable",
 } as const satisfies Record<RunnerStatus["state"], string>;
 

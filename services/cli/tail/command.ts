@@ -18,7 +18,7 @@ export function addTail(program: ProgramCommand, deps: ProgramDeps): void {
     .addOption(new Option("--origin <origin>", "origin of the call").choices([...ORIGINS]))
     .option(
       "--outcome <list>",
-      `outcomes of the events, separated by commas: ${OUTCOMES.join(", ")}`,
+      `outcomes of the events, separated by commas: ${NAMES.join(", ")}`,
       parseOutcomes,
     )
     .option("--call <id>", "id of the call, or a prefix of it", parseCallId)
@@ -32,10 +32,13 @@ export function addTail(program: ProgramCommand, deps: ProgramDeps): void {
     });
 }
 
+/** An attempt after which the call waits for the next one is shown as `delayed`. Its outcome in JSON, `retried`, also works. */
+const NAMES = OUTCOMES.map((outcome) => (outcome === "retried" ? "delayed" : outcome));
+
 function parseOutcomes(text: string): EventOutcome[] {
   return text.split(",").map((name) => {
-    const outcome = OUTCOMES.find((known) => known === name.trim());
+    const outcome = OUTCOMES.find((known, n) => known === name.trim() || NAMES[n] === name.trim());
     if (outcome !== undefined) return outcome;
-    return refuseValue(`must be outcomes, separated by commas: ${OUTCOMES.join(", ")}`, "refused,failed");
+    return refuseValue(`must be outcomes, separated by commas: ${NAMES.join(", ")}`, "refused,failed");
   });
 }

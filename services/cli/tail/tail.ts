@@ -126,12 +126,17 @@ export function toLine(event: CallEvent): string {
   const place = placeOf(event);
   const cells = [
     timeOf(event.at),
-    event.outcome.padEnd(8),
+    wordOf(event.outcome).padEnd(8),
     place.padEnd(20),
     (event.call_id ?? "-").padEnd(CALL_ID_CHARS),
     problemDetail(event),
   ];
   return plain(cells.join("  ")).trimEnd();
+}
+
+/** The word for an outcome. JSON and older scripts have the outcome itself. */
+function wordOf(outcome: string): string {
+  return outcome === "retried" ? "delayed" : outcome;
 }
 
 function placeOf(event: CallEvent): string {
@@ -188,7 +193,7 @@ function words(parts: readonly (string | false | undefined)[]): string {
 }
 
 function leftOutLine(leftOut: LeftOut, from: Teller): string {
-  const counts = Object.entries(leftOut).map(([outcome, count]) => `${count} ${outcome}`);
+  const counts = Object.entries(leftOut).map(([outcome, count]) => `${count} ${wordOf(outcome)}`);
   const bound = `above its limit of ${TOLD_PER_SECOND.events} events or ${TOLD_PER_SECOND.bytes / 1024} KiB per second`;
   return `${"".padEnd(14)}not shown: ${plain(counts.join(", "))} (${nameOf(from)}, ${bound})`;
 }

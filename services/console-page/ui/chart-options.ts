@@ -4,6 +4,11 @@ import { minute } from "./time.tsx";
 
 const FONT = "12px system-ui, sans-serif";
 
+/** Steps between ticks of counts: 1, 2, 5, 10 and so on. */
+const WHOLE_STEPS = Array.from({ length: 12 }, (_, power) =>
+  [1, 2, 5].map((step) => step * 10 ** power),
+).flat();
+
 export function toData(times: readonly number[], lines: readonly Line[]): uPlot.AlignedData {
   return [times.map((at) => at / 1000), ...lines.map(({ values }) => [...values])];
 }
@@ -14,7 +19,7 @@ type Drawn = Omit<Required<ChartProps>, "label" | "times" | "markers" | "onPick"
 };
 
 export function optionsOf(element: HTMLElement, drawn: Drawn): uPlot.Options {
-  const { lines, height, isLogarithmic, formatTick, unit, syncKey, marks } = drawn;
+  const { lines, height, isLogarithmic, isWhole, formatTick, unit, syncKey, marks } = drawn;
   const colourOf = colours(element);
   const axis = {
     stroke: colourOf("muted"),
@@ -43,6 +48,7 @@ export function optionsOf(element: HTMLElement, drawn: Drawn): uPlot.Options {
         ...axis,
         size: 62,
         ...(unit !== "" && { label: unit, labelSize: 18, labelGap: 2, labelFont: FONT }),
+        ...(isWhole && { incrs: WHOLE_STEPS }),
         // Of several magnitudes only the powers of ten: between them lines and words would stand on one another.
         filter: powers,
         grid: { ...axis.grid, filter: powers },

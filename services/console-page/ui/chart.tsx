@@ -39,6 +39,8 @@ export type ChartProps = {
   isLogarithmic?: boolean;
   /** For values that are far from 0: the axis has only what they need. */
   isFitted?: boolean;
+  /** For counts: the axis has no fractions. */
+  isWhole?: boolean;
   markers?: readonly Marker[];
   /** Charts with the same key move their crosshairs together. */
   syncKey?: string;
@@ -51,7 +53,8 @@ const NO_MARKERS: readonly Marker[] = [];
 /** Lines over time. It keeps its place while new values come. */
 export function Chart(props: ChartProps) {
   const { label, times, lines, format, formatTick = format, height = 200, unit = "", syncKey = "" } = props;
-  const { isLogarithmic = false, isFitted = false, markers = NO_MARKERS, onPick } = props;
+  const { isLogarithmic = false, isFitted = false, isWhole = false } = props;
+  const { markers = NO_MARKERS, onPick } = props;
   const box = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot>(null);
   const marks = useRef(markers);
@@ -65,7 +68,8 @@ export function Chart(props: ChartProps) {
   useEffect(() => {
     const element = box.current;
     if (element === null) return;
-    const drawn = { lines, format, formatTick, height, unit, isLogarithmic, isFitted, syncKey, marks };
+    const flags = { isLogarithmic, isFitted, isWhole };
+    const drawn = { lines, format, formatTick, height, unit, ...flags, syncKey, marks };
     const tooltip = createTooltip({ lines, format, marks });
     const options = optionsOf(element, drawn);
     const plot = new uPlot({ ...options, plugins: [tooltip] }, toData(times, lines), element);

@@ -26,6 +26,8 @@ const FlowTotal = z.object({
   failed: count,
   p50_ms: ms,
   p99_ms: ms,
+  held_p50_ms: ms,
+  held_p99_ms: ms,
 });
 
 /** Counts of the calls of one origin, in each span of time, the oldest first. */
@@ -218,6 +220,8 @@ function toLine(origin: string, buckets: readonly Bucket[]): z.infer<typeof Flow
   const {
     p50Ms = null,
     p99Ms = null,
+    heldP50Ms = null,
+    heldP99Ms = null,
     ...counts
   } = totalsOfOrigin(
     origin,
@@ -225,7 +229,13 @@ function toLine(origin: string, buckets: readonly Bucket[]): z.infer<typeof Flow
   );
   return {
     origin,
-    total: { ...counts, p50_ms: p50Ms, p99_ms: p99Ms },
+    total: {
+      ...counts,
+      p50_ms: p50Ms,
+      p99_ms: p99Ms,
+      held_p50_ms: heldP50Ms,
+      held_p99_ms: heldP99Ms,
+    },
     accepted: totals.map(({ accepted }) => accepted),
     refused: totals.map(({ refused }) => refused),
     injected: totals.map(({ injected }) => injected),

@@ -56,7 +56,12 @@ const RateWithHistory = RateView.extend({
 type RateWithHistory = z.infer<typeof RateWithHistory>;
 
 /** Both lists are empty if nothing is sold. */
-export const PricesView = z.object({ rates: z.array(RateWithHistory), jobs: z.array(SoldJobView) });
+export const PricesView = z.object({
+  rates: z.array(RateWithHistory),
+  jobs: z.array(SoldJobView),
+  /** `public_url` of the payment gateways; null if it is not configured. */
+  gateway_url: z.string().nullable(),
+});
 export type PricesView = z.infer<typeof PricesView>;
 
 export type PricesApi = {
@@ -85,7 +90,7 @@ export function createPricesApi({
   return {
     async read(span) {
       const tokens = loadAcceptedTokens({ dir, env }, "rates");
-      if (tokens === undefined) return { rates: [], jobs: [] };
+      if (tokens === undefined) return { rates: [], jobs: [], gateway_url: null };
       const [reports, histories] = await Promise.all([
         Promise.all(tokens.map((token) => readRate(partition, token))),
         Promise.all(tokens.map((token) => historyOf(token, span))),
@@ -94,10 +99,12 @@ export function createPricesApi({
       const files = openConfigDir(dir);
       const { jobs, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, dir);
       files.report(JOB_PRICING, problems);
-      const modeOf = modesIn(files.checked(files.table("x402.toml")));
+      const x402 = files.checked(files.table("x402.toml"));
+      const modeOf = modesIn(x402);
       return {
         rates: reports.map((report, i) => ({ ...toRateView(report), history: histories[i] ?? null })),
         jobs: [...jobs.values()].map((job) => toView(job, modeOf(jobKey(job)), tokens, rateOf)),
+        gateway_url: isTable(x402) && typeof x402["public_url"] === "string" ? x402["public_url"] : null,
       };
     },
   };

@@ -24,7 +24,10 @@ test("a call is named by a prefix of its id that no other call has, and by no ot
   expect(both).toMatchObject({ code: 1, stdout: "" });
   expect(both.stderr).toMatch(/^several calls have an id that starts with c_abcd: c_.*, c_.*\n$/);
   const none = await here(["failed", "replay", "c_abcd3"]);
-  expect([none.code, none.stderr]).toEqual([1, expect.stringMatching(/^no call .* starts with c_abcd3; /)]);
+  expect([none.code, none.stderr]).toEqual([
+    1,
+    expect.stringMatching(/^no listed call .* starts with c_abcd3; /),
+  ]);
   expect(await here(["failed", "discard", "c_abcd1", ...REASON])).toMatchObject({ code: 0 });
   expect((await here(["failed", "list", "--call", "c_abcd2"])).stdout).toContain(other);
   expect((await here(["calls", "show", one])).stdout).toMatch(/^state +discarded since /m);

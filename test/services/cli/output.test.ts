@@ -46,7 +46,7 @@ const COMMANDS: Record<string, readonly string[]> = {
   "endpoints enable": ["/nowhere"],
   "endpoints open": ["/nowhere"],
   "endpoints close": ["/nowhere"],
-  "redis adopt": ["--without-audit", ...REASON],
+  "redis adopt": ["--without-audit", "--yes", ...REASON],
   "payments list": [],
   "payments show": [ID],
   "payments reconcile": [ID],

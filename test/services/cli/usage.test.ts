@@ -55,6 +55,7 @@ test.each([
   "send /a --header x",
   "send /a --repeat -1",
   "send /a --gateway ftp://x/",
+  "redis adopt --reason x",
   "tail --job 7",
   "tail --outcome lost",
   "tail --origin mail",

@@ -24,7 +24,7 @@ test("postern failed list, failed replay and status exit with 1 without Redis, a
 test("the message that Redis cannot be reached says that a directory without configuration files was read", async () => {
   expect(unconfigured(postern.configDir)).toBe("");
   expect(unconfigured("config")).toBe(
-    '; config has no configuration files: give the right directory with --config-dir (postern dev prints its own, in the line "status")',
+    '; the directory config has no configuration files: give the right directory with --config-dir (postern dev prints its own, in the line "status")',
   );
 });
 

@@ -61,10 +61,10 @@ describe("the page of calls", needs("chromium"), () => {
     await calls.add({ path: "/hooks/stripe" });
     await page.getByRole("button", { name: "1 new" }).click();
     await expect.poll(() => found(page).count()).toBe(2);
-    await page.getByRole("button", { name: "Live" }).click();
+    await page.getByRole("button", { name: "Start live" }).click();
     await calls.add({ path: "/hooks/stripe" });
     await expect.poll(() => found(page).count(), { timeout: 15_000 }).toBe(3);
-    await page.getByRole("button", { name: "Pause" }).click();
+    await page.getByRole("button", { name: "Stop live" }).click();
     await calls.add({ path: "/hooks/stripe" });
     await page.getByRole("button", { name: "1 new" }).waitFor();
     expect(await found(page).count()).toBe(3);

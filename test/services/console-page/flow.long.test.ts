@@ -134,7 +134,7 @@ describe("the page of what flows", needs("chromium"), () => {
     await row.getByText("unreachable").waitFor();
     await row.getByText("connect ECONNREFUSED").waitFor();
     await tellRunners([{ ...its, state: "answers", answeredAt: Date.now() }]);
-    await row.getByText("responding", { exact: true }).waitFor();
+    await row.getByText("answers", { exact: true }).waitFor();
     await told.waitFor({ state: "detached" });
   });
 
@@ -228,10 +228,10 @@ describe("the page of what flows", needs("chromium"), () => {
       await tile(name).locator(".tile-value").getByText(value, { exact: true }).waitFor();
       expect(await tile(name).locator(".tile-note").textContent()).toMatch(note);
     };
-    await says("Waiting", "5", /^0 in flight$/);
+    await says("Waiting or delayed", "5", /^0 in flight$/);
     await says("Failed now", "6", /^need attention$/);
     await page.evaluate("location.hash = '#/overview?job=7%2F2'");
-    await says("Waiting", "0", /^0 in flight$/);
+    await says("Waiting or delayed", "0", /^0 in flight$/);
     await says("Oldest waiting", "–", /^$/);
     await says("Failed now", "4", /^need attention$/);
     await says("Refused", "–", /^not counted per job$/);

@@ -44,7 +44,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     await payments.buy();
     const transaction = await payUnseen();
     const { page } = await show("audit");
-    await page.getByText("Not matched yet").waitFor();
+    await page.getByText("Not matched from this page yet").waitFor();
     await page.getByRole("button", { name: "Match now" }).click();
     await page.getByText("done", { exact: true }).waitFor();
     const orphan = page

@@ -20,7 +20,7 @@ const PAGES: readonly [hash: string, shown: string | RegExp][] = [
   ["#/payments", "No matching payments"],
   ["#/payments?view=revenue", "No payments in the last 30 days"],
   ["#/payments?view=refunds", "No refunds"],
-  ["#/payments?view=audit", "Not matched yet"],
+  ["#/payments?view=audit", "Not matched from this page yet"],
   [`#/payments/c_${"0".repeat(32)}`, "Payment not found"],
   ["#/endpoints", "No endpoints configured"],
   ["#/jobs", "7/1"],

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { openEndpoints } from "../../../shared/queue/endpoints.ts";
+import { createRejectedList } from "../../../shared/telemetry/rejected/list.ts";
 import { useWebhooks } from "../../fixtures/webhooks.ts";
 import { send } from "../../support/http.ts";
 
@@ -38,6 +39,13 @@ test("all gateways refuse the webhooks of a disabled endpoint within 2 seconds, 
   const refused = await deliver(address);
   expect([refused.status, refused.headers["retry-after"]]).toEqual([503, "60"]);
   expect((await send(address, { path: "/hooks/b", body: "x" })).status).toBe(202);
+  const list = createRejectedList(webhooks.redis.partition);
+  await eventually("each is listed", async () => (await list.matching({ path: PATH }, 1)).count >= 3);
+  const [entry] = (await list.matching({ path: PATH }, 1)).newest;
+  expect(entry).toMatchObject({
+    code: "webhook.endpoint_disabled",
+    reason: `an operator has disabled ${PATH}`,
+  });
 });
 
 test("a gateway that starts knows the disabled endpoints before it takes its first webhook", async () => {

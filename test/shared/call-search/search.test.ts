@@ -1,3 +1,4 @@
+import { setTimeout } from "node:timers/promises";
 import { beforeEach, describe, expect, test } from "vitest";
 import { NotNow, Refused } from "../../../services/producer/retry-policy.ts";
 import { callIdOfSignedDelivery } from "../../../shared/call/call-id.ts";
@@ -307,6 +308,8 @@ test("a facet has the ten most frequent values, and how many calls have another 
 test("a call that failed, and that its runner took later, is found by its error; and one that is delayed by that of its last attempt", async () => {
   const [later, delayed] = [webhook("/a", "1"), webhook("/b", "2", { job_id: 3 })];
   for (const call of [later, delayed]) await fixture.add(call);
+  await setTimeout(20);
+  const startedAt = Date.now();
   let attempts = 0;
   const { producer, saw } = fixture.start({
     history: { history_secs: 3600, history_max: LIMITS.calls, history_bytes_max: LIMITS.bytes },
@@ -323,7 +326,10 @@ test("a call that failed, and that its runner took later, is found by its error;
   expect(calls).toMatchObject([
     { id: later.id, state: "injected", reason: expect.stringContaining("on fire"), attempts: 2 },
   ]);
-  expect((await search({ text: "shelf" })).calls).toMatchObject([{ id: delayed.id, state: "delayed" }]);
+  const [found] = (await search({ text: "shelf" })).calls;
+  expect(found).toMatchObject({ id: delayed.id, state: "delayed" });
+  expect(found?.at).toBeGreaterThanOrEqual(startedAt);
+  expect((await search({ id: delayed.id })).calls).toEqual([found]);
 });
 
 test("a search for queued calls finds those that are accepted and have not ended; one that its queue has lost is missing", async () => {

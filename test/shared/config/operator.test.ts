@@ -95,7 +95,7 @@ test("a token that may be guessed is warned of by its entry, and stands in no wa
   const list = `["${TOKEN}-of-otto", "a-token-that-otto-made-up"]`;
   const { warnings } = load(token("vera") + token("otto", "operator", list));
   expect(warnings).toEqual([
-    expect.stringMatching(/^operator\.toml: tokens\[1\]\.token: could be guessed\. /),
+    expect.stringMatching(/^operator\.toml: tokens\[1\]\.token: is easy to guess\. /),
   ]);
   expect(warnings.join()).not.toContain("made-up");
 });

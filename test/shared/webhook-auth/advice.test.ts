@@ -49,7 +49,7 @@ describe.each([...CREDENTIAL_KINDS, null])("of a credential of kind %s", (creden
 test.each([
   ["bearer", "token"],
   ["basic", "password"],
-  ["api-key", "key"],
+  ["api-key", "secret"],
   ["token", "token"],
   ["digest", "secret"],
   ["key-pair", "public key"],

@@ -85,14 +85,16 @@ function Nothing({ stream }: { stream: (typeof STREAMS)[number]["value"] }) {
 }
 
 /** How a target was chosen that is itself shown. */
-const SHOWN: readonly string[] = ["by id", "by name"];
+const SHOWN: readonly string[] = ["by id", "by name", "by path", "by address"];
 
 const COLUMNS: readonly Column<AuditEntry>[] = [
   { title: "Time", cell: ({ at }) => <Time at={at} /> },
   { title: "User", cell: ({ by }) => by },
   {
     title: "Action",
-    cell: ({ action }) => <Badge tone={TONES[action] ?? "neutral"}>{action.replaceAll("_", " ")}</Badge>,
+    cell: ({ action }) => (
+      <Badge tone={TONES[action] ?? "neutral"}>{WORDS[action] ?? action.replaceAll("_", " ")}</Badge>
+    ),
   },
   {
     title: "Target",
@@ -112,6 +114,9 @@ const COLUMNS: readonly Column<AuditEntry>[] = [
     cell: ({ reason }) => reason ?? "",
   },
 ];
+
+/** The page's own words for actions. */
+const WORDS: Readonly<Record<string, string>> = { begin_audit: "match with chain" };
 
 const TONES: Readonly<Record<string, Tone>> = {
   replay: "accent",

@@ -144,7 +144,7 @@ function Search() {
               type="search"
               autocomplete="off"
               spellcheck={false}
-              placeholder="Search calls"
+              placeholder="Search calls, then Enter"
               value={text}
               onInput={({ currentTarget }) => setText(currentTarget.value)}
               aria-invalid={problem !== undefined}
@@ -164,7 +164,7 @@ function Search() {
             value={query.get("state") ?? ""}
             onChange={({ currentTarget }) => change({ state: currentTarget.value })}
           >
-            <option value="">any</option>
+            <option value="">any listed</option>
             {STATE_CHOICES.map(({ value, name }) => (
               <option key={value} value={value}>
                 {name}
@@ -196,7 +196,9 @@ function Row({ call }: { call: FoundCall | undefined }) {
         <span class="label">job </span>
         {job ?? ""}
       </span>
-      <span class="cut muted">{knownOf(call)}</span>
+      <span class="cut muted" title={knownOf(call)}>
+        {knownOf(call)}
+      </span>
       <Time at={at} />
     </div>
   );

@@ -35,7 +35,7 @@ export function Newer({ search, list, isLive, setLive, refresh }: Props) {
         </button>
       )}
       <button type="button" aria-pressed={isLive} onClick={() => setLive(!isLive)}>
-        {isLive ? "Pause" : "Live"}
+        {isLive ? "Stop live" : "Start live"}
       </button>
     </>
   );

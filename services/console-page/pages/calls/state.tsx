@@ -32,4 +32,4 @@ export function wordOf(state: string): string {
 /** The states that one can search for. A call that its queue has lost is found by its id alone. */
 export const STATE_CHOICES: readonly { value: string; name: string }[] = Object.entries(STATES)
   .filter(([value]) => value !== "missing")
-  .map(([value, [name]]) => ({ value, name }));
+  .map(([value, [name]]) => ({ value, name: value === "queued" ? "queued (all)" : name }));

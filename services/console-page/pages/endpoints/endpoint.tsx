@@ -69,7 +69,7 @@ function Shown({ endpoint }: { endpoint: EndpointDetail }) {
           tone="warn"
           title={
             state === "held"
-              ? "Webhooks are accepted, and none is delivered"
+              ? "New webhooks are accepted, but not delivered"
               : "Webhooks are refused with 503"
           }
         >
@@ -111,7 +111,13 @@ function Requests({ endpoint }: { endpoint: EndpointDetail }) {
   }, [flow]);
   return (
     <Card title={`Requests in each ${flow.step_ms === 60_000 ? "minute" : "5 minutes"}`}>
-      <Chart label="Requests: accepted, repeats, refused" times={times} lines={lines} format={count} />
+      <Chart
+        label="Requests: accepted, repeats, refused"
+        times={times}
+        lines={lines}
+        format={count}
+        isWhole
+      />
       <Facts
         facts={[
           ["Last 24 hours", `${count(counts.accepted)} accepted, ${count(counts.replayed)} repeats`],

@@ -24,8 +24,8 @@ type DialogProps = { endpoint: Endpoint; onClose: () => void };
 const STOPS = [
   {
     state: "held",
-    name: "Hold: accept and deliver nothing",
-    says: "Senders get their 202 as usual. The calls are on disk, and are delivered in order once the endpoint is enabled.",
+    name: "Hold: accept webhooks, deliver none",
+    says: "Senders get their 202 as usual. The calls are on disk, and are delivered in order once the endpoint is enabled. Calls accepted before go on; pause the job to stop them too.",
   },
   {
     state: "disabled",
@@ -46,7 +46,9 @@ export function StopDialog({ endpoint: { path }, onClose }: DialogProps) {
       onClose={onClose}
       act={(reason) => setEndpointState({ path, state, reason })}
     >
-      <p>All gateways follow within 2 seconds, also after a restart. Other endpoints are not affected.</p>
+      <p>
+        Applies at all gateways within 2 seconds, and stays after restarts. Other endpoints are not affected.
+      </p>
       {STOPS.map((stop) => (
         <label class="stop-choice" key={stop.state}>
           <input
@@ -77,7 +79,7 @@ export function EnableDialog({ endpoint: { path, held }, onClose }: DialogProps)
     >
       <p>
         Webhooks are accepted and delivered again.
-        {held > 0 && ` First ${counted(held, "held call")} can be delivered, the oldest first.`}
+        {held > 0 && ` ${counted(held, "held call is", "held calls are")} delivered first.`}
       </p>
     </Confirm>
   );

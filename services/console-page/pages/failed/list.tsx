@@ -182,7 +182,7 @@ function Choice({ filter, total, selection, listed, onAct, more, onRefresh }: Ch
         <button type="button" class="link" onClick={onRefresh}>
           {more > 0
             ? `Show ${count(more)} new`
-            : `${count(-more)} of the listed calls no longer failed: refresh`}
+            : `${counted(-more, "listed call is", "listed calls are")} no longer failed. Refresh`}
         </button>
       )}
       {mayOperate ? (

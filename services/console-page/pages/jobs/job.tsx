@@ -1,4 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
+import { shellQuote } from "../../../../shared/platform/text/shell-quote.ts";
 import { useJobTitle } from "../../api/names.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { useAnswer } from "../../api/use-answer.ts";
@@ -15,6 +16,7 @@ import { linkTo, useRoute } from "../../url-fragment.ts";
 import { LatestCalls } from "../calls/latest.tsx";
 import { Charts } from "../overview/charts.tsx";
 import { toPoints } from "../overview/points.ts";
+import { buyersText } from "../payments/prices.tsx";
 import { JobState, limitsOf } from "./jobs.tsx";
 import { PauseDialog } from "./pause.tsx";
 
@@ -65,7 +67,7 @@ export function JobPage() {
                   ["Held", count(data.held)],
                   ["In flight", count(data.active)],
                   ["Failed", <a href={linkTo(["failed"], { job })}>{count(data.failed)}</a>],
-                  ["Oldest", data.oldest_age_ms === null ? "" : duration(data.oldest_age_ms)],
+                  ["Oldest waiting", data.oldest_age_ms === null ? "" : duration(data.oldest_age_ms)],
                   ["Limits", limitsOf(data)],
                 ]}
               />
@@ -84,15 +86,19 @@ function Sold({ job }: { job: string }) {
   const { data } = useAnswer("api/v1/prices", {});
   const sold = data?.jobs.find((each) => each.job === job);
   if (sold === undefined) return null;
+  const gateway = data?.gateway_url?.replace(/\/+$/, "");
   return (
     <Card title="Sold for payment">
       <Facts
         facts={[
           ["Name", sold.name],
           ["Description", sold.description],
-          ["Callers", sold.invocation_mode],
+          ["Buyers", buyersText(sold)],
           ["Price", <a href={linkTo(["payments"], { view: "prices" })}>see prices</a>],
-          ["Try it", <Copyable text={`curl -i -X POST "$GATEWAY/x402/jobs/${job}"`} />],
+          [
+            "Try it",
+            gateway && <Copyable text={`curl -i -X POST ${shellQuote(`${gateway}/x402/jobs/${job}`)}`} />,
+          ],
         ]}
       />
     </Card>

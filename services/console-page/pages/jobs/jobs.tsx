@@ -98,7 +98,7 @@ const COLUMNS: readonly Column<Job>[] = [
   { title: "In flight", class: "number wide", cell: ({ active }) => count(active) },
   { title: "Failed", class: "number", cell: (job) => <Failed job={job} /> },
   {
-    title: "Oldest",
+    title: "Oldest waiting",
     class: "number",
     cell: ({ oldest_age_ms: ms }) => (ms === null ? <span class="muted">–</span> : duration(ms)),
   },

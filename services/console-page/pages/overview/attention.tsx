@@ -160,7 +160,7 @@ function ofRunners({ runners }: Overview): Matter[] {
     .map(({ name, state, since, unanswered, producers }) => {
       const text = (
         <>
-          Runner “{name}” {state === "away" ? "is unreachable" : "is not responding"}
+          Runner “{name}” {state === "away" ? "is unreachable" : "does not answer"}
           {unanswered < producers && ` for ${unanswered} of ${counted(producers, "producer")}`}
           {since !== null && (
             <>

@@ -72,7 +72,7 @@ export function Charts({ points, job, origin, span, markers }: ChartsProps) {
           </div>
         </Card>
         {drawn !== undefined && drawn.held.length > 0 && (
-          <Card title="Time that replayed or resumed calls waited for an operator">
+          <Card title="Wait before a replay or resume">
             <LatencyChart
               {...common}
               label="Percentiles of the time in which calls were paused or failed"

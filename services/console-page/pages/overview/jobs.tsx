@@ -26,7 +26,7 @@ export function FlowJobs({ jobs, span }: { jobs: readonly FlowJob[]; span: Span 
     { title: "Accepted", class: "number", cell: ({ accepted }) => count(accepted) },
     { title: "Injected", class: "number", cell: ({ injected }) => count(injected) },
     {
-      title: "Retried",
+      title: "Delayed",
       class: "number",
       tone: ({ delayed }) => (delayed > 0 ? "warn-text" : "muted"),
       cell: ({ delayed }) => count(delayed),
@@ -44,7 +44,7 @@ export function FlowJobs({ jobs, span }: { jobs: readonly FlowJob[]; span: Span 
   return (
     <Card title={`By job, last ${SPAN_WORDS[span]}`} isBare>
       <DataTable columns={columns} items={sorted} keyOf={({ origin, job }) => `${origin} ${job}`} />
-      <p class="card-body muted small">Each failure counts, also that of a call that was replayed.</p>
+      <p class="card-body muted small">A call that failed twice counts twice.</p>
     </Card>
   );
 }

@@ -7,8 +7,8 @@ import { Ago } from "../../ui/time.tsx";
 
 const WORDS: Readonly<Record<string, { tone: Tone; word: string }>> = {
   away: { tone: "bad", word: "unreachable" },
-  silent: { tone: "warn", word: "not responding" },
-  answers: { tone: "good", word: "responding" },
+  silent: { tone: "warn", word: "does not answer" },
+  answers: { tone: "good", word: "answers" },
 };
 const UNASKED = { tone: "neutral", word: "no answer reported yet" } as const;
 

@@ -38,7 +38,7 @@ export function Tiles({ points, queues, producers, origin, job }: Props) {
         <Tile name="Refused" value="–" note="not counted per job" />
       )}
       <Tile
-        name="Waiting"
+        name="Waiting or delayed"
         value={written(sum("waiting", "delayed"))}
         note={chosen && waitingNote(written(sum("active")), sum("held") ?? 0)}
       />

@@ -23,7 +23,7 @@ export function AuditView() {
       <WhyNot answer={runs.answer} />
       <Card title="Latest match" tools={<BeginRun runs={runs} verb="Match now" />}>
         {newest === null && (
-          <Empty title="Not matched yet">
+          <Empty title="Not matched from this page yet">
             A match compares the transfers to your address (<code>pay_to</code>) in the last 50,000 blocks of
             each chain with the payments that Postern knows.
           </Empty>

@@ -72,7 +72,7 @@ function AllPayments() {
           value={query.get("payer") ?? ""}
           onChange={(payer) => change({ payer })}
         />
-        <SinceChoice title="Received" />
+        <SinceChoice title="Claimed" />
       </FilterBar>
       <WhyNot answer={{ ...list, reload: list.again }} title="Payments unavailable" />
       <section class="card" aria-label="Payments" aria-busy={isLoading}>
@@ -82,7 +82,7 @@ function AllPayments() {
           <span class="number">Amount</span>
           <span>Payer</span>
           <span>Job</span>
-          <span>Received</span>
+          <span>Claimed</span>
         </div>
         <VirtualRows
           label="Payments, newest first"

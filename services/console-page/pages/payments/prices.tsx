@@ -93,7 +93,7 @@ function RateBar({ rate: { min_rate, max_rate, value } }: { rate: Rate }) {
     return (
       <p class="small muted">
         {min_rate === null && max_rate === null
-          ? "The rate has no lower or upper limit."
+          ? "The rate has no limits."
           : `Limits: ${min_rate ?? "none"} to ${max_rate ?? "none"}`}
       </p>
     );
@@ -128,9 +128,9 @@ const COLUMNS: readonly Column<SoldJob>[] = [
       </>
     ),
   },
-  { title: "Buyers", cell: ({ invocation_mode: mode }) => MODES[mode] ?? mode },
+  { title: "Buyers", cell: buyersText },
   {
-    title: "Native price",
+    title: "Price in native coin",
     class: "number",
     hint: ({ price_wei }) => `${price_wei} wei`,
     cell: ({ price_wei }) => decimalText(price_wei, NATIVE_DECIMALS),
@@ -153,6 +153,11 @@ const COLUMNS: readonly Column<SoldJob>[] = [
 
 /** Prices are in wei. */
 const NATIVE_DECIMALS = 18;
+
+/** Says who may buy a job. */
+export function buyersText({ invocation_mode: mode }: SoldJob): string {
+  return MODES[mode] ?? mode;
+}
 
 const MODES: Readonly<Record<string, string>> = {
   public_paid: "everyone",

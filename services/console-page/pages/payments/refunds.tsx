@@ -52,14 +52,15 @@ export function RefundsView() {
           </p>
         )}
         {due.length > 0 && <DataTable columns={COLUMNS} items={due} keyOf={({ call_id }) => call_id} />}
+        <p class="card-body muted small">
+          “Download CSV” only lists the refunds. To pay them, run <code>postern refunds export -o csv</code>,
+          which marks them as exported.
+        </p>
       </Card>
       {due.length === SHOWN && !found.isWhole && <p class="muted">Only the newest {SHOWN} are listed.</p>}
       <Further of={[found]} />
       <Card title="Refund check" tools={<BeginRun runs={checks} verb="Check chain now" />}>
-        <p>
-          “Download CSV” only lists the refunds. To pay them, run <code>postern refunds export -o csv</code>,
-          which marks them as exported. A check closes each refund whose transfer is on the chain.
-        </p>
+        <p>A check closes each refund whose transfer is on the chain.</p>
         <RunState runs={checks} />
         {checks.newest?.result != null && <Checked check={checks.newest.result} />}
       </Card>

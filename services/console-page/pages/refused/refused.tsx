@@ -95,6 +95,10 @@ export function RefusedPage() {
         )}
       </Card>
       {answer.data?.next != null && <p class="muted">Only the newest {SHOWN} are listed.</p>}
+      <p class="muted small">
+        A 503 is listed only if its endpoint is disabled. Others, such as those of a full queue, count as
+        refused on the other pages.
+      </p>
       {opened !== undefined && <RejectedDialog request={opened} onClose={close} />}
     </>
   );

@@ -40,10 +40,10 @@ test("postern config check says how many jobs are sold, and for how many tokens"
 test("postern config check says which Redis the runner has", async () => {
   postern.configure({ webhooks });
   expect((await checkConfig()).stdout).toContain(
-    "(the reference runner would use the same Redis as the other processes)",
+    "(the reference runner shares the Redis of the other processes)",
   );
   postern.configure({ postern: { runner: { redis: { url: "redis://127.0.0.1:1" } } }, webhooks });
-  expect((await checkConfig()).stdout).toContain("(the reference runner would use its own Redis)");
+  expect((await checkConfig()).stdout).toContain("(the reference runner has its own Redis)");
 });
 
 test("postern config check says who may ask the operator's console, and what is wrong with operator.toml", async () => {

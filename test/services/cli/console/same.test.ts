@@ -67,7 +67,7 @@ test("postern status is the same by the console as on Redis", async () => {
     queues: [{ origin: "webhook", failed: 1 }, {}, {}],
     redis: { proof: "always" },
   });
-  expect((await there("status")).stdout).toMatch(/^webhook +0 +0 +0 +1 /m);
+  expect((await there("status")).stdout).toMatch(/^webhook +0 +0 +0 +0 +1 /m);
 });
 
 test("what commands show is the same by the console as on Redis, for people and for scripts", async () => {

@@ -19,21 +19,22 @@ beforeEach(async () => {
 });
 
 test("postern endpoints hold, disable and enable change an endpoint, say what follows, and leave audit entries", async () => {
-  expect(await here("hold", PATH, "--reason", "the database is being moved")).toMatchObject({
+  expect(await here("hold", PATH, "--reason", "the new handler is not ready")).toMatchObject({
     code: 0,
-    stdout: "/hooks/github is held; its calls wait until it is enabled\n",
+    stdout:
+      "/hooks/github: held at all gateways within 2 seconds; new calls then wait until it is enabled. Calls accepted before go on: pause the job to stop them too\n",
   });
   await createEnqueue(redis.partition)(aCall(), undefined, "small", PATH);
   expect((await here("list")).stdout).toMatch(
-    /held since \S+ \(\S+ ago\) by \S+@\S+: the database is being moved, 1 call held/,
+    /held since \S+ \(\S+ ago\) by \S+@\S+: the new handler is not ready, 1 call held/,
   );
   expect(await here("disable", PATH, "--reason", "it loops")).toMatchObject({
     code: 0,
-    stdout: "/hooks/github is disabled; it holds 1 call until it is enabled\n",
+    stdout: "/hooks/github: disabled at all gateways within 2 seconds; it holds 1 call until it is enabled\n",
   });
   expect(await here("enable", PATH)).toMatchObject({
     code: 0,
-    stdout: "/hooks/github is enabled; 1 held call released\n",
+    stdout: "/hooks/github: enabled at all gateways within 2 seconds; 1 held call released\n",
   });
   expect((await audited(redis.client)).map(({ action, path }) => [action, path])).toEqual(
     ["hold", "disable", "enable"].map((action) => [action, PATH]),
@@ -53,6 +54,11 @@ test("a path of no endpoint and an empty reason are refused, and change nothing"
   const unknown = await here("disable", "/hooks/github/", "--reason", "x");
   expect(unknown.code).toBe(1);
   expect(unknown.stderr).toContain("no endpoint has the path /hooks/github/; did you mean /hooks/github?");
+  const enabled = await here("enable", "/hooks/none");
+  expect(enabled).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("no endpoint has the path /hooks/none"),
+  });
   expect((await here("disable", PATH, "--reason", " ")).code).not.toBe(0);
   expect(await audited(redis.client)).toEqual([]);
 });

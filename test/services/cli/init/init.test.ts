@@ -76,7 +76,7 @@ test("postern init in a clone calls the program as npm does", async () => {
 test("the secrets of postern init are new, readable by their owner alone, and ignored by git", async () => {
   const secrets = new Set<string>();
   for (const dir of [newDir(), newDir()]) {
-    expect(await runHere(["init", dir, "--yes", "--ways", "both"])).toMatchObject({ code: 0 });
+    expect(await runHere(["init", dir, "--yes", "--accept", "both"])).toMatchObject({ code: 0 });
     for (const name of readdirSync(join(dir, "secrets"))) {
       const path = join(dir, "secrets", name);
       expect(statSync(path).mode & 0o777, name).toBe(0o600);
@@ -112,7 +112,17 @@ test("postern init sells a job for what was said, in tokens of the devnet or of 
 
   const payTo = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
   const test = newDir();
-  const args = ["init", test, "--yes", "--ways", "payments", "--network", "base-sepolia", "--pay-to", payTo];
+  const args = [
+    "init",
+    test,
+    "--yes",
+    "--accept",
+    "payments",
+    "--network",
+    "base-sepolia",
+    "--pay-to",
+    payTo,
+  ];
   expect(await runHere(args)).toMatchObject({ code: 0 });
   expect(loadConfig(readX402, { dir: test, env: {} }).x402?.accepted_tokens[0]?.pay_to).toBe(payTo);
 });
@@ -150,7 +160,7 @@ test("postern init writes over a file only after a yes or with --force, and neve
   writeFileSync(join(dir, ".gitignore"), "*.bak");
   writeFileSync(join(dir, "secrets", "runner"), "a secret that is known elsewhere");
   chmodSync(join(dir, "secrets", "runner"), 0o600);
-  const args = ["init", dir, "--ways", "webhooks", "--preset", "github", "--runner", "http://127.0.0.1:1"];
+  const args = ["init", dir, "--accept", "webhooks", "--preset", "github", "--runner", "http://127.0.0.1:1"];
   const kept = () => expect(readFileSync(join(dir, "postern.toml"), "utf8")).toBe("drain_secs = 7\n");
 
   const { questions, terminal } = answering("");
@@ -178,7 +188,7 @@ test("postern init writes over a file only after a yes or with --force, and neve
 });
 
 test.each([
-  [["--ways", "webhooks"], /^error: --yes is required when stdin is not a terminal; see --help/],
+  [["--accept", "webhooks"], /^error: --yes is required when stdin is not a terminal; see --help/],
   [
     ["--yes", "--preset", "gihtub"],
     /^error: option '--preset <name>' value 'gihtub' is invalid: it must be a preset from docs\/senders\.md, such as github, or none; did you mean github\?/,
@@ -188,15 +198,18 @@ test.each([
     /^error: option '--runner <url>' value 'ftp:\/\/x' is invalid: it must be an http or https URL; for example http/,
   ],
   [
-    ["--yes", "--ways", "payments", "--network", "base-sepolia", "--pay-to", "0x1"],
+    ["--yes", "--accept", "payments", "--network", "base-sepolia", "--pay-to", "0x1"],
     /^error: option '--pay-to <address>' value '0x1' is invalid: it must be .*; for example 0x7099…\n$/,
   ],
   [
-    ["--yes", "--ways", "payments", "--price", "0"],
+    ["--yes", "--accept", "payments", "--price", "0"],
     /--price <amount>' value '0' is invalid: it must be an amount above 0 .*, such as 0\.05\n$/,
   ],
-  [["--yes", "--ways", "payments", "--network", "base-sepolia"], /--network base-sepolia requires --pay-to/],
-  [["--yes", "--ways", "webhoks"], /--ways/],
+  [
+    ["--yes", "--accept", "payments", "--network", "base-sepolia"],
+    /--network base-sepolia requires --pay-to/,
+  ],
+  [["--yes", "--accept", "webhoks"], /--accept/],
 ] as [string[], RegExp][])("postern init %j exits with 2 and says why", async (options, problem) => {
   const dir = newDir();
   const { code, stderr } = await runHere(["init", dir, ...options]);
@@ -206,7 +219,7 @@ test.each([
 
 test("a configuration of postern init takes its sender's webhooks", async () => {
   const dir = newDir();
-  const args = ["init", dir, "--yes", "--ways", "both", "--preset", "gitlab", "--redis-url", redis.url];
+  const args = ["init", dir, "--yes", "--accept", "both", "--preset", "gitlab", "--redis-url", redis.url];
   expect(await postern.run(args)).toMatchObject({ code: 0, stderr: "" });
   const bind = ["--bind-address", String(await freePort()), "--ops-address", "127.0.0.1:0"];
   const gateway = postern.start(["webhooks", "--config-dir", dir, "--service-id", "7", ...bind]);
@@ -223,7 +236,7 @@ test("a configuration of postern init takes its sender's webhooks", async () => 
 
 test("a configuration of postern init sells its job for the tokens of a devnet", async () => {
   const dir = newDir();
-  const args = ["init", dir, "--yes", "--ways", "payments", "--redis-url", redis.url];
+  const args = ["init", dir, "--yes", "--accept", "payments", "--redis-url", redis.url];
   expect(await postern.run(args)).toMatchObject({ code: 0 });
   const path = join(dir, "x402.toml");
   const text = readFileSync(path, "utf8");

@@ -116,7 +116,7 @@ test("postern pay prints the receipt, also as JSON: what was paid to whom, in wh
     ["payer", receipt.payer],
     ["recipient", receipt.pay_to],
     ["transaction", transaction],
-    ["quote", expect.stringMatching(/^0x[0-9a-f]{64}$/)],
+    ["quote digest", expect.stringMatching(/^0x[0-9a-f]{64}$/)],
   ]);
 });
 
@@ -195,7 +195,7 @@ test("postern pay asks a gateway that cannot take payments now again with the sa
   await payments.devnet.control.fault({ on: "verify", kind: "drop", times: 1 });
   const ran = await payHere("--max", "5", "--wait=0");
   expect(ran.stdout).toMatch(
-    /^no answer yet \(503 payment\.unavailable .*\); sending the same payment again/m,
+    /^no answer yet \(503 payment\.unavailable: .*\); sending the same payment again/m,
   );
   expect(ran.code).toBe(0);
   expect(await payments.charged()).toHaveLength(1);
@@ -255,13 +255,13 @@ test("postern pay tells a payer without money that the payment is refused, and b
   const payer = await newPayer(payments.devnet, 0n);
   const ran = await payAs({ payer }, "--max", "5");
   expect(ran.code).toBe(1);
-  expect(ran.stderr).toMatch(/^refused: 402 payment\.rejected /);
+  expect(ran.stderr).toMatch(/^refused: 402 payment\.rejected: /);
 });
 
 test("postern pay pays nothing to a URL that sells nothing", async () => {
   const ran = await payAs({ path: "/x402/jobs/1/8" });
   expect(ran).toMatchObject({ code: 1, stdout: "" });
-  expect(ran.stderr).toContain("it answered 404 job.not_found");
+  expect(ran.stderr).toContain(": 404 job.not_found: ");
 });
 
 const TEXT = { type: "object", properties: { text: { type: "string" } }, required: ["text"] };

@@ -37,6 +37,6 @@ test("postern payments reconcile --all pushes what is under way and leaves calls
   const [open, queued] = [await payments.claim(), await payments.buy()];
   const dueAt = await payments.redis.client.zscore(keys.paymentsDue, queued);
   const ran = await run(["payments", "reconcile", "--all"]);
-  expect(ran).toMatchObject({ code: 0, stdout: `${open}: checked, still settling\n` });
+  expect(ran).toMatchObject({ code: 0, stdout: `${open}: checked: no change (settling)\n` });
   expect(await payments.redis.client.zscore(keys.paymentsDue, queued)).toBe(dueAt);
 });

@@ -71,7 +71,8 @@ test("postern rates list shows fixed rates, and needs no Redis for it", async ()
   configure({}, "redis://127.0.0.1:1");
   expect(await rates()).toMatchObject({
     code: 0,
-    stdout: "USDC (eip155:8453): 3200 per native coin\n  fixed; no lower or upper limit; accepted now\n",
+    stdout:
+      "USDC (eip155:8453): 3200 per native coin\n  fixed in x402.toml; without limits; the token is accepted\n",
   });
 });
 
@@ -80,13 +81,13 @@ test("postern rates list exits with 1 for a rate that nobody has read yet, and s
   const before = await ratesHere();
   expect([before.code, before.stdout]).toEqual([
     1,
-    expect.stringContaining("NOT ACCEPTED NOW\n  no gateway has read it yet"),
+    expect.stringContaining("the token is NOT ACCEPTED\n  no gateway has read it yet"),
   ]);
   await shareOnce();
   const { code, stdout } = await rates();
   expect(code).toBe(0);
   expect(stdout).toMatch(
-    /^USDC \(eip155:8453\): 3200 per native coin\n {2}chainlink 0x\w{40}; read \d+\.\d s ago; limits: 3000 to none; accepted now\n$/,
+    /^USDC \(eip155:8453\): 3200 per native coin\n {2}chainlink 0x\w{40}; read \d+\.\d s ago; limits: 3000 to none; the token is accepted\n$/,
   );
   const json = JSON.parse((await ratesHere("-o", "json")).stdout) as { rates: object[] };
   expect(json.rates).toEqual([
@@ -135,7 +136,7 @@ test("postern rates list exits with 1 for a rate that is too old", async () => {
   const { code, stdout } = await ratesHere();
   expect([code, stdout]).toEqual([
     1,
-    expect.stringMatching(/no rate\n.*NOT ACCEPTED NOW\n {2}3200 is older than max_rate_age_secs/),
+    expect.stringMatching(/no rate\n.*the token is NOT ACCEPTED\n {2}3200 is older than max_rate_age_secs/),
   ]);
 });
 

@@ -60,7 +60,7 @@ describe("postern result with the token", () => {
     });
     const once = await runHere(["result", url, "--wait", "0"], { POSTERN_RESULT_TOKEN: token });
     expect([once.code, once.stdout, front.requests.length]).toEqual([1, "", 1]);
-    expect(once.stderr).toMatch(/^404 result\.pending /);
+    expect(once.stderr).toMatch(/^404 result\.pending: /);
     const waiting = runHere(["result", url], { POSTERN_RESULT_TOKEN: token });
     await eventually("it has asked", () => front.requests.length === 2);
     end();
@@ -111,10 +111,10 @@ describe("postern result with the token", () => {
     });
     const other = await runHere(["result", url], { POSTERN_RESULT_TOKEN: `rt_${"A".repeat(43)}` });
     expect([other.code, other.stdout]).toEqual([1, ""]);
-    expect(other.stderr).toMatch(/^402 result\.sign_in_required /);
+    expect(other.stderr).toMatch(/^402 result\.sign_in_required: /);
     const failed = await runHere(["result", url], { POSTERN_RESULT_TOKEN: token });
     expect([failed.code, failed.stdout]).toEqual([1, ""]);
-    expect(failed.stderr).toMatch(/^502 result\.call_failed Out of paper/);
+    expect(failed.stderr).toMatch(/^502 result\.call_failed: Out of paper/);
   });
 
   test("gives up an answer without an end", async () => {
@@ -186,7 +186,7 @@ describe("postern result with something else than the URL of a result", () => {
     const ran = await runHere(["result", unknown], { POSTERN_RESULT_TOKEN: token });
     expect([ran.code, ran.stdout]).toEqual([1, ""]);
     expect(ran.stderr).toMatch(
-      /^402 result\.sign_in_required .*\nset POSTERN_RESULT_TOKEN to the result_token /,
+      /^402 result\.sign_in_required: .*\nset POSTERN_RESULT_TOKEN to the result_token /,
     );
   });
 
@@ -219,7 +219,9 @@ describe("postern result without a token", () => {
     const stranger = await newPayer(payments.devnet);
     const refused = await runHere(["result", url], { POSTERN_PAYER_KEY: stranger.privateKey });
     expect([refused.code, refused.stdout]).toEqual([1, ""]);
-    expect(refused.stderr).toMatch(/^402 result\.sign_in_required address: must be that of the call's payer/);
+    expect(refused.stderr).toMatch(
+      /^402 result\.sign_in_required: address: must be that of the call's payer/,
+    );
   });
 
   test("uses the key if the token is refused", async () => {

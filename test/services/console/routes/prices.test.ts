@@ -15,13 +15,16 @@ describe("200", () => {
     const configDir = join(tempDir(), "config");
     writeConfig(configDir, {
       postern: {},
-      x402: { accepted_tokens: [tokenTable("3200")] },
+      x402: { public_url: "https://pay.example.com", accepted_tokens: [tokenTable("3200")] },
       job_pricing: { "1": { "7": "1000000000000000" } },
     });
     const { get } = await fixture.start({ configDir });
-    const { jobs, rates } = PricesView.parse((await get("/api/v1/prices", { as: "viewer" })).json());
+    const { jobs, rates, gateway_url } = PricesView.parse(
+      (await get("/api/v1/prices", { as: "viewer" })).json(),
+    );
     expect(jobs).toMatchObject([{ job: "1/7", offers: [{ symbol: "USDC", amount: "3200000" }] }]);
     expect(rates).toMatchObject([{ symbol: "USDC", value: "3200", offered: true }]);
+    expect(gateway_url).toBe("https://pay.example.com");
   });
 
   test("a rate that is read is listed with what it was in the last hour by minute, or in the last day by five minutes", async () => {

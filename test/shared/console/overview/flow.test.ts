@@ -74,6 +74,8 @@ test("the time in which a call was held back is no part of its latency", async (
   expect(webhook?.held_p50_ms.at(-2)).toBeGreaterThan(36_000);
   expect(webhook?.held_p99_ms.at(-2)).toBeLessThan(84_000);
   expect(webhook?.held_p99_ms.at(-3)).toBeNull();
+  expect(webhook?.total.held_p99_ms).toBe(webhook?.held_p99_ms.at(-2));
+  expect(Object.keys(webhook?.total ?? {})).not.toContain("heldP99Ms");
 });
 
 test("a span without a report is missing, and one whose processes counted nothing is not", async () => {
