@@ -6,14 +6,17 @@ import type { TomlTable } from "smol-toml";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
 import { type PosternProcess, startProcess } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
+import { keysOf, PREFIX } from "../../../shared/redis/keys.ts";
 import type { ProcessKind } from "../../../shared/telemetry/processes/process.ts";
 import { send } from "../http.ts";
 import { tempDir } from "../temp-dir.ts";
-import type { Topology } from "./topology.ts";
+import { at, type Topology } from "./topology.ts";
 import { WAYS, type WayName } from "./ways.ts";
 
 const PATH = "/hooks/job";
 const DELIVERY = "X-Delivery-Id";
+const KEYS = keysOf(PREFIX);
+const QUEUE = "webhook/0/1";
 const SENDERS = 16;
 /** Calls that the producer sends at once. */
 export const IN_HAND = 4;
@@ -31,8 +34,10 @@ export type FailoverWorld = {
 export type FailoverFigures = {
   way: WayName;
   accepted: number;
-  /** Calls that were answered with 202 and never came to the runner. */
+  /** Calls that were answered with 202 and never came to the runner, also those that wait. */
   lost: string[];
+  /** Calls that wait in Redis while the producer stands still. */
+  waiting: number;
   /** Calls that came to the runner more than once. */
   sentAgain: number;
   /** Longest time between two 202s of all senders. */
@@ -144,20 +149,43 @@ export async function measureFailover(world: FailoverWorld, way: WayName): Promi
   isOver = true;
   await Promise.all(senders);
   runner.delayMs = 0;
-  const lost = (): string[] => [...accepted].filter((id) => !runner.sent.has(id));
-  await untilNoneLeaves(lost);
+  const unsent = (): string[] => [...accepted].filter((id) => !runner.sent.has(id));
+  const waiting = await untilNoneWaits(redis, unsent);
   const sentAgain = [...accepted].filter((id) => (runner.sent.get(id) ?? 0) > 1).length;
-  return { way, accepted: accepted.size, lost: lost(), sentAgain, without202Ms: Math.round(without202Ms) };
+  const figures = { sentAgain, without202Ms: Math.round(without202Ms) };
+  return { way, accepted: accepted.size, lost: unsent(), waiting, ...figures };
 }
 
-/** A call may wait for a replica that returns. Without one more for this long, the rest is lost. */
-const QUIET_MS = 15_000;
+/** If no call is sent for this long although some wait, the producer stands still. */
+const STANDSTILL_MS = 60_000;
 
-async function untilNoneLeaves(lost: () => string[]): Promise<void> {
+/**
+ * Resolves with how many calls wait, once it is none or the producer stands still. How long it works depends on the disk: each call takes
+ * several syncs of three servers.
+ */
+async function untilNoneWaits(redis: Topology, unsent: () => string[]): Promise<number> {
   let [fewest, at] = [Number.POSITIVE_INFINITY, performance.now()];
-  while (fewest > 0 && performance.now() - at < QUIET_MS) {
-    const now = lost().length;
+  let waiting = Number.NaN;
+  while (performance.now() - at < STANDSTILL_MS) {
+    const now = unsent().length;
+    if (now === 0) return 0;
     if (now < fewest) [fewest, at] = [now, performance.now()];
+    waiting = await countWaiting(redis).catch(() => Number.NaN);
+    if (waiting === 0) return 0;
     await delay(50);
   }
+  return waiting;
+}
+
+/** Calls in the queue of the only job that are neither delivered nor failed. */
+async function countWaiting(redis: Topology): Promise<number> {
+  const { port } = await redis.primary();
+  return at(port, async (client) => {
+    const [wait, active, delayed] = await Promise.all([
+      client.llen(KEYS.inQueue(QUEUE, "wait")),
+      client.llen(KEYS.inQueue(QUEUE, "active")),
+      client.zcard(KEYS.inQueue(QUEUE, "delayed")),
+    ]);
+    return wait + active + delayed;
+  });
 }
