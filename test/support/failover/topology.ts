@@ -17,8 +17,10 @@ export type Topology = {
   readonly servers: readonly PrivateRedis[];
   /** The primary of `key`. */
   primary(key?: string): Promise<PrivateRedis>;
-  /** Has a replica take over, as an operator does before maintenance. */
+  /** Has a replica take over, as an operator does before maintenance. Resolves once it has. */
   failOver(key?: string): Promise<void>;
+  /** Resolves once all replicas of the primary of `key` are attached and have its data. */
+  untilSynced(key?: string): Promise<void>;
   /** Resolves once the server of this port is a replica. */
   untilReplica(port: number): Promise<void>;
   /** Resolves once another server than that of this port is the primary of `key`. */
@@ -55,10 +57,41 @@ async function untilReplica(port: number): Promise<void> {
   );
 }
 
-async function untilTakenOver(redis: Topology, port: number, key?: string): Promise<void> {
-  await eventually("another server is the primary", async () => {
+async function untilTakenOver(
+  redis: Topology,
+  port: number,
+  key?: string,
+  deadlineMs?: number,
+): Promise<void> {
+  const isTakenOver = async (): Promise<boolean> => {
     const next = await redis.primary(key).catch(() => undefined);
     return next !== undefined && next.port !== port;
+  };
+  await eventually("another server is the primary", isTakenOver, deadlineMs);
+}
+
+/** On a busy machine, servers give up a failover after some seconds. */
+const FAILOVER_MS = 10_000;
+
+/** Asks for a failover until it has happened. */
+async function failOver(
+  redis: Topology,
+  key: string | undefined,
+  ask: (primaryPort: number) => Promise<unknown>,
+): Promise<void> {
+  const { port } = await redis.primary(key);
+  await eventually("a failover succeeds", async () => {
+    await eventually("a replica can take over", () => ask(port));
+    await untilTakenOver(redis, port, key, FAILOVER_MS);
+    return true;
+  });
+}
+
+async function untilSynced(redis: Topology, replicas: number, key?: string): Promise<void> {
+  await eventually("all replicas have synced", async () => {
+    const { port } = await redis.primary(key);
+    const info = await at(port, (client) => client.info("replication"));
+    return [...info.matchAll(/^slave\d+:.*,state=online,/gm)].length === replicas;
   });
 }
 
@@ -116,9 +149,8 @@ export async function startSentinels(args: readonly string[] = []): Promise<Topo
       const [, port] = (await command("GET-MASTER-ADDR-BY-NAME", MASTER_NAME)) as [string, string];
       return serverAt(servers, Number(port));
     },
-    async failOver() {
-      await eventually("a replica can take over", () => command("FAILOVER", MASTER_NAME));
-    },
+    failOver: (key) => failOver(topology, key, () => command("FAILOVER", MASTER_NAME)),
+    untilSynced: (key) => untilSynced(topology, replicas.length, key),
     async end() {
       await Promise.all([...sentinels, ...servers].map(({ kill }) => kill("SIGKILL")));
     },
@@ -145,14 +177,13 @@ export async function startCluster(args: readonly string[] = []): Promise<Topolo
     untilReplica,
     untilTakenOver: (port, key) => untilTakenOver(topology, port, key),
     primary: async (key = PREFIX) => serverAt(servers, await primaryPort(key)),
-    async failOver(key = PREFIX) {
-      const { port } = serverAt(servers, await primaryPort(key));
-      await eventually("a replica can take over", async () => {
+    failOver: (key) =>
+      failOver(topology, key, async (port) => {
         const info = await at(port, (redis) => redis.info("replication"));
         const [, replica] = /^slave0:ip=[^,]*,port=(\d+),state=online/m.exec(info) ?? [];
         return at(Number(replica), (redis) => redis.cluster("FAILOVER"));
-      });
-    },
+      }),
+    untilSynced: (key) => untilSynced(topology, 1, key),
     async end() {
       await Promise.all(servers.map((server) => server.kill("SIGKILL")));
     },

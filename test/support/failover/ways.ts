@@ -45,11 +45,7 @@ export const WAYS = {
     await redis.untilTakenOver(old.port);
     process.kill(old.pid, "SIGCONT");
   },
-  async "was exchanged by an operator"(redis) {
-    const { port } = await redis.primary();
-    await redis.failOver();
-    await redis.untilTakenOver(port);
-  },
+  "was exchanged by an operator": (redis) => redis.failOver(),
   async "was killed"(redis) {
     const old = await redis.primary();
     await old.kill("SIGKILL");

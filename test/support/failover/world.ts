@@ -139,6 +139,8 @@ export async function measureFailover(world: FailoverWorld, way: WayName): Promi
     }
   }
 
+  // Otherwise no server could take over.
+  await redis.untilSynced();
   // It is slow at first, so that calls wait in Redis.
   runner.delayMs = 50;
   const senders = Array.from({ length: SENDERS }, (_, i) => sendAll(i));

@@ -80,10 +80,7 @@ test("a call whose take is not proven at any of several failovers is sent once, 
     await redis.untilTakenOver(old.port);
     await old.restart();
     await eventually("the call is given back", () => producer.events("call.released").length === round);
-    await eventually("all replicas are attached", async () => {
-      const { port } = await redis.primary();
-      return (await at(port, (client) => client.info("replication"))).includes("connected_slaves:2");
-    });
+    await redis.untilSynced();
   }
 
   expect(runner.offers).toEqual([]);
