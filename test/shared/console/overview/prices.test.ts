@@ -67,7 +67,7 @@ test("a token whose rate nobody has read has no offers, and says why", async () 
 });
 
 test("where nothing is sold both lists are empty", async () => {
-  expect(await pricesOf({})).toEqual({ rates: [], jobs: [] });
+  expect(await pricesOf({})).toEqual({ rates: [], jobs: [], gateway_url: null });
 });
 
 test("files that cannot be read are refused with what is wrong, and without what is secret", async () => {
