@@ -102,7 +102,7 @@ describe("the charts of the overview", needs("chromium"), () => {
   test("the time paused or failed stands apart from the delivery latency", async () => {
     await tellOfHalfAnHour();
     const page = await open({ hash: "#/overview" });
-    await page.getByRole("region", { name: /^Time that replayed or resumed calls waited/ }).waitFor();
+    await page.getByRole("region", { name: "Wait before a replay or resume" }).waitFor();
     const newest = (chart: ReturnType<typeof latency>) =>
       chart.locator("tr").filter({ hasText: "p99" }).locator(".u-value");
     await newest(latency(page))

@@ -433,7 +433,7 @@ describe("the output that postern pay prints", () => {
       expect(outcomeOf(ran)).toMatchObject({
         ...{ outcome: "injected", call_id: idOf(), result_token: expect.stringMatching(/^rt_/) },
         error: expect.stringMatching(
-          /^you have paid, but its output could not be fetched: 404 result\.pending /,
+          /^you have paid, but its output could not be fetched: 404 result\.pending: /,
         ),
       });
       await deliver(idOf());
