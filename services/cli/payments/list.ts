@@ -36,7 +36,7 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
     const listing = createListing<PaymentView>(deps, {
       columns: [
         { heading: "CALL" },
-        { heading: "CLAIMED" },
+        { heading: "RECEIVED" },
         { heading: "AGE", alignRight: true },
         { heading: "STATE", tone: toneOfState },
         { heading: "PAYER" },

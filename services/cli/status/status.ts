@@ -182,7 +182,7 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
       `${paint("attention", `not shown: ${counted(unreadable, "process", "processes")} with an unreadable record`)}\n`,
     );
   if (shown.runners.length > 0) {
-    print("\n");
+    print("\nrunners (up to 10 s behind):\n");
     show(
       RUNNERS,
       shown.runners.map((runner) => runnerCells(runner, at)),

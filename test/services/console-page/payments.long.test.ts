@@ -219,7 +219,7 @@ describe("the page of payments", needs("chromium"), () => {
         .locator("time")
         .getAttribute("title");
     await page.getByText("Valid until").waitFor();
-    expect(await titleOf("Claimed")).toMatch(JUST_NOW);
+    expect(await titleOf("Received")).toMatch(JUST_NOW);
     expect(await titleOf("Valid until")).toMatch(/, in \d+ min$/);
     const sent = page.getByRole("listitem").filter({ hasText: "was asked once to settle it" });
     expect(await sent.locator("time").getAttribute("title")).toMatch(JUST_NOW);

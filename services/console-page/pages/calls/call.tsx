@@ -207,7 +207,7 @@ function Body({ life: { call_id, body_kept, bytes: size } }: { life: CallLife })
           Show body{size === null ? "" : ` (${bytes(size)})`}
         </button>
       )}
-      {body !== undefined && <BodyView body={body} label="body" file={call_id} />}
+      {body_kept && body !== undefined && <BodyView body={body} label="body" file={call_id} />}
       {refused !== undefined && (
         <Notice tone="warn" title="Body unavailable">
           {refused.detail}

@@ -75,8 +75,8 @@ export function AuthFailures({ endpoint: { counts } }: { endpoint: Endpoint }) {
 
 function factsOf({ configured, name, preset, auth }: Endpoint): string {
   if (!configured) return "no longer configured";
-  const facts = [name, preset === name ? null : preset, auth === "none" ? "no authentication" : auth];
-  return facts.filter((each) => each !== null).join(", ");
+  const facts = new Set([name, preset, auth === "none" ? "no authentication" : auth]);
+  return [...facts].filter((each) => each !== null).join(", ");
 }
 
 export function Refusals({ endpoint: { path, counts } }: { endpoint: Endpoint }) {

@@ -44,7 +44,7 @@ const COLUMNS: readonly Column<RunnerStatus>[] = [
 export function Runners({ runners }: { runners: readonly RunnerStatus[] }) {
   if (runners.length === 0) return null;
   return (
-    <Card title="Runners" isBare>
+    <Card title="Runners (up to 10 s behind)" isBare>
       <DataTable columns={COLUMNS} items={runners} keyOf={({ name, url }) => `${name} ${url}`} />
     </Card>
   );

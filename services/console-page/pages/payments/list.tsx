@@ -72,7 +72,7 @@ function AllPayments() {
           value={query.get("payer") ?? ""}
           onChange={(payer) => change({ payer })}
         />
-        <SinceChoice title="Claimed" />
+        <SinceChoice title="Received" />
       </FilterBar>
       <WhyNot answer={{ ...list, reload: list.again }} title="Payments unavailable" />
       <section class="card" aria-label="Payments" aria-busy={isLoading}>
@@ -82,7 +82,7 @@ function AllPayments() {
           <span class="number">Amount</span>
           <span>Payer</span>
           <span>Job</span>
-          <span>Claimed</span>
+          <span>Received</span>
         </div>
         <VirtualRows
           label="Payments, newest first"

@@ -116,7 +116,7 @@ function Evidence({ payment: { terms, evidence, changed_at, claimed_at } }: { pa
       </ul>
       <Facts
         facts={[
-          ["Claimed", <Time at={claimed_at} form="exact" />],
+          ["Received", <Time at={claimed_at} form="exact" />],
           ["State since", <Time at={changed_at} form="exact" />],
         ]}
       />
