@@ -75,6 +75,11 @@ function hasColours({ isTTY }: NodeJS.WriteStream, env: Env): boolean {
   return isTTY === true && term !== "dumb";
 }
 
+/** Asks a question; only `y` and `yes` confirm. */
+export async function isConfirmed(terminal: Terminal, question: string): Promise<boolean> {
+  return /^y(es)?$/i.test(await terminal.ask(`${question} [y/N] `));
+}
+
 /** The operator at this terminal as `user@host`, for the audit. A container's user may have no name. */
 export function operatorName(): string {
   return `${userName()}@${hostname()}`;

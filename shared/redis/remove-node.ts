@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 import { AppError, messageOf } from "../platform/errors/app-error.ts";
-import { settled } from "../platform/time/clock.ts";
+import { delay, settled } from "../platform/time/clock.ts";
 import {
   addressText,
   ask,
@@ -104,7 +104,7 @@ async function planAtSentinels({
       };
       if (await knows().catch(() => false)) return;
       if (performance.now() > deadline) throw new Error(notFoundAgain(addressText(server)));
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      await delay(POLL_MS);
     }
   }
 

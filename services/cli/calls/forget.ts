@@ -1,6 +1,7 @@
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { isConfirmed } from "../terminal.ts";
 import { jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
@@ -10,7 +11,7 @@ export type ForgetOptions = Operated & { reason: string; yes?: boolean; json?: b
 export function forgetCall(deps: ProgramDeps, named: string, options: ForgetOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const id = await callIdOf(operations, named);
-    if (!options.yes && !(await isConfirmed(deps, id))) {
+    if (!options.yes && !(await isConfirmed(deps.terminal, questionOf(id)))) {
       deps.say("nothing was changed\n");
       return EXIT.failed;
     }
@@ -22,7 +23,6 @@ export function forgetCall(deps: ProgramDeps, named: string, options: ForgetOpti
   });
 }
 
-async function isConfirmed({ terminal }: ProgramDeps, id: string): Promise<boolean> {
-  const what = `Delete the body, metadata, result and attempts of ${id}? This cannot be undone.`;
-  return /^y(es)?$/i.test(await terminal.ask(`${what} [y/N] `));
+function questionOf(id: string): string {
+  return `Delete the body, metadata, result and attempts of ${id}? This cannot be undone.`;
 }

@@ -1,4 +1,5 @@
 import type { ProgramDeps } from "../program-deps.ts";
+import { isConfirmed } from "../terminal.ts";
 import { type BulkOptions, runBulk } from "./bulk.ts";
 import { paidLines } from "./paid-lines.ts";
 import { chosenIn } from "./report.ts";
@@ -24,13 +25,13 @@ export function discardFailed(deps: ProgramDeps, options: DiscardOptions): Promi
       const money = paidLines(paid, "before");
       const question =
         money.length === 0
-          ? [`Discard ${what} and delete ${bodies}? This cannot be undone. [y/N] `]
+          ? [`Discard ${what} and delete ${bodies}? This cannot be undone.`]
           : [
               `This discards ${what} and deletes ${bodies}, and cannot be undone.`,
               ...money,
-              `Discard ${them}? [y/N] `,
+              `Discard ${them}?`,
             ];
-      return /^y(es)?$/i.test(await deps.terminal.ask(question.join("\n")));
+      return isConfirmed(deps.terminal, question.join("\n"));
     },
   });
 }

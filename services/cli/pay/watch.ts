@@ -1,8 +1,8 @@
 import { fetch } from "../../../shared/http/fetch.ts";
 import { parseJson } from "../../../shared/platform/text/parse-json.ts";
 import { delay, systemClock } from "../../../shared/platform/time/clock.ts";
+import { readEvents, type StreamState } from "../read-event-stream.ts";
 import { plain } from "../text.ts";
-import { readEvents, type StreamState } from "./read-event-stream.ts";
 
 /** What a stream has said of a call. */
 export type Watched =

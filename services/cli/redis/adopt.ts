@@ -4,6 +4,7 @@ import { toIso } from "../../../shared/platform/time/iso.ts";
 import { adoptDeployment, readDeployment } from "../../../shared/redis/adopt.ts";
 import { newDeploymentId } from "../../../shared/redis/deployment.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { isConfirmed } from "../terminal.ts";
 import { jsonLine, plain } from "../text.ts";
 import { type Session, withRedis } from "../with-redis.ts";
 
@@ -22,7 +23,7 @@ export type AdoptOptions = {
 export function adoptRedis(deps: ProgramDeps, options: AdoptOptions): Promise<number> {
   const { configDir, json } = options;
   return withRedis(deps, { configDir, ofAnyDeployment: true }, async (session) => {
-    if (!(await isConfirmed(deps, options))) {
+    if (!options.yes && !(await isConfirmed(deps.terminal, questionOf(options)))) {
       deps.say("nothing was changed\n");
       return EXIT.failed;
     }
@@ -40,12 +41,9 @@ function inWords(id: string, unaudited: string | null): string {
   return `${adopted}no job is sold until \`postern payments audit --from-block N\` has run on each network; block N must be older than ${unaudited}\n`;
 }
 
-async function isConfirmed({ terminal }: ProgramDeps, options: AdoptOptions): Promise<boolean> {
-  const { yes = false, withoutAudit = false } = options;
-  if (yes) return true;
+function questionOf({ withoutAudit = false }: AdoptOptions): string {
   const sale = withoutAudit ? "continue to sell jobs" : "sell no job until `postern payments audit` has run";
-  const what = `Adopt this Redis as it is, and ${sale}?`;
-  return /^y(es)?$/i.test(await terminal.ask(`${what} [y/N] `));
+  return `Adopt this Redis as it is, and ${sale}?`;
 }
 
 type Adopted = { id: string; unauditedSince: number | undefined };

@@ -5,6 +5,7 @@ import { delay, settled } from "../../../shared/platform/time/clock.ts";
 import { createAudit } from "../../../shared/redis/audit/audit.ts";
 import { planRemoval, type Removal } from "../../../shared/redis/remove-node.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { isConfirmed } from "../terminal.ts";
 import { jsonLine } from "../text.ts";
 import { type Session, withRedis } from "../with-redis.ts";
 
@@ -24,7 +25,7 @@ export function removeNode(deps: ProgramDeps, node: string, options: RemoveNodeO
         "[redis] has neither sentinels nor nodes, so no replica is waited for",
       );
     const removal = await planRemoval(target, node);
-    if (!options.yes && !(await isConfirmed(deps, node, removal))) {
+    if (!options.yes && !(await isConfirmed(deps.terminal, questionOf(node, removal)))) {
       deps.say("nothing was changed\n");
       return EXIT.failed;
     }
@@ -43,9 +44,8 @@ export function removeNode(deps: ProgramDeps, node: string, options: RemoveNodeO
   });
 }
 
-async function isConfirmed({ terminal }: ProgramDeps, node: string, { listedBy }: Removal): Promise<boolean> {
-  const what = `Make ${listedBy.join(", ")} forget ${node}? It must never return with its old data.`;
-  return /^y(es)?$/i.test(await terminal.ask(`${what} [y/N] `));
+function questionOf(node: string, { listedBy }: Removal): string {
+  return `Make ${listedBy.join(", ")} forget ${node}? It must never return with its old data.`;
 }
 
 /**

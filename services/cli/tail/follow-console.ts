@@ -5,7 +5,7 @@ import { CallEvent, LeftOut, Teller } from "../../../shared/telemetry/events/eve
 import { type Follower, type Following, NOTICED_MS } from "../../../shared/telemetry/events/follow.ts";
 import { type ConsoleTarget, createConsoleClient, openConsoleStream } from "../console/client.ts";
 import { reasonOf } from "../http.ts";
-import { readEvents, type ServerEvent } from "../pay/read-event-stream.ts";
+import { readEvents, type ServerEvent } from "../read-event-stream.ts";
 
 /** The paths of the endpoints that the console knows. */
 export async function configuredPaths(target: ConsoleTarget): Promise<readonly string[]> {

@@ -1,9 +1,5 @@
 import { expect, test } from "vitest";
-import {
-  readEvents,
-  type ServerEvent,
-  type StreamState,
-} from "../../../../services/cli/pay/read-event-stream.ts";
+import { readEvents, type ServerEvent, type StreamState } from "../../../services/cli/read-event-stream.ts";
 
 /** Reads a stream that comes in pieces of this many bytes. */
 async function read(text: string, size = 1): Promise<{ events: ServerEvent[]; state: StreamState }> {
