@@ -130,7 +130,7 @@ export function composeWebhooksGateway(options: Options): Gateway {
   });
   const sendTests = createSendTests(partition, {
     endpoints,
-    handler: fromAnywhere(endpoints, receive),
+    receive,
     redisTime,
     log,
   });
@@ -185,15 +185,6 @@ function createHandler({ endpoints, receive, routes, admission, notFound }: Hand
     const endpoint = endpoints.get(rawPath(req.url ?? ""));
     if (endpoint !== undefined) void receive(req, res, endpoint);
     else others(req, res);
-  };
-}
-
-/** Receives the webhooks of tests: they are not sent from an address of the sender. */
-function fromAnywhere(endpoints: ReadonlyMap<string, Endpoint>, receive: Receive): RequestListener {
-  return (req, res) => {
-    const endpoint = endpoints.get(rawPath(req.url ?? ""));
-    if (endpoint === undefined) res.writeHead(404).end();
-    else void receive(req, res, { ...endpoint, allowed: undefined });
   };
 }
 

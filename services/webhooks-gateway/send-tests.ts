@@ -1,7 +1,11 @@
-import { createServer, type RequestListener } from "node:http";
+import { createServer } from "node:http";
 import { type Duplex, duplexPair } from "node:stream";
-import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
-import { openEndpointTests, type TestOrder, type TestOutcome } from "../../shared/ingress/endpoint-tests.ts";
+import {
+  notSent,
+  openEndpointTests,
+  type TestOrder,
+  type TestOutcome,
+} from "../../shared/ingress/endpoint-tests.ts";
 import { messageOf } from "../../shared/platform/errors/app-error.ts";
 import type { Logger } from "../../shared/platform/log/logger.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
@@ -9,11 +13,11 @@ import type { Partition } from "../../shared/redis/partition.ts";
 import { makeDelivery } from "../../shared/webhook-auth/sample/delivery.ts";
 import { describeAnswer, exchange } from "../../shared/webhook-auth/sample/exchange.ts";
 import type { Scheme } from "../../shared/webhook-auth/signature-scheme.ts";
+import type { Endpoint, Receive } from "./receive.ts";
 
 type Deps = {
-  endpoints: ReadonlyMap<string, { config: EndpointToml }>;
-  /** Answers a webhook from any address. */
-  handler: RequestListener;
+  endpoints: ReadonlyMap<string, Endpoint>;
+  receive: Receive;
   redisTime: Clock;
   log: Logger;
 };
@@ -22,34 +26,31 @@ type Deps = {
  * Sends the tests that operators order: a sample delivery, signed with the endpoint's secret, over a connection inside this process. The
  * returned function takes the orders that wait, and does not wait for their outcomes.
  */
-export function createSendTests(partition: Partition, { endpoints, handler, redisTime, log }: Deps) {
+export function createSendTests(partition: Partition, { endpoints, receive, redisTime, log }: Deps) {
   const tests = openEndpointTests(partition);
-  const server = createServer(handler);
 
-  function connect(): Duplex {
+  /** A connection to this endpoint alone. The addresses of its sender do not count, since the test comes from none of them. */
+  function connectTo(endpoint: Endpoint): Duplex {
     const [ours, theirs] = duplexPair();
+    const server = createServer((req, res) => void receive(req, res, { ...endpoint, allowed: undefined }));
     server.emit("connection", Object.assign(theirs, { remoteAddress: "127.0.0.1" }));
     return ours;
   }
 
   async function send({ id, path }: TestOrder): Promise<TestOutcome> {
-    const endpoint = endpoints.get(path)?.config;
+    const endpoint = endpoints.get(path);
     if (endpoint === undefined) throw new Error("the gateway that took the test does not have this endpoint");
     const url = new URL(path, "http://webhooks.invalid");
-    const sender = { url, endpoint, secrets: endpoint.secret, privateKey };
+    const { config } = endpoint;
+    const sender = { url, endpoint: config, secrets: config.secret, privateKey };
     // The order's id is the delivery's, so that a test that is sent twice is one call.
-    const answer = await exchange(url, makeDelivery(sender, id, new Date(redisTime())), connect);
+    const draft = makeDelivery(sender, id, new Date(redisTime()));
+    const answer = await exchange(url, draft, () => connectTo(endpoint));
     return { status: answer.status, ...describeAnswer(answer) };
   }
 
   async function run(order: TestOrder): Promise<void> {
-    const outcome = await send(order).catch(
-      (error: unknown): TestOutcome => ({
-        ...{ status: null, accepted: false, call_id: null },
-        detail: messageOf(error),
-      }),
-    );
-    await tests.report(order, outcome);
+    await tests.report(order, await send(order).catch((error: unknown) => notSent(messageOf(error))));
   }
 
   return async (): Promise<void> => {

@@ -32,6 +32,11 @@ export const TestOutcome = z.object({
 });
 export type TestOutcome = z.infer<typeof TestOutcome>;
 
+/** The outcome if no webhook was sent. */
+export function notSent(detail: string): TestOutcome {
+  return { status: null, accepted: false, detail, call_id: null };
+}
+
 const ORDER = defineScript({
   source: orderTestLua,
   keys: "tests, acts, repeats, actCount",
@@ -59,8 +64,7 @@ export function createOrderTest({ redis, keys }: Partition, patienceMs = PATIENC
       );
       if (data !== undefined) return data;
     } while (systemClock() < deadline);
-    const detail = `no webhooks gateway has sent the test within ${patienceMs / 1000} seconds`;
-    return { status: null, accepted: false, detail, call_id: null };
+    return notSent(`no webhooks gateway has sent the test within ${patienceMs / 1000} seconds`);
   };
 }
 
@@ -70,8 +74,10 @@ export function openEndpointTests({ redis, keys }: Partition) {
     /** Takes the orders that wait. Orders whose console has stopped waiting are dropped. `now` is by Redis' clock, in unix ms. */
     async take(now: number): Promise<TestOrder[]> {
       const taken = (await redis.lpop(keys.endpointTests, TAKEN_AT_ONCE)) ?? [];
-      const orders = taken.map((json) => TestOrder.safeParse(parseJson(json)).data);
-      return orders.filter((order) => order !== undefined && now - order.at < PATIENCE_MS) as TestOrder[];
+      return taken.flatMap((json) => {
+        const order = TestOrder.safeParse(parseJson(json)).data;
+        return order !== undefined && now - order.at < PATIENCE_MS ? [order] : [];
+      });
     },
     async report({ id }: TestOrder, outcome: TestOutcome): Promise<void> {
       await redis.set(keys.endpointTest(id), JSON.stringify(outcome), "PX", OUTCOME_KEPT_MS);

@@ -9,7 +9,7 @@ import { toPointer } from "./template.ts";
 /*
  * The ways to authenticate (`auth` of an endpoint), each declared once: the keys that it has, and the proof that they ask of a request.
  * Everything else knows only the proof. By its kind (`by`), CHECKS in services/webhooks-gateway/authenticate.ts checks a request, and
- * SIGNERS in shared/webhook-auth/sample/credential.ts makes one.
+ * SIGNERS in shared/webhook-auth/sample/delivery.ts makes one.
  */
 
 /** Requests need no proof, and get no challenge. */

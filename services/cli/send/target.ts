@@ -9,7 +9,7 @@ import { isAbsent } from "../../../shared/platform/text/read-text.ts";
 import { namesUser } from "../../../shared/webhook-auth/auth-modes.ts";
 import { PRESETS } from "../../../shared/webhook-auth/presets/presets.ts";
 import { parsePrivateKey, publicHalf } from "../../../shared/webhook-auth/private-key.ts";
-import type { Sender } from "../../../shared/webhook-auth/sample/sender.ts";
+import type { Sender } from "../../../shared/webhook-auth/sample/delivery.ts";
 import { needsPrivateKey, type Scheme } from "../../../shared/webhook-auth/signature-scheme.ts";
 import { whyUnknown } from "../endpoints/unknown-path.ts";
 import { privateKeyFor } from "./private-key.ts";

@@ -1,9 +1,36 @@
+import type { KeyObject } from "node:crypto";
 import { rawQuery } from "../../http/headers.ts";
+import type { Secret } from "../../platform/crypto/secret.ts";
 import { parseJson } from "../../platform/text/parse-json.ts";
-import { withCredential } from "./credential.ts";
+import { type Proof, secretText } from "../auth-modes.ts";
+import { keysFor } from "../key.ts";
+import type { Scheme } from "../signature-scheme.ts";
+import { needsPrivateKey } from "../signature-scheme.ts";
 import { type Draft, withEvent, withHeader, withId } from "./draft.ts";
 import { PLAIN_SAMPLE, SAMPLES, type Sample } from "./samples.ts";
-import type { SampledEndpoint, Sender } from "./sender.ts";
+import { signDelivery } from "./sign.ts";
+
+/** A sender: the URL and the endpoint that it sends to, and the keys with which it proves its deliveries. */
+export type Sender = {
+  readonly url: URL;
+  readonly endpoint: SampledEndpoint;
+  readonly secrets: readonly Secret[];
+  /** The private key for a scheme that signs with one. Throws without one. */
+  readonly privateKey: (scheme: Scheme) => KeyObject;
+};
+
+/** The part of an endpoint's configuration that says how its sender sends. */
+type SampledEndpoint = {
+  readonly preset?: string | undefined;
+  readonly methods: readonly string[];
+  readonly proof: Proof;
+  readonly public_url?: string | undefined;
+  readonly delivery_id?: string | undefined;
+  readonly event_type?: string | undefined;
+  readonly route_by?:
+    | { readonly header?: string | undefined; readonly field?: string | undefined }
+    | undefined;
+};
 
 /** Parts that replace those of the sample. */
 export type Replaced = {
@@ -63,4 +90,41 @@ function typeOf(body: Buffer, sample: Sample): string {
   const text = body.toString("utf8");
   if (parseJson(text) !== undefined && Buffer.from(text).equals(body)) return "application/json";
   return typeof sample.body === "string" ? "application/x-www-form-urlencoded" : "text/plain";
+}
+
+type AddProof<By extends Proof["by"]> = (
+  draft: Draft,
+  proof: Extract<Proof, { by: By }>,
+  delivery: { sender: Sender; at: Date; id: string },
+) => Draft;
+
+/** How a delivery gets each kind of proof. */
+const SIGNERS: { readonly [By in Proof["by"]]: AddProof<By> } = {
+  nothing: (draft) => draft,
+  secret: (draft, proof, { sender: { secrets } }) =>
+    withHeader(draft, [proof.header], secretText(proof, secrets[0]?.reveal() ?? "")),
+  schemes(draft, { schemes }, { sender, at, id }) {
+    const { scheme, key } = chooseKey(schemes, sender);
+    return signDelivery(draft, { scheme, key, at, id, publicUrl: sender.endpoint.public_url });
+  },
+};
+
+/** Gives a delivery the credential that its endpoint requires. */
+function withCredential(draft: Draft, sender: Sender, at: Date, id: string): Draft {
+  const { proof } = sender.endpoint;
+  return (SIGNERS[proof.by] as AddProof<Proof["by"]>)(draft, proof, { sender, at, id });
+}
+
+/** The first way to sign for which there is a key. Throws what is missing. */
+function chooseKey(
+  schemes: readonly Scheme[],
+  { secrets, privateKey }: Sender,
+): { scheme: Scheme; key: KeyObject } {
+  const keys = keysFor(schemes, secrets);
+  const at = schemes.findIndex((_, index) => (keys[index] ?? []).length > 0);
+  const scheme = schemes[at];
+  const [key] = keys[at] ?? [];
+  if (scheme === undefined || key === undefined)
+    throw new Error("the endpoint has no secret: set one in webhooks.toml");
+  return needsPrivateKey(scheme.algorithm) ? { scheme, key: privateKey(scheme) } : { scheme, key };
 }
