@@ -100,7 +100,7 @@ export function connectorTo(lookup: PrimaryLookup): new (options: unknown) => Ab
       try {
         const primary = await findPrimary(lookup, attempt.signal);
         attempt.signal.throwIfAborted();
-        this.stream = this.#open(lookup.natMap?.[addressText(primary)] ?? primary);
+        this.stream = this.#open(reachable(lookup, primary));
       } catch (error) {
         if (!attempt.signal.aborted) this.firstError = error as Error;
         this.stream = new Socket().destroy();
@@ -187,6 +187,22 @@ function askForPrimary(
   return finder.kind === "sentinels"
     ? ask(server, finder.login, ended, (redis) => askSentinel(redis, finder.masterName))
     : ask(server, lookup, ended, (redis) => askNode(redis, finder.key, server));
+}
+
+/** The address of a server for this process. The servers may know it by another one. */
+function reachable({ natMap }: PrimaryLookup, server: ServerAddress): ServerAddress {
+  return natMap?.[addressText(server)] ?? server;
+}
+
+/** A question to a server over a connection of its own. Throws the reason if there is no answer in time. */
+export type AskServer = <Answer>(
+  server: ServerAddress,
+  question: (redis: Redis) => Promise<Answer>,
+) => Promise<Answer>;
+
+/** Asks servers whose addresses come from another server, with the login of the deployment. */
+export function createAskServer(lookup: PrimaryLookup, ended: AbortSignal): AskServer {
+  return (server, question) => ask(reachable(lookup, server), lookup, ended, question);
 }
 
 /** Asks a server over a connection of its own. Throws the reason if there is no answer in time. */

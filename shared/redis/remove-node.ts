@@ -2,8 +2,10 @@ import type { Redis } from "ioredis";
 import { AppError, messageOf } from "../platform/errors/app-error.ts";
 import { delay, settled } from "../platform/time/clock.ts";
 import {
+  type AskServer,
   addressText,
   ask,
+  createAskServer,
   type Finder,
   findPrimary,
   type PrimaryLookup,
@@ -28,17 +30,13 @@ export type Removal = {
   run(tell: (server: string) => void): Promise<void>;
 };
 
-/** A question over a connection of its own. Throws the reason if there is no answer. */
-type Ask = <Answer>(server: ServerAddress, question: (redis: Redis) => Promise<Answer>) => Promise<Answer>;
-
 /**
  * Plans to make Sentinel or a Cluster forget a replica, so that no write waits for it any longer. Throws why it must not be removed: it is a
  * primary, it answers, or it is not listed.
  */
 export async function planRemoval(lookup: PrimaryLookup, node: string): Promise<Removal> {
   const ended = new AbortController().signal;
-  const askServer: Ask = (server, question) =>
-    ask(lookup.natMap?.[addressText(server)] ?? server, lookup, ended, question);
+  const askServer = createAskServer(lookup, ended);
   const primary = await findPrimary(lookup, ended);
   if (addressText(primary) === node) throw refusal(`${node} is the primary`);
   const replication = await askServer(primary, readReplication);
@@ -174,7 +172,7 @@ async function planInCluster({
   node: string;
   replication: Replication;
   primary: ServerAddress;
-  askServer: Ask;
+  askServer: AskServer;
 }): Promise<Removal> {
   const nodes = await askServer(primary, clusterNodes);
   const gone = nodes.find(({ address }) => address === node);

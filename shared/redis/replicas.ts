@@ -3,10 +3,10 @@ import { AppError, messageOf } from "../platform/errors/app-error.ts";
 import {
   addressText,
   ask,
+  createAskServer,
   findPrimary,
   type PrimaryLookup,
   parseAddress,
-  type ServerAddress,
 } from "./connector.ts";
 import { parseInfo, requireDurableReplica } from "./server-state.ts";
 
@@ -34,8 +34,7 @@ export type Replicas = Replication & {
  */
 export async function findReplicas(lookup: PrimaryLookup, ended: AbortSignal): Promise<Replicas> {
   const primary = await findPrimary(lookup, ended);
-  const at = <Answer>(server: ServerAddress, question: (redis: Redis) => Promise<Answer>) =>
-    ask(lookup.natMap?.[addressText(server)] ?? server, lookup, ended, question);
+  const at = createAskServer(lookup, ended);
   const [{ fullSyncs, ...replication }, promotable] = await Promise.all([
     at(primary, async (redis) => ({
       ...(await readReplication(redis)),
