@@ -136,11 +136,10 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
   async function readSpans(span: FlowSpan) {
     const { step, size, growing } = SPANS[span];
     const { buckets } = await series.buckets(step);
-    const step_ms = STEPS[step].ms * size;
-    const spans = inSpans(buckets, step_ms, growing);
+    const spans = inSpans(buckets, size, growing);
     const times = {
       from: toIso(spans[0]?.at ?? clock()),
-      step_ms,
+      step_ms: STEPS[step].ms * size,
       missing: spans.map(({ isKnown }) => !isKnown),
     };
     return { spans, times };
@@ -186,25 +185,16 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
   };
 }
 
-/**
- * Joins buckets into whole spans, such as minutes of the clock. The last span has all that may still grow. A span may have several counts of
- * a subject.
- */
-function inSpans(buckets: readonly Bucket[], spanMs: number, growing: number): Bucket[] {
-  const startOf = (bucket: Bucket | undefined): number => Math.floor((bucket?.at ?? 0) / spanMs) * spanMs;
-  const last = startOf(buckets.at(-growing));
-  const spans = new Map<number, Bucket[]>();
-  for (const bucket of buckets) {
-    const at = Math.min(startOf(bucket), last);
-    // The oldest span may have lost its beginning.
-    if (bucket.at === at) spans.set(at, []);
-    spans.get(at)?.push(bucket);
-  }
-  return [...spans].map(([at, some]) => ({
-    at,
-    isKnown: some.some((bucket) => bucket.isKnown),
-    counted: some.flatMap((bucket) => bucket.counted),
-  }));
+/** Joins whole buckets into spans of `size`, and the growing ones into the last span. A span may have several counts of a subject. */
+function inSpans(buckets: readonly Bucket[], size: number, growing: number): Bucket[] {
+  const whole = buckets.length - growing;
+  const ends = Array.from({ length: Math.floor(whole / size) }, (_, i) => (whole % size) + (i + 1) * size);
+  return [...ends.map((end) => buckets.slice(end - size, end)), buckets.slice(whole)].flatMap((some) => {
+    const [first] = some;
+    const isKnown = some.some((bucket) => bucket.isKnown);
+    const counted = some.flatMap((bucket) => bucket.counted);
+    return first === undefined ? [] : [{ at: first.at, isKnown, counted }];
+  });
 }
 
 type Counted = Bucket["counted"];
