@@ -7,6 +7,7 @@ import { useEnds } from "../../../fixtures/ends.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { asUser, useRedis } from "../../../fixtures/redis.ts";
+import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { x402Table } from "../../../fixtures/x402.ts";
 import { audited } from "../../../support/audited.ts";
 import { multiplyFailed } from "../../../support/multiply-failed.ts";
@@ -18,14 +19,17 @@ const fixture = useOperator({ redis });
 
 describe("200", () => {
   const calls = useFailedCalls({ redis });
-  const CALLS = 1000;
+  const proxy = useRedisProxy(redis);
+  const CALLS = 300;
 
   test("a replay that is cancelled half way leaves the rest as it was; resumed, it does exactly that rest", async () => {
     const [id = ""] = await calls.fail([{}]);
     await multiplyFailed(redis.partition, {
       ...{ of: { id, queue: "webhook/7/1" }, copies: CALLS - 1, queues: ["webhook/7/1"], everyMs: -1 },
     });
-    const service = await fixture.start();
+    const service = await fixture.start({ redisUrl: asUser(proxy.url, "operator") });
+    // So the run lasts for seconds, of which a cancellation needs half a second.
+    proxy.replyPauseMs = () => 20;
     const begun = await service.post("/api/v1/failed/replays", {
       all: true,
       concurrency: 1,
@@ -41,6 +45,7 @@ describe("200", () => {
     const cancelled = await service.ask("DELETE", location);
     expect([cancelled.status, cancelled.json()["state"]]).toEqual([200, "cancelling"]);
     const left = await runIn(service, location, "cancelled");
+    proxy.replyPauseMs = () => 0;
     expect(left.done).toBeLessThan(CALLS);
     expect(left.remaining).toBe(CALLS - left.done);
     expect(await calls.calls.count({})).toBe(left.remaining);
