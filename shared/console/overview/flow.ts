@@ -4,7 +4,7 @@ import type { Clock } from "../../platform/time/clock.ts";
 import { toIso } from "../../platform/time/iso.ts";
 import { redisClock } from "../../redis/clock.ts";
 import type { Partition } from "../../redis/partition.ts";
-import { percentile, STEPS, type Step } from "../../telemetry/series/buckets.ts";
+import { percentile, type Step } from "../../telemetry/series/buckets.ts";
 import {
   type Counts,
   type Details,
@@ -111,10 +111,10 @@ export type EndpointFlow = z.infer<typeof EndpointFlow>;
 export const FLOW_SPANS = ["1h", "24h"] as const;
 export type FlowSpan = (typeof FLOW_SPANS)[number];
 
-/** Number of buckets in a span, and of the newest buckets, which still grow. A span of ten seconds would be mostly noise. */
-const SPANS: Record<FlowSpan, { step: Step; size: number; growing: number }> = {
-  "1h": { step: "fine", size: 6, growing: 2 },
-  "24h": { step: "coarse", size: 1, growing: 1 },
+/** How long a span is, how many there are, and how many of the newest buckets still grow. A span of ten seconds would be mostly noise. */
+const SPANS: Record<FlowSpan, { step: Step; ms: number; count: number; growing: number }> = {
+  "1h": { step: "fine", ms: 60_000, count: 60, growing: 2 },
+  "24h": { step: "coarse", ms: 300_000, count: 288, growing: 1 },
 };
 
 export type FlowApi = {
@@ -134,12 +134,12 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
   const series = createReadSeries(partition, clock);
 
   async function readSpans(span: FlowSpan) {
-    const { step, size, growing } = SPANS[span];
+    const { step, ms, count, growing } = SPANS[span];
     const { buckets } = await series.buckets(step);
-    const spans = inSpans(buckets, size, growing);
+    const spans = inSpans(buckets, ms, growing).slice(-count);
     const times = {
       from: toIso(spans[0]?.at ?? clock()),
-      step_ms: STEPS[step].ms * size,
+      step_ms: ms,
       missing: spans.map(({ isKnown }) => !isKnown),
     };
     return { spans, times };
@@ -185,16 +185,25 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
   };
 }
 
-/** Joins whole buckets into spans of `size`, and the growing ones into the last span. A span may have several counts of a subject. */
-function inSpans(buckets: readonly Bucket[], size: number, growing: number): Bucket[] {
-  const whole = buckets.length - growing;
-  const ends = Array.from({ length: Math.floor(whole / size) }, (_, i) => (whole % size) + (i + 1) * size);
-  return [...ends.map((end) => buckets.slice(end - size, end)), buckets.slice(whole)].flatMap((some) => {
-    const [first] = some;
-    const isKnown = some.some((bucket) => bucket.isKnown);
-    const counted = some.flatMap((bucket) => bucket.counted);
-    return first === undefined ? [] : [{ at: first.at, isKnown, counted }];
-  });
+/**
+ * Joins buckets into spans that begin where those of the clock do, such as minutes. The last span has all that may still grow. A span may
+ * have several counts of a subject.
+ */
+function inSpans(buckets: readonly Bucket[], spanMs: number, growing: number): Bucket[] {
+  const startOf = (at: number): number => at - (at % spanMs);
+  const last = startOf(buckets.at(-growing)?.at ?? 0);
+  const spans = new Map<number, Bucket[]>();
+  for (const bucket of buckets) {
+    const start = Math.min(startOf(bucket.at), last);
+    const known = spans.get(start);
+    if (known === undefined) spans.set(start, [bucket]);
+    else known.push(bucket);
+  }
+  return [...spans].map(([at, some]) => ({
+    at,
+    isKnown: some.some((bucket) => bucket.isKnown),
+    counted: some.flatMap((bucket) => bucket.counted),
+  }));
 }
 
 type Counted = Bucket["counted"];

@@ -1,5 +1,6 @@
 /*
- * What processes count is kept in buckets of time: fine ones for an hour, and coarse ones for a day. A bucket is a hash of subjects.
+ * What processes count is kept in buckets of time: fine ones for 62 minutes, since the last hour is shown in minutes of the clock, and
+ * coarse ones for a day. A bucket is a hash of subjects.
  * A subject has a field, and its value is a JSON object of counts.
  *
  *   job:<origin>/<service id>/<job index>   what became of the calls of a queue
@@ -12,7 +13,7 @@
  */
 
 export const STEPS = {
-  fine: { ms: 10_000, keptMs: 3_600_000 },
+  fine: { ms: 10_000, keptMs: 3_720_000 },
   coarse: { ms: 300_000, keptMs: 86_400_000 },
 } as const;
 export type Step = keyof typeof STEPS;

@@ -36,8 +36,7 @@ export type Earned = {
 
 export type ReadSeries = {
   /**
-   * The buckets that hold the times from `since` to `until`, unix ms: at most those that are kept, the last hour of fine ones or the last
-   * day of coarse ones, and all of them by default. Processes tell every ten seconds, so the last two fine ones may still grow.
+   * The buckets that hold the times from `since` to `until`, unix ms: at most those that are kept, and all of them by default. Processes tell every ten seconds, so the last two fine ones may still grow.
    */
   buckets(step: Step, range?: { since?: number; until?: number }): Promise<SeriesReading>;
   /** What all processes together have counted in a range, one entry for each subject. */

@@ -31,7 +31,7 @@ test("each span has what was accepted, refused, injected and failed of each orig
     log.warn("webhook.refused", { path: "/hooks/a", code: "request.too_large" });
     log.info("call.injected", { ...ofWebhook, endToEndMs: 40 });
   });
-  now += 20_000;
+  now += 80_000;
   await report((log) => log.error("call.failed", { ...ofWebhook, code: "runner.refused" }));
 
   const read = FlowView.parse(await flow().read("1h"));
@@ -68,7 +68,7 @@ test("the time in which a call was held back is no part of its latency", async (
     log.info("call.injected", { ...ofWebhook, endToEndMs: 60_040, heldMs: 60_000 });
     log.info("call.injected", { ...ofWebhook, endToEndMs: 40, heldMs: 0 });
   });
-  now += 20_000;
+  now += 80_000;
   const webhook = (await flow().read("1h")).lines.find(({ origin }) => origin === "webhook");
   expect(webhook?.p99_ms.at(-2)).toBeLessThan(60);
   expect(webhook?.held_p50_ms.at(-2)).toBeGreaterThan(36_000);
@@ -76,6 +76,18 @@ test("the time in which a call was held back is no part of its latency", async (
   expect(webhook?.held_p99_ms.at(-3)).toBeNull();
   expect(webhook?.total.held_p99_ms).toBe(webhook?.held_p99_ms.at(-2));
   expect(Object.keys(webhook?.total ?? {})).not.toContain("heldP99Ms");
+});
+
+test("an hour is 60 minutes of the clock, whenever it is read: a later look shows the same calls in the same minute", async () => {
+  now = NOON + 7000;
+  await report((log) => log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false }));
+  for (const later of [80_000, 113_000, 240_000, 59 * 60_000, 60 * 60_000 + 9000]) {
+    now = NOON + later;
+    const { from, lines } = await flow().read("1h");
+    const accepted = lines.find(({ origin }) => origin === "webhook")?.accepted ?? [];
+    expect(accepted).toHaveLength(60);
+    expect(Date.parse(from) + accepted.indexOf(1) * 60_000).toBe(NOON);
+  }
 });
 
 test("a span without a report is missing, and one whose processes counted nothing is not", async () => {

@@ -113,7 +113,7 @@ describe("a stream tells", () => {
       [["0/4", 2]],
       [["0/4", 2]],
     ]);
-    expect(buckets).toBe(360);
+    expect(buckets).toBe(372);
   });
 });
 
