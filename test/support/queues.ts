@@ -24,6 +24,7 @@ export type TestQueues = ReturnType<typeof openQueues>;
 
 /** Looks at the queues of the registry with BullMQ's own Queue, as other tools for BullMQ would. */
 export function openQueues(redis: Redis) {
+  const { queues } = keysOf(PREFIX);
   const open = new Map<string, Queue<JobCall>>();
 
   function of(name: string): Queue<JobCall> {
@@ -38,14 +39,14 @@ export function openQueues(redis: Redis) {
     return queue;
   }
 
-  const all = async () => (await redis.smembers(keysOf(PREFIX).queues)).map(of);
+  const all = async () => (await redis.smembers(queues)).map(of);
 
   return {
     of,
 
     /** How many calls are in one of these of BullMQ's states. */
     async countIn(...states: ("wait" | "active" | "delayed" | "failed" | "completed")[]): Promise<number> {
-      return Number(await redis.eval(COUNT, 2, keysOf(PREFIX).queues, PREFIX, ...states));
+      return Number(await redis.eval(COUNT, 2, queues, PREFIX, ...states));
     },
 
     /** The calls in this state, the oldest of each queue first. */
@@ -71,7 +72,7 @@ export function openQueues(redis: Redis) {
     /** Adds what is stored, whatever it is, to the queue of this call. */
     async addStored(call: JobCall, stored: unknown): Promise<void> {
       const name = queueOf(call);
-      await redis.sadd(keysOf(PREFIX).queues, name);
+      await redis.sadd(queues, name);
       await of(name).add(JOB_NAME, stored as JobCall, { ...JOB_OPTIONS, jobId: call.id });
     },
 
