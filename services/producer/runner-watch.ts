@@ -15,6 +15,9 @@ const FAILURES_IN_A_ROW = 3;
 /** The pauses between two probes of a runner that is away. Only an answer to a call begins them anew. */
 const PAUSES: Backoff = { baseMs: 1000, capMs: 5000 };
 
+/** What the newest call met instead of success. */
+type Trouble = { state: "failing" | "silent" | "away"; since: number; reason: string };
+
 /** Whether a connection to the runner can be made now. */
 export type Probe = () => Promise<boolean>;
 
@@ -28,8 +31,8 @@ export type RunnerWatch = {
   failed(reason: string, since: number): void;
   /** A call that was begun at `since` reached the runner, and got no answer. */
   unanswered(reason: string, since: number): void;
-  /** The runner answered a call, whatever it said. */
-  answered(): void;
+  /** The runner answered a call; `failure` is what it said if it is at fault. */
+  answered(failure?: string): void;
   /** Calls `listener` each time the runner goes away or returns. */
   onChange(listener: () => void): void;
   close(): void;
@@ -57,16 +60,20 @@ export function createRunnerWatch({
   const listeners: (() => void)[] = [];
   const missed = createEventCounter(log, "runner.connect_failed", "warn");
   let failures = 0;
-  let reason = "";
   let probes = 0;
-  let presentAt = Number.NEGATIVE_INFINITY;
-  let silentSince: number | undefined;
-  let awaySince: number | undefined;
+  let answeredAt: number | undefined;
+  let trouble: Trouble | undefined;
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
 
-  function leave(): void {
-    awaySince = clock();
+  const isAway = () => trouble?.state === "away";
+
+  function meet(state: Trouble["state"], reason: string): void {
+    trouble = { state, since: trouble?.state === state ? trouble.since : clock(), reason };
+  }
+
+  function leave(reason: string): void {
+    meet("away", reason);
     log.warn("runner.down", { runner, url, reason });
     probeLater();
     for (const listener of listeners) listener();
@@ -80,46 +87,49 @@ export function createRunnerWatch({
   }
 
   async function look(): Promise<void> {
-    const outage = awaySince;
+    const outage = trouble;
     const isThere = await probe();
-    if (closed || awaySince === undefined || awaySince !== outage) return;
+    if (closed || trouble !== outage) return;
     if (isThere) present();
     else probeLater();
   }
 
-  function noteSilence(why: string): void {
-    silentSince ??= clock();
-    reason = why;
-  }
-
-  function present(): void {
+  function present(failure?: string): void {
+    const outage = isAway() ? trouble : undefined;
     failures = 0;
-    silentSince = undefined;
-    presentAt = clock();
-    if (awaySince === undefined) return;
-    log.info("runner.up", { runner, url, awayMs: presentAt - awaySince });
-    awaySince = undefined;
+    answeredAt = clock();
+    if (failure === undefined) trouble = undefined;
+    else meet("failing", failure);
+    if (outage === undefined) return;
+    log.info("runner.up", { runner, url, awayMs: answeredAt - outage.since });
     clearTimeout(timer);
     for (const listener of listeners) listener();
   }
 
+  /** A call that was begun before the last answer says nothing of now. */
+  const isOld = (since: number) => answeredAt !== undefined && since < answeredAt;
+
   return {
-    isAway: () => awaySince !== undefined,
-    health: () => ({ name: runner, url, ...stateOf({ presentAt, silentSince, awaySince, reason }) }),
-    failed(why, since) {
-      if (closed || awaySince !== undefined || since < presentAt) return;
+    isAway,
+    health: () => {
+      const state = answeredAt === undefined ? "unasked" : "answers";
+      return { name: runner, url, state, ...trouble, answeredAt };
+    },
+    failed(reason, since) {
+      if (closed || isAway() || isOld(since)) return;
       failures += 1;
-      noteSilence(why);
-      if (failures >= FAILURES_IN_A_ROW) leave();
+      if (failures >= FAILURES_IN_A_ROW) leave(reason);
+      else meet("silent", reason);
     },
-    unanswered(why, since) {
-      if (!closed && awaySince === undefined && since >= presentAt) noteSilence(why);
+    unanswered(reason, since) {
+      if (!closed && !isAway() && !isOld(since)) meet("silent", reason);
     },
-    answered() {
+    answered(failure) {
       if (closed) return;
       probes = 0;
-      if (failures > 0 && awaySince === undefined) missed.count(reason, { runner, url, reason });
-      present();
+      if (failures > 0 && trouble?.state === "silent")
+        missed.count(trouble.reason, { runner, url, reason: trouble.reason });
+      present(failure);
     },
     onChange: (listener) => void listeners.push(listener),
     close() {
@@ -128,20 +138,6 @@ export function createRunnerWatch({
       missed.flush();
     },
   };
-}
-
-type Seen = {
-  presentAt: number;
-  silentSince: number | undefined;
-  awaySince: number | undefined;
-  reason: string;
-};
-
-function stateOf({ presentAt, silentSince, awaySince, reason }: Seen): Omit<RunnerHealth, "name" | "url"> {
-  const answeredAt = Number.isFinite(presentAt) ? presentAt : undefined;
-  if (awaySince !== undefined) return { state: "away", since: awaySince, reason, answeredAt };
-  if (silentSince !== undefined) return { state: "silent", since: silentSince, reason, answeredAt };
-  return { state: answeredAt === undefined ? "unasked" : "answers", answeredAt };
 }
 
 const PROBE_MS = 2000;

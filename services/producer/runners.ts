@@ -7,7 +7,7 @@ import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { WatchedRunners } from "../../shared/telemetry/processes/runner-health.ts";
 import type { Inject } from "./deliver.ts";
 import { createHttpInject } from "./http-runner.ts";
-import { outcomeOf } from "./retry-policy.ts";
+import { outcomeOf, RunnerFailure } from "./retry-policy.ts";
 import { createProbe, createRunnerWatch } from "./runner-watch.ts";
 
 export type RunnerOptions = { url: string; secret: Secret | undefined; timeoutMs: number };
@@ -76,7 +76,7 @@ export function createRunners({
     } catch (thrown) {
       const error = toAppError(thrown);
       const { peer } = outcomeOf(error);
-      if (peer === "answered") watch.answered();
+      if (peer === "answered") watch.answered(failureIn(error));
       else if (peer === "unreachable" && !hold.lost) watch.failed(error.message, since);
       else if (!hold.lost) watch.unanswered(error.message, since);
       throw thrown;
@@ -99,4 +99,10 @@ export function createRunners({
       );
     },
   };
+}
+
+/** Finds what a runner said that is at fault: a 5xx, unless it asks to wait. */
+function failureIn(error: AppError): string | undefined {
+  if (!(error instanceof RunnerFailure) || error.retryAfterMs !== undefined) return undefined;
+  return (error.status ?? 0) >= 500 ? error.message : undefined;
 }

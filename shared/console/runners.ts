@@ -7,9 +7,9 @@ import { count, isoOrNull, isoTime } from "./view.ts";
 export const RunnerView = z.object({
   name: z.string(),
   url: z.string(),
-  /** The worst that one of them sees: `away`, `silent`, `answers`, or `unasked` if none has sent it a call. */
+  /** The worst that one of them sees: `away`, `silent`, `failing`, `answers`, or `unasked` if none has sent it a call. */
   state: z.string(),
-  /** Since when one of them finds it silent or away. */
+  /** Since when one of them finds it failing, silent or away. */
   since: isoTime.nullable(),
   /** What its calls meet. */
   reason: z.string().nullable(),

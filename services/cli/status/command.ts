@@ -10,11 +10,11 @@ Columns:
   HELD          calls that wait until their endpoint is enabled
   IN FLIGHT     calls that a producer has sent to the runner
   OLDEST        age of the oldest waiting or delayed call
-  ACCEPTED/MIN  calls accepted, average of 5 minutes
-  INJECTED/MIN  calls that the runner answered with 2xx, average of 5 minutes
-  FAILED/MIN    calls that failed, average of 5 minutes
+  ACCEPTED/MIN  calls accepted in the last minute
+  INJECTED/MIN  calls that the runner answered with 2xx in the last minute
+  FAILED/MIN    calls that failed in the last minute
   CONFIG        digest of the configuration of the process
-The averages lag by up to a minute, the last hour by up to 10 seconds.`;
+The last minute is up to 20 seconds behind, the last hour up to 10 seconds.`;
 
 export function addStatus(program: ProgramCommand, deps: ProgramDeps): void {
   program

@@ -81,24 +81,13 @@ type Shown = ReturnType<typeof toShown>;
 function toShown(overview: OverviewView, { lines }: FlowView) {
   return {
     ...overview,
-    queues: overview.queues.map((queue) => {
-      const rates = toRates(lines.find(({ origin }) => origin === queue.origin));
-      return { ...queue, ...rates };
-    }),
+    queues: overview.queues.map((queue) => ({
+      ...queue,
+      accepted_per_minute: queue.last_minute?.accepted ?? null,
+      injected_per_minute: queue.last_minute?.injected ?? null,
+      failed_per_minute: queue.last_minute?.failed ?? null,
+    })),
     last_hour: lines.map(({ origin, total }) => ({ origin, ...total })),
-  };
-}
-
-const RATE_MINUTES = 5;
-
-/** Means of the last whole minutes. */
-function toRates(line: FlowView["lines"][number] | undefined) {
-  const perMinute = (counts: readonly number[] = []) =>
-    counts.slice(-RATE_MINUTES - 1, -1).reduce((sum, count) => sum + count, 0) / RATE_MINUTES;
-  return {
-    accepted_per_minute: round(perMinute(line?.accepted)),
-    injected_per_minute: round(perMinute(line?.injected)),
-    failed_per_minute: round(perMinute(line?.failed)),
   };
 }
 
@@ -141,15 +130,16 @@ const PROCESSES: readonly Column[] = [
 const STATE_WORDS = {
   unasked: "no answer reported yet",
   answers: "answers",
+  failing: "answers with 5xx",
   silent: "does not answer",
   away: "unreachable",
 } as const satisfies Record<RunnerStatus["state"], string>;
 
-const UNANSWERED: readonly string[] = [STATE_WORDS.silent, STATE_WORDS.away];
+const BAD_WORDS: readonly string[] = [STATE_WORDS.failing, STATE_WORDS.silent, STATE_WORDS.away];
 
 const RUNNERS: readonly Column[] = [
   { heading: "RUNNER" },
-  { heading: "STATE", tone: (word) => (UNANSWERED.includes(word) ? "bad" : undefined) },
+  { heading: "STATE", tone: (word) => (BAD_WORDS.includes(word) ? "bad" : undefined) },
   { heading: "LAST ANSWER", alignRight: true },
   { heading: "PRODUCERS", alignRight: true },
   { heading: "ADDRESS" },
@@ -166,6 +156,7 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
     for (const cells of rows) table.add(cells);
     table.end();
   };
+  print("queues (/MIN: calls of the last minute, up to 20 s behind):\n");
   show(COLUMNS, queues.map(queueCells));
   print("\n");
   print("last hour (up to 10 s behind)\nP50 and P99 are times from accepted to injected:\n");
@@ -205,7 +196,7 @@ function queueCells(queue: Shown["queues"][number]): string[] {
   const oldest = queue.oldest_age_ms === null ? "-" : duration(queue.oldest_age_ms);
   const counts = [queue.waiting, queue.delayed, queue.held, queue.active, queue.failed].map(String);
   const rates = [queue.accepted_per_minute, queue.injected_per_minute, queue.failed_per_minute];
-  return [queue.origin, ...counts, oldest, ...rates.map(String)];
+  return [queue.origin, ...counts, oldest, ...rates.map((rate) => (rate === null ? "-" : String(rate)))];
 }
 
 function lastHourCells({

@@ -4,7 +4,7 @@ import type { Clock } from "../../platform/time/clock.ts";
 import { toIso } from "../../platform/time/iso.ts";
 import { redisClock } from "../../redis/clock.ts";
 import type { Partition } from "../../redis/partition.ts";
-import { percentile, type Step } from "../../telemetry/series/buckets.ts";
+import { percentile, STEPS, type Step } from "../../telemetry/series/buckets.ts";
 import {
   type Counts,
   type Details,
@@ -18,8 +18,8 @@ import { count, isoTime } from "../view.ts";
 
 const ms = z.int().min(0).nullable();
 
-/** Counts of the calls of one origin over all spans. */
-const FlowTotal = z.object({
+/** Counts of the calls of one origin over some time. */
+export const FlowTotal = z.object({
   accepted: count,
   refused: count,
   injected: count,
@@ -29,6 +29,7 @@ const FlowTotal = z.object({
   held_p50_ms: ms,
   held_p99_ms: ms,
 });
+type FlowTotal = z.infer<typeof FlowTotal>;
 
 /** Counts of the calls of one origin, in each span of time, the oldest first. */
 const FlowLine = z.object({
@@ -111,9 +112,14 @@ export type EndpointFlow = z.infer<typeof EndpointFlow>;
 export const FLOW_SPANS = ["1h", "24h"] as const;
 export type FlowSpan = (typeof FLOW_SPANS)[number];
 
+/** Processes report every ten seconds, so these newest fine buckets still grow. */
+const GROWING = 2;
+/** How many fine buckets make a minute. */
+const MINUTE = 60_000 / STEPS.fine.ms;
+
 /** How long a span is, how many there are, and how many of the newest buckets still grow. A span of ten seconds would be mostly noise. */
 const SPANS: Record<FlowSpan, { step: Step; ms: number; count: number; growing: number }> = {
-  "1h": { step: "fine", ms: 60_000, count: 60, growing: 2 },
+  "1h": { step: "fine", ms: 60_000, count: 60, growing: GROWING },
   "24h": { step: "coarse", ms: 300_000, count: 288, growing: 1 },
 };
 
@@ -122,6 +128,8 @@ export type FlowApi = {
   read(span: FlowSpan, job?: string): Promise<FlowView>;
   /** Reads once for any jobs. */
   readAll(span: FlowSpan): Promise<(job?: string) => FlowView>;
+  /** Reads the newest minute that no longer grows; it ended 10 to 20 s ago. Null if no process reported in it. */
+  lastMinute(job?: string): Promise<(origin: string) => FlowTotal | null>;
   endpoint(path: string, span: FlowSpan): Promise<EndpointFlow>;
   /** By path, in the last day. */
   endpoints(): Promise<ReadonlyMap<string, EndpointCounts>>;
@@ -161,6 +169,18 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
     readAll,
 
     read: async (span, job) => (await readAll(span))(job),
+
+    async lastMinute(job) {
+      const since = clock() - (MINUTE + GROWING) * STEPS.fine.ms;
+      const { buckets } = await series.buckets("fine", { since });
+      const minute = buckets.slice(-MINUTE - GROWING, -GROWING);
+      const counted = ofJob(
+        minute.flatMap((bucket) => bucket.counted),
+        job,
+      );
+      const isKnown = minute.some((bucket) => bucket.isKnown);
+      return (origin) => (isKnown ? toTotal(origin, counted) : null);
+    },
 
     async endpoint(path, span) {
       const { spans, times } = await readSpans(span);
@@ -224,35 +244,33 @@ function originsIn(buckets: readonly Bucket[]): string[] {
   return [...new Set<string>([...ORIGINS, ...found])];
 }
 
+function toTotal(origin: string, counted: Counted): FlowTotal {
+  const { accepted, refused, injected, failed, ...times } = totalsOfOrigin(origin, counted);
+  return {
+    ...{ accepted, refused, injected, failed },
+    p50_ms: times.p50Ms ?? null,
+    p99_ms: times.p99Ms ?? null,
+    held_p50_ms: times.heldP50Ms ?? null,
+    held_p99_ms: times.heldP99Ms ?? null,
+  };
+}
+
 function toLine(origin: string, buckets: readonly Bucket[]): z.infer<typeof FlowLine> {
-  const totals = buckets.map(({ counted }) => totalsOfOrigin(origin, counted));
-  const {
-    p50Ms = null,
-    p99Ms = null,
-    heldP50Ms = null,
-    heldP99Ms = null,
-    ...counts
-  } = totalsOfOrigin(
-    origin,
-    buckets.flatMap(({ counted }) => counted),
-  );
+  const totals = buckets.map(({ counted }) => toTotal(origin, counted));
   return {
     origin,
-    total: {
-      ...counts,
-      p50_ms: p50Ms,
-      p99_ms: p99Ms,
-      held_p50_ms: heldP50Ms,
-      held_p99_ms: heldP99Ms,
-    },
+    total: toTotal(
+      origin,
+      buckets.flatMap(({ counted }) => counted),
+    ),
     accepted: totals.map(({ accepted }) => accepted),
     refused: totals.map(({ refused }) => refused),
     injected: totals.map(({ injected }) => injected),
     failed: totals.map(({ failed }) => failed),
-    p50_ms: totals.map(({ p50Ms }) => p50Ms ?? null),
-    p99_ms: totals.map(({ p99Ms }) => p99Ms ?? null),
-    held_p50_ms: totals.map(({ heldP50Ms }) => heldP50Ms ?? null),
-    held_p99_ms: totals.map(({ heldP99Ms }) => heldP99Ms ?? null),
+    p50_ms: totals.map(({ p50_ms }) => p50_ms),
+    p99_ms: totals.map(({ p99_ms }) => p99_ms),
+    held_p50_ms: totals.map(({ held_p50_ms }) => held_p50_ms),
+    held_p99_ms: totals.map(({ held_p99_ms }) => held_p99_ms),
   };
 }
 

@@ -17,7 +17,7 @@ import { RunnerView, runnerViews } from "../runners.ts";
 import { createTokenSource, decimalsFrom } from "../tokens.ts";
 import { count, isoOrNull, isoTime } from "../view.ts";
 import { createEndpointsApi, type EndpointsApi } from "./endpoints.ts";
-import { createFlowApi, type FlowApi } from "./flow.ts";
+import { createFlowApi, type FlowApi, FlowTotal } from "./flow.ts";
 import { createPricesApi, type PricesApi } from "./prices.ts";
 import { createReadRefundTotals, RefundTotals } from "./refund-totals.ts";
 import { createReadRevenue, type ReadRevenue } from "./revenue.ts";
@@ -33,6 +33,8 @@ export const QueuesView = z
     active: count,
     failed: count,
     oldest_age_ms: count.nullable(),
+    /** Counts of the last minute, which ended 10 to 20 s ago; null if no process reported in it. */
+    last_minute: FlowTotal.nullable(),
   })
   .meta({ id: "Queues" });
 export type QueuesView = z.infer<typeof QueuesView>;
@@ -103,7 +105,7 @@ type Deps = { mode: DurabilityMode; partition: Partition; configDir: string; env
 
 export function createOverview(deps: Deps): Overview {
   const flow = createFlowApi(deps);
-  const queues = createReadQueues(deps);
+  const queues = createReadQueues(deps, flow);
   return {
     read: createReadOverview(deps, queues),
     queues,
@@ -114,17 +116,18 @@ export function createOverview(deps: Deps): Overview {
   };
 }
 
-function createReadQueues({ partition, clock }: Deps): Overview["queues"] {
+function createReadQueues({ partition, clock }: Deps, flow: FlowApi): Overview["queues"] {
   const registry = openRegistry(partition);
   return async function readQueues(job) {
-    const names = await registry.names();
+    const [names, lastMinuteOf] = await Promise.all([registry.names(), flow.lastMinute(job)]);
     const depths = await registry.depths(
       job === undefined ? names : names.filter((queue) => jobOf(queue) === job),
     );
     const now = clock();
-    return originsOf(depths).map((origin) =>
-      toQueues(origin, now, sumOfDepths(depths.filter(({ queue }) => originOf(queue) === origin))),
-    );
+    return originsOf(depths).map((origin) => ({
+      ...toQueues(origin, now, sumOfDepths(depths.filter(({ queue }) => originOf(queue) === origin))),
+      last_minute: lastMinuteOf(origin),
+    }));
   };
 }
 
@@ -172,7 +175,7 @@ function originsOf(depths: readonly { queue: string }[]): string[] {
   return [...new Set<string>([...ORIGINS, ...depths.map(({ queue }) => originOf(queue))])];
 }
 
-function toQueues(origin: string, now: number, { oldestSince, ...counts }: Depth): QueuesView {
+function toQueues(origin: string, now: number, { oldestSince, ...counts }: Depth) {
   const { waiting, delayed, held, active, failed } = counts;
   const oldest = oldestSince === undefined ? null : Math.max(0, now - oldestSince);
   return { origin, waiting, delayed, held, active, failed, oldest_age_ms: oldest };

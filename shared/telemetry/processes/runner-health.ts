@@ -1,16 +1,22 @@
 import { z } from "zod";
 import { cut } from "../../platform/text/cut.ts";
 
+/** The worst comes last. */
+const STATES = ["unasked", "answers", "failing", "silent", "away"] as const;
+
 /** What a producer's calls meet at a runner. */
 export type RunnerHealth = {
-  /** `unasked` has had no call yet; `silent` gave the newest call no answer; `away` is sent no call until a probe reaches it. */
-  state: "unasked" | "answers" | "silent" | "away";
+  /**
+   * `unasked` has had no call yet. `failing` answered the newest call with a 5xx, and did not ask to wait. `silent` gave the newest
+   * call no answer. `away` is sent no call until a probe reaches it.
+   */
+  state: (typeof STATES)[number];
   /** Its name in the configuration. */
   name: string;
   url: string;
-  /** Unix ms, by Redis' clock: since when it is silent or away. */
+  /** Unix ms, by Redis' clock: since when it is failing, silent or away. */
   since?: number | undefined;
-  /** What its calls met instead of an answer. */
+  /** What its calls met instead of success. */
   reason?: string | undefined;
   /** Unix ms, by Redis' clock. */
   answeredAt?: number | undefined;
@@ -28,7 +34,7 @@ const REASON_MAX = 200;
 const Stored = z.array(
   z
     .object({
-      state: z.enum(["unasked", "answers", "silent", "away"]),
+      state: z.enum(STATES),
       name: z.string(),
       url: z.string(),
       since: z.number().optional(),
@@ -69,9 +75,6 @@ export type RunnerStatus = RunnerHealth & {
   /** For how many of them it is silent or away. */
   unanswered: number;
 };
-
-/** The worst comes last. */
-const STATES: readonly RunnerHealth["state"][] = ["unasked", "answers", "silent", "away"];
 
 /** Those of all producers, by name and address, each in the worst state that one of them sees. */
 export function runnersOf(producers: readonly { runners: readonly RunnerHealth[] }[]): RunnerStatus[] {

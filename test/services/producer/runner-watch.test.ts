@@ -67,6 +67,31 @@ test("its health says whether it answers, since when it does not and why, and wh
   expect(watch.health()).toEqual({ ...its, state: "answers", answeredAt: 4000 });
 });
 
+test("a runner whose newest answer was a failure is failing since the first of them in a row, until another answer or a probe", async () => {
+  const { watch, answers, time, fail, probed } = startWatch();
+  watch.answered();
+  time.now = 2000;
+  watch.answered("502 Bad Gateway");
+  time.now = 3000;
+  watch.answered("503 no server");
+  const its = { name: "default", url: URL_OF_RUNNER };
+  const failing = { ...its, state: "failing", since: 2000, reason: "503 no server", answeredAt: 3000 };
+  expect(watch.health()).toEqual(failing);
+  watch.unanswered("no answer within 15 s", 3000);
+  expect(watch.health().state).toBe("silent");
+  watch.answered("503 no server");
+  expect(watch.health()).toEqual({ ...failing, since: 3000 });
+  fail(3);
+  expect(watch.health().state).toBe("away");
+  await probed(1);
+  answers[0]?.(true);
+  await eventually("it has returned", () => !watch.isAway());
+  expect(watch.health().state).toBe("answers");
+  watch.answered("502 Bad Gateway");
+  watch.answered();
+  expect(watch.health()).toEqual({ ...its, state: "answers", answeredAt: 3000 });
+});
+
 test("connections that fail now and then are logged with their number, because no call tells of them", () => {
   const { watch, log, fail } = startWatch();
   for (let i = 0; i < 4; i++) {

@@ -69,6 +69,32 @@ test("how each runner is, is told by what its own calls meet", async () => {
   expect(health().find(({ name }) => name === "special")?.reason).toMatch(/no answer within/);
 });
 
+test("a runner is failing while its newest answer is a 5xx that does not ask to wait", async () => {
+  const { inject, health } = startRunners({});
+  const asksToWait = { status: 503, headers: { "Retry-After": "1" } };
+  const answers = [...[502, 429, 503].map((status) => ({ status })), asksToWait];
+  const states: [number, string | undefined][] = [];
+  for (const answer of [...answers, ...[500, 409, 504, 200].map((status) => ({ status }))]) {
+    usual.answer = () => answer;
+    await inject(1);
+    states.push([answer.status, health()[0]?.state]);
+  }
+  expect(states).toEqual([
+    ...[
+      [502, "failing"],
+      [429, "answers"],
+      [503, "failing"],
+      [503, "answers"],
+    ],
+    ...[
+      [500, "failing"],
+      [409, "answers"],
+      [504, "failing"],
+      [200, "answers"],
+    ],
+  ]);
+});
+
 test("a runner that is away is asked by no call, and the jobs of another runner go on", async () => {
   const { inject, isAway, onChange } = startRunners({ "7/5": { runner: "special" } });
   const changes: boolean[] = [];

@@ -153,15 +153,24 @@ function ofProducers({ workers, queues }: Overview): Matter[] {
   return [{ tone: "warn", word: "backlog", text }];
 }
 
-/** Calls wait for a runner that is away. One that answers late costs them attempts. */
+/** By the state of a runner. */
+const RUNNER_MATTERS: Readonly<Record<string, string>> = {
+  away: "is unreachable",
+  silent: "does not answer",
+  failing: "answers with 5xx",
+};
+
+/** Calls wait for a runner that is away. One that answers late or fails costs them attempts. */
 function ofRunners({ runners }: Overview): Matter[] {
   return runners
-    .filter(({ state }) => state === "away" || state === "silent")
+    .filter(({ state }) => RUNNER_MATTERS[state] !== undefined)
     .map(({ name, state, since, unanswered, producers }) => {
       const text = (
         <>
-          Runner “{name}” {state === "away" ? "is unreachable" : "does not answer"}
-          {unanswered < producers && ` for ${unanswered} of ${counted(producers, "producer")}`}
+          Runner “{name}” {RUNNER_MATTERS[state]}
+          {unanswered > 0 &&
+            unanswered < producers &&
+            ` for ${unanswered} of ${counted(producers, "producer")}`}
           {since !== null && (
             <>
               {" "}

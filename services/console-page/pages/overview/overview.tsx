@@ -66,13 +66,7 @@ export function OverviewPage() {
       {failing !== undefined && <WhyNot answer={failing} />}
       <div class="now">
         <Attention overview={overview} flow={ofAll} job={job} />
-        <Tiles
-          points={points}
-          queues={queues.data}
-          producers={overview.data?.workers.length}
-          origin={origin}
-          job={job}
-        />
+        <Tiles queues={queues.data} producers={overview.data?.workers.length} origin={origin} job={job} />
       </div>
       <Charts {...{ points, job, origin, span, markers }} />
       {known !== undefined && <FlowJobs jobs={known.jobs.filter(isChosen)} span={span} />}

@@ -5,7 +5,7 @@ type Percentiles = readonly (number | null)[];
 
 type Latency = { origin: string; p50: Percentiles; p99: Percentiles };
 
-/** Points of the charts. The tiles show the newest of them, so a tile and its chart agree. */
+/** Points of the charts. */
 export type Points = {
   stepMs: number;
   /** Start of each span, unix ms. */
@@ -59,13 +59,4 @@ export function toPoints(
 
 function whole<Value>(values: readonly Value[]): Value[] {
   return values.slice(0, -1);
-}
-
-/** Finds the origin with the highest p99 at the newest point; undefined if no call was delivered. */
-export function slowestOf({ latency }: Points): { origin: string; ms: number } | undefined {
-  const newest = latency.flatMap(({ origin, p99 }) => {
-    const ms = p99.at(-1);
-    return ms == null ? [] : [{ origin, ms }];
-  });
-  return newest.sort((a, b) => b.ms - a.ms)[0];
 }

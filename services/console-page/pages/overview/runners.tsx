@@ -8,6 +8,7 @@ import { Ago } from "../../ui/time.tsx";
 const WORDS: Readonly<Record<string, { tone: Tone; word: string }>> = {
   away: { tone: "bad", word: "unreachable" },
   silent: { tone: "warn", word: "does not answer" },
+  failing: { tone: "warn", word: "answers with 5xx" },
   answers: { tone: "good", word: "answers" },
 };
 const UNASKED = { tone: "neutral", word: "no answer reported yet" } as const;

@@ -3,10 +3,8 @@ import { count, rate } from "../../ui/number.ts";
 import { Tile } from "../../ui/tile.tsx";
 import { shortDuration } from "../../ui/time.tsx";
 import { linkTo } from "../../url-fragment.ts";
-import { type Points, slowestOf } from "./points.ts";
 
 type Props = {
-  points: Points | undefined;
   /** Only the queues of the job if one is chosen. */
   queues: readonly Queues[] | undefined;
   producers: number | undefined;
@@ -16,14 +14,13 @@ type Props = {
 };
 
 /** Current numbers of the chosen job and origin. A tile keeps its place while its number is unknown. */
-export function Tiles({ points, queues, producers, origin, job }: Props) {
-  const last = (name: keyof Points["rates"]) => {
-    const value = points?.rates[name].at(-1);
-    return points && (value == null ? "–" : rate(value));
-  };
-  const lately = points && spanWords(points);
-  const slowest = points && slowestOf(points);
+export function Tiles({ queues, producers, origin, job }: Props) {
   const chosen = queues?.filter((each) => origin === "" || each.origin === origin);
+  const minutes = chosen?.flatMap((each) => each.last_minute ?? []);
+  const last = (name: "accepted" | "injected" | "refused") =>
+    minutes && (minutes.length === 0 ? "–" : rate(minutes.reduce((all, each) => all + each[name], 0) / 60));
+  const lately = chosen && "last minute";
+  const slowest = chosen && slowestOf(chosen);
   const sum = (...names: readonly ("waiting" | "delayed" | "held" | "active" | "failed")[]) =>
     chosen?.reduce((all, queue) => all + names.reduce((own, name) => own + queue[name], 0), 0);
   const ages = chosen?.flatMap(({ oldest_age_ms }) => oldest_age_ms ?? []);
@@ -48,7 +45,7 @@ export function Tiles({ points, queues, producers, origin, job }: Props) {
       />
       <Tile
         name="Time to inject"
-        value={points && (slowest === undefined ? "–" : shortDuration(slowest.ms))}
+        value={chosen && (slowest === undefined ? "–" : shortDuration(slowest.ms))}
         note={lately && `p99, ${slowest && origin === "" ? slowest.origin : lately}`}
       />
       <Tile
@@ -72,8 +69,13 @@ function written(value: number | undefined): string | undefined {
   return value === undefined ? undefined : count(value);
 }
 
-function spanWords({ stepMs }: Points): string {
-  return stepMs === 60_000 ? "last minute" : `last ${shortDuration(stepMs)}`;
+/** Finds the origin with the highest p99; undefined if no call was injected. */
+function slowestOf(queues: readonly Queues[]): { origin: string; ms: number } | undefined {
+  const known = queues.flatMap(({ origin, last_minute }) => {
+    const ms = last_minute?.p99_ms ?? undefined;
+    return ms === undefined ? [] : [{ origin, ms }];
+  });
+  return known.sort((a, b) => b.ms - a.ms)[0];
 }
 
 function waitingNote(inFlight: string | undefined, held: number): string {

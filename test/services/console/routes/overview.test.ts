@@ -30,7 +30,10 @@ describe("200", () => {
     });
     await worker.stop();
     expect(seen.queues.slice(0, 2)).toEqual([
-      { origin: "webhook", waiting: 0, delayed: 0, held: 0, active: 0, failed: 2, oldest_age_ms: null },
+      {
+        ...{ origin: "webhook", waiting: 0, delayed: 0, held: 0, active: 0, failed: 2, oldest_age_ms: null },
+        last_minute: null,
+      },
       {
         origin: "x402",
         waiting: 1,
@@ -39,6 +42,7 @@ describe("200", () => {
         active: 0,
         failed: 0,
         oldest_age_ms: expect.any(Number),
+        last_minute: null,
       },
     ]);
     expect(seen.paused_jobs).toEqual(["7/1"]);

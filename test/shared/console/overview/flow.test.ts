@@ -90,6 +90,31 @@ test("an hour is 60 minutes of the clock, whenever it is read: a later look show
   }
 });
 
+test("the last minute has calls of 20 s ago, wherever the minute of the clock begins, and loses none for 60 s", async () => {
+  for (const second of [0, 7, 29, 48, 59]) {
+    await redis.client.flushdb();
+    const at = NOON + second * 1000;
+    now = at;
+    await report((log) => {
+      for (let i = 0; i < 6; i++)
+        log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false });
+      log.info("call.injected", { ...ofWebhook, endToEndMs: 40 });
+    });
+    for (const later of [20_000, 30_000, 69_000]) {
+      now = at + later;
+      const minute = (await flow().lastMinute())("webhook");
+      expect([later, minute]).toMatchObject([
+        later,
+        { accepted: 6, injected: 1, p99_ms: expect.any(Number) },
+      ]);
+    }
+    expect((await flow().lastMinute("7/2"))("webhook")).toMatchObject({ injected: 0, p99_ms: null });
+    expect((await flow().lastMinute())("x402")).toMatchObject({ accepted: 0 });
+    now = at + 80_000;
+    expect((await flow().lastMinute())("webhook")).toBeNull();
+  }
+});
+
 test("a span without a report is missing, and one whose processes counted nothing is not", async () => {
   await report(() => {});
   now += 130_000;

@@ -72,10 +72,21 @@ test("a runner that several producers have is as the worst of them sees it", () 
     { ...its, state: "answers", answeredAt: 3000 },
     { ...its, state: "away", since: 2000, reason: "connect ECONNREFUSED", answeredAt: 1000 },
     { ...its, state: "unasked" },
-    { name: "beta", url: "http://beta.test", state: "unasked" },
+    { name: "beta", url: "http://beta.test", state: "answers", answeredAt: 2000 },
+    {
+      name: "beta",
+      url: "http://beta.test",
+      state: "failing",
+      since: 900,
+      reason: "HTTP 502",
+      answeredAt: 1000,
+    },
   ];
   expect(runnersOf([{ runners: seen }])).toEqual([
-    { name: "beta", url: "http://beta.test", state: "unasked", producers: 1, unanswered: 0 },
+    {
+      ...{ name: "beta", url: "http://beta.test", state: "failing", since: 900, reason: "HTTP 502" },
+      ...{ answeredAt: 2000, producers: 2, unanswered: 0 },
+    },
     {
       ...{ ...its, state: "away", since: 2000, reason: "connect ECONNREFUSED", answeredAt: 3000 },
       ...{ producers: 3, unanswered: 1 },

@@ -89,9 +89,9 @@ describe("a stream tells", () => {
     for (const jobId of [3, 4, 4])
       reports.log.info("webhook.accepted", { path: "/a", jobId, replayed: false });
     await reports.flush();
-    let buckets = 0;
+    const buckets: string[] = [];
     proxy.onCommand = ([name, key = ""]) => {
-      if (name?.toLowerCase() === "hgetall" && key.includes(":series:")) buckets += 1;
+      if (name?.toLowerCase() === "hgetall" && key.includes(":series:")) buckets.push(key);
       return undefined;
     };
     const service = await fixture.start({
@@ -113,7 +113,10 @@ describe("a stream tells", () => {
       [["0/4", 2]],
       [["0/4", 2]],
     ]);
-    expect(buckets).toBe(372);
+    // The newest are read again with the overview, for the last minute.
+    const older = [...new Set(buckets)].sort().slice(0, 360);
+    expect(older).toHaveLength(360);
+    expect(buckets.filter((key) => older.includes(key))).toHaveLength(360);
   });
 });
 
