@@ -17,6 +17,8 @@ local st = redis.pcall('HGET', prefix .. 'call:' .. id, 'st')
 if type(st) == 'table' then st = 'UNREADABLE' end
 if st == 'INJECTED' then dropFailed(q.name, id)
 else
+  -- Its record has said so for a moment already. From now on the call has one time of failure.
+  if st == 'FAILED' then redis.call('HSET', prefix .. 'call:' .. id, 'at', timestamp) end
   if not isEnded(st) then
     local take = tonumber(redis.call('HGET', own, 'ats') or 0)
     logFailed(prefix .. 'attempts:' .. id, prefix .. 'history-off', take, timestamp, words[4])

@@ -73,8 +73,8 @@ async function attempts(id: string, count: number, firstTake = 1): Promise<void>
   }
 }
 
-async function fail(id: string): Promise<void> {
-  await records.failed({ id, queue: QUEUE }, Date.now(), {
+async function fail(id: string, now = Date.now()): Promise<void> {
+  await records.failed({ id, queue: QUEUE }, now, {
     ...{ keepsResult: true, code: "runner.failed", problem: { title: "No" } },
   });
   const job = { id, opts: { attempts: 1 } } as Parameters<QueueBackend["moveToFailed"]>[0];
@@ -123,6 +123,17 @@ describe("the log of a call", () => {
       { kind: "injected", n: 3 },
     ]);
     expect(await redis.client.pttl(keys.attempts(id))).toBeGreaterThan(0);
+  });
+
+  test("has the one time at which a call failed, which its record and the list of failed calls have too", async () => {
+    const { id } = await added();
+    await fetch();
+    await attempts(id, 1);
+    await fail(id, Date.now() - 500);
+    const life = await lifeOf(id);
+    const failedAt = Number(await redis.client.zscore(keys.inQueue(QUEUE, "failed"), id));
+    expect(life).toMatchObject({ state: "failed", changedAt: failedAt });
+    expect(stepOf(life, "failed")).toMatchObject({ at: failedAt });
   });
 
   test("keeps the newest five of each kind, and all are counted", async () => {
