@@ -6,7 +6,7 @@ import { parseJson } from "../../../shared/platform/text/parse-json.ts";
 import { shellLine, shellQuote } from "../../../shared/platform/text/shell-quote.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { shownTexts } from "../../../shared/webhook-auth/auth-modes.ts";
-import { makeDelivery, type Sender } from "../../../shared/webhook-auth/sample/delivery.ts";
+import { isOfAnotherEvent, makeDelivery, type Sender } from "../../../shared/webhook-auth/sample/delivery.ts";
 import type { Draft } from "../../../shared/webhook-auth/sample/draft.ts";
 import { type Answer, describeAnswer, exchange } from "../../../shared/webhook-auth/sample/exchange.ts";
 import { bodyIn, bodyOf } from "../body.ts";
@@ -16,10 +16,11 @@ import { findSender, type SendOptions } from "./target.ts";
 
 /** `postern send`: one delivery, signed as its sender would, and what the gateway says to it. 1 if it is refused. */
 export async function sendSample(deps: ProgramDeps, path: string, options: SendOptions): Promise<number> {
-  const { print, say, printError, env } = deps;
+  const { print, say, note, printError, env } = deps;
   try {
     const sender = findSender(path, options, env);
     const draft = makeDelivery(sender, randomUUID(), new Date(systemClock()), toReplaced(options));
+    note(bodyNote(sender, options));
     if (options.dryRun) {
       print(
         options.json
@@ -46,6 +47,12 @@ export async function sendSample(deps: ProgramDeps, path: string, options: SendO
     printError(error);
     return error.code === "start.config_invalid" ? EXIT.config : EXIT.failed;
   }
+}
+
+/** A remark if the sample's body is of another event than the one that is sent. */
+function bodyNote(sender: Sender, { event, body }: SendOptions): string {
+  if (event === undefined || body !== undefined || !isOfAnotherEvent(sender, event)) return "";
+  return `the body is the sample of another event, and may not fit ${plain(event)}; to send your own, use --body @file\n`;
 }
 
 function toReplaced({ event, body, header, deliveryId }: SendOptions) {

@@ -1,4 +1,5 @@
 import type { KeyObject } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { rawQuery } from "../../http/headers.ts";
 import type { Secret } from "../../platform/crypto/secret.ts";
 import { parseJson } from "../../platform/text/parse-json.ts";
@@ -47,6 +48,12 @@ export function makeDelivery(sender: Sender, newId: string, at: Date, replaced: 
   const own = replaced.headers ?? [];
   const draft = withOwn(draftOf(sender, id, replaced), own);
   return withOwn(withCredential(draft, sender, at, id), own);
+}
+
+/** Whether the sample of this sender has the body of another event. A plain sample fits any. */
+export function isOfAnotherEvent(sender: Sender, event: string): boolean {
+  if (SAMPLES[sender.endpoint.preset ?? ""] === undefined) return false;
+  return !isDeepStrictEqual(draftOf(sender, "", {}), draftOf(sender, "", { event }));
 }
 
 function withOwn(draft: Draft, headers: readonly (readonly [string, string])[]): Draft {

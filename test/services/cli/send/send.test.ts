@@ -88,6 +88,18 @@ test("postern send --event is written where the endpoint routes by it", async ()
   expect((await sendHere("/hooks/routed", "--event", "other")).stdout).toContain("dropped");
 });
 
+test("postern send says that the sample's body is of another event, unless it fits or is given", async () => {
+  const { code, stderr } = await sendHere("/hooks/github", "--event", "release");
+  expect([code, stderr]).toEqual([
+    0,
+    "the body is the sample of another event, and may not fit release; to send your own, use --body @file\n",
+  ]);
+  expect((await webhooks.onlyCall()).metadata["X-WEBHOOK-EVENT"]).toBe("release");
+  expect((await sendHere("/hooks/github", "--event", "release", "--body", "{}")).stderr).toBe("");
+  expect((await sendHere("/hooks/github")).stderr).toBe("");
+  expect((await sendHere("/hooks/routed", "--event", "other")).stderr).toBe("");
+});
+
 test("a refusal ends postern send with 1, in words, and with what tells more", async () => {
   const ran = await sendHere("/hooks/github", "--secret", "another");
   expect(ran).toMatchObject({ code: 1, stderr: "" });
