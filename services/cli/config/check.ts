@@ -120,9 +120,9 @@ function validText(
       ? "off (no x402.toml)"
       : `${counted(x402.jobs, "priced job")}, ${counted(x402.tokens, "token")}`;
   const quoted = pricing === null ? "off (no pricing.toml)" : counted(pricing.jobs, "priced job");
-  const redis = runner.own_redis ? "has its own Redis" : "shares the Redis of the other processes";
+  const redis = runner.own_redis ? " (postern runner uses the Redis of [runner.redis])" : "";
   const console =
     operator.tokens === 0 ? "no tokens, only for this machine" : counted(operator.tokens, "token");
   const valid = paint("good", "the configuration is valid");
-  return `${dir}: ${valid}; webhooks gateway: ${endpoints}; payment gateway: ${sold}; pricing engine: ${quoted}; runner: ${runner.url} (the reference runner ${redis}); console: ${console}\n`;
+  return `${dir}: ${valid}; webhooks gateway: ${endpoints}; payment gateway: ${sold}; pricing engine: ${quoted}; runner: ${runner.url}${redis}; console: ${console}\n`;
 }

@@ -164,7 +164,7 @@ function Search() {
             value={query.get("state") ?? ""}
             onChange={({ currentTarget }) => change({ state: currentTarget.value })}
           >
-            <option value="">any listed</option>
+            <option value="">all but discarded or void</option>
             {STATE_CHOICES.map(({ value, name }) => (
               <option key={value} value={value}>
                 {name}

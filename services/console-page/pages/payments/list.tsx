@@ -58,7 +58,7 @@ function AllPayments() {
             value={state ?? ""}
             onChange={({ currentTarget }) => change({ state: currentTarget.value })}
           >
-            <option value="">any</option>
+            <option value="">all states</option>
             {[...PAYMENT_STATES, DISPUTED].map((each) => (
               <option key={each} value={each}>
                 {wordsOf(each).word}

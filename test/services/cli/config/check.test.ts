@@ -37,13 +37,13 @@ test("postern config check says how many jobs are sold, and for how many tokens"
   expect([code, stdout]).toEqual([0, expect.stringContaining("payment gateway: 1 priced job, 1 token")]);
 });
 
-test("postern config check says which Redis the runner has", async () => {
-  postern.configure({ webhooks });
-  expect((await checkConfig()).stdout).toContain(
-    "(the reference runner shares the Redis of the other processes)",
-  );
+test("postern config check names the runner, and the Redis of the reference runner only if that has one of its own", async () => {
+  postern.configure({ postern: { runner: { url: "http://127.0.0.1:7000" } }, webhooks });
+  expect((await checkConfig()).stdout).toContain("; runner: http://127.0.0.1:7000; console: ");
   postern.configure({ postern: { runner: { redis: { url: "redis://127.0.0.1:1" } } }, webhooks });
-  expect((await checkConfig()).stdout).toContain("(the reference runner has its own Redis)");
+  expect((await checkConfig()).stdout).toContain(
+    "; runner: http://127.0.0.1:8645 (postern runner uses the Redis of [runner.redis]); ",
+  );
 });
 
 test("postern config check says who may ask the operator's console, and what is wrong with operator.toml", async () => {
