@@ -19,16 +19,18 @@ import { count, isoTime } from "../view.ts";
 const ms = z.int().min(0).nullable();
 
 /** Counts of the calls of one origin over some time. */
-export const FlowTotal = z.object({
-  accepted: count,
-  refused: count,
-  injected: count,
-  failed: count,
-  p50_ms: ms,
-  p99_ms: ms,
-  held_p50_ms: ms,
-  held_p99_ms: ms,
-});
+export const FlowTotal = z
+  .object({
+    accepted: count,
+    refused: count,
+    injected: count,
+    failed: count,
+    p50_ms: ms,
+    p99_ms: ms,
+    held_p50_ms: ms,
+    held_p99_ms: ms,
+  })
+  .meta({ id: "FlowTotal" });
 type FlowTotal = z.infer<typeof FlowTotal>;
 
 /** Counts of the calls of one origin, in each span of time, the oldest first. */
