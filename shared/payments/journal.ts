@@ -22,6 +22,7 @@ import {
   CLAIM,
   type Claimed,
   DISPATCHING,
+  DISPUTE,
   DROP,
   type DROPPED,
   ENDED,
@@ -249,14 +250,15 @@ export class PaymentJournal {
     return this.#scripts.searched({ payment: this.#keys.payment(id) }, { block: String(block) });
   }
 
-  /** Records, for an operator, what contradicts a payment whose call may already be with the runner. */
-  async markDisputed(id: string, reason: string): Promise<void> {
-    await this.#redis.hset(this.#keys.payment(id), "reason", reason);
+  /** Records, for an operator, what contradicts a payment whose call may already be with the runner. Does nothing if it does not count as paid. */
+  markDisputed(id: string, reason: string): Promise<void> {
+    return this.#scripts.dispute(this.#keysOf(id), { id, reason });
   }
 
   /** Records, with its line in the audit, that an operator has seen what contradicts the payment. False if nothing does, or an operator has seen it before. */
   acknowledge(id: string, decision: Decision, act: MoneyAct): Promise<boolean> {
     return this.#scripts.acknowledge(this.#keysOf(id), {
+      id,
       decision: JSON.stringify(decision),
       line: toLine(act),
     });
@@ -312,6 +314,7 @@ function scriptsOn(partition: Partition, large: Partition) {
     review: REVIEW.on(redis),
     dispatching: DISPATCHING.on(redis),
     proven: PROVEN.on(redis),
+    dispute: DISPUTE.on(redis),
     searched: SEARCHED.on(redis),
     acknowledge: ACKNOWLEDGE.on(redis),
     drop: DROP.on(redis),
@@ -358,6 +361,7 @@ function keysOf(keys: Keys, id: string) {
     payments,
     unresolved,
     inReview,
+    disputed: keys.paymentsDisputed,
     discarded: keys.paymentsDiscarded,
     usage: keys.paymentsUsage,
     usageBy: keys.paymentsUsageBy,
