@@ -230,9 +230,12 @@ export class PaymentJournal {
     return this.#scripts.review(this.#keysOf(id), { id, reason });
   }
 
-  /** Counts a settle request that is about to be sent again. False if the payment is no longer SETTLING, or was claimed so long ago. */
-  markDispatching(id: string, maxAgeMs: number): Promise<boolean> {
-    return this.#scripts.dispatching(this.#keysOf(id), { maxAgeMs });
+  /**
+   * Counts a settle request that is about to be sent again, so that the count is never below what was sent. False if it must not be sent:
+   * the payment is in another state, was claimed so long ago, or its call was dropped.
+   */
+  markDispatching(id: string, maxAgeMs: number, { from = ["SETTLING"] }: From = {}): Promise<boolean> {
+    return this.#scripts.dispatching(this.#keysOf(id), { maxAgeMs, from });
   }
 
   /** Records that the chain has shown this settlement at the configured depth: its transfer pays for this call alone. */

@@ -187,7 +187,7 @@ export const FORGET = defineScript({
 export const DISPATCHING = defineScript({
   source: dispatchingLua,
   keys: "record, payment",
-  args: "maxAgeMs",
+  args: "maxAgeMs, ...from",
   constants: { RECORD },
   proof: "needed",
   reply: flag,
