@@ -297,19 +297,20 @@ export function countsAsPaid(state: PaymentState): boolean {
   return state !== "SETTLING" && state !== "REVIEW" && state !== "VOID";
 }
 
-/**
- * Whether evidence contradicts a payment that counts as paid, and no operator has seen it. A payment settled by an operator is never
- * disputed.
- */
-export function isDisputed({
+/** Whether evidence contradicts a payment that counts as paid. A payment settled by an operator is never contradicted. */
+export function isContradicted({
   state,
   reason,
   settlement,
-  acknowledged,
-}: Pick<Payment, "state" | "reason" | "settlement" | "acknowledged">): boolean {
-  return (
-    countsAsPaid(state) && reason !== undefined && settlement?.by !== "operator" && acknowledged === undefined
-  );
+}: Pick<Payment, "state" | "reason" | "settlement">): boolean {
+  return countsAsPaid(state) && reason !== undefined && settlement?.by !== "operator";
+}
+
+/** Whether evidence contradicts a payment that counts as paid, and no operator has acknowledged it. */
+export function isDisputed(
+  payment: Pick<Payment, "state" | "reason" | "settlement" | "acknowledged">,
+): boolean {
+  return isContradicted(payment) && payment.acknowledged === undefined;
 }
 
 /** Reads the reconciler's list: which payments it looks at, and when. */

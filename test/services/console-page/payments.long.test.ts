@@ -124,6 +124,9 @@ describe("the page of payments", needs("chromium"), () => {
     await page.waitForFunction("location.hash === '#/payments?state=disputed'");
     await page.goto(`${page.url().split("#")[0]}#/payments`);
     await page.getByRole("link", { name: "Acknowledge" }).click();
+    await page.getByText(/^The call was queued, but the chain does not show the payment\./).waitFor();
+    await page.getByText(/, but the chain does not show the payment\.$/).waitFor();
+    expect(await page.getByText(/was made|not confirmed .* yet|^paid/).count()).toBe(0);
     await page.getByRole("button", { name: "Acknowledge…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("a reorganisation");
     await page.getByRole("button", { name: "Acknowledge", exact: true }).click();
