@@ -37,7 +37,7 @@ const FAILOVERS: Readonly<Record<string, (redis: Topology, key: string) => Promi
   },
 };
 
-describe.concurrent.each(TOPOLOGIES)("with %s", (_, use, keys) => {
+describe.concurrent.each(sample(TOPOLOGIES))("with %s", (_, use, keys) => {
   const redis = use();
   const postern = usePostern();
   const ways = Object.entries(FAILOVERS).flatMap(([how, failOver]) =>

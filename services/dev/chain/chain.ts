@@ -172,19 +172,19 @@ type Accounts = {
 };
 
 export function devnetAccounts(): Accounts {
+  const parent = mnemonicToAccount(MNEMONIC, { path: "m/44'/60'/0'/0" }).getHdKey();
+  const accountAt = (index: number): DevAccount => {
+    const key = parent.deriveChild(index).privateKey;
+    if (key === null) throw new Error(`anvil's account ${index} has no private key`);
+    const privateKey = toHex(key);
+    return { address: privateKeyToAccount(privateKey).address, privateKey };
+  };
   return {
     facilitator: accountAt(FACILITATOR),
     thirdParty: accountAt(THIRD_PARTY),
     seller: accountAt(SELLER).address,
     payers: PAYERS.map(accountAt),
   };
-}
-
-function accountAt(addressIndex: number): DevAccount {
-  const key = mnemonicToAccount(MNEMONIC, { addressIndex }).getHdKey().privateKey;
-  if (key === null) throw new Error(`anvil's account ${addressIndex} has no private key`);
-  const privateKey = toHex(key);
-  return { address: privateKeyToAccount(privateKey).address, privateKey };
 }
 
 /**

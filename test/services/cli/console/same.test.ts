@@ -40,7 +40,7 @@ async function both(
   // But for ages, and how far the chain is.
   const still = (text: string) =>
     text
-      .replace(/\(\w+ ago\)|(?<=Z) +(\d+[dhms])+(?= )|(?<= )  +(?=\w)/g, "")
+      .replace(/\(\w+ ago\)|(?<=Z) +(\d+[dhms])+(?= )|(?<= ) {2,}(?=\w)/g, "")
       .replace(/"(oldest_age_ms|to_block)":"?\d+"?/g, "")
       // A bulk operation has its own id, operator and time.
       .replace(/"(id":"run_|by":|selection":"--until |begun_at":|ended_at":)[^,]*/g, "")
