@@ -80,9 +80,9 @@ export function Frame({ current, onSignedOut, children }: Props) {
 function waitingAt(name: string, overview: Overview): Waiting | undefined {
   if (name === "failed") return { count: failedIn(overview), isAtLeast: false };
   if (name !== "payments") return undefined;
-  const { review, refunds } = overview.payments;
+  const { review, disputed, refunds } = overview.payments;
   const { count, isAtLeast } = notDoneIn(refunds);
-  return { count: review.count + count, isAtLeast };
+  return { count: review.count + disputed.count + count, isAtLeast };
 }
 
 /** A console without tokens has a session without an end, for everyone on its machine. */

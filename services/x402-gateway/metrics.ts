@@ -70,10 +70,10 @@ export function registerGauges(
 function registerUnresolved(metrics: Metrics, partition: Partition): void {
   const readUnresolved = createUnresolved(partition);
   const { now } = redisClock(partition.redis);
-  const count = metrics.gauge("postern_payments", "Open payments, by state", ["state"]);
+  const count = metrics.gauge("postern_payments", "Payments that wait for an end, by state", ["state"]);
   const age = metrics.gauge(
     "postern_payment_unresolved_age_seconds",
-    "Age of the oldest open payment, by state",
+    "Age of the oldest of these payments, by state",
     ["state"],
   );
   metrics.beforeScrape(async () => {

@@ -1,6 +1,7 @@
 import { callbackId, ENDINGS, type Ending } from "../call/callback.ts";
 import type { StoredResult } from "../call/results/result.ts";
 import type { ResultRead } from "../call/results/store.ts";
+import { isContradicted } from "../payments/list.ts";
 import type { Payment } from "../payments/payment.ts";
 import type { ErrorCode } from "../platform/errors/codes.ts";
 import { type CallLog, type LogEntry, toCallLog } from "../queue/call-log.ts";
@@ -17,7 +18,8 @@ export type LifeStep = {
   | { kind: "claimed"; facilitator: string }
   /** The settle request was sent once more, so often in all. */
   | { kind: "settle sent again"; dispatches: number }
-  | { kind: "settled"; transaction: string; by: string; proven: boolean }
+  /** `reason` is what contradicts it. */
+  | { kind: "settled"; transaction: string; by: string; proven: boolean; reason?: string | undefined }
   | { kind: "void"; reason: string | undefined }
   | { kind: "in review"; reason: string | undefined }
   | { kind: "queued" }
@@ -158,7 +160,8 @@ function paymentSteps({ payment, record }: Known): LifeStep[] {
   if (dispatches > 1) steps.push({ kind: "settle sent again", at: dispatchedAt, dispatches });
   if (settlement !== undefined && settledAt !== undefined) {
     const { transaction, by } = settlement;
-    steps.push({ kind: "settled", at: settledAt, transaction, by, proven });
+    const contradicted = isContradicted(payment) ? { reason } : {};
+    steps.push({ kind: "settled", at: settledAt, transaction, by, proven, ...contradicted });
     // One step settles it and adds the call to its queue.
     if (payment.dropped === undefined) steps.push({ kind: "queued", at: settledAt });
   }

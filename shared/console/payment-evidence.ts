@@ -1,11 +1,11 @@
-import { isDisputed } from "../payments/list.ts";
+import { isContradicted } from "../payments/list.ts";
 import type { Payment, PaymentState } from "../payments/payment.ts";
 import { isRefundable } from "../payments/refunds.ts";
 import { toIso } from "../platform/time/iso.ts";
 import { signedTime } from "./view.ts";
 
 /** What a state says of the money and of the job. */
-export const MEANINGS: Readonly<Record<PaymentState, string>> = {
+const MEANINGS: Readonly<Record<PaymentState, string>> = {
   SETTLING: "the outcome is not known yet",
   QUEUED: "the payment was made, and its call waits for the runner",
   FAILED: "the payment was made, but its call failed; replay the call or refund the payment",
@@ -17,10 +17,16 @@ export const MEANINGS: Readonly<Record<PaymentState, string>> = {
   REVIEW: "the evidence does not show whether the payment was made",
 };
 
+export function meaningOf(payment: Payment): string {
+  return isContradicted(payment)
+    ? "the call was queued, but the chain does not show the payment"
+    : MEANINGS[payment.state];
+}
+
 /** What is known of whether it is paid, and of what its job did, one sentence each. */
 export function evidenceOf(payment: Payment): string[] {
   const { state, reason, facilitator, dispatches, dispatchedAt, decided, acknowledged, dropped } = payment;
-  const why = isDisputed(payment) ? "Contradicted" : (WHY[state] ?? "It was in review");
+  const why = isContradicted(payment) ? "Contradicted" : (WHY[state] ?? "It was in review");
   return [
     ...(reason === undefined ? [] : [`${why}: ${reason}.`]),
     `The facilitator (${facilitator}) was asked ${dispatches === 1 ? "once to settle it," : `${dispatches} times to settle it, last`} at ${toIso(dispatchedAt)}.`,
@@ -49,7 +55,8 @@ function ofChain({ sinceBlock, searched, settlement, terms }: Payment): string[]
   return [`Its authorization was not used in blocks ${sinceBlock} to ${searched}.`, valid];
 }
 
-function ofSettlement({ settlement, proven }: Payment): string[] {
+function ofSettlement(payment: Payment): string[] {
+  const { settlement, proven } = payment;
   if (settlement === undefined) return ["No transaction that paid it is known."];
   const { transaction, by } = settlement;
   const shown = proven
@@ -57,7 +64,10 @@ function ofSettlement({ settlement, proven }: Payment): string[] {
     : by === "operator"
       ? "on their own responsibility"
       : "which the chain has not confirmed at the configured depth yet";
-  return [`${REPORTERS[by]} reported transaction ${transaction}, ${shown}.`];
+  const contradicted = "but the chain does not show the payment";
+  return [
+    `${REPORTERS[by]} reported transaction ${transaction}, ${isContradicted(payment) ? contradicted : shown}.`,
+  ];
 }
 
 const REPORTERS = {

@@ -3,7 +3,7 @@ import { isDisputed, type PaymentSummary } from "../payments/list.ts";
 import { type Payment, PaymentTerms } from "../payments/payment.ts";
 import { toIso } from "../platform/time/iso.ts";
 import { actionsFor, PAYMENT_ACTIONS } from "./payment-actions.ts";
-import { evidenceOf, MEANINGS } from "./payment-evidence.ts";
+import { evidenceOf, meaningOf } from "./payment-evidence.ts";
 import { PAYMENT_STATE_VIEWS } from "./payment-states.ts";
 import type { DecimalsOf } from "./tokens.ts";
 import { count, isoOrNull, isoTime, signedTime } from "./view.ts";
@@ -83,7 +83,7 @@ export const PaymentDetail = PaymentView.extend({
   body_sha256: z.string(),
   body_kept: z.boolean(),
   content_type: z.string().nullable(),
-  /** What its state says of the money and of the job. */
+  /** What its state says of the money and of the job, or that the chain contradicts the payment. */
   meaning: z.string(),
   /** What is known of whether it is paid, and of what its job did, one sentence each. */
   evidence: z.array(z.string()),
@@ -142,7 +142,7 @@ export function toPaymentDetail(
     body_sha256: bodySha256,
     body_kept: callBytes > 0,
     content_type: contentType ?? null,
-    meaning: MEANINGS[payment.state],
+    meaning: meaningOf(payment),
     evidence: evidenceOf(payment),
   };
 }

@@ -1,9 +1,14 @@
--- Counts a settle request that is about to be sent again. Answers 1 if it may be sent: the payment is SETTLING, was
--- claimed less than `maxAgeMs` ago, and no operator has dropped its call.
+-- Counts a settle request that is about to be sent again. Answers 1 if it may be sent: its state is among `from`,
+-- its claim is younger than `maxAgeMs`, and its call was not dropped.
 --@include "../call/change-record.lua"
 --@include "../redis/now.lua"
-if st ~= 'SETTLING' or redis.call('HEXISTS', KEYS.payment, 'dropped') == 1 then return 0 end
+if redis.call('HEXISTS', KEYS.payment, 'dropped') == 1 then return 0 end
 if now >= redis.call('HGET', KEYS.payment, 'claimed_at') + ARGV.maxAgeMs then return 0 end
-redis.call('HINCRBY', KEYS.payment, 'dispatches', 1)
-redis.call('HSET', KEYS.payment, 'dispatched_at', now)
-return 1
+for i = FIRST.from, #ARGV do
+  if st == ARGV[i] then
+    redis.call('HINCRBY', KEYS.payment, 'dispatches', 1)
+    redis.call('HSET', KEYS.payment, 'dispatched_at', now)
+    return 1
+  end
+end
+return 0

@@ -3,6 +3,7 @@ local gone = 0
 for i, id in ipairs(ARGV) do
   if redis.call('EXISTS', KEYS[FIRST.records + i - 1]) == 0 then
     gone = gone + redis.call('ZREM', KEYS.payments, id)
+    redis.call('ZREM', KEYS.disputed, id)
     redis.call('ZREM', KEYS.discarded, id)
   end
 end

@@ -22,6 +22,7 @@ import {
   CLAIM,
   type Claimed,
   DISPATCHING,
+  DISPUTE,
   DROP,
   type DROPPED,
   ENDED,
@@ -229,9 +230,12 @@ export class PaymentJournal {
     return this.#scripts.review(this.#keysOf(id), { id, reason });
   }
 
-  /** Counts a settle request that is about to be sent again. False if the payment is no longer SETTLING, or was claimed so long ago. */
-  markDispatching(id: string, maxAgeMs: number): Promise<boolean> {
-    return this.#scripts.dispatching(this.#keysOf(id), { maxAgeMs });
+  /**
+   * Counts a settle request that is about to be sent again, so that the count is never below what was sent. False if it must not be sent:
+   * the payment is in another state, was claimed so long ago, or its call was dropped.
+   */
+  markDispatching(id: string, maxAgeMs: number, { from = ["SETTLING"] }: From = {}): Promise<boolean> {
+    return this.#scripts.dispatching(this.#keysOf(id), { maxAgeMs, from });
   }
 
   /** Records that the chain has shown this settlement at the configured depth: its transfer pays for this call alone. */
@@ -249,14 +253,15 @@ export class PaymentJournal {
     return this.#scripts.searched({ payment: this.#keys.payment(id) }, { block: String(block) });
   }
 
-  /** Records, for an operator, what contradicts a payment whose call may already be with the runner. */
-  async markDisputed(id: string, reason: string): Promise<void> {
-    await this.#redis.hset(this.#keys.payment(id), "reason", reason);
+  /** Records, for an operator, what contradicts a payment whose call may already be with the runner. Does nothing if it does not count as paid. */
+  markDisputed(id: string, reason: string): Promise<void> {
+    return this.#scripts.dispute(this.#keysOf(id), { id, reason });
   }
 
   /** Records, with its line in the audit, that an operator has seen what contradicts the payment. False if nothing does, or an operator has seen it before. */
   acknowledge(id: string, decision: Decision, act: MoneyAct): Promise<boolean> {
     return this.#scripts.acknowledge(this.#keysOf(id), {
+      id,
       decision: JSON.stringify(decision),
       line: toLine(act),
     });
@@ -312,6 +317,7 @@ function scriptsOn(partition: Partition, large: Partition) {
     review: REVIEW.on(redis),
     dispatching: DISPATCHING.on(redis),
     proven: PROVEN.on(redis),
+    dispute: DISPUTE.on(redis),
     searched: SEARCHED.on(redis),
     acknowledge: ACKNOWLEDGE.on(redis),
     drop: DROP.on(redis),
@@ -358,6 +364,7 @@ function keysOf(keys: Keys, id: string) {
     payments,
     unresolved,
     inReview,
+    disputed: keys.paymentsDisputed,
     discarded: keys.paymentsDiscarded,
     usage: keys.paymentsUsage,
     usageBy: keys.paymentsUsageBy,

@@ -62,7 +62,7 @@ const PRUNED_AT_ONCE = 500;
 
 const READ_MANY = defineScript({
   source: readManyLua,
-  keys: "payments, discarded, ...calls(record, payment)",
+  keys: "payments, disputed, discarded, ...calls(record, payment)",
   args: "...ids",
   proof: "expendable",
   reply: list(list(optional(text))),
@@ -70,7 +70,7 @@ const READ_MANY = defineScript({
 
 const FORGET_GONE = defineScript({
   source: forgetGoneLua,
-  keys: "payments, discarded, ...records",
+  keys: "payments, disputed, discarded, ...records",
   args: "...ids",
   proof: "expendable",
   reply: integer,
@@ -82,13 +82,17 @@ export type PaymentList = ReturnType<typeof createPaymentList>;
 export function createPaymentList(partition: Partition) {
   const { redis, keys } = partition;
   const [readMany, forgetGone] = [READ_MANY.on(redis), FORGET_GONE.on(redis)];
-  const { payments, paymentsDiscarded: discarded } = keys;
+  const lists = {
+    payments: keys.payments,
+    disputed: keys.paymentsDisputed,
+    discarded: keys.paymentsDiscarded,
+  };
 
   /** In the order of `ids`. Undefined for an id that is unknown or has expired. */
   async function read(ids: readonly string[]): Promise<(PaymentSummary | undefined)[]> {
     if (ids.length === 0) return [];
     const calls = ids.map((id) => ({ record: keys.record(id), payment: keys.payment(id) }));
-    const found = await readMany({ payments, discarded, calls }, { ids });
+    const found = await readMany({ ...lists, calls }, { ids });
     return ids.map((id, i) => toSummary(id, found[i] ?? []));
   }
 
@@ -110,8 +114,8 @@ export function createPaymentList(partition: Partition) {
    */
   async function prune(rank: number): Promise<number> {
     for (let from = rank; ; ) {
-      const ids = await redis.zrange(payments, String(from), String(from + PRUNED_AT_ONCE - 1));
-      const gone = await forgetGone({ payments, discarded, records: ids.map(keys.record) }, { ids });
+      const ids = await redis.zrange(keys.payments, String(from), String(from + PRUNED_AT_ONCE - 1));
+      const gone = await forgetGone({ ...lists, records: ids.map(keys.record) }, { ids });
       if (ids.length < PRUNED_AT_ONCE) return 0;
       from += ids.length - gone;
       if (gone === 0) return from;
@@ -293,19 +297,20 @@ export function countsAsPaid(state: PaymentState): boolean {
   return state !== "SETTLING" && state !== "REVIEW" && state !== "VOID";
 }
 
-/**
- * Whether evidence contradicts a payment that counts as paid, and no operator has seen it. A payment settled by an operator is never
- * disputed.
- */
-export function isDisputed({
+/** Whether evidence contradicts a payment that counts as paid. A payment settled by an operator is never contradicted. */
+export function isContradicted({
   state,
   reason,
   settlement,
-  acknowledged,
-}: Pick<Payment, "state" | "reason" | "settlement" | "acknowledged">): boolean {
-  return (
-    countsAsPaid(state) && reason !== undefined && settlement?.by !== "operator" && acknowledged === undefined
-  );
+}: Pick<Payment, "state" | "reason" | "settlement">): boolean {
+  return countsAsPaid(state) && reason !== undefined && settlement?.by !== "operator";
+}
+
+/** Whether evidence contradicts a payment that counts as paid, and no operator has acknowledged it. */
+export function isDisputed(
+  payment: Pick<Payment, "state" | "reason" | "settlement" | "acknowledged">,
+): boolean {
+  return isContradicted(payment) && payment.acknowledged === undefined;
 }
 
 /** Reads the reconciler's list: which payments it looks at, and when. */
@@ -325,14 +330,15 @@ export function createDue({ redis, keys }: Partition) {
   };
 }
 
-/** How many payments there are, and when the oldest was claimed (unix ms). */
+/** How many payments there are, and since when the oldest is open (unix ms). */
 type Waiting = { payments: number; oldestAt: number | undefined };
 
 /**
- * `settling`: payments on their way to the queue. `review`: payments that an operator has to decide about. `refund_pending`: payments
- * whose refund is exported and not seen yet; the oldest is the one that was exported first.
+ * `settling`: payments on their way to the queue. `review`: payments that an operator has to decide about. Both are open from their claim.
+ * `disputed`: disputed payments that no operator has acknowledged, from the dispute. `refund_pending`: payments whose refund is exported
+ * and not seen yet, from the export.
  */
-type Unresolved = { settling: Waiting; review: Waiting; refund_pending: Waiting };
+type Unresolved = Record<"settling" | "review" | "disputed" | "refund_pending", Waiting>;
 
 export function createUnresolved({ redis, keys }: Partition): () => Promise<Unresolved> {
   async function waiting(key: string): Promise<Waiting> {
@@ -343,11 +349,12 @@ export function createUnresolved({ redis, keys }: Partition): () => Promise<Unre
     return { payments, oldestAt: toScored(oldest)[0]?.score };
   }
   return async () => {
-    const [settling, review, refund_pending] = await Promise.all([
+    const [settling, review, disputed, refund_pending] = await Promise.all([
       waiting(keys.paymentsUnresolved),
       waiting(keys.paymentsInReview),
+      waiting(keys.paymentsDisputed),
       waiting(keys.refundsPending),
     ]);
-    return { settling, review, refund_pending };
+    return { settling, review, disputed, refund_pending };
   };
 }

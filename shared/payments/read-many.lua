@@ -9,6 +9,7 @@ for i, id in ipairs(ARGV) do
     found[i] = {st, since, unsure, late, unpack(fields, 1, 11)}
   else
     redis.call('ZREM', KEYS.payments, id)
+    redis.call('ZREM', KEYS.disputed, id)
     redis.call('ZREM', KEYS.discarded, id)
     found[i] = {}
   end

@@ -18,6 +18,7 @@ import {
 import acknowledgeLua from "./acknowledge.lua";
 import claimLua from "./claim.lua";
 import dispatchingLua from "./dispatching.lua";
+import disputeLua from "./dispute.lua";
 import dropLua from "./drop.lua";
 import endedLua from "./ended.lua";
 import enqueueAgainLua from "./enqueue-again.lua";
@@ -177,7 +178,7 @@ export const DROP = defineScript({
 
 export const FORGET = defineScript({
   source: forgetLua,
-  keys: "record, payment, due, payments, unresolved, inReview, discarded, usage, usageBy",
+  keys: "record, payment, due, payments, unresolved, inReview, disputed, discarded, usage, usageBy",
   args: "id, openPrefix",
   proof: "expendable",
   reply: nothing,
@@ -186,7 +187,7 @@ export const FORGET = defineScript({
 export const DISPATCHING = defineScript({
   source: dispatchingLua,
   keys: "record, payment",
-  args: "maxAgeMs",
+  args: "maxAgeMs, ...from",
   constants: { RECORD },
   proof: "needed",
   reply: flag,
@@ -201,10 +202,19 @@ export const PROVEN = defineScript({
   reply: optional(oneOf(...PAYMENT_STATES, TRANSFER_TAKEN)),
 });
 
+export const DISPUTE = defineScript({
+  source: disputeLua,
+  keys: "record, payment, disputed",
+  args: "id, reason",
+  constants: { RECORD },
+  proof: "needed",
+  reply: nothing,
+});
+
 export const ACKNOWLEDGE = defineScript({
   source: acknowledgeLua,
-  keys: "record, payment, money",
-  args: "decision, line",
+  keys: "record, payment, disputed, money",
+  args: "id, decision, line",
   constants: { AUDIT, RECORD },
   proof: "needed",
   reply: flag,

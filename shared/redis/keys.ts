@@ -143,6 +143,8 @@ function paymentKeys(prefix: string) {
     paymentsUnresolved: `${prefix}:payments:unresolved`,
     /** Sorted set: payments in REVIEW, by the time they were claimed. */
     paymentsInReview: `${prefix}:payments:review`,
+    /** Sorted set: disputed payments that no operator has acknowledged, by the time of the dispute. */
+    paymentsDisputed: `${prefix}:payments:disputed`,
     /** Sorted set: payments whose call was discarded and whose refund is not exported, by when. */
     paymentsDiscarded: `${prefix}:payments:discarded`,
     /** Set: a payer's payments that are SETTLING or in REVIEW. */

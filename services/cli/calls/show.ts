@@ -103,7 +103,7 @@ function stepText(step: CallLifeView["timeline"][number]): string {
     case "settle sent again":
       return `${step.dispatches} times in total`;
     case "settled":
-      return `transaction ${step.transaction}, ${saidBy(step.by, step.proven)}`;
+      return `transaction ${step.transaction}, ${saidBy(step.by, step.proven, step.reason)}`;
     case "void":
     case "in review":
       return step.reason ?? "";

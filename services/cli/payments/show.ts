@@ -31,8 +31,9 @@ const NEXT: Readonly<Record<string, string>> = {
 };
 
 function inWords(payment: PaymentDetail): string {
-  const { call_id: id, state, terms, settlement, facilitator, dispatches } = payment;
-  const meaning = `${payment.meaning}${state in NEXT ? ` (${NEXT[state]})` : ""}`;
+  const { call_id: id, state, terms, facilitator, dispatches } = payment;
+  const next = payment.disputed ? NEXT["review"] : NEXT[state];
+  const meaning = `${payment.meaning}${next === undefined ? "" : ` (${next})`}`;
   return facts([
     ["call", id],
     ["state", `${state} since ${withAge(payment.changed_at)}: ${meaning}`],
@@ -42,12 +43,7 @@ function inWords(payment: PaymentDetail): string {
     ["dropped", decisionText(payment.dropped)],
     ["claimed", withAge(payment.claimed_at)],
     ["settle requests", `${dispatches}, last at ${withAge(payment.dispatched_at)}, to ${facilitator}`],
-    [
-      "settled by",
-      settlement
-        ? `transaction ${settlement.transaction} (${saidBy(settlement.by, payment.proven)})`
-        : undefined,
-    ],
+    settlementRow(payment),
     ...termRows(payment),
     ["payment identifier", terms.x402_version === 1 ? undefined : (payment.payment_identifier ?? undefined)],
     ["route", payment.route],
@@ -58,6 +54,15 @@ function inWords(payment: PaymentDetail): string {
     ["last unpaid", payment.since_block === "0" ? undefined : lastUnpaid(payment)],
     ...refundRows(payment),
   ]);
+}
+
+/** Names the transaction that paid; one that only the facilitator says to have paid has another label. */
+function settlementRow({ settlement, proven, disputed, acknowledged }: PaymentDetail) {
+  if (settlement === null) return ["settled by", undefined] as const;
+  const { transaction, by } = settlement;
+  const isContradicted = disputed || (acknowledged !== null && by !== "operator");
+  const words = saidBy(by, proven, isContradicted ? "the chain does not show the payment" : undefined);
+  return [isContradicted ? "not shown" : "settled by", `transaction ${transaction} (${words})`] as const;
 }
 
 /** A block at which the payment was seen to be unpaid. */
@@ -102,8 +107,9 @@ function termRows({ terms, decimals }: PaymentDetail): [string, string][] {
   ];
 }
 
-/** Says who reported the transaction that paid, and whether the chain has confirmed it. */
-export function saidBy(by: string | undefined, proven = false): string {
+/** Says who reported the transaction that paid, and whether the chain has confirmed or contradicts it. */
+export function saidBy(by: string | undefined, proven = false, contradiction?: string): string {
+  if (contradiction !== undefined) return `reported by the ${by}; ${contradiction}`;
   const proof = proven ? "confirmed on chain" : "not yet confirmed at the configured depth";
   return by === "operator" ? "confirmed by an operator" : `reported by the ${by}, ${proof}`;
 }

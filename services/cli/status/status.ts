@@ -179,6 +179,7 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
       shown.runners.map((runner) => runnerCells(runner, at)),
     );
   }
+  for (const line of paymentLines(shown.payments, at)) print(`\n${paint("attention", line)}`);
   const alive = `producers alive: ${workers.length}`;
   return [
     `${shown.at}\n`,
@@ -190,6 +191,18 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
     ),
     `\nredis: ${paint(redis.problem === null ? undefined : "bad", redisLine(redis))}\n`,
   ].join("");
+}
+
+/** A line for each kind of payment that an operator must decide. */
+function paymentLines({ review, disputed }: Shown["payments"], at: number): string[] {
+  const line = (name: string, { count, oldest_at: oldest }: typeof review, command: string) => {
+    const age = oldest === null ? "" : `, the oldest for ${duration(Math.max(0, at - Date.parse(oldest)))}`;
+    return count === 0 ? [] : [`payments ${name}: ${count}${age} (${command})\n`];
+  };
+  return [
+    ...line("in review", review, "postern payments list --state review"),
+    ...line("disputed", disputed, "postern payments list --disputed"),
+  ];
 }
 
 function queueCells(queue: Shown["queues"][number]): string[] {

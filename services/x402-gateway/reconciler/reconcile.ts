@@ -219,30 +219,16 @@ function createLookAgain({ journal, chains, tellMissing }: LookAgainDeps) {
  * contradicts keeps its call, which the runner may have; the log and the journal tell of it.
  */
 function createProve(deps: ReconcileDeps, tellMissing: TellMissing) {
-  const { journal, chains, facilitators, settler, log } = deps;
+  const { journal, chains, facilitators, settler, maxTimeoutMs, log } = deps;
 
-  /** The settlement, if its transaction shows it. One question to the node; evidence takes several. */
-  async function shownBy(
-    { chain, eventOrder }: TokenChain,
-    payment: Payment,
-  ): Promise<{ settlement: Settlement; block: bigint } | undefined> {
-    const { settlement, terms, sinceBlock } = payment;
-    if (settlement === undefined) return undefined;
-    const authorization = toAuthorization(terms, eventOrder);
-    const proof = await chain.proofOf(settlement.transaction as `0x${string}`, authorization);
-    if (proof === undefined || !showsTransfer(proof, settlement) || proof.block < sinceBlock)
-      return undefined;
-    const position = proof.kind === "paid" ? { position: proof.position } : {};
-    return { settlement: { ...settlement, ...position }, block: proof.block };
-  }
-
-  /** Settles again if a reorganisation has taken the transaction away, as long as the payer waits for it. */
-  async function settleVanished(payment: Payment): Promise<void> {
+  /** Settles again a payment that the chain does not show, as long as the payer waits for it. It can be charged only once. */
+  async function settleVanished(payment: Payment, reason: string): Promise<void> {
     const { id, request, facilitator } = payment;
     if (request === undefined || settler.isTooLate(payment)) return;
     if (!facilitators.has(facilitator)) return tellMissing.facilitator(payment);
+    if (!(await journal.markDispatching(id, maxTimeoutMs, PROVABLE))) return;
     const outcome = await facilitators.settle(request, facilitator);
-    log.warn("payment.reorged", { callId: id, settledAgain: outcome.kind });
+    log.warn("payment.reorged", { callId: id, settledAgain: outcome.kind, reason });
   }
 
   async function markProven(payment: Payment, settlement: Settlement): Promise<true> {
@@ -251,8 +237,10 @@ function createProve(deps: ReconcileDeps, tellMissing: TellMissing) {
     return true;
   }
 
-  async function dispute({ id, terms }: Payment, finding: string): Promise<true> {
-    const reason = `the call was injected, but the chain says: ${finding}`;
+  async function dispute(payment: Payment, said: string, finding?: string): Promise<true> {
+    const { id, terms } = payment;
+    const word = isOnWord(payment) ? " on the facilitator's word" : "";
+    const reason = `the call was queued${word}, but the chain says: ${said}${finding === undefined ? "" : `; ${finding}`}`;
     await journal.markDisputed(id, reason);
     log.error("payment.disputed", { callId: id, payer: terms.payer, reason });
     return true;
@@ -262,12 +250,12 @@ function createProve(deps: ReconcileDeps, tellMissing: TellMissing) {
     const its = chains.of(payment.terms);
     if (payment.proven || payment.reason !== undefined || its === "trusted") return true;
     if (its === "unknown") return false;
-    const shown = await shownBy(its, payment);
+    const { shown, finding } = await lookAtNamed(its, payment);
     if (shown !== undefined && its.chain.isDeep(shown.block)) return markProven(payment, shown.settlement);
     const evidence = await evidenceOf(its, payment);
     switch (evidence.kind) {
       case "open":
-        if (evidence.seen === undefined && shown === undefined) await settleVanished(payment);
+        if (evidence.seen === undefined && finding !== undefined) await settleVanished(payment, finding);
         return false;
       case "paid": {
         const { transaction, position } = evidence;
@@ -275,7 +263,40 @@ function createProve(deps: ReconcileDeps, tellMissing: TellMissing) {
         return markProven(payment, toSettlement(payment, { transaction, position, by }));
       }
       default:
-        return dispute(payment, evidence.reason);
+        return dispute(payment, evidence.reason, finding);
     }
   };
+}
+
+/** The states in which a payment counts as paid, and is looked for on the chain. */
+const PROVABLE = { from: ["QUEUED", "FAILED", "INJECTED", "DISCARDED"] } as const;
+
+/** Whether nothing but the facilitator's word says that it is paid: the chain has never shown it. */
+function isOnWord({ settlement }: Payment): boolean {
+  return settlement?.by === "facilitator" && settlement.position === undefined;
+}
+
+/** The settlement, if the transaction that it names shows it; else the reason why it does not. */
+type Named =
+  | { shown: { settlement: Settlement; block: bigint }; finding?: never }
+  | { shown?: never; finding: string };
+
+/** One question to the node; evidence takes several. */
+async function lookAtNamed({ chain, eventOrder }: TokenChain, payment: Payment): Promise<Named> {
+  const { settlement, terms, sinceBlock } = payment;
+  if (settlement === undefined) return { finding: "no transaction is known" };
+  const { transaction } = settlement;
+  const proof = await chain.proofOf(transaction as `0x${string}`, toAuthorization(terms, eventOrder));
+  if (proof === undefined) {
+    return {
+      finding:
+        settlement.position === undefined
+          ? `the chain does not show transaction ${transaction}: it never did, or it was dropped`
+          : `the chain no longer shows transaction ${transaction}`,
+    };
+  }
+  if (!showsTransfer(proof, settlement) || proof.block < sinceBlock)
+    return { finding: `transaction ${transaction} does not pay for this call` };
+  const position = proof.kind === "paid" ? { position: proof.position } : {};
+  return { shown: { settlement: { ...settlement, ...position }, block: proof.block } };
 }

@@ -73,6 +73,8 @@ export const OverviewView = z
     payments: z.object({
       settling: PaymentsWaiting,
       review: PaymentsWaiting,
+      /** The chain contradicts them, and no operator has acknowledged it; from the dispute. */
+      disputed: PaymentsWaiting,
       refund_pending: PaymentsWaiting,
       refunds: RefundTotals,
     }),
@@ -163,6 +165,7 @@ function createReadOverview(
       payments: {
         settling: toWaiting(unresolved.settling),
         review: toWaiting(unresolved.review),
+        disputed: toWaiting(unresolved.disputed),
         refund_pending: toWaiting(unresolved.refund_pending),
         refunds,
       },

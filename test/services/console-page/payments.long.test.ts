@@ -113,8 +113,20 @@ describe("the page of payments", needs("chromium"), () => {
     const id = await payments.buy();
     await payments.gateway.journal.markDisputed(id, "the chain shows no transfer any more");
     const { address: at } = await service();
-    const page = await open({ at, hash: "#/payments" });
+    const page = await open({ at });
+    const attention = page.getByRole("region", { name: "Needs attention" });
+    const navigation = page.getByRole("navigation", { name: "Pages" });
+    await navigation.getByRole("link", { name: /^Payments 1\b/ }).waitFor();
+    await attention
+      .getByText(/^1 disputed payment: .* Check the facilitator, then acknowledge each\.$/)
+      .waitFor();
+    await attention.getByRole("link", { name: "1 disputed payment" }).click();
+    await page.waitForFunction("location.hash === '#/payments?state=disputed'");
+    await page.goto(`${page.url().split("#")[0]}#/payments`);
     await page.getByRole("link", { name: "Acknowledge" }).click();
+    await page.getByText(/^The call was queued, but the chain does not show the payment\./).waitFor();
+    await page.getByText(/, but the chain does not show the payment\.$/).waitFor();
+    expect(await page.getByText(/was made|not confirmed .* yet|^paid/).count()).toBe(0);
     await page.getByRole("button", { name: "Acknowledge…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("a reorganisation");
     await page.getByRole("button", { name: "Acknowledge", exact: true }).click();

@@ -3,6 +3,7 @@ import { registerGauges } from "../../../services/x402-gateway/metrics.ts";
 import { createMetrics } from "../../../shared/platform/metrics/metrics.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { usePayments } from "../../fixtures/payments.ts";
+import { keys } from "../../fixtures/redis.ts";
 
 const payments = usePayments();
 
@@ -49,4 +50,30 @@ test("the gauges count payments that wait for an end by state, with the age of t
   await journal.enqueueSettled(inReview, settled, { dueInMs: 0, from: ["REVIEW"] });
   expect(await gauges()).toEqual({ settling: [0, 0], review: [0, 0] });
   expect((await journal.find(reviewed))?.state).toBe("QUEUED");
+});
+
+test("the gauges count the disputed payments that nobody has acknowledged, with the time since the oldest dispute", async () => {
+  const { journal, gateway, redis } = payments.gateway;
+  const metrics = createMetrics();
+  registerGauges(metrics, gateway, partitionOf(redis));
+  const disputed = async () =>
+    (await metrics.text())
+      .split("\n")
+      .filter((line) => /^postern_payment.*\{state="disputed"\}/.test(line))
+      .map((line) => Math.floor(Number(line.split(" ")[1])));
+  expect(await disputed()).toEqual([0, 0]);
+  const id = await payments.buy();
+  await journal.markDisputed(id, "the chain says: expired");
+  await redis.zadd(keys.paymentsDisputed, "XX", Date.now() - 90_500, id);
+  expect(await disputed()).toEqual([1, 90]);
+  const act = {
+    at: 1,
+    action: "acknowledge",
+    callId: id,
+    by: "me",
+    selection: "by id",
+    reason: "seen",
+  } as const;
+  expect(await journal.acknowledge(id, { by: "me", reason: "seen" }, act)).toBe(true);
+  expect(await disputed()).toEqual([0, 0]);
 });

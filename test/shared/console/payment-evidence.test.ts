@@ -12,3 +12,17 @@ test.each([
   const terms = { payer: "0xa", valid_before };
   expect(evidenceOf({ ...OPEN, terms } as Payment)).toContain(`The authorization of 0xa ${says}.`);
 });
+
+test.each([undefined, { by: "otto", reason: "seen" }])(
+  "the evidence of a payment that the chain contradicts does not say that it is only not confirmed yet, nor that it was in review (acknowledged: %o)",
+  (acknowledged) => {
+    const settlement = { transaction: "0xb", by: "facilitator" };
+    const payment = { ...OPEN, state: "INJECTED", settlement, proven: false, terms: {}, acknowledged };
+    const evidence = evidenceOf({ ...payment, reason: "the chain says: expired" } as unknown as Payment);
+    expect(evidence).toContain("Contradicted: the chain says: expired.");
+    expect(evidence).toContain(
+      "The facilitator reported transaction 0xb, but the chain does not show the payment.",
+    );
+    expect(evidence.join(" ")).not.toMatch(/review|yet/);
+  },
+);

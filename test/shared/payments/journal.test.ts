@@ -89,12 +89,15 @@ test("a claim whose caller's nonce or quote has expired by Redis' clock is refus
   expect(await keysThere()).toEqual(before);
 });
 
-test("a settle request is counted only while the payment is young enough by Redis' clock", async () => {
+test("a settle request is counted only in the states asked for, while the payment is young enough by Redis' clock", async () => {
   const { journal } = payments.gateway;
   const id = await payments.claim({ payer: PAYER, now: Date.now() - 10_000 });
   expect(await journal.markDispatching(id, 9000)).toBe(false);
   expect((await found(id)).dispatches).toBe(1);
   expect(await journal.markDispatching(id, 60_000)).toBe(true);
+  expect((await found(id)).dispatches).toBe(2);
+  const from = { from: ["QUEUED", "INJECTED"] } as const;
+  expect(await journal.markDispatching(id, 60_000, from)).toBe(false);
   expect((await found(id)).dispatches).toBe(2);
 });
 
@@ -225,6 +228,7 @@ test.each([
     () => journal.markForReview(id, "why not"),
     () => journal.markDispatching(id, 60_000),
     () => journal.markProven(payment, { ...settlement, position: 1 }),
+    () => journal.markDisputed(id, "the chain says: expired"),
     () => journal.drop(id, { by: "otto", reason: "no" }, act),
     () => journal.markEnded(payment),
   ])

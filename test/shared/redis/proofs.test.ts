@@ -60,7 +60,7 @@ test.each(ALL.filter(({ proof }) => proof === "reads"))(
 /** Scripts whose writes have an effect outside of Redis, or become an answer. */
 const EFFECTS = [
   ...["enqueue.lua", "claim.lua", "dispatching.lua", "enqueue-settled.lua", "enqueue-again.lua"],
-  ...["work.lua", "void.lua", "review.lua", "proven.lua", "drop.lua", "acknowledge.lua"],
+  ...["work.lua", "void.lua", "review.lua", "proven.lua", "drop.lua", "dispute.lua", "acknowledge.lua"],
   ...["export-refunds.lua", "close-case.lua", "withdraw-case.lua", "note-spent-elsewhere.lua"],
   ...[
     "begin-discard.lua",

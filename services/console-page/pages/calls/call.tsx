@@ -16,7 +16,7 @@ import { Time } from "../../ui/time.tsx";
 import { problemWords } from "../../ui/why.tsx";
 import { linkTo, useRoute } from "../../url-fragment.ts";
 import { type Act, ActDialog } from "../failed/act.tsx";
-import { wordsOf } from "../payments/state-words.ts";
+import { wordsOfPayment } from "../payments/state-words.ts";
 import { ForgetDialog } from "./forget.tsx";
 import { ReplayDialog } from "./replay.tsx";
 import { CallState } from "./state.tsx";
@@ -193,7 +193,7 @@ function paymentFacts(payment: CallLife["payment"]) {
   return [
     ["Payer", paidBy],
     ["Transaction", transaction],
-    ["Payment", <a href={linkTo(["payments", call_id])}>{wordsOf(payment.state).word}</a>],
+    ["Payment", <a href={linkTo(["payments", call_id])}>{wordsOfPayment(payment).word}</a>],
   ] as const;
 }
 

@@ -163,15 +163,15 @@ const TELL: Readonly<Record<string, Tell>> = {
     tone: "warn",
     text: `The settle request was sent ${dispatches} times in total.`,
   }),
-  settled: ({ transaction = "", by, proven }, { network }) => ({
-    title: "Paid",
-    tone: "good",
+  settled: ({ transaction = "", by, proven, reason }, { network }) => ({
+    title: reason === undefined ? "Paid" : "Reported as paid",
+    tone: reason === undefined ? "good" : "bad",
     text: (
       <>
         Transaction <OnChain kind="tx" text={transaction} network={network ?? ""} />,{" "}
         {by === "operator"
           ? "confirmed by an operator"
-          : `reported by the ${by}, ${proven ? "confirmed on chain" : "not yet confirmed at the configured depth"}`}
+          : `reported by the ${by}, ${proven ? "confirmed on chain" : (reason ?? "not yet confirmed at the configured depth")}`}
       </>
     ),
   }),

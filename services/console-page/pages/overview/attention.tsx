@@ -7,6 +7,7 @@ import { Badge, type Tone } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { duration, Time, useNow } from "../../ui/time.tsx";
 import { linkTo } from "../../url-fragment.ts";
+import { DISPUTED } from "../payments/state-words.ts";
 
 type Matter = { tone: Tone; word: string; text: ComponentChildren };
 
@@ -92,11 +93,24 @@ function ofRedis({ redis }: Overview): Matter[] {
   return matters;
 }
 
-function ofPayments({ payments: { review } }: Overview): Matter[] {
-  if (review.count === 0) return [];
-  const words = `${counted(review.count, "payment")} in review ${review.count === 1 ? "needs" : "need"} a decision`;
-  const text = <a href={linkTo(["payments"])}>{words}</a>;
-  return [{ tone: "bad", word: "payments", text }];
+function ofPayments({ payments: { review, disputed } }: Overview): Matter[] {
+  const matters: Matter[] = [];
+  if (review.count > 0) {
+    const words = `${counted(review.count, "payment")} in review ${review.count === 1 ? "needs" : "need"} a decision`;
+    const text = <a href={linkTo(["payments"])}>{words}</a>;
+    matters.push({ tone: "bad", word: "payments", text });
+  }
+  if (disputed.count > 0) {
+    const words = counted(disputed.count, "disputed payment");
+    const text = (
+      <>
+        <a href={linkTo(["payments"], { state: DISPUTED })}>{words}</a>: the call was queued, but the chain
+        does not show the payment. Check the facilitator, then acknowledge each.
+      </>
+    );
+    matters.push({ tone: "bad", word: "payments", text });
+  }
+  return matters;
 }
 
 /** Money for calls that were not done: what is to be paid back, and what is to be paid back unless its call is run again. */

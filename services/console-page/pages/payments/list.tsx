@@ -12,7 +12,7 @@ import { Time } from "../../ui/time.tsx";
 import { NARROW, useMedia } from "../../ui/use-media.ts";
 import { VirtualRows } from "../../ui/virtual-rows.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
-import { DISPUTED, PAYMENT_STATES, wordsOf } from "./state-words.ts";
+import { DISPUTED, PAYMENT_STATES, wordsOf, wordsOfPayment } from "./state-words.ts";
 import { ToDecide } from "./to-decide.tsx";
 
 const AT_ONCE = 100;
@@ -105,8 +105,8 @@ function AllPayments() {
 
 function Row({ payment }: { payment: Payment | undefined }) {
   if (payment === undefined) return null;
-  const { call_id, state, disputed, terms, claimed_at } = payment;
-  const { word, tone } = wordsOf(disputed ? DISPUTED : state);
+  const { call_id, terms, claimed_at } = payment;
+  const { word, tone } = wordsOfPayment(payment);
   return (
     <div class="payment-row">
       <a href={linkTo(["payments", call_id])} class="mono" title={call_id}>

@@ -11,7 +11,7 @@ import { Time } from "../../ui/time.tsx";
 import { linkTo, useRoute } from "../../url-fragment.ts";
 import { amountOf } from "./list.tsx";
 import { Sentence } from "./sentence.tsx";
-import { wordsOf } from "./state-words.ts";
+import { wordsOfPayment } from "./state-words.ts";
 import { WhatToDo } from "./to-do.tsx";
 
 /** One payment: what the chain and the facilitator say of it, and what somebody can decide. */
@@ -37,14 +37,9 @@ export function PaymentPage() {
   );
 }
 
-function State({ payment: { state, disputed } }: { payment: PaymentDetail }) {
-  const { word, tone } = wordsOf(state);
-  return (
-    <>
-      <Badge tone={tone}>{word}</Badge>
-      {disputed && <Badge tone="bad">disputed</Badge>}
-    </>
-  );
+function State({ payment }: { payment: PaymentDetail }) {
+  const { word, tone } = wordsOfPayment(payment);
+  return <Badge tone={tone}>{word}</Badge>;
 }
 
 /** In the others the reason is of the past: it stands in the evidence. */
@@ -52,15 +47,12 @@ const TELLS_WHY: readonly string[] = ["settling", "review", "void"];
 
 function Shown({ payment, onDone }: { payment: PaymentDetail; onDone: () => void }) {
   const { terms, reason, state, disputed } = payment;
-  const { tone, meaning } = wordsOf(state);
-  const words = disputed
-    ? "The payment counts as paid, but the chain contradicts it. Its call was queued. Check the transaction, then acknowledge the dispute."
-    : meaning;
+  const { tone, meaning } = wordsOfPayment(payment);
   return (
     <>
-      <div class={`notice ${disputed ? "bad" : tone === "accent" ? "" : tone}`}>
+      <div class={`notice ${tone === "accent" ? "" : tone}`}>
         <div>
-          <p class="notice-title">{words}</p>
+          <p class="notice-title">{meaning}</p>
           {reason !== null && (disputed || TELLS_WHY.includes(state)) && (
             <div class="notice-text">
               <Sentence text={reason} network={terms.network} />

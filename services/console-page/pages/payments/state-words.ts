@@ -1,3 +1,4 @@
+import type { Payment } from "../../api/payments.ts";
 import type { Tone } from "../../ui/notice.tsx";
 
 type Words = { word: string; tone: Tone; meaning: string };
@@ -46,6 +47,20 @@ const STATES: Readonly<Record<string, Words>> = {
 
 export const PAYMENT_STATES = Object.keys(STATES);
 
+/** The words of a payment that the chain contradicts, and that an operator has acknowledged. */
+const ACKNOWLEDGED: Words = {
+  word: "dispute acknowledged",
+  tone: "neutral",
+  meaning: "The call was queued, but the chain does not show the payment. An operator has acknowledged it.",
+};
+
+/** Finds the words of a payment: those of its state, unless the chain contradicts that it was made. */
+export function wordsOfPayment({ state, disputed, reason, settlement }: Payment): Words {
+  if (disputed) return wordsOf(DISPUTED);
+  const isContradicted = reason !== null && settlement !== null && settlement.by !== "operator";
+  return isContradicted ? ACKNOWLEDGED : wordsOf(state);
+}
+
 /** No state, but what may be true of a payment that counts as paid, in place of its state where one is asked for or shown. */
 export const DISPUTED = "disputed";
 
@@ -54,7 +69,8 @@ export function wordsOf(state: string): Words {
     return {
       word: "disputed",
       tone: "bad",
-      meaning: "The payment counts as paid, but the chain contradicts it. An operator must acknowledge it.",
+      meaning:
+        "The call was queued, but the chain does not show the payment. An operator must acknowledge it.",
     };
   return (
     STATES[state] ?? {

@@ -6,7 +6,7 @@ import { Badge } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
 import { linkTo } from "../../url-fragment.ts";
 import { Further } from "./further.tsx";
-import { DISPUTED, wordsOf } from "./state-words.ts";
+import { DISPUTED, wordsOf, wordsOfPayment } from "./state-words.ts";
 import { type Found, useFound } from "./use-found.ts";
 
 const SHOWN = 50;
@@ -80,11 +80,11 @@ function Listed({ state, of: { payments, isWhole } }: { state: string; of: Found
 }
 
 function Row({ payment }: { payment: Payment }) {
-  const { call_id, state, disputed, reason, late_at, terms, decimals } = payment;
+  const { call_id, reason, late_at, terms, decimals } = payment;
   const why = reason ?? (late_at === null ? "" : "The runner did the job after the refund was exported.");
   return (
     <li>
-      <Badge tone="bad">{wordsOf(disputed ? DISPUTED : state).word}</Badge>
+      <Badge tone="bad">{wordsOfPayment(payment).word}</Badge>
       <span class="strong">{amountText(terms.amount, terms.symbol, decimals)}</span>
       <span class="cut" title={why}>
         {why}

@@ -27,8 +27,11 @@ test("a payment that a reorganisation removes is settled again, and charged once
   expect(await fixture.charged()).toEqual([]);
   x402.skip(35_000);
   await eventually("it is paid again", async () => (await fixture.charged()).length === 1);
+  const id = idIn(answer);
   await eventually("it is said", () => x402.log.text().includes("payment.reorged"));
-  await untilProven(x402, answer.json()["call_id"]);
+  expect(x402.log.text()).toMatch(/the chain no longer shows transaction 0x[0-9a-f]{64}/);
+  await untilProven(x402, id);
+  expect((await x402.journal.find(id))?.dispatches).toBe(2);
   expect(await x402.waiting()).toHaveLength(1);
 });
 

@@ -107,7 +107,9 @@ test("a payment that vanishes for good after its call was queued is kept as disp
     const found = await x402.journal.find(id);
     return found?.reason === undefined ? undefined : found;
   });
-  expect(payment).toMatchObject({ state: "QUEUED", proven: false, reason: expect.stringMatching(/expired/) });
+  const transaction = payment.settlement?.transaction;
+  const reason = `the call was queued, but the chain says: expired; the chain no longer shows transaction ${transaction}`;
+  expect(payment).toMatchObject({ state: "QUEUED", proven: false, reason });
   expect(isDisputed(payment)).toBe(true);
   await eventually("it is logged", () => hasLogged(x402, "payment.disputed"));
   expect((await x402.waiting()).map((call) => call.id)).toEqual([id]);
@@ -238,6 +240,7 @@ test("where a facilitator names a transaction that does not exist, it is asked a
   const answer = await x402.undisturbed(() => x402.post(headers));
   expect(answer.status).toBe(202);
   const id = idIn(answer);
+  const named = (await x402.journal.find(id))?.settlement?.transaction;
   x402.skip(31_000);
   const transfer = await eventually(
     "it is paid",
@@ -251,4 +254,60 @@ test("where a facilitator names a transaction that does not exist, it is asked a
   });
   expect((await x402.journal.find(id))?.settlement?.transaction).toBe(transfer.transaction);
   expect(await fixture.charged()).toEqual([PRICE]);
+  expect(x402.log.events.find(({ event }) => event === "payment.reorged")?.fields).toMatchObject({
+    callId: id,
+    settledAgain: "settled",
+    reason: `the chain does not show transaction ${named}: it never did, or it was dropped`,
+  });
+});
+
+test("each settle request of a payment that the chain does not show is counted before it is sent, until it is disputed", async () => {
+  const x402 = await fixture.gateway({ token: { settlement_proof: "facilitator" } });
+  const { settle: before } = await fixture.asked();
+  await fixture.devnet.control.fault({ on: "settle", kind: "accept" });
+  const headers = await x402.pay({ payer: fixture.payer });
+  const id = idIn(await x402.undisturbed(() => x402.post(headers)));
+  const named = (await x402.journal.find(id))?.settlement?.transaction;
+  const sent = async () => (await fixture.asked()).settle - before;
+  x402.skip(31_000);
+  await eventually("it was sent again", async () => (await sent()) >= 2);
+  await eventually("it was sent once more", async () => {
+    x402.skip(100);
+    return (await sent()) >= 3;
+  });
+  x402.skip(300_000);
+  await fixture.devnet.chain.increaseTime(500);
+  await fixture.devnet.chain.mine(5);
+  const payment = await eventually("it is disputed", async () => {
+    x402.skip(31_000);
+    const found = await x402.journal.find(id);
+    return found?.reason === undefined ? undefined : found;
+  });
+  expect(payment.reason).toBe(
+    `the call was queued on the facilitator's word, but the chain says: expired; the chain does not show transaction ${named}: it never did, or it was dropped`,
+  );
+  expect(payment.dispatches).toBe(await sent());
+  // skip() makes a payment older than it is.
+  expect(payment.dispatchedAt - payment.claimedAt).toBeGreaterThan(31_000);
+  await x402.redis.flushdb();
+  await fixture.stop(x402);
+});
+
+test("the dispute of a payment whose named transaction paid another call says so", async () => {
+  const x402 = await fixture.gateway({ token: { settlement_proof: "facilitator" } });
+  const paid = idIn(await x402.post(await x402.pay({ payer: fixture.payer })));
+  const transaction = (await x402.journal.find(paid))?.settlement?.transaction;
+  await fixture.devnet.control.fault({ on: "settle", kind: "accept", ...(transaction && { transaction }) });
+  const id = idIn(await x402.undisturbed(async () => x402.post(await x402.pay({ payer: fixture.payer }))));
+  await fixture.devnet.chain.increaseTime(500);
+  await fixture.devnet.chain.mine(5);
+  const reason = await eventually("it is disputed", async () => {
+    x402.skip(31_000);
+    return (await x402.journal.find(id))?.reason;
+  });
+  expect(reason).toContain(
+    `but the chain says: expired; transaction ${transaction} does not pay for this call`,
+  );
+  await x402.redis.flushdb();
+  await fixture.stop(x402);
 });
