@@ -10,7 +10,7 @@ const ALONE = "test/system/flood/**/*.test.ts";
 const LONG = "test/**/*.long.test.ts";
 
 /**
- * Tests start real processes, and wait for them two thirds of the time: six files at a time keep two cores busy. The deadlines are
+ * Tests start real processes, and wait for them two thirds of the time: five files at a time keep two cores busy. The deadlines are
  * long, and a test that waits waits for an event.
  */
 const shared = {
@@ -18,7 +18,7 @@ const shared = {
   setupFiles: "test/support/worker.ts",
   pool: "forks",
   isolate: false,
-  maxWorkers: 6,
+  maxWorkers: 5,
   maxConcurrency: 2,
   testTimeout: 180_000,
   hookTimeout: 180_000,

@@ -18,33 +18,33 @@ const PATIENCE_MS = 300_000;
 const postern = usePostern();
 const ends = useEnds();
 
-test("--port-base gives everything that listens its port in the documented order, also what x402.toml names, and a payment goes through", {
-  timeout: PATIENCE_MS,
-}, async () => {
-  const base = await freeBase();
-  const at = (offset: number) => `127.0.0.1:${base + offset}`;
-  const args = ["--config-dir", DEVNET_CONFIG, "--port-base", String(base)];
-  const ready = await readyOf(startDev(postern, args));
-  expect(ready).toMatchObject({
-    webhooks: `http://${at(0)}`,
-    x402: `http://${at(1)}`,
-    runner: `http://${at(2)}`,
-    probes: {
-      webhooks: `http://${at(3)}/readyz`,
-      producer: `http://${at(4)}/readyz`,
-      x402: `http://${at(5)}/readyz`,
-      operator: `http://${at(14)}/readyz`,
-    },
-    devnet: { rpc: `http://${at(9)}`, facilitator: `http://${at(10)}`, control: `http://${at(11)}` },
-    redis: `redis://${at(12)}`,
-    operator: `http://${at(13)}`,
-  });
-  const [job] = ready.jobs;
-  expect(job?.url).toBe(`http://${at(1)}/x402/jobs/1/1`);
-  expect(await buy(postern, job ?? { url: "", price: "" })).toBe("injected");
-});
-
 onlyInLongRun(() => {
+  test("--port-base gives everything that listens its port in the documented order, also what x402.toml names, and a payment goes through", {
+    timeout: PATIENCE_MS,
+  }, async () => {
+    const base = await freeBase();
+    const at = (offset: number) => `127.0.0.1:${base + offset}`;
+    const args = ["--config-dir", DEVNET_CONFIG, "--port-base", String(base)];
+    const ready = await readyOf(startDev(postern, args));
+    expect(ready).toMatchObject({
+      webhooks: `http://${at(0)}`,
+      x402: `http://${at(1)}`,
+      runner: `http://${at(2)}`,
+      probes: {
+        webhooks: `http://${at(3)}/readyz`,
+        producer: `http://${at(4)}/readyz`,
+        x402: `http://${at(5)}/readyz`,
+        operator: `http://${at(14)}/readyz`,
+      },
+      devnet: { rpc: `http://${at(9)}`, facilitator: `http://${at(10)}`, control: `http://${at(11)}` },
+      redis: `redis://${at(12)}`,
+      operator: `http://${at(13)}`,
+    });
+    const [job] = ready.jobs;
+    expect(job?.url).toBe(`http://${at(1)}/x402/jobs/1/1`);
+    expect(await buy(postern, job ?? { url: "", price: "" })).toBe("injected");
+  });
+
   test("--port-base without a configuration moves the pricing engine too", async () => {
     const base = await freeBase();
     const { pricing, probes } = await readyOf(startDev(postern, ["--port-base", String(base)]));
@@ -68,26 +68,28 @@ test("a port of --port-base that is taken ends dev with its number and what it i
   });
 });
 
-test("a part whose address is taken ends dev with what to do about it", async () => {
-  const port = await freePort();
-  const taker = createServer().listen(port, "127.0.0.1");
-  ends.defer(() => taker.close());
-  await once(taker, "listening");
-  const dir = tempDir();
-  postern.configure({
-    webhooks: {
-      bind_address: `127.0.0.1:${port}`,
-      endpoints: [{ path: "/own", job_id: 1, auth: "none" }],
-    },
-  });
-  cpSync(join(postern.configDir, "webhooks.toml"), join(dir, "webhooks.toml"));
-  const dev = startDev(postern, ["--config-dir", dir, "--runner", "http://127.0.0.1:1"]);
-  expect((await dev.exit).code).toBe(1);
-  expect(dev.events("service.failed").at(-1)).toMatchObject({
-    code: "start.part_ended",
-    reason: expect.stringMatching(
-      new RegExp(`^webhooks ended while starting: cannot listen on 127.0.0.1:${port}: .*give --port-base$`),
-    ),
+onlyInLongRun(() => {
+  test("a part whose address is taken ends dev with what to do about it", async () => {
+    const port = await freePort();
+    const taker = createServer().listen(port, "127.0.0.1");
+    ends.defer(() => taker.close());
+    await once(taker, "listening");
+    const dir = tempDir();
+    postern.configure({
+      webhooks: {
+        bind_address: `127.0.0.1:${port}`,
+        endpoints: [{ path: "/own", job_id: 1, auth: "none" }],
+      },
+    });
+    cpSync(join(postern.configDir, "webhooks.toml"), join(dir, "webhooks.toml"));
+    const dev = startDev(postern, ["--config-dir", dir, "--runner", "http://127.0.0.1:1"]);
+    expect((await dev.exit).code).toBe(1);
+    expect(dev.events("service.failed").at(-1)).toMatchObject({
+      code: "start.part_ended",
+      reason: expect.stringMatching(
+        new RegExp(`^webhooks ended while starting: cannot listen on 127.0.0.1:${port}: .*give --port-base$`),
+      ),
+    });
   });
 });
 
