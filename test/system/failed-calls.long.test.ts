@@ -25,7 +25,9 @@ beforeAll(async () => {
 const run = (...args: string[]) =>
   postern.run(["failed", ...args], { env: { NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}` } });
 
-test(`postern failed lists, replays and discards among ${CALLS} failed calls of ${QUEUES} queues with a heap of ${HEAP_MIB} MiB`, async () => {
+test(`postern failed lists, replays and discards among ${CALLS} failed calls of ${QUEUES} queues with a heap of ${HEAP_MIB} MiB`, {
+  timeout: 600_000,
+}, async () => {
   const listed = await run("list", "--limit", "0", "-o", "json");
   expect([listed.code, listed.stdout.split("\n").length - 1]).toEqual([0, CALLS]);
   expect((await run("replay", "--all", "--dry-run")).stdout).toMatch(`${CALLS} calls would be replayed\n`);
