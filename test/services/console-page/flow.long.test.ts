@@ -1,4 +1,4 @@
-import type { Route } from "playwright-core";
+import type { Locator, Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
 import { SIZES, watchLayout } from "../../fixtures/chromium.ts";
@@ -31,6 +31,29 @@ describe("the page of what flows", needs("chromium"), () => {
     await attention.getByRole("link", { name: "2 failed calls to replay or discard" }).click();
     await page.getByRole("heading", { name: "2 calls" }).waitFor();
     expect(await page.getByRole("link", { name: /^Failed/ }).textContent()).toContain("2");
+  });
+
+  test("every line of what needs somebody is in sight, however many there are", async () => {
+    const lines = 12;
+    const { tellRunners } = await reports.start();
+    const health = { state: "away", since: Date.now(), reason: "connect ECONNREFUSED" } as const;
+    await tellRunners(
+      Array.from({ length: lines }, (_, i) => ({
+        ...health,
+        name: `r${i}`,
+        url: `http://127.0.0.1:${9000 + i}`,
+      })),
+    );
+    const page = await open({ hash: "#/overview", viewport: { width: 1400, height: 1000 } });
+    const box = page.getByRole("region", { name: "Needs attention" });
+    await box
+      .getByText(/is unreachable/)
+      .nth(lines - 1)
+      .waitFor();
+    const places = async (of: Locator) => (await of.boundingBox()) ?? { y: 0, height: 0 };
+    const { y, height } = await places(box);
+    const last = await places(box.getByRole("listitem").last());
+    expect(last.y + last.height).toBeLessThanOrEqual(y + height);
   });
 
   /** Tells of twenty webhooks, of which these were refused. */
