@@ -178,7 +178,7 @@ const RUNNER_MATTERS: Readonly<Record<string, string>> = {
 function ofRunners({ runners }: Overview): Matter[] {
   return runners
     .filter(({ state }) => RUNNER_MATTERS[state] !== undefined)
-    .map(({ name, state, since, unanswered, producers }) => {
+    .map(({ name, state, since, or_earlier: orEarlier, unanswered, producers }) => {
       const text = (
         <>
           Runner “{name}” {RUNNER_MATTERS[state]}
@@ -190,6 +190,7 @@ function ofRunners({ runners }: Overview): Matter[] {
               {" "}
               since <Time at={since} />
             </>
+              {orEarlier && " or earlier"}
           )}
         </>
       );

@@ -61,7 +61,7 @@ describe("200", () => {
     expect(runners).toEqual([
       {
         ...{ ...its, state: "away", reason: "connect ECONNREFUSED", producers: 2, unanswered: 1 },
-        ...{ since: "1970-01-01T00:00:01.000Z", answered_at: "1970-01-01T00:00:02.000Z" },
+        ...{ since: "1970-01-01T00:00:01.000Z", or_earlier: false, answered_at: "1970-01-01T00:00:02.000Z" },
       },
     ]);
   });
