@@ -70,8 +70,8 @@ describe("the page of what flows", needs("chromium"), () => {
     await refuseWebhooks(12);
     const page = await open({ hash: "#/overview?job=7%2F1" });
     const attention = page.getByRole("region", { name: "Needs attention, all jobs" });
-    const told = attention.getByRole("listitem").filter({ hasText: "12 of 20 webhooks were refused" });
-    await told.getByText(/, the latest within the last [12] min$/).waitFor();
+    const told = attention.getByRole("listitem").filter({ hasText: "12 of 12 webhooks were refused" });
+    await told.getByText(/ The latest within the last [12] min\.$/).waitFor();
   });
 
   test("while the answer for another job or span is on its way, nothing of the one before stands in its place", async () => {
@@ -130,20 +130,21 @@ describe("the page of what flows", needs("chromium"), () => {
     await page.getByText("No calls in the last hour").waitFor();
   });
 
-  test("webhooks that are refused in numbers are told of, and lead to the endpoint and why", async () => {
+  test("webhooks that are refused in numbers are told of with the endpoint and why, and lead to these requests", async () => {
     const { log, flush } = await reports.start();
     const refused = {
       path: "/hooks/a",
       code: "webhook.credential_rejected",
-      reason: "signature does not match",
+      reason: "mismatch",
     };
     log.warn("webhook.refused", { ...refused, times: 12 });
     for (let i = 0; i < 8; i++) log.info("webhook.accepted", { path: "/hooks/b", jobId: 1, replayed: false });
     await flush();
     const page = await open({ hash: "#/overview" });
-    await page.getByRole("link", { name: "12 of 20 webhooks were refused in the last 10 min" }).click();
-    const row = page.getByRole("row").filter({ hasText: "/hooks/a" });
-    await row.getByText("signature does not match").waitFor();
+    await page.getByText(/ at \/hooks\/a: the credential does not match\. The latest within/).waitFor();
+    await page.getByRole("link", { name: "12 of 12 webhooks were refused in the last 10 min" }).click();
+    await page.getByRole("heading", { name: "Refused requests", level: 1 }).waitFor();
+    expect(new URL(page.url()).hash).toBe("#/refused?endpoint=%2Fhooks%2Fa");
   });
 
   test("a runner that cannot be reached is told of, with why and since when, until it answers", async () => {

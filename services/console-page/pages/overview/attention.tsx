@@ -6,6 +6,7 @@ import { paidText } from "../../ui/amount.ts";
 import { Badge, type Tone } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { duration, Time, useNow } from "../../ui/time.tsx";
+import { credentialFault, titleOf } from "../../ui/why.tsx";
 import { linkTo } from "../../url-fragment.ts";
 import { DISPUTED } from "../payments/state-words.ts";
 
@@ -189,8 +190,8 @@ function ofRunners({ runners }: Overview): Matter[] {
             <>
               {" "}
               since <Time at={since} />
-            </>
               {orEarlier && " or earlier"}
+            </>
           )}
         </>
       );
@@ -206,25 +207,19 @@ function ofCalls({ queues }: Overview): Matter[] {
   return [{ tone: "bad", word: "failed", text }];
 }
 
-const LATELY_MS = 600_000;
-const REFUSED_MIN = 5;
-const REFUSED_RATIO = 0.1;
-
-/** If many webhooks were refused lately: a sender may have another secret than is configured. */
+/** If an endpoint refused many requests lately: its sender may have another secret than is configured. */
 function ofRefusals(flow: Flow | undefined): Matter[] {
-  const line = flow?.lines.find(({ origin }) => origin === "webhook");
-  if (flow === undefined || line === undefined) return [];
-  const steps = Math.max(1, Math.round(LATELY_MS / flow.step_ms));
-  const lately = (values: readonly number[]) => values.slice(-steps).reduce((sum, each) => sum + each, 0);
-  const refused = lately(line.refused);
-  const all = refused + lately(line.accepted);
-  if (refused < REFUSED_MIN || refused < REFUSED_RATIO * all) return [];
-  const words = `${count(refused)} of ${counted(all, "webhook")} were refused in the last ${duration(LATELY_MS)}`;
-  const newest = line.refused.findLastIndex((times) => times > 0);
+  const [most, ...others] = flow?.refusing ?? [];
+  if (most === undefined) return [];
+  const { endpoint, refused, requests, code, reason, newest_from } = most;
+  const words = `${count(refused)} of ${counted(requests, "webhook")} were refused in the last 10 min`;
   const text = (
     <>
-      <a href={linkTo(["endpoints"])}>{words}</a>, the latest{" "}
-      <WithinLast since={Date.parse(flow.from) + newest * flow.step_ms} />
+      <a href={linkTo(["refused"], endpoint === null ? {} : { endpoint })}>{words}</a>
+      {endpoint === null ? " at paths that no endpoint has" : ` at ${endpoint}`}:{" "}
+      {reason === null ? titleOf(code) : credentialFault(reason)}. The latest{" "}
+      <WithinLast since={Date.parse(newest_from)} />.
+      {others.length > 0 && ` Many also at ${counted(others.length, "other endpoint")}.`}
     </>
   );
   return [{ tone: "bad", word: "refused", text }];
