@@ -13,7 +13,7 @@ import {
   type QueueName,
   receiverOfGate,
 } from "../queue/queue-name.ts";
-import { type Depth, openRegistry, sumOfDepths } from "../queue/registry.ts";
+import { openRegistry, type QueueDepth, sumOfDepths } from "../queue/registry.ts";
 import { logAudited } from "../redis/audit/audit.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { count, isoTime, OperatorAct } from "./view.ts";
@@ -172,9 +172,10 @@ const NO_GATE: JobGate = {
   throttledUntil: undefined,
 };
 
-type Holds = Depth & { origins: string[]; now: number };
+type Holds = QueueDepth & { origins: string[]; now: number };
 
-function toView(job: string, gate: JobGate, { oldestSince, origins, now, ...counts }: Holds): JobView {
+function toView(job: string, gate: JobGate, holds: Holds): JobView {
+  const { oldestSince, waitingSince: _, delayedUntil: __, origins, now, ...counts } = holds;
   const { concurrency, rate, pausedAt, pausedBy, reason, throttledUntil } = gate;
   const state = stateOf(gate, now);
   const receiver = receiverOfGate(job);

@@ -5,7 +5,7 @@ import { SIZES, watchLayout } from "../../fixtures/chromium.ts";
 import { runFor, useOperatorPage } from "../../fixtures/console-page.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { aCall } from "../../fixtures/producer.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
 import { multiplyFailed } from "../../support/multiply-failed.ts";
 import { needs } from "../../support/needs.ts";
@@ -145,6 +145,33 @@ describe("the page of what flows", needs("chromium"), () => {
     await page.getByRole("link", { name: "12 of 12 webhooks were refused in the last 10 min" }).click();
     await page.getByRole("heading", { name: "Refused requests", level: 1 }).waitFor();
     expect(new URL(page.url()).hash).toBe("#/refused?endpoint=%2Fhooks%2Fa");
+  });
+
+  test("calls that only wait for their next attempt are told of as delayed, with when the last is due; the jobs are to be checked only for others", async () => {
+    await calls.startProducer();
+    const old = Date.now() - 3_600_000;
+    const queue = "webhook/7/9";
+    for (const [id, inMs] of [
+      ["c_1", 60_000],
+      ["c_2", 600_000],
+    ] as const) {
+      await redis.client.sadd(keys.queues, queue);
+      await redis.client.hset(keys.inQueue(queue, id), "timestamp", old);
+      await redis.client.zadd(keys.since(queue), old, id);
+      await redis.client.zadd(keys.inQueue(queue, "delayed"), (Date.now() + inMs) * 0x1000, id);
+    }
+    const page = await open({ hash: "#/overview" });
+    const told = page.getByRole("region", { name: "Needs attention" }).getByRole("listitem");
+    await told
+      .getByText(
+        /2 delayed calls wait for their next attempt, the oldest for 1 h\b.* The last one is due at \d\d:\d\d:\d\d\./,
+      )
+      .waitFor();
+    expect(await told.filter({ hasText: "Check the jobs" }).count()).toBe(0);
+    const score = await redis.client.zscore(keys.inQueue(queue, "delayed"), "c_2");
+    expect(await told.locator("time").getAttribute("datetime")).toBe(
+      new Date(Math.floor(Number(score) / 0x1000)).toISOString(),
+    );
   });
 
   test("a runner that cannot be reached is told of, with why and since when, until it answers", async () => {

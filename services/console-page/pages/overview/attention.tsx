@@ -147,8 +147,8 @@ function ofJobs({ paused_jobs: paused }: Overview): Matter[] {
 }
 
 function ofProducers({ workers, queues }: Overview): Matter[] {
-  const ages = queues.flatMap(({ oldest_age_ms }) => oldest_age_ms ?? []);
-  const oldest = Math.max(0, ...ages);
+  const most = (name: "oldest_age_ms" | "waiting_age_ms") =>
+    Math.max(0, ...queues.map((queue) => queue[name] ?? 0));
   if (workers.length === 0) {
     return [
       {
@@ -158,14 +158,35 @@ function ofProducers({ workers, queues }: Overview): Matter[] {
       },
     ];
   }
-  if (oldest < OLD_MS) return [];
+  if (most("waiting_age_ms") >= OLD_MS) {
+    const text = (
+      <>
+        The oldest call has waited for {duration(most("waiting_age_ms"))}. Check the{" "}
+        <a href={linkTo(["jobs"])}>jobs</a>: one may be paused, or its runner unreachable.
+      </>
+    );
+    return [{ tone: "warn", word: "backlog", text }];
+  }
+  return most("oldest_age_ms") < OLD_MS ? [] : [ofDelayed(queues, most("oldest_age_ms"))];
+}
+
+/** Calls between two attempts: no producer takes them before their time. */
+function ofDelayed(queues: Overview["queues"], oldestMs: number): Matter {
+  const delayed = queues.reduce((sum, queue) => sum + queue.delayed, 0);
+  const until = Math.max(0, ...queues.map(({ delayed_until: at }) => (at === null ? 0 : Date.parse(at))));
+  const words = `${counted(delayed, "delayed call")} ${delayed === 1 ? "waits for its" : "wait for their"} next attempt`;
   const text = (
     <>
-      The oldest call has waited for {duration(oldest)}. Check the <a href={linkTo(["jobs"])}>jobs</a>: one
-      may be paused, or its runner unreachable.
+      <a href={linkTo(["calls"], { state: "delayed" })}>{words}</a>, the oldest for {duration(oldestMs)}.
+      {until > 0 && (
+        <>
+          {" "}
+          The last one is due at <Time at={until} mayBeAhead />.
+        </>
+      )}
     </>
   );
-  return [{ tone: "warn", word: "backlog", text }];
+  return { tone: "warn", word: "delayed", text };
 }
 
 /** By the state of a runner. */
