@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { type Flow, memoryRatio, type Overview, type ProcessStatus } from "../../api/flow.ts";
+import { useJobTitle } from "../../api/names.ts";
 import { callsIn, notDoneIn } from "../../api/payments.ts";
 import type { Answer } from "../../api/use-answer.ts";
 import { paidText } from "../../ui/amount.ts";
@@ -140,10 +141,18 @@ function ofRefunds({ payments: { refunds } }: Overview): Matter[] {
 
 function ofJobs({ paused_jobs: paused }: Overview): Matter[] {
   if (paused.length === 0) return [];
-  const names =
-    paused.length > 5 ? `${paused.slice(0, 5).join(", ")} and ${paused.length - 5} more` : paused.join(", ");
-  const text = <a href={linkTo(["jobs"])}>Paused: {names}</a>;
+  const text = <PausedJobs jobs={paused} />;
   return [{ tone: "warn", word: paused.length === 1 ? "job" : "jobs", text }];
+}
+
+function PausedJobs({ jobs }: { jobs: readonly string[] }) {
+  const names = jobs.slice(0, 5).map(useJobTitle()).join(", ");
+  return (
+    <a href={linkTo(["jobs"])}>
+      Paused: {names}
+      {jobs.length > 5 && ` and ${jobs.length - 5} more`}
+    </a>
+  );
 }
 
 function ofProducers({ workers, queues }: Overview): Matter[] {
