@@ -162,7 +162,9 @@ export class DurableRedis {
     return await command();
   }
 
+  /** To be called before the connection is closed. A check that is under way reports nothing more. */
   stop(): void {
+    this.#connection += 1;
     clearInterval(this.#timer);
     this.redis.off("ready", this.#onReady);
     this.redis.off("error", this.#onError);
