@@ -12,7 +12,7 @@ import { SERIES } from "../telemetry/series/write.ts";
 import closeCaseLua from "./close-case.lua";
 import exportRefundsLua from "./export-refunds.lua";
 import { nameKeys, paidQueueOf, transferKey } from "./journal.ts";
-import { areTermsKnown, type PaymentSummary } from "./list.ts";
+import { areTermsKnown, isContradicted, type PaymentSummary } from "./list.ts";
 import { PAYMENT_STATES, type Payment, type Refund, type RefundTransfer } from "./payment.ts";
 import { TRANSFER_TAKEN } from "./scripts.ts";
 import withdrawCaseLua from "./withdraw-case.lua";
@@ -75,11 +75,11 @@ export function isRefundable({ state }: Pick<PaymentSummary, "state">): boolean 
 }
 
 export function obstacleOf(payment: PaymentSummary): Obstacle | undefined {
-  const { settlement, proven, effect, terms, reason } = payment;
+  const { settlement, proven, effect, terms } = payment;
   if (!areTermsKnown(payment)) return "unreadable";
   if (BigInt(terms.amount) === 0n) return "zero amount";
   // It stays contradicted after an operator has seen that.
-  if (reason !== undefined && settlement?.by !== "operator") return "disputed";
+  if (isContradicted(payment)) return "disputed";
   if (settlement === undefined || (!proven && settlement.by !== "operator")) return "not confirmed";
   return effect === "unknown" ? "effect unknown" : undefined;
 }

@@ -55,10 +55,9 @@ const ACKNOWLEDGED: Words = {
 };
 
 /** Finds the words of a payment: those of its state, unless the chain contradicts that it was made. */
-export function wordsOfPayment({ state, disputed, reason, settlement }: Payment): Words {
+export function wordsOfPayment({ state, contradicted, disputed }: Payment): Words {
   if (disputed) return wordsOf(DISPUTED);
-  const isContradicted = reason !== null && settlement !== null && settlement.by !== "operator";
-  return isContradicted ? ACKNOWLEDGED : wordsOf(state);
+  return contradicted ? ACKNOWLEDGED : wordsOf(state);
 }
 
 /** No state, but what may be true of a payment that counts as paid, in place of its state where one is asked for or shown. */

@@ -22,7 +22,7 @@ describe("200", () => {
     expect([idsIn(all), all.next]).toEqual([[newer, older], null]);
     expect(all.payments[0]).toMatchObject({
       ...{ call_id: newer, state: "settling", claimed_at: "1970-01-01T00:00:02.000Z", decimals: 6 },
-      ...{ settlement: null, proven: false, disputed: false, dispatches: 1 },
+      ...{ settlement: null, proven: false, contradicted: false, disputed: false, dispatches: 1 },
       terms: { payer: payments.payer.address.toLowerCase(), symbol: "USDC", amount: "3200000" },
     });
     expect(JSON.stringify(all)).not.toContain(Buffer.from("hello").toString("base64"));
