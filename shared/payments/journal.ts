@@ -1,3 +1,4 @@
+import { jobKey } from "../call/job-ids.ts";
 import { wellFormedJson } from "../platform/text/well-formed-json.ts";
 import { jobOf, type QueueName, queueOf } from "../queue/queue-name.ts";
 import type { AuditEntry } from "../redis/audit/actions.ts";
@@ -5,7 +6,8 @@ import { toLine } from "../redis/audit/audit.ts";
 import type { Partition } from "../redis/partition.ts";
 import { confirmed } from "../redis/prover.ts";
 import { byLane, type Lane } from "../redis/retry-write.ts";
-import { readFailed } from "../redis/unreadable.ts";
+import { readFailed, unlessUnreadable } from "../redis/unreadable.ts";
+import { dayOf, rowOf } from "../telemetry/series/series.ts";
 import {
   type Decision,
   fieldsOf,
@@ -253,9 +255,18 @@ export class PaymentJournal {
     return this.#scripts.searched({ payment: this.#keys.payment(id) }, { block: String(block) });
   }
 
-  /** Records, for an operator, what contradicts a payment whose call may already be with the runner. Does nothing if it does not count as paid. */
-  markDisputed(id: string, reason: string): Promise<void> {
-    return this.#scripts.dispute(this.#keysOf(id), { id, reason });
+  /**
+   * Records, for an operator, what contradicts a payment whose call may already be with the runner. Does nothing if it does not count as paid.
+   * It counts as disputed on the day (UTC) on which it was settled.
+   */
+  async markDisputed(id: string, reason: string): Promise<void> {
+    const payment = await this.look(id).catch(unlessUnreadable);
+    const ofDay =
+      payment === undefined
+        ? this.#keys.payment(id)
+        : this.#keys.disputed(dayOf(payment.settledAt ?? payment.claimedAt));
+    const counted = { row: payment && revenueRow(payment.terms), amount: payment?.terms.amount };
+    await this.#scripts.dispute({ ...this.#keysOf(id), ofDay }, { id, reason, ...counted });
   }
 
   /** Records, with its line in the audit, that an operator has seen what contradicts the payment. False if nothing does, or an operator has seen it before. */
@@ -370,6 +381,16 @@ function keysOf(keys: Keys, id: string) {
     usageBy: keys.paymentsUsageBy,
     money: keys.audit("money"),
   };
+}
+
+/** Names the row of a payment among the amounts of a day. */
+export function revenueRow({
+  network,
+  asset,
+  service_id: serviceId,
+  job_index: jobIndex,
+}: PaymentTerms): string {
+  return rowOf({ network, asset, job: jobKey({ serviceId, jobIndex }) });
 }
 
 /** The queue that the call of a payment is added to. */

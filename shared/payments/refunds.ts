@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { jobKey } from "../call/job-ids.ts";
 import { RECORD } from "../call/record-state.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import type { AuditEntry } from "../redis/audit/actions.ts";
@@ -7,11 +6,11 @@ import { AUDIT, toLine } from "../redis/audit/audit.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { flag, integer, oneOf, optional } from "../redis/reply.ts";
-import { dayOf, rowOf } from "../telemetry/series/series.ts";
+import { dayOf } from "../telemetry/series/series.ts";
 import { SERIES } from "../telemetry/series/write.ts";
 import closeCaseLua from "./close-case.lua";
 import exportRefundsLua from "./export-refunds.lua";
-import { nameKeys, paidQueueOf, transferKey } from "./journal.ts";
+import { nameKeys, paidQueueOf, revenueRow, transferKey } from "./journal.ts";
 import { areTermsKnown, isContradicted, type PaymentSummary } from "./list.ts";
 import { PAYMENT_STATES, type Payment, type Refund, type RefundTransfer } from "./payment.ts";
 import { TRANSFER_TAKEN } from "./scripts.ts";
@@ -236,16 +235,14 @@ function createEnds({ redis, keys }: Partition) {
       const { id, terms, refund } = payment;
       if (refund === undefined) return "left";
       const { transaction, position } = transfer;
-      const { network, asset, amount, service_id: serviceId, job_index: jobIndex } = terms;
-      const refundedBy = keys.refundTransfer(network, transaction, position);
+      const refundedBy = keys.refundTransfer(terms.network, transaction, position);
       const touched = { ...pendingKeys(payment, refund), refundedBy, refunded: keys.refunded(dayOf(act.at)) };
-      const row = rowOf({ network, asset, job: jobKey({ serviceId, jobIndex }) });
       const answer = await toClose(touched, {
         id,
         now: act.at,
         transfer: JSON.stringify(transfer),
-        row,
-        amount,
+        row: revenueRow(terms),
+        amount: terms.amount,
         line: toLine(act),
       });
       if (answer === CLOSED) return "closed";

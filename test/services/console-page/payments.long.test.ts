@@ -217,6 +217,19 @@ describe("the page of payments", needs("chromium"), () => {
     await shoot(page, "revenue-of-two-tokens", { whole: true });
   });
 
+  test("revenue says how much of it is disputed, of which no money came", async () => {
+    const id = await payments.buy();
+    await payments.gateway.journal.markDisputed(id, "the chain shows no transfer any more");
+    const { address: at } = await service();
+    const page = await open({ at, hash: "#/payments?view=revenue" });
+    const jobs = page.getByRole("region", { name: /^By job/ });
+    await jobs.getByRole("cell", { name: "3.2 USDC", exact: true }).waitFor();
+    const headings = await jobs.getByRole("columnheader").allTextContents();
+    const cells = await jobs.getByRole("row").nth(1).getByRole("cell").allTextContents();
+    expect(cells[headings.indexOf("Disputed")]).toBe("3.2 USDC");
+    await page.getByText("1 payment, not deducted", { exact: true }).waitFor();
+  });
+
   test("for a browser whose clock is ahead, what has happened was just now, and an authorization still ends later", async () => {
     const id = await payments.claim();
     const { address: at } = await service();
