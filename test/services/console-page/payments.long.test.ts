@@ -132,6 +132,12 @@ describe("the page of payments", needs("chromium"), () => {
     await page.getByRole("button", { name: "Acknowledge", exact: true }).click();
     await page.getByText("otto acknowledged it: a reorganisation.").waitFor();
     expect(await page.getByText("disputed", { exact: true }).count()).toBe(0);
+    await page.goto(`${page.url().split("#")[0]}#/payments`);
+    await page.getByLabel("State").selectOption("dispute acknowledged");
+    await page.waitForFunction("location.hash === '#/payments?state=acknowledged'");
+    const listed = page.getByRole("list", { name: "Payments, newest first" }).getByRole("listitem");
+    await expect.poll(() => listed.count()).toBe(1);
+    expect(await listed.getByText("dispute acknowledged", { exact: true }).count()).toBe(1);
   });
 
   test("an open payment is looked at when somebody asks for it, and the page says what came of it", async () => {
