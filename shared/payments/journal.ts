@@ -1,4 +1,3 @@
-import { jobKey } from "../call/job-ids.ts";
 import { wellFormedJson } from "../platform/text/well-formed-json.ts";
 import { jobOf, type QueueName, queueOf } from "../queue/queue-name.ts";
 import type { AuditEntry } from "../redis/audit/actions.ts";
@@ -7,7 +6,6 @@ import type { Partition } from "../redis/partition.ts";
 import { confirmed } from "../redis/prover.ts";
 import { byLane, type Lane } from "../redis/retry-write.ts";
 import { readFailed, unlessUnreadable } from "../redis/unreadable.ts";
-import { dayOf, rowOf } from "../telemetry/series/series.ts";
 import {
   type Decision,
   fieldsOf,
@@ -15,6 +13,7 @@ import {
   type Payment,
   type PaymentState,
   type PaymentTerms,
+  revenueOf,
   type Settlement,
   toPayment,
 } from "./payment.ts";
@@ -261,12 +260,10 @@ export class PaymentJournal {
    */
   async markDisputed(id: string, reason: string): Promise<void> {
     const payment = await this.look(id).catch(unlessUnreadable);
-    const ofDay =
-      payment === undefined
-        ? this.#keys.payment(id)
-        : this.#keys.disputed(dayOf(payment.settledAt ?? payment.claimedAt));
-    const counted = { row: payment && revenueRow(payment.terms), amount: payment?.terms.amount };
-    await this.#scripts.dispute({ ...this.#keysOf(id), ofDay }, { id, reason, ...counted });
+    const revenue = payment && revenueOf(payment);
+    const ofDay = revenue === undefined ? this.#keys.payment(id) : this.#keys.disputed(revenue.day);
+    const { row, amount } = revenue ?? {};
+    await this.#scripts.dispute({ ...this.#keysOf(id), ofDay }, { id, reason, row, amount });
   }
 
   /** Records, with its line in the audit, that an operator has seen what contradicts the payment. False if nothing does, or an operator has seen it before. */
@@ -381,16 +378,6 @@ function keysOf(keys: Keys, id: string) {
     usageBy: keys.paymentsUsageBy,
     money: keys.audit("money"),
   };
-}
-
-/** Names the row of a payment among the amounts of a day. */
-export function revenueRow({
-  network,
-  asset,
-  service_id: serviceId,
-  job_index: jobIndex,
-}: PaymentTerms): string {
-  return rowOf({ network, asset, job: jobKey({ serviceId, jobIndex }) });
 }
 
 /** The queue that the call of a payment is added to. */

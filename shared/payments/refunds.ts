@@ -10,9 +10,9 @@ import { dayOf } from "../telemetry/series/series.ts";
 import { SERIES } from "../telemetry/series/write.ts";
 import closeCaseLua from "./close-case.lua";
 import exportRefundsLua from "./export-refunds.lua";
-import { nameKeys, paidQueueOf, revenueRow, transferKey } from "./journal.ts";
+import { nameKeys, paidQueueOf, transferKey } from "./journal.ts";
 import { areTermsKnown, isContradicted, type PaymentSummary } from "./list.ts";
-import { PAYMENT_STATES, type Payment, type Refund, type RefundTransfer } from "./payment.ts";
+import { PAYMENT_STATES, type Payment, type Refund, type RefundTransfer, revenueOf } from "./payment.ts";
 import { TRANSFER_TAKEN } from "./scripts.ts";
 import withdrawCaseLua from "./withdraw-case.lua";
 
@@ -235,14 +235,15 @@ function createEnds({ redis, keys }: Partition) {
       const { id, terms, refund } = payment;
       if (refund === undefined) return "left";
       const { transaction, position } = transfer;
+      const { row, amount } = revenueOf(payment);
       const refundedBy = keys.refundTransfer(terms.network, transaction, position);
       const touched = { ...pendingKeys(payment, refund), refundedBy, refunded: keys.refunded(dayOf(act.at)) };
       const answer = await toClose(touched, {
         id,
         now: act.at,
         transfer: JSON.stringify(transfer),
-        row: revenueRow(terms),
-        amount: terms.amount,
+        row,
+        amount,
         line: toLine(act),
       });
       if (answer === CLOSED) return "closed";
