@@ -308,7 +308,7 @@ export function settledFields(
   return { callId: id, serviceId, jobIndex, network, asset, symbol, amount, transaction, by };
 }
 
-/** Where a payment counts in the revenue: the day (UTC) on which it was settled, the row of that day, and the amount. */
+/** The place of a payment in the revenue: the day (UTC) on which it was settled, the row of that day, and the amount. */
 export function revenueOf({ terms, settledAt, claimedAt }: Payment) {
   const { network, asset, amount, service_id: serviceId, job_index: jobIndex } = terms;
   const row = rowOf({ network, asset, job: jobKey({ serviceId, jobIndex }) });
