@@ -62,7 +62,7 @@ export class DurableRedis {
   #heard: Heard = { at: 0, bytes: 0 };
   #full: { readonly at: number; readonly reason: string } | undefined;
   #deniedAt = Number.NEGATIVE_INFINITY;
-  /** The connection that a check is under way on. */
+  /** The connection of the check in flight. */
   #checking: number | undefined;
   #settleFirst: { resolve: () => void; reject: (error: AppError) => void } | undefined;
 
@@ -162,7 +162,9 @@ export class DurableRedis {
     return await command();
   }
 
+  /** To be called before the connection is closed. A check in flight reports nothing more. */
   stop(): void {
+    this.#connection += 1;
     clearInterval(this.#timer);
     this.redis.off("ready", this.#onReady);
     this.redis.off("error", this.#onError);

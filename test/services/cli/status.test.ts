@@ -9,6 +9,7 @@ import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys, useOwnRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
 import { clockAhead } from "../../support/clock-ahead.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { runHereWith } from "./run-here.ts";
 
@@ -48,25 +49,30 @@ test("postern status exits with 0 while Redis keeps its promises, and with 1 and
   expect(broken.stdout).toMatch(/NOT KEPT.*appendfsync always/);
 });
 
-test("postern status finds a running dev only if no directory is given, and no Redis answers without it", async () => {
-  const runtime = tempDir();
-  mkdirSync(join(runtime, "postern"));
-  const dev = { pid: process.pid, config_dir: postern.configDir };
-  writeFileSync(join(runtime, "postern/dev.json"), JSON.stringify(dev));
-  const status = (url: string, ...args: string[]) => {
-    const cwd = tempDir();
-    writeConfig(join(cwd, "config"), { postern: { redis: { url } } });
-    const env = { XDG_RUNTIME_DIR: runtime, POSTERN_CONFIG_DIR: undefined };
-    return postern.run(["status", ...args], { cwd, env });
-  };
-  const away = "redis://127.0.0.1:1";
-  expect(await status(away)).toMatchObject({
-    code: 0,
-    stderr: `this is the running postern dev (process ${process.pid}): --config-dir ${postern.configDir}\n`,
+onlyInLongRun(() => {
+  test("postern status finds a running dev only if no directory is given, and no Redis answers without it", async () => {
+    const runtime = tempDir();
+    mkdirSync(join(runtime, "postern"));
+    const dev = { pid: process.pid, config_dir: postern.configDir };
+    writeFileSync(join(runtime, "postern/dev.json"), JSON.stringify(dev));
+    const status = (url: string, ...args: string[]) => {
+      const cwd = tempDir();
+      writeConfig(join(cwd, "config"), { postern: { redis: { url } } });
+      const env = { XDG_RUNTIME_DIR: runtime, POSTERN_CONFIG_DIR: undefined };
+      return postern.run(["status", ...args], { cwd, env });
+    };
+    const away = "redis://127.0.0.1:1";
+    expect(await status(away)).toMatchObject({
+      code: 0,
+      stderr: `this is the running postern dev (process ${process.pid}): --config-dir ${postern.configDir}\n`,
+    });
+    expect(await status(urlOf("operator"))).toMatchObject({ code: 0, stderr: "" });
+    const given = await status(away, "--config-dir", "config");
+    expect([given.code, given.stderr]).toEqual([
+      1,
+      expect.stringMatching(/^Redis at 127\.0\.0\.1:1 cannot /),
+    ]);
   });
-  expect(await status(urlOf("operator"))).toMatchObject({ code: 0, stderr: "" });
-  const given = await status(away, "--config-dir", "config");
-  expect([given.code, given.stderr]).toEqual([1, expect.stringMatching(/^Redis at 127\.0\.0\.1:1 cannot /)]);
 });
 
 test("postern status says how much of its maxmemory Redis uses, and what it means that there is none", async () => {

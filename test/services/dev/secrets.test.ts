@@ -42,16 +42,14 @@ onlyInLongRun(() => {
     cwd = tempDir();
     expect(await secretsOfAStart()).not.toEqual(first);
   });
-});
 
-test("the file of dev's secrets is its owner's alone, and git does not see it", async () => {
-  execFileSync("git", ["init", "--quiet"], { cwd });
-  await readyOf(await start());
-  expect(statSync(join(cwd, FILE)).mode & 0o777).toBe(0o600);
-  expect(execFileSync("git", ["status", "--porcelain"], { cwd, encoding: "utf8" })).toBe("");
-});
+  test("the file of dev's secrets is its owner's alone, and git does not see it", async () => {
+    execFileSync("git", ["init", "--quiet"], { cwd });
+    await readyOf(await start());
+    expect(statSync(join(cwd, FILE)).mode & 0o777).toBe(0o600);
+    expect(execFileSync("git", ["status", "--porcelain"], { cwd, encoding: "utf8" })).toBe("");
+  });
 
-onlyInLongRun(() => {
   test("dev that cannot keep its secrets says so, and runs", async () => {
     writeFileSync(join(cwd, ".postern"), "no folder");
     const dev = await start();

@@ -34,3 +34,19 @@ test("a process that stands still for longer than Redis may be silent does not t
   expect(asked).toBe(1);
   expect(log.events).toEqual([]);
 });
+
+test("a check that is under way when the connection is closed on purpose reports nothing", async () => {
+  const log = recordingLog();
+  const redis = connectForRequests({ url: new Secret(shared.url) }, log);
+  ends.defer(() => redis.disconnect());
+  await whenReady(redis, 5000);
+  const durable = new DurableRedis({ redis, mode: "strict", log, checkEveryMs: "on demand" });
+  const { info } = redis;
+  redis.info = (async () => {
+    durable.stop();
+    redis.disconnect();
+    return await info.call(redis);
+  }) as typeof info;
+  await durable.checkNow();
+  expect(log.events).toEqual([]);
+});

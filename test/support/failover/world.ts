@@ -18,6 +18,8 @@ const DELIVERY = "X-Delivery-Id";
 const KEYS = keysOf(PREFIX);
 const QUEUE = "webhook/0/1";
 const SENDERS = 16;
+/** Of a sender whose webhook was not answered with 202. */
+const RETRY_PAUSE_MS = 200;
 /** Calls that the producer sends at once. */
 export const IN_HAND = 4;
 
@@ -134,7 +136,7 @@ export async function measureFailover(world: FailoverWorld, way: WayName): Promi
           note(String(answer.json()["call_id"]));
           break;
         }
-        await delay(50);
+        await delay(RETRY_PAUSE_MS);
       }
     }
   }

@@ -8,7 +8,7 @@ import { FAILPOINTS, type Failpoint } from "../../../shared/platform/lifecycle/f
 import { keys, runnerKeys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { send } from "../../support/http.ts";
-import { onlyInLongRun, sample } from "../../support/long-run.ts";
+import { LONG_RUN, onlyInLongRun, sample } from "../../support/long-run.ts";
 import { openQueues, type TestQueues } from "../../support/queues.ts";
 
 const CALLS = 5;
@@ -79,7 +79,7 @@ const once = (ids: readonly string[]): number[] => ids.map(() => 1);
 const pointsOf = (process: "gateway" | "wait" | "delivery" | "producer" | "runner"): Failpoint[] =>
   FAILPOINTS.filter((point) => point.startsWith(`${process}.`));
 
-test.each(pointsOf("gateway"))(
+test.each(LONG_RUN ? pointsOf("gateway") : ["gateway.after_add" as const])(
   "a gateway killed at %s loses no accepted call and no result, and no call has a second effect",
   async (point) => {
     const [gateway] = stack.gateways as [Part];
@@ -137,8 +137,16 @@ async function producersDieAt(points: readonly Failpoint[], path: string): Promi
   return sent;
 }
 
-test("producers killed at every instant of an injection lose no call and no result, and no call has a second effect", async () => {
-  const points = pointsOf("producer").filter((point) => !ON_A_REFUSAL.includes(point));
+/** Between these points of an injection lies its effect. */
+const BESIDE_THE_EFFECT: readonly Failpoint[] = [
+  "producer.after_take",
+  "producer.before_post",
+  "producer.after_post",
+];
+
+test("producers killed in the midst of injections lose no call and no result, and no call has a second effect", async () => {
+  const all = pointsOf("producer").filter((point) => !ON_A_REFUSAL.includes(point));
+  const points = LONG_RUN ? all : BESIDE_THE_EFFECT;
   const sent = await producersDieAt(points, "/effect");
   const effects = points.map((point) => [point, stack.effectsOf(sent.get(point) ?? [])]);
   expect(effects).toEqual(points.map((point) => [point, Array(CALLS).fill(1)]));
