@@ -106,7 +106,7 @@ function OfToken({ name, earned }: { name: string; earned: readonly Earned[] }) 
         <Tile
           name="Disputed"
           value={written(total.disputed)}
-          note={`${counted(total.disputes, "payment")}, not deducted`}
+          note={`${counted(total.disputes, "payment")}${total.disputes === 0 ? "" : ", not deducted"}`}
           isBad={total.disputes > 0}
         />
         <Tile name="Refunded" value={written(total.refunded)} note={counted(total.refunds, "refund")} />
