@@ -79,6 +79,8 @@ export const RejectedGroupView = z
     /** Reason without its detail. */
     reason: z.string(),
     count,
+    /** The time of the oldest request that is kept. */
+    oldest_at: isoTime,
     newest_at: isoTime,
   })
   .meta({ id: "RejectedGroup" });
@@ -116,11 +118,12 @@ export function createRejectedApi({ partition, clock, log, by }: OperateDeps): R
       const groups = await rejected.groups(toFilter(filter));
       return groups
         .sort((a, b) => b.count - a.count || b.newestAt - a.newestAt)
-        .map(({ endpoint, code, reason, count: requests, newestAt }) => ({
+        .map(({ endpoint, code, reason, count: requests, oldestAt, newestAt }) => ({
           endpoint: endpoint ?? null,
           code,
           reason,
           count: requests,
+          oldest_at: toIso(oldestAt),
           newest_at: toIso(newestAt),
         }));
     },

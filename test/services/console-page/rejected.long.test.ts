@@ -89,6 +89,8 @@ describe("the page of refused requests", needs("chromium"), () => {
     const groups = page.getByRole("region", { name: "By endpoint and reason" }).getByRole("row");
     await groups.filter({ hasText: "not configured" }).getByText("differs from /a by case").waitFor();
     expect(await groups.count()).toBe(4);
+    const oldest = groups.filter({ hasText: "missing" }).locator("[data-label=Oldest] time");
+    expect(await oldest.getAttribute("datetime")).toBe(new Date(rejections.newest[2]?.at ?? 0).toISOString());
     await groups.filter({ hasText: "missing" }).getByRole("link").click();
     await page.getByRole("heading", { name: "1 refused request", exact: true }).waitFor();
     await rows(page).nth(1).getByText("missing").waitFor();
