@@ -15,7 +15,7 @@ import { errorCode } from "./contract/parameters.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { askedMs, askedTime, count, isoTime } from "./view.ts";
 
-/** A request that was refused before it was a call, without its body. It holds no value of a header or of a query. */
+/** A request that was refused before it was a call, without its body. It holds no value of a query, and of a header only the delivery id. */
 export const RejectedView = z
   .object({
     id: z.string(),
@@ -28,6 +28,8 @@ export const RejectedView = z
     query_names: z.array(z.string()),
     code: z.string(),
     reason: z.string(),
+    /** At most its first 128 characters; null unless the endpoint reads it from headers. */
+    delivery_id: z.string().nullable(),
     header_names: z.array(z.string()),
     /** The names of the credential headers that came, and where the endpoint wanted a credential. */
     signature_headers: z
@@ -184,6 +186,7 @@ function toView(request: RejectedRequest): RejectedView {
     query_names: [...query],
     code,
     reason,
+    delivery_id: request.delivery ?? null,
     header_names: [...headers],
     signature_headers: {
       came: request.came === undefined ? null : [...request.came],
