@@ -80,6 +80,19 @@ export async function isConfirmed(terminal: Terminal, question: string): Promise
   return /^y(es)?$/i.test(await terminal.ask(`${question} [y/N] `));
 }
 
+type Asking = { terminal: Terminal; say: (text: string) => void };
+
+/** Whether a command may change something: with `yes`, or once the operator confirms. Otherwise says that nothing was changed. */
+export async function mayChange(
+  { terminal, say }: Asking,
+  { yes = false }: { yes?: boolean },
+  question: string,
+): Promise<boolean> {
+  if (yes || (await isConfirmed(terminal, question))) return true;
+  say("nothing was changed\n");
+  return false;
+}
+
 /** The operator at this terminal as `user@host`, for the audit. A container's user may have no name. */
 export function operatorName(): string {
   return `${userName()}@${hostname()}`;

@@ -28,7 +28,7 @@ export function evidenceOf(payment: Payment): string[] {
   const { state, reason, facilitator, dispatches, dispatchedAt, decided, acknowledged, dropped } = payment;
   const why = isContradicted(payment) ? "Contradicted" : (WHY[state] ?? "It was in review");
   return [
-    ...(reason === undefined ? [] : [`${why}: ${reason}.`]),
+    ...(reason === undefined ? [] : [sentence(`${why}: ${reason}`)]),
     `The facilitator (${facilitator}) was asked ${dispatches === 1 ? "once to settle it," : `${dispatches} times to settle it, last`} at ${toIso(dispatchedAt)}.`,
     ...ofChain(payment),
     ...ofSettlement(payment),
@@ -37,11 +37,18 @@ export function evidenceOf(payment: Payment): string[] {
     ...(dropped === undefined
       ? []
       : [
-          `${dropped.by} dropped its body: ${dropped.reason}. It is no longer settled, and its call never runs.`,
+          `${sentence(`${dropped.by} dropped its body: ${dropped.reason}`)} It is no longer settled, and its call never runs.`,
         ]),
-    ...(decided === undefined ? [] : [`${decided.by} decided: ${decided.reason}.`]),
-    ...(acknowledged === undefined ? [] : [`${acknowledged.by} acknowledged it: ${acknowledged.reason}.`]),
+    ...(decided === undefined ? [] : [sentence(`${decided.by} decided: ${decided.reason}`)]),
+    ...(acknowledged === undefined
+      ? []
+      : [sentence(`${acknowledged.by} acknowledged it: ${acknowledged.reason}`)]),
   ];
+}
+
+/** Ends a text with a full stop, unless it ends as a sentence does. */
+function sentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 
 const WHY: Partial<Record<PaymentState, string>> = { VOID: "Not paid", REVIEW: "In review" };

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isDisputed, type PaymentSummary } from "../payments/list.ts";
+import { isContradicted, isDisputed, type PaymentSummary } from "../payments/list.ts";
 import { type Payment, PaymentTerms } from "../payments/payment.ts";
 import { toIso } from "../platform/time/iso.ts";
 import { actionsFor, PAYMENT_ACTIONS } from "./payment-actions.ts";
@@ -45,7 +45,9 @@ export const PaymentView = z
       .nullable(),
     /** Whether the chain has shown it at the configured depth. */
     proven: z.boolean(),
-    /** Whether evidence contradicts it, although it counts as paid, and no operator has seen that. */
+    /** Whether evidence contradicts it, although it counts as paid. */
+    contradicted: z.boolean(),
+    /** Whether it is contradicted, and no operator has acknowledged that. */
     disputed: z.boolean(),
     /** How often it was sent to settle. */
     dispatches: count,
@@ -112,6 +114,7 @@ export function toPaymentView(payment: PaymentSummary, decimalsOf: DecimalsOf): 
     decimals: decimalsOf(terms) ?? null,
     settlement: settlement ?? null,
     proven,
+    contradicted: isContradicted(payment),
     disputed: isDisputed(payment),
     dispatches,
     since_block: String(sinceBlock),

@@ -34,6 +34,8 @@ export const PaymentFilter = z.strictObject({
   open: z.boolean().optional(),
   /** Contradicted by evidence, although it counts as paid, and no operator has seen that. */
   disputed: z.boolean().optional(),
+  /** Contradicted by evidence, although it counts as paid, and an operator has acknowledged that. */
+  acknowledged: z.boolean().optional(),
 });
 export type PaymentFilter = z.infer<typeof PaymentFilter>;
 
@@ -148,11 +150,9 @@ export function unknownPayment(id: string): AppError {
   return AppError.public("payment.unknown", detail);
 }
 
-function toFilter({ state, payer, since, until, open, disputed }: PaymentFilter): Filter {
+function toFilter({ state, since, until, ...rest }: PaymentFilter): Filter {
   return {
-    payer,
-    open,
-    disputed,
+    ...rest,
     states: state === undefined ? undefined : [state.toUpperCase() as PaymentState],
     since: askedMs(since),
     until: askedMs(until),

@@ -1,5 +1,5 @@
--- Notes that an operator has seen what contradicts a payment that counts as paid, and lists it no longer. Answers 1 if there is something that
--- nobody had seen.
+-- Notes that an operator has seen what contradicts a payment that counts as paid, and lists it no longer. Answers 1 if there
+-- is something that nobody had seen.
 --@include "../call/change-record.lua"
 --@include "../redis/audit/by-age.lua"
 if not st or st == 'SETTLING' or st == 'REVIEW' or st == 'VOID' then return 0 end

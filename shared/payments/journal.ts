@@ -5,7 +5,7 @@ import { toLine } from "../redis/audit/audit.ts";
 import type { Partition } from "../redis/partition.ts";
 import { confirmed } from "../redis/prover.ts";
 import { byLane, type Lane } from "../redis/retry-write.ts";
-import { readFailed } from "../redis/unreadable.ts";
+import { readFailed, unlessUnreadable } from "../redis/unreadable.ts";
 import {
   type Decision,
   fieldsOf,
@@ -13,6 +13,7 @@ import {
   type Payment,
   type PaymentState,
   type PaymentTerms,
+  revenueOf,
   type Settlement,
   toPayment,
 } from "./payment.ts";
@@ -253,9 +254,16 @@ export class PaymentJournal {
     return this.#scripts.searched({ payment: this.#keys.payment(id) }, { block: String(block) });
   }
 
-  /** Records, for an operator, what contradicts a payment whose call may already be with the runner. Does nothing if it does not count as paid. */
-  markDisputed(id: string, reason: string): Promise<void> {
-    return this.#scripts.dispute(this.#keysOf(id), { id, reason });
+  /**
+   * Records, for an operator, what contradicts a payment whose call may already be with the runner. Does nothing if it does not count as paid.
+   * It counts as disputed on the day (UTC) on which it was settled.
+   */
+  async markDisputed(id: string, reason: string): Promise<void> {
+    const payment = await this.look(id).catch(unlessUnreadable);
+    const revenue = payment && revenueOf(payment);
+    const ofDay = revenue === undefined ? this.#keys.payment(id) : this.#keys.disputed(revenue.day);
+    const { row, amount } = revenue ?? {};
+    await this.#scripts.dispute({ ...this.#keysOf(id), ofDay }, { id, reason, row, amount });
   }
 
   /** Records, with its line in the audit, that an operator has seen what contradicts the payment. False if nothing does, or an operator has seen it before. */

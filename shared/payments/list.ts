@@ -53,6 +53,8 @@ export type PaymentFilter = {
   open?: boolean | undefined;
   /** Evidence contradicts it, although it counts as paid, and no operator has seen it. */
   disputed?: boolean | undefined;
+  /** Evidence contradicts it, although it counts as paid, and an operator has acknowledged that. */
+  acknowledged?: boolean | undefined;
 };
 
 const READ_AT_ONCE = 100;
@@ -280,11 +282,13 @@ export function areTermsKnown({ terms }: Pick<PaymentSummary, "terms">): boolean
   return terms.network !== UNKNOWN_TERMS.network;
 }
 
-function matches(payment: PaymentSummary, { states, payer, open, disputed }: PaymentFilter): boolean {
+function matches(payment: PaymentSummary, filter: PaymentFilter): boolean {
+  const { states, payer, open, disputed, acknowledged } = filter;
   if (states !== undefined && !states.includes(payment.state)) return false;
   if (payer !== undefined && payment.terms.payer !== payer) return false;
   if (open === true && isFinal(payment.state)) return false;
-  return disputed !== true || isDisputed(payment);
+  if (disputed === true && !isDisputed(payment)) return false;
+  return acknowledged !== true || (isContradicted(payment) && payment.acknowledged !== undefined);
 }
 
 /** Whether nothing is left to do. An operator may still have a discarded call's payment paid back. */

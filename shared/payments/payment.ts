@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { callIdFrom } from "../call/call-id.ts";
 import { JobCall, toJson } from "../call/job-call.ts";
+import { jobKey } from "../call/job-ids.ts";
 import { STATES, type State, toState } from "../call/record-state.ts";
 import {
   methodOnChain,
@@ -12,6 +13,7 @@ import type { EventOrder, ReceiptEvidence } from "../chain/proof.ts";
 import { messageOf } from "../platform/errors/app-error.ts";
 import { toObject } from "../redis/pages.ts";
 import { unreadable } from "../redis/unreadable.ts";
+import { dayOf, rowOf } from "../telemetry/series/series.ts";
 
 /**
  * The states of a paid call, in its one record (`{postern}:call:<id>`). They only move forward:
@@ -304,6 +306,13 @@ export function settledFields(
 ) {
   const { service_id: serviceId, job_index: jobIndex, network, asset, symbol, amount } = terms;
   return { callId: id, serviceId, jobIndex, network, asset, symbol, amount, transaction, by };
+}
+
+/** The place of a payment in the revenue: the day (UTC) on which it was settled, the row of that day, and the amount. */
+export function revenueOf({ terms, settledAt, claimedAt }: Payment) {
+  const { network, asset, amount, service_id: serviceId, job_index: jobIndex } = terms;
+  const row = rowOf({ network, asset, job: jobKey({ serviceId, jobIndex }) });
+  return { day: dayOf(settledAt ?? claimedAt), row, amount };
 }
 
 /**

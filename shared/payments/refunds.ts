@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { jobKey } from "../call/job-ids.ts";
 import { RECORD } from "../call/record-state.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import type { AuditEntry } from "../redis/audit/actions.ts";
@@ -7,13 +6,13 @@ import { AUDIT, toLine } from "../redis/audit/audit.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { flag, integer, oneOf, optional } from "../redis/reply.ts";
-import { dayOf, rowOf } from "../telemetry/series/series.ts";
+import { dayOf } from "../telemetry/series/series.ts";
 import { SERIES } from "../telemetry/series/write.ts";
 import closeCaseLua from "./close-case.lua";
 import exportRefundsLua from "./export-refunds.lua";
 import { nameKeys, paidQueueOf, transferKey } from "./journal.ts";
-import { areTermsKnown, type PaymentSummary } from "./list.ts";
-import { PAYMENT_STATES, type Payment, type Refund, type RefundTransfer } from "./payment.ts";
+import { areTermsKnown, isContradicted, type PaymentSummary } from "./list.ts";
+import { PAYMENT_STATES, type Payment, type Refund, type RefundTransfer, revenueOf } from "./payment.ts";
 import { TRANSFER_TAKEN } from "./scripts.ts";
 import withdrawCaseLua from "./withdraw-case.lua";
 
@@ -75,11 +74,11 @@ export function isRefundable({ state }: Pick<PaymentSummary, "state">): boolean 
 }
 
 export function obstacleOf(payment: PaymentSummary): Obstacle | undefined {
-  const { settlement, proven, effect, terms, reason } = payment;
+  const { settlement, proven, effect, terms } = payment;
   if (!areTermsKnown(payment)) return "unreadable";
   if (BigInt(terms.amount) === 0n) return "zero amount";
   // It stays contradicted after an operator has seen that.
-  if (reason !== undefined && settlement?.by !== "operator") return "disputed";
+  if (isContradicted(payment)) return "disputed";
   if (settlement === undefined || (!proven && settlement.by !== "operator")) return "not confirmed";
   return effect === "unknown" ? "effect unknown" : undefined;
 }
@@ -236,10 +235,9 @@ function createEnds({ redis, keys }: Partition) {
       const { id, terms, refund } = payment;
       if (refund === undefined) return "left";
       const { transaction, position } = transfer;
-      const { network, asset, amount, service_id: serviceId, job_index: jobIndex } = terms;
-      const refundedBy = keys.refundTransfer(network, transaction, position);
+      const { row, amount } = revenueOf(payment);
+      const refundedBy = keys.refundTransfer(terms.network, transaction, position);
       const touched = { ...pendingKeys(payment, refund), refundedBy, refunded: keys.refunded(dayOf(act.at)) };
-      const row = rowOf({ network, asset, job: jobKey({ serviceId, jobIndex }) });
       const answer = await toClose(touched, {
         id,
         now: act.at,

@@ -15,6 +15,7 @@ import {
   tuple,
   unexpected,
 } from "../redis/reply.ts";
+import { SERIES } from "../telemetry/series/write.ts";
 import acknowledgeLua from "./acknowledge.lua";
 import claimLua from "./claim.lua";
 import dispatchingLua from "./dispatching.lua";
@@ -204,9 +205,9 @@ export const PROVEN = defineScript({
 
 export const DISPUTE = defineScript({
   source: disputeLua,
-  keys: "record, payment, disputed",
-  args: "id, reason",
-  constants: { RECORD },
+  keys: "record, payment, disputed, ofDay",
+  args: "id, reason, row, amount",
+  constants: { RECORD, SERIES },
   proof: "needed",
   reply: nothing,
 });

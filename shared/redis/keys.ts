@@ -231,6 +231,8 @@ function operatorKeys(prefix: string) {
     series: (step: string, start: number) => `${prefix}:series:${step}:${start}`,
     /** Hash: payments and what they brought, by token and job. */
     earned: (day: string) => `${prefix}:earned:${day}`,
+    /** Hash: the payments among these that the chain contradicts, and their amounts, by token and job. */
+    disputed: (day: string) => `${prefix}:disputed:${day}`,
     /** Hash: refunds and their amounts, by token and job. */
     refunded: (day: string) => `${prefix}:refunded:${day}`,
     /** Hash: a process or part that runs, while it reports (shared/telemetry/processes). */

@@ -15,6 +15,11 @@ export function isUnreadable(error: unknown): boolean {
   return error instanceof AppError && error.code === "record.unreadable";
 }
 
+/** Handles the rejection that says that what is stored cannot be read; throws any other. */
+export function unlessUnreadable(error: unknown): undefined {
+  if (!isUnreadable(error)) throw error;
+}
+
 /** For a rejected read: throws `record.unreadable` if it has found damaged data, else `queue.unavailable` with this reason. */
 export function readFailed(reason: string): (cause: unknown) => never {
   return (cause) => {

@@ -1,7 +1,7 @@
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { isConfirmed } from "../terminal.ts";
+import { mayChange } from "../terminal.ts";
 import { jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
@@ -11,10 +11,7 @@ export type ForgetOptions = Operated & { reason: string; yes?: boolean; json?: b
 export function forgetCall(deps: ProgramDeps, named: string, options: ForgetOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const id = await callIdOf(operations, named);
-    if (!options.yes && !(await isConfirmed(deps.terminal, questionOf(id)))) {
-      deps.say("nothing was changed\n");
-      return EXIT.failed;
-    }
+    if (!(await mayChange(deps, options, questionOf(id)))) return EXIT.failed;
     const forgotten = await operations.forgetCall({ call_id: id, reason: options.reason });
     const { forgotten_before: before } = forgotten;
     if (options.json) deps.print(jsonLine(forgotten));

@@ -54,6 +54,7 @@ function addList(payments: ProgramCommand, deps: ProgramDeps): void {
     .addOption(untilOption("claimed"))
     .option("--open", "only payments that have not ended: settling, review, queued, failed or refund_pending")
     .option("--disputed", "only disputed payments: the chain contradicts them after their call was queued")
+    .option("--acknowledged", "only disputed payments that an operator has acknowledged")
     .addOption(limitOption(50))
     .addOption(listOutput())
     .addOption(operatorUrl())

@@ -23,12 +23,13 @@ const PAGE_MAX = 500;
 /** `postern payments list`: the newest payments first, then how many were listed. */
 export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
-  const { state, payer, open, disputed, since, until } = options;
+  const { state, payer, open, disputed, acknowledged, since, until } = options;
   const filter: PaymentFilter = {
     state,
     payer,
     open,
     disputed,
+    acknowledged,
     ...(since !== undefined && { since: toIso(since) }),
     ...(until !== undefined && { until: toIso(until) }),
   };

@@ -57,12 +57,11 @@ function inWords(payment: PaymentDetail): string {
 }
 
 /** Names the transaction that paid; one that only the facilitator says to have paid has another label. */
-function settlementRow({ settlement, proven, disputed, acknowledged }: PaymentDetail) {
+function settlementRow({ settlement, proven, contradicted }: PaymentDetail) {
   if (settlement === null) return ["settled by", undefined] as const;
   const { transaction, by } = settlement;
-  const isContradicted = disputed || (acknowledged !== null && by !== "operator");
-  const words = saidBy(by, proven, isContradicted ? "the chain does not show the payment" : undefined);
-  return [isContradicted ? "not shown" : "settled by", `transaction ${transaction} (${words})`] as const;
+  const words = saidBy(by, proven, contradicted ? "the chain does not show the payment" : undefined);
+  return [contradicted ? "not shown" : "settled by", `transaction ${transaction} (${words})`] as const;
 }
 
 /** A block at which the payment was seen to be unpaid. */

@@ -4,7 +4,7 @@ import { toIso } from "../../../shared/platform/time/iso.ts";
 import { adoptDeployment, readDeployment } from "../../../shared/redis/adopt.ts";
 import { newDeploymentId } from "../../../shared/redis/deployment.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { isConfirmed } from "../terminal.ts";
+import { mayChange } from "../terminal.ts";
 import { jsonLine, plain } from "../text.ts";
 import { type Session, withRedis } from "../with-redis.ts";
 
@@ -23,10 +23,7 @@ export type AdoptOptions = {
 export function adoptRedis(deps: ProgramDeps, options: AdoptOptions): Promise<number> {
   const { configDir, json } = options;
   return withRedis(deps, { configDir, ofAnyDeployment: true }, async (session) => {
-    if (!options.yes && !(await isConfirmed(deps.terminal, questionOf(options)))) {
-      deps.say("nothing was changed\n");
-      return EXIT.failed;
-    }
+    if (!(await mayChange(deps, options, questionOf(options)))) return EXIT.failed;
     const { id, unauditedSince } = await adopt(session, options);
     const unaudited = unauditedSince === undefined ? null : toIso(unauditedSince);
     if (json) deps.print(jsonLine({ deployment: id, unaudited_since: unaudited }));

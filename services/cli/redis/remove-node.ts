@@ -5,7 +5,7 @@ import { delay, settled } from "../../../shared/platform/time/clock.ts";
 import { createAudit } from "../../../shared/redis/audit/audit.ts";
 import { planRemoval, type Removal } from "../../../shared/redis/remove-node.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { isConfirmed } from "../terminal.ts";
+import { mayChange } from "../terminal.ts";
 import { jsonLine } from "../text.ts";
 import { type Session, withRedis } from "../with-redis.ts";
 
@@ -25,10 +25,7 @@ export function removeNode(deps: ProgramDeps, node: string, options: RemoveNodeO
         "[redis] has neither sentinels nor nodes, so no replica is waited for",
       );
     const removal = await planRemoval(target, node);
-    if (!options.yes && !(await isConfirmed(deps.terminal, questionOf(node, removal)))) {
-      deps.say("nothing was changed\n");
-      return EXIT.failed;
-    }
+    if (!(await mayChange(deps, options, questionOf(node, removal)))) return EXIT.failed;
     await removal.run((server) => deps.say(`forgotten by ${server}\n`));
     const { unreached, replicas } = removal;
     const minReplicas = target.confirmed?.minReplicas ?? 0;

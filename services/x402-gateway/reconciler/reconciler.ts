@@ -3,7 +3,7 @@ import type { Payment } from "../../../shared/payments/payment.ts";
 import { messageOf } from "../../../shared/platform/errors/app-error.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
-import { isUnreadable } from "../../../shared/redis/unreadable.ts";
+import { isUnreadable, unlessUnreadable } from "../../../shared/redis/unreadable.ts";
 import { createReconcile, type ReconcileDeps } from "./reconcile.ts";
 
 const LOOK_EVERY_MS = 1000;
@@ -39,7 +39,7 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
     let taken = AT_ONCE;
     while (taken === AT_ONCE && !stopped) {
       const ids = await journal.takeDue({ leaseMs, count: AT_ONCE });
-      const payments = await Promise.all(ids.map((id) => journal.look(id).catch(unlessOfRecord)));
+      const payments = await Promise.all(ids.map((id) => journal.look(id).catch(unlessUnreadable)));
       for (const [i, id] of ids.entries()) await begin(id, bulkheadOf(payments[i]));
       taken = ids.length;
     }
@@ -65,7 +65,7 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
 
   /** Nobody can go on with it but an operator. A call that is queued stays so, and a record that cannot be read stays as it is. */
   async function setApart(id: string, reason: string): Promise<void> {
-    const state = await journal.markForReview(id, reason).catch(unlessOfRecord);
+    const state = await journal.markForReview(id, reason).catch(unlessUnreadable);
     if (state !== undefined && state !== "SETTLING") await journal.markDisputed(id, reason);
     log.error("payment.unreadable", { callId: id, state, reason });
     await journal.leave(id);
@@ -90,11 +90,6 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
       await bulkheads.idle();
     },
   };
-}
-
-/** What is wrong with one record; reconciling it finds out again. */
-function unlessOfRecord(error: unknown): undefined {
-  if (!isUnreadable(error)) throw error;
 }
 
 const REDIS = "redis";

@@ -121,7 +121,7 @@ export const DEPLOYMENT = {
     method: "GET",
     path: "/api/v1/revenue",
     role: "viewer",
-    summary: "List revenue and refunds by day, token and job",
+    summary: "List revenue, disputed payments and refunds by day, token and job",
     query: z.strictObject({ days: whole({ min: 1, max: REVENUE_DAYS_MAX }).default(30) }),
     answer: z.object({ earned: z.array(EarnedView) }),
     says: "The days, newest first.",

@@ -16,7 +16,12 @@ export const PAYMENTS = {
     role: "viewer",
     summary: "List payments, newest first",
     isHeavy: true,
-    query: PaymentFilter.extend({ open: flag.optional(), disputed: flag.optional(), ...page }),
+    query: PaymentFilter.extend({
+      open: flag.optional(),
+      disputed: flag.optional(),
+      acknowledged: flag.optional(),
+      ...page,
+    }),
     answer: PaymentPage,
     says: "A page of payments.",
   },

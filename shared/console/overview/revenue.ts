@@ -6,7 +6,7 @@ import type { Partition } from "../../redis/partition.ts";
 import { createReadSeries } from "../../telemetry/series/read.ts";
 import { count } from "../view.ts";
 
-/** Payments and refunds of a job in a token on a day. */
+/** Payments, disputed payments and refunds of a job in a token on a day. */
 export const EarnedView = z
   .object({
     /** UTC, as 2026-03-01. */
@@ -20,8 +20,12 @@ export const EarnedView = z
     /** `<service id>/<job index>`; null of the jobs that found no place. */
     job: z.string().nullable(),
     payments: count,
-    /** The token's smallest units, a decimal string. Refunds are not taken off. */
+    /** The token's smallest units, a decimal string. Disputed payments and refunds are not deducted. */
     amount: z.string(),
+    /** Number of these payments that the chain contradicts, acknowledged or not. */
+    disputes: count,
+    /** The token's smallest units, a decimal string. */
+    disputed: z.string(),
     /** Number of refunds that the chain was seen to show on the day. Their payments may be older. */
     refunds: count,
     /** The token's smallest units, a decimal string. */
@@ -37,28 +41,27 @@ export type ReadRevenue = (days: number) => Promise<EarnedView[]>;
 
 type Deps = { partition: Partition; configDir: string; env: Env; clock: Clock };
 
-/** Reads revenue. A payment counts on the day on which it was settled, a refund on the day on which it was seen. */
+/** Reads revenue. A payment counts on the day on which it was settled, also as disputed; a refund on the day on which it was seen. */
 export function createReadRevenue({ partition, configDir: dir, env, clock }: Deps): ReadRevenue {
   const series = createReadSeries(partition, clock);
   return async function readRevenue(days) {
     const earned = await series.earned(days);
     if (earned.length === 0) return [];
     const tokens = loadAcceptedTokens({ dir, env }, "names") ?? [];
-    return earned.map(({ day, network, asset, job, payments, amount, refunds, refunded }) => {
+    return earned.map(({ network, asset, job, amount, disputed, refunded, ...rest }) => {
       const token = tokens.find(
         (each) => each.network === network && each.asset.toLowerCase() === asset.toLowerCase(),
       );
       const { symbol, decimals } = { symbol: token?.symbol ?? null, decimals: token?.decimals ?? null };
       return {
-        day,
+        ...rest,
         network,
         asset,
         symbol,
         decimals,
         job: job ?? null,
-        payments,
         amount: String(amount),
-        refunds,
+        disputed: String(disputed),
         refunded: String(refunded),
       };
     });

@@ -49,7 +49,9 @@ export const PROGRAM_OF_CLONE = "npm run postern --";
 
 /** How whoever runs this process calls the program. */
 export function programName(env: Env): string {
-  return env["npm_lifecycle_event"] === "postern" ? PROGRAM_OF_CLONE : "postern";
+  const { npm_lifecycle_event: script } = env;
+  if (script === "postern") return PROGRAM_OF_CLONE;
+  return script === "npx" ? "npx postern" : "postern";
 }
 
 /** An empty variable is as one that is not set: that is what many tools make of an absent one. */

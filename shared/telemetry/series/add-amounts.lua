@@ -1,5 +1,5 @@
--- `addAmounts(key, rows)` adds payments or refunds of a day. `rows` has a count and an amount, both in decimal, by the row's name
--- (`rowOf`).
+-- `addAmounts(key, rows)` adds payments, disputed payments or refunds of a day. `rows` has a count and an amount, both in decimal,
+-- by the row's name (`rowOf`).
 local function place(key, name, pattern, size)
   local found = redis.call('HGET', key, name)
   if found or size <= SERIES.subjectsMax then return name, found end

@@ -20,7 +20,7 @@ export type SeriesReading = {
   buckets: Bucket[];
 };
 
-/** Payments and refunds of a job in a token on a day (UTC). Amounts are exact, in the token's smallest units. */
+/** Payments, disputed payments and refunds of a job in a token on a day (UTC). Amounts are exact, in the token's smallest units. */
 export type Earned = {
   day: string;
   network: string;
@@ -29,6 +29,9 @@ export type Earned = {
   job: string | undefined;
   payments: number;
   amount: bigint;
+  /** Number of these payments that the chain contradicts, acknowledged or not. */
+  disputes: number;
+  disputed: bigint;
   /** Number of refunds that the chain was seen to show on the day. Their payments may be older. */
   refunds: number;
   refunded: bigint;
@@ -99,8 +102,12 @@ export function createReadSeries(
       const wanted = Array.from({ length: Math.min(days, 90) }, (_, i) => dayOf(clock() - i * DAY_MS));
       const amounts = (keyOf: (day: string) => string) =>
         Promise.all(wanted.map(async (day) => toAmounts(await redis.hgetall(keyOf(day)))));
-      const [earned, refunded] = await Promise.all([amounts(keys.earned), amounts(keys.refunded)]);
-      return wanted.flatMap((day, i) => toEarned(day, earned[i] ?? new Map(), refunded[i] ?? new Map()));
+      const [earned, disputed, refunded] = await Promise.all([
+        amounts(keys.earned),
+        amounts(keys.disputed),
+        amounts(keys.refunded),
+      ]);
+      return wanted.flatMap((day, i) => toEarned(day, [earned[i], disputed[i], refunded[i]]));
     },
   };
 }
@@ -124,10 +131,12 @@ function toAmounts(rows: Record<string, string>): Amounts {
   );
 }
 
-function toEarned(day: string, earned: Amounts, refunded: Amounts): Earned[] {
-  return [...new Set([...earned.keys(), ...refunded.keys()])].map((name) => {
+/** Joins the payments, the disputed ones among them, and the refunds of a day. */
+function toEarned(day: string, amounts: readonly (Amounts | undefined)[]): Earned[] {
+  const names = new Set(amounts.flatMap((each) => [...(each?.keys() ?? [])]));
+  return [...names].map((name) => {
     const [network = "", asset = "", job] = name.split(" ");
-    const [paid, back] = [earned.get(name) ?? NONE, refunded.get(name) ?? NONE];
+    const [paid = NONE, contradicted = NONE, back = NONE] = amounts.map((each) => each?.get(name));
     return {
       day,
       network,
@@ -135,6 +144,8 @@ function toEarned(day: string, earned: Amounts, refunded: Amounts): Earned[] {
       job: job === "*" ? undefined : job,
       payments: paid.count,
       amount: paid.amount,
+      disputes: contradicted.count,
+      disputed: contradicted.amount,
       refunds: back.count,
       refunded: back.amount,
     };

@@ -138,7 +138,7 @@ function newCounts(bucket: Map<string, Counts>, wanted: string): Counts {
   return counts;
 }
 
-/** Names a row among the payments or refunds of a day. */
+/** Names a row among the amounts of a day. */
 export function rowOf({ network, asset, job }: Source): string {
   return `${network} ${asset} ${job}`;
 }

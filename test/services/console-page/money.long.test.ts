@@ -169,7 +169,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
 
   test("revenue in two contracts with one symbol on one network is told apart by the contract", async () => {
     const earned = { day: "2026-01-01", network: "eip155:1", symbol: "USDC", decimals: 6, job: "1/7" };
-    const sums = { payments: 1, amount: "1000000", refunds: 0, refunded: "0" };
+    const sums = { payments: 1, amount: "1000000", disputes: 0, disputed: "0", refunds: 0, refunded: "0" };
     const assets = [`0x${"a1".repeat(20)}`, `0x${"b2".repeat(20)}`];
     const { page } = await show("audit");
     await page.route("**/api/v1/revenue?*", (route) =>
@@ -259,7 +259,14 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     await page.evaluate("location.hash = '#/payments?view=revenue'");
     const earned = page.getByRole("region", { name: "By job, last 30 days" }).getByRole("row").nth(1);
     await earned.waitFor();
-    expect(await earned.getByRole("cell").allTextContents()).toEqual(["1/7", "0", "0 USDC", "", "3.2 USDC"]);
+    expect(await earned.getByRole("cell").allTextContents()).toEqual([
+      "1/7",
+      "0",
+      "0 USDC",
+      "",
+      "–",
+      "3.2 USDC",
+    ]);
   });
 
   test("a refund whose call was done all the same stands out, and is taken off its export with a reason", async () => {

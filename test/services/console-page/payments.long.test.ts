@@ -132,6 +132,12 @@ describe("the page of payments", needs("chromium"), () => {
     await page.getByRole("button", { name: "Acknowledge", exact: true }).click();
     await page.getByText("otto acknowledged it: a reorganisation.").waitFor();
     expect(await page.getByText("disputed", { exact: true }).count()).toBe(0);
+    await page.goto(`${page.url().split("#")[0]}#/payments`);
+    await page.getByLabel("State").selectOption("dispute acknowledged");
+    await page.waitForFunction("location.hash === '#/payments?state=acknowledged'");
+    const listed = page.getByRole("list", { name: "Payments, newest first" }).getByRole("listitem");
+    await expect.poll(() => listed.count()).toBe(1);
+    expect(await listed.getByText("dispute acknowledged", { exact: true }).count()).toBe(1);
   });
 
   test("an open payment is looked at when somebody asks for it, and the page says what came of it", async () => {
@@ -215,6 +221,25 @@ describe("the page of payments", needs("chromium"), () => {
       ["1/7", "1", expect.stringContaining(`${large}1`), "width: 99.9%;"],
     ]);
     await shoot(page, "revenue-of-two-tokens", { whole: true });
+  });
+
+  test("revenue says how much of it is disputed, of which no money came", async () => {
+    const { log, flush } = await reports.start({ kind: "x402" });
+    const { network, asset } = devToken(payments.devnet);
+    const id = await payments.buy();
+    log.info("payment.settled", { network, asset, serviceId: 1, jobIndex: 7, amount: "3200000" });
+    await flush();
+    await payments.gateway.journal.markDisputed(id, "the chain shows no transfer any more");
+    const { address: at } = await service();
+    const page = await open({ at, hash: "#/payments?view=revenue" });
+    const jobs = page.getByRole("region", { name: /^By job/ });
+    await jobs.getByRole("cell", { name: "3.2 USDC", exact: true }).first().waitFor();
+    const headings = await jobs.getByRole("columnheader").allTextContents();
+    const cells = await jobs.getByRole("row").nth(1).getByRole("cell").allTextContents();
+    expect(cells[headings.indexOf("Amount")]).toBe("3.2 USDC");
+    expect(cells[headings.indexOf("Disputed")]).toBe("3.2 USDC");
+    await page.getByText("1 payment, not deducted", { exact: true }).waitFor();
+    await shoot(page, "revenue-disputed", { whole: true });
   });
 
   test("for a browser whose clock is ahead, what has happened was just now, and an authorization still ends later", async () => {

@@ -26,3 +26,18 @@ test.each([undefined, { by: "otto", reason: "seen" }])(
     expect(evidence.join(" ")).not.toMatch(/review|yet/);
   },
 );
+
+test("a sentence of the evidence has one full stop, also if the reason in it has its own", () => {
+  const said = (by: string) => ({ by, reason: "No money came." });
+  const by = { acknowledged: said("otto"), decided: said("ada"), dropped: said("eve") };
+  const payment = { ...OPEN, state: "VOID", terms: {}, reason: "It expired.", ...by };
+  const evidence = evidenceOf(payment as unknown as Payment);
+  expect(evidence).toEqual(
+    expect.arrayContaining([
+      "Not paid: It expired.",
+      "otto acknowledged it: No money came.",
+      "ada decided: No money came.",
+      "eve dropped its body: No money came. It is no longer settled, and its call never runs.",
+    ]),
+  );
+});

@@ -111,7 +111,16 @@ test("a refund counts on the day on which it was seen, exactly and once, and one
   expect(await refunds.close(await found(other), transfer("e"), at(day + 86_400_000))).toBe("closed");
 
   const { earned } = createReadSeries(redis.partition, () => day + 90_000_000);
-  const refund = { ...TERMS, job: "1/7", payments: 0, amount: 0n, refunds: 1, refunded: 3_200_000n };
+  const refund = {
+    ...TERMS,
+    job: "1/7",
+    payments: 0,
+    amount: 0n,
+    disputes: 0,
+    disputed: 0n,
+    refunds: 1,
+    refunded: 3_200_000n,
+  };
   expect(await earned(3)).toEqual([
     { day: "2026-03-02", ...refund },
     { day: "2026-03-01", ...refund },

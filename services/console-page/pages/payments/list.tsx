@@ -12,7 +12,7 @@ import { Time } from "../../ui/time.tsx";
 import { NARROW, useMedia } from "../../ui/use-media.ts";
 import { VirtualRows } from "../../ui/virtual-rows.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
-import { DISPUTED, PAYMENT_STATES, wordsOf, wordsOfPayment } from "./state-words.ts";
+import { ACKNOWLEDGED, DISPUTED, STATES_AND_DISPUTES, wordsOf, wordsOfPayment } from "./state-words.ts";
 import { ToDecide } from "./to-decide.tsx";
 
 const AT_ONCE = 100;
@@ -35,7 +35,7 @@ function AllPayments() {
   const [query, change] = useQuery();
   const state = query.get("state") ?? undefined;
   const filter = {
-    ...(state === DISPUTED ? { disputed: "true" } : { state }),
+    ...(state === DISPUTED || state === ACKNOWLEDGED ? { [state]: "true" } : { state }),
     payer: query.get("payer")?.toLowerCase() ?? undefined,
     since: useSince(),
   };
@@ -59,7 +59,7 @@ function AllPayments() {
             onChange={({ currentTarget }) => change({ state: currentTarget.value })}
           >
             <option value="">all states</option>
-            {[...PAYMENT_STATES, DISPUTED].map((each) => (
+            {STATES_AND_DISPUTES.map((each) => (
               <option key={each} value={each}>
                 {wordsOf(each).word}
               </option>

@@ -164,11 +164,11 @@ const MONEY: Readonly<Record<string, [words: string, tone: Tone]>> = {
   unreadable: ["unreadable", "bad"],
 };
 
-function Money({ payment: { obstacle, reason, settlement } }: { payment: RefundCase }) {
-  const isByOperator = settlement?.by === "operator";
+function Money({ payment: { obstacle, contradicted, settlement } }: { payment: RefundCase }) {
   // Of one whose refund is exported no obstacle is told.
-  const known = MONEY[obstacle ?? (reason === null || isByOperator ? "" : "disputed")];
-  if (known === undefined) return <>{isByOperator ? "confirmed by an operator" : "confirmed"}</>;
+  const known = MONEY[obstacle ?? (contradicted ? "disputed" : "")];
+  if (known === undefined)
+    return <>{settlement?.by === "operator" ? "confirmed by an operator" : "confirmed"}</>;
   const [words, tone] = known;
   return <Badge tone={tone}>{words}</Badge>;
 }

@@ -11,7 +11,7 @@ import { Tile } from "../../ui/tile.tsx";
 
 const DAYS = 30;
 
-/** Payments and refunds, each token by itself: amounts of different tokens do not add up. */
+/** Payments, disputed payments and refunds, each token by itself: amounts of different tokens do not add up. */
 export function RevenueView() {
   const answer = useAnswer("api/v1/revenue", { days: DAYS }, { everyMs: 60_000 });
   const earned = answer.data?.earned;
@@ -56,18 +56,30 @@ function symbolOf({ symbol, asset }: Earned): string {
   return symbol ?? shortened(asset, 6, 4);
 }
 
-type Sum = { name: string; payments: number; amount: bigint; refunds: number; refunded: bigint };
+type Sum = {
+  name: string;
+  payments: number;
+  amount: bigint;
+  disputes: number;
+  disputed: bigint;
+  refunds: number;
+  refunded: bigint;
+};
+
+const NOTHING = { payments: 0, amount: 0n, disputes: 0, disputed: 0n, refunds: 0, refunded: 0n };
 
 /** Adds up amounts of one token. */
 function sumBy(earned: readonly Earned[], by: (each: Earned) => string): Sum[] {
   const sums = new Map<string, Sum>();
   for (const each of earned) {
     const name = by(each);
-    const sum = sums.get(name) ?? { name, payments: 0, amount: 0n, refunds: 0, refunded: 0n };
+    const sum = sums.get(name) ?? { name, ...NOTHING };
     sums.set(name, {
       name,
       payments: sum.payments + each.payments,
       amount: sum.amount + BigInt(each.amount),
+      disputes: sum.disputes + each.disputes,
+      disputed: sum.disputed + BigInt(each.disputed),
       refunds: sum.refunds + each.refunds,
       refunded: sum.refunded + BigInt(each.refunded),
     });
@@ -90,6 +102,12 @@ function OfToken({ name, earned }: { name: string; earned: readonly Earned[] }) 
           name={`${name}, ${DAYS} days`}
           value={written(total.amount)}
           note={counted(total.payments, "payment")}
+        />
+        <Tile
+          name="Disputed"
+          value={written(total.disputed)}
+          note={`${counted(total.disputes, "payment")}${total.disputes === 0 ? "" : ", not deducted"}`}
+          isBad={total.disputes > 0}
         />
         <Tile name="Refunded" value={written(total.refunded)} note={counted(total.refunds, "refund")} />
       </dl>
@@ -127,14 +145,20 @@ function Sums({ sums, written, name }: SumsProps) {
         </div>
       ),
     },
-    {
-      title: "Refunded",
-      class: "number",
-      tone: ({ refunded }) => (refunded === 0n ? "muted" : ""),
-      cell: ({ refunded }) => (refunded === 0n ? "–" : written(refunded)),
-    },
+    notDeducted("Disputed", ({ disputed }) => disputed, written),
+    notDeducted("Refunded", ({ refunded }) => refunded, written),
   ];
   return <DataTable columns={columns} items={sums} keyOf={(sum) => sum.name} />;
+}
+
+/** Makes a column of amounts that are not deducted from the payments. */
+function notDeducted(title: string, amountOf: (sum: Sum) => bigint, written: (amount: bigint) => string) {
+  return {
+    title,
+    class: "number",
+    tone: (sum: Sum) => (amountOf(sum) === 0n ? "muted" : ""),
+    cell: (sum: Sum) => (amountOf(sum) === 0n ? "–" : written(amountOf(sum))),
+  } satisfies Column<Sum>;
 }
 
 /** Width of a bar, to a tenth of a percent. */

@@ -45,35 +45,36 @@ const STATES: Readonly<Record<string, Words>> = {
   void: { word: "not paid", tone: "neutral", meaning: "The payment was not made and can no longer be made." },
 };
 
-export const PAYMENT_STATES = Object.keys(STATES);
+export const DISPUTED = "disputed";
+export const ACKNOWLEDGED = "acknowledged";
 
-/** The words of a payment that the chain contradicts, and that an operator has acknowledged. */
-const ACKNOWLEDGED: Words = {
-  word: "dispute acknowledged",
-  tone: "neutral",
-  meaning: "The call was queued, but the chain does not show the payment. An operator has acknowledged it.",
+/** No states, but what is shown and asked for in place of the state of a payment that the chain contradicts. */
+const DISPUTES: Readonly<Record<string, Words>> = {
+  [DISPUTED]: {
+    word: "disputed",
+    tone: "bad",
+    meaning: "The call was queued, but the chain does not show the payment. An operator must acknowledge it.",
+  },
+  [ACKNOWLEDGED]: {
+    word: "dispute acknowledged",
+    tone: "neutral",
+    meaning: "The call was queued, but the chain does not show the payment. An operator has acknowledged it.",
+  },
 };
 
+/** The choices of the state filter. */
+export const STATES_AND_DISPUTES = Object.keys({ ...STATES, ...DISPUTES });
+
 /** Finds the words of a payment: those of its state, unless the chain contradicts that it was made. */
-export function wordsOfPayment({ state, disputed, reason, settlement }: Payment): Words {
-  if (disputed) return wordsOf(DISPUTED);
-  const isContradicted = reason !== null && settlement !== null && settlement.by !== "operator";
-  return isContradicted ? ACKNOWLEDGED : wordsOf(state);
+export function wordsOfPayment({ state, contradicted, disputed }: Payment): Words {
+  if (!contradicted) return wordsOf(state);
+  return wordsOf(disputed ? DISPUTED : ACKNOWLEDGED);
 }
 
-/** No state, but what may be true of a payment that counts as paid, in place of its state where one is asked for or shown. */
-export const DISPUTED = "disputed";
-
 export function wordsOf(state: string): Words {
-  if (state === DISPUTED)
-    return {
-      word: "disputed",
-      tone: "bad",
-      meaning:
-        "The call was queued, but the chain does not show the payment. An operator must acknowledge it.",
-    };
   return (
-    STATES[state] ?? {
+    STATES[state] ??
+    DISPUTES[state] ?? {
       word: state.replaceAll("_", " "),
       tone: "neutral",
       meaning: "This release does not know this state.",

@@ -66,11 +66,14 @@ test("postern init asks three questions and writes webhooks of the sender that w
   expect(stdout).toContain(`: postern dev --config-dir ${dir}\n`);
 });
 
-test("postern init in a clone calls the program as npm does", async () => {
+test.each([
+  ["by npm in a clone", "postern", "npm run postern --"],
+  ["by npx in a project that has the package", "npx", "npx postern"],
+])("postern init that is called %s prints commands that are called so too", async (_, script, program) => {
   const dir = newDir();
-  const { stdout } = await runHere(["init", dir, "--yes"], { npm_lifecycle_event: "postern" });
-  expect(stdout).toContain(`\n  npm run postern -- webhooks --config-dir ${dir}\n`);
-  expect(stdout).not.toMatch(/(?<!npm run )postern (?!--)(?:webhooks|producer|runner|dev)/);
+  const { stdout } = await runHere(["init", dir, "--yes"], { npm_lifecycle_event: script });
+  expect(stdout).toContain(`\n  ${program} webhooks --config-dir ${dir}\n`);
+  expect(stdout.replaceAll(program, "")).not.toMatch(/postern (?:webhooks|producer|runner|dev)/);
 });
 
 test("the secrets of postern init are new, readable by their owner alone, and ignored by git", async () => {

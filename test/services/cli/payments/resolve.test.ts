@@ -81,16 +81,17 @@ onlyInLongRun(() => {
     const id = await payments.buy();
     const acknowledge = (reason: string) =>
       run(["payments", "resolve", id, "--acknowledged", "--reason", reason]);
-    const disputed = async () =>
-      jsonLines(await run(["payments", "list", "-o", "json", "--disputed"])).map(({ call_id }) => call_id);
+    const listed = async (flag: string) =>
+      jsonLines(await run(["payments", "list", "-o", "json", flag])).map(({ call_id }) => call_id);
     expect(await acknowledge("too early")).toMatchObject({
       code: 1,
       stderr: expect.stringContaining("only a disputed payment can be acknowledged"),
     });
     await payments.gateway.journal.markDisputed(id, "the chain says: expired");
-    expect(await disputed()).toEqual([id]);
+    expect([await listed("--disputed"), await listed("--acknowledged")]).toEqual([[id], []]);
     expect(await acknowledge("refunded by hand")).toMatchObject({ code: 0 });
-    expect([await disputed(), await stateOf(id)]).toEqual([[], "QUEUED"]);
+    expect([await listed("--disputed"), await stateOf(id)]).toEqual([[], "QUEUED"]);
+    expect(await listed("--acknowledged")).toEqual([id]);
     const shown = (await run(["payments", "show", id])).stdout;
     expect(shown).toMatch(/acknowledged +by \S+@\S+: refunded by hand/);
     const [entry] = await payments.redis.client.xrange(keys.audit("money"), "-", "+");

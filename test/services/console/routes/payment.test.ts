@@ -34,7 +34,7 @@ describe("200", () => {
     await payments.gateway.journal.markDisputed(id, "the chain says: expired");
     const payment = await shown(id);
     expect(payment).toMatchObject({
-      ...{ state: "queued", disputed: true, actions: ["acknowledge", "reconcile"] },
+      ...{ state: "queued", contradicted: true, disputed: true, actions: ["acknowledge", "reconcile"] },
       settlement: { by: "facilitator" },
     });
     expect(payment["evidence"]).toEqual(

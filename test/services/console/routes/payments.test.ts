@@ -22,25 +22,31 @@ describe("200", () => {
     expect([idsIn(all), all.next]).toEqual([[newer, older], null]);
     expect(all.payments[0]).toMatchObject({
       ...{ call_id: newer, state: "settling", claimed_at: "1970-01-01T00:00:02.000Z", decimals: 6 },
-      ...{ settlement: null, proven: false, disputed: false, dispatches: 1 },
+      ...{ settlement: null, proven: false, contradicted: false, disputed: false, dispatches: 1 },
       terms: { payer: payments.payer.address.toLowerCase(), symbol: "USDC", amount: "3200000" },
     });
     expect(JSON.stringify(all)).not.toContain(Buffer.from("hello").toString("base64"));
   });
 
-  test("payments are picked by state, payer, time, openness and dispute", async () => {
+  test("payments are picked by state, payer, time, openness, dispute and its acknowledgement", async () => {
     const { journal } = payments.gateway;
     const other = await payments.claim({ payer: `0x${"11".repeat(20)}`, now: 1000 });
     const disputed = await payments.buy();
     await journal.markDisputed(disputed, "the chain says: expired");
+    const acknowledged = await payments.buy();
+    await journal.markDisputed(acknowledged, "the chain says: expired");
+    const act = { at: 1, action: "acknowledge", callId: acknowledged, by: "me", selection: "by id" } as const;
+    await journal.acknowledge(acknowledged, { by: "me", reason: "seen" }, act);
     const review = await payments.claimForReview();
     const picked: [string, string[]][] = [
       ["?state=review", [review]],
       ["?state=settling", [other]],
-      ["?state=queued", [disputed]],
-      [`?payer=${payments.payer.address}`, [review, disputed]],
+      ["?state=queued", [acknowledged, disputed]],
+      [`?payer=${payments.payer.address}`, [review, acknowledged, disputed]],
       ["?disputed=true", [disputed]],
-      ["?open=true", [review, disputed, other]],
+      ["?acknowledged=true", [acknowledged]],
+      ["?acknowledged=true&disputed=true", []],
+      ["?open=true", [review, acknowledged, disputed, other]],
       ["?until=1970-01-01T00:00:01Z", [other]],
       ["?state=settling&since=1970-01-01T00:00:02Z", []],
       ["?state=void", []],
@@ -77,6 +83,7 @@ describe("400", () => {
     ["state=lost", /^state: /],
     ["payer=alice", /^payer: must be an address/],
     ["disputed=yes", /^disputed: /],
+    ["acknowledged=yes", /^acknowledged: /],
     ["since=yesterday", /^since: /],
     ["cursor=nonsense", /^cursor: must be the `next`/],
     ["limit=0", /^limit: /],

@@ -55,7 +55,10 @@ describe("200", () => {
     const { get } = await fixture.start();
     const shown = await get(`/api/v1/payments/${id}`);
     expect(decided.json()).toEqual({ ...shown.json(), decimals: 6 });
-    expect(shown.json()).toMatchObject({ state: "queued", disputed: false, acknowledged: { by: "otto" } });
+    expect(shown.json()).toMatchObject({
+      ...{ state: "queued", contradicted: true, disputed: false },
+      acknowledged: { by: "otto" },
+    });
   });
 });
 

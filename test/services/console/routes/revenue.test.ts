@@ -1,8 +1,10 @@
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { writeConfig } from "../../../../shared/config/config-tables.ts";
+import { PaymentJournal } from "../../../../shared/payments/journal.ts";
 import { refusalOf, useOperator } from "../../../fixtures/console.ts";
 import { useReports } from "../../../fixtures/reports.ts";
+import { queued } from "../../../support/made-payment.ts";
 import { tokenTable } from "../../../support/rate-tokens.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 
@@ -29,11 +31,29 @@ describe("200", () => {
       expect.arrayContaining([
         {
           ...{ day, network, asset, symbol: "USDC", decimals: 6, job: "1/7" },
-          ...{ payments: 2, amount: "2500000", refunds: 0, refunded: "0" },
+          ...{ payments: 2, amount: "2500000", disputes: 0, disputed: "0", refunds: 0, refunded: "0" },
         },
         expect.objectContaining({ symbol: null, decimals: null, payments: 1 }),
       ]),
     );
+  });
+
+  test("revenue says which of the payments the chain contradicts, also once that is acknowledged", async () => {
+    const terms = { network: "eip155:1", asset: `0x${"22".repeat(20)}` };
+    const journal = new PaymentJournal(fixture.redis.partition);
+    const [, id = ""] = [await queued(journal, terms), await queued(journal, terms)];
+    const { log, flush } = await reports.start({ kind: "x402" });
+    const settled = { ...terms, amount: "3200000", serviceId: 1, jobIndex: 7 };
+    for (let i = 0; i < 2; i++) log.info("payment.settled", settled);
+    await flush();
+    await journal.markDisputed(id, "the chain says: expired");
+    const { get, post } = await fixture.start();
+    const acknowledged = { verdict: "acknowledged", reason: "seen" };
+    expect((await post(`/api/v1/payments/${id}/resolve`, acknowledged)).status).toBe(200);
+    const { earned } = (await get("/api/v1/revenue")).json<{ earned: { asset: string }[] }>();
+    expect(earned.find(({ asset }) => asset === terms.asset)).toMatchObject({
+      ...{ payments: 2, amount: "6400000", disputes: 1, disputed: "3200000", refunds: 0 },
+    });
   });
 });
 

@@ -37,7 +37,7 @@ async function countsOf(subject: object, step: "fine" | "coarse" = "fine"): Prom
   return counted.find((each) => JSON.stringify(each.subject) === JSON.stringify(subject))?.counts;
 }
 
-const NO_REFUND = { refunds: 0, refunded: 0n };
+const NOTHING_ELSE = { disputes: 0, disputed: 0n, refunds: 0, refunded: 0n };
 
 const JOB = { kind: "job", origin: "webhook", job: "7/1" };
 
@@ -217,8 +217,15 @@ test("what a job has brought on a day is exact, of any size, over all gateways a
 
   const token = { network: "eip155:8453", asset: "0xabc" };
   expect(await read().earned(30)).toEqual([
-    { day: "2026-03-02", ...token, job: "0/2", payments: 1, amount: 7n, ...NO_REFUND },
-    { day: "2026-03-01", ...token, job: "0/1", payments: 4, amount: 2n * BigInt(large) + 1n, ...NO_REFUND },
+    { day: "2026-03-02", ...token, job: "0/2", payments: 1, amount: 7n, ...NOTHING_ELSE },
+    {
+      day: "2026-03-01",
+      ...token,
+      job: "0/1",
+      payments: 4,
+      amount: 2n * BigInt(large) + 1n,
+      ...NOTHING_ELSE,
+    },
   ]);
   now = NOON;
   expect(await countsOf({ kind: "job", origin: "x402", job: "0/1" })).toMatchObject({
