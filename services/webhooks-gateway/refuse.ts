@@ -10,6 +10,7 @@ import type { Logger } from "../../shared/platform/log/logger.ts";
 import { REJECTED_BODY_BYTES_MAX } from "../../shared/telemetry/rejected/entry.ts";
 import type { RecordRejected } from "../../shared/telemetry/rejected/record.ts";
 import { reasonOf } from "../../shared/webhook-auth/rejected.ts";
+import { fill, RequestValues, toParts } from "../../shared/webhook-auth/template.ts";
 import type { CredentialHeaders } from "./authenticate.ts";
 import { WrongVerifyToken } from "./handshake.ts";
 import type { RateLimits } from "./rate-limit.ts";
@@ -72,10 +73,18 @@ export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps)
     known: Known,
   ): boolean {
     const bytes = received?.length;
-    return (
-      record(endpoint.config.path, address, () => ({ req, code, reason, bytes, ...known })) !== undefined
-    );
+    const { path, delivery_id } = endpoint.config;
+    const describe = () => ({ req, code, reason, bytes, delivery: deliveryIn(req, delivery_id), ...known });
+    return record(path, address, describe) !== undefined;
   }
+}
+
+/** The delivery id, if it consists of headers. Fields are left out: the body may have proven nothing, and is not parsed for this. */
+function deliveryIn(req: IncomingMessage, deliveryId: string | undefined): string | undefined {
+  const template = toParts(deliveryId ?? "");
+  if (!template.every(({ kind }) => kind === "header" || kind === "literal")) return undefined;
+  const found = fill(template, new RequestValues(req));
+  return "value" in found && found.value !== "" ? found.value : undefined;
 }
 
 /** Details of a request for the entry of its refusal. */

@@ -6,7 +6,7 @@ import { PaymentJournal } from "../payments/journal.ts";
 import { type Payment, toPayment } from "../payments/payment.ts";
 import { fieldsOfPayment } from "../payments/scripts.ts";
 import { parseJson } from "../platform/text/parse-json.ts";
-import { toCallLog } from "../queue/call-log.ts";
+import { type CallLog, toCallLog } from "../queue/call-log.ts";
 import { createFailedCalls } from "../queue/failed.ts";
 import { jobOf, originOf, type QueueName } from "../queue/queue-name.ts";
 import { openRegistry } from "../queue/registry.ts";
@@ -36,7 +36,7 @@ export type CallLife = {
   id: string;
   /** In lower case: that of its record, or, without one, `queued` or `failed`. */
   state: string;
-  /** Of a call with a record: when it came into this state, unix ms. */
+  /** When it came into this state, or became delayed, unix ms. Of a queued call that is not delayed, only if it has a record. */
   changedAt: number | undefined;
   /** Undefined of a call that has left its queue, is not remembered, and that nobody paid for. */
   origin: string | undefined;
@@ -136,13 +136,18 @@ function toLife(id: string, found: LifeReply, remembered: EndedCall | undefined)
     remembered,
     result,
     forgottenAt,
-    changedAt: numberOf(record["at"]) ?? remembered?.endedAt,
+    changedAt: delayedAt(place, log) ?? numberOf(record["at"]) ?? remembered?.endedAt,
     origin: queue === undefined ? (head?.origin ?? (payment && "x402")) : originOf(queue),
     job: queue === undefined ? jobWithoutQueue(record, head) : jobOf(queue),
     steps: stepsOf({ ...known, id, callbacks }),
     attempts,
     replays: log.replays,
   };
+}
+
+/** When a call that is delayed became so: its attempt before that has the newest entry of its log. */
+function delayedAt(place: Place | undefined, { entries }: CallLog): number | undefined {
+  return place?.as === "delayed" ? entries.at(-1)?.at : undefined;
 }
 
 function jobWithoutQueue(record: Known["record"], head: LifeHead | undefined): string | undefined {

@@ -79,6 +79,7 @@ export const FailedGroupView = z
     job_id: count,
     code: z.string(),
     count,
+    oldest_at: isoTime,
     newest_at: isoTime,
     newest_reason: z.string(),
     /** So many of them failed in each hour of the last day, by the clock, the oldest hour first and the one that runs last. */
@@ -171,7 +172,7 @@ export function createFailedApi(deps: Deps): FailedApi {
     async groups(filter, signal) {
       const groups = await calls.groups(toCallFilter(filter), signal);
       const thisHour = Math.floor(clock() / HOUR_MS);
-      return groups.map(({ queue, code, count: times, hours, newestAt, newestReason }) => {
+      return groups.map(({ queue, code, count: times, hours, oldestAt, newestAt, newestReason }) => {
         const { serviceId, jobIndex } = jobIdsOf(queue);
         return {
           origin: originOf(queue),
@@ -179,6 +180,7 @@ export function createFailedApi(deps: Deps): FailedApi {
           job_id: jobIndex,
           code,
           count: times,
+          oldest_at: toIso(oldestAt),
           newest_at: toIso(newestAt),
           newest_reason: newestReason,
           by_hour: Array.from({ length: DAY_HOURS }, (_, i) => hours[thisHour - DAY_HOURS + 1 + i] ?? 0),

@@ -15,7 +15,7 @@ import { errorCode } from "./contract/parameters.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { askedMs, askedTime, count, isoTime } from "./view.ts";
 
-/** A request that was refused before it was a call, without its body. It holds no value of a header or of a query. */
+/** A request that was refused before it was a call, without its body. It holds no value of a query, and of a header only the delivery id. */
 export const RejectedView = z
   .object({
     id: z.string(),
@@ -28,6 +28,8 @@ export const RejectedView = z
     query_names: z.array(z.string()),
     code: z.string(),
     reason: z.string(),
+    /** At most its first 128 characters; null unless the endpoint reads it from headers. */
+    delivery_id: z.string().nullable(),
     header_names: z.array(z.string()),
     /** The names of the credential headers that came, and where the endpoint wanted a credential. */
     signature_headers: z
@@ -79,6 +81,8 @@ export const RejectedGroupView = z
     /** Reason without its detail. */
     reason: z.string(),
     count,
+    /** The time of the oldest request that is kept. */
+    oldest_at: isoTime,
     newest_at: isoTime,
   })
   .meta({ id: "RejectedGroup" });
@@ -116,11 +120,12 @@ export function createRejectedApi({ partition, clock, log, by }: OperateDeps): R
       const groups = await rejected.groups(toFilter(filter));
       return groups
         .sort((a, b) => b.count - a.count || b.newestAt - a.newestAt)
-        .map(({ endpoint, code, reason, count: requests, newestAt }) => ({
+        .map(({ endpoint, code, reason, count: requests, oldestAt, newestAt }) => ({
           endpoint: endpoint ?? null,
           code,
           reason,
           count: requests,
+          oldest_at: toIso(oldestAt),
           newest_at: toIso(newestAt),
         }));
     },
@@ -181,6 +186,7 @@ function toView(request: RejectedRequest): RejectedView {
     query_names: [...query],
     code,
     reason,
+    delivery_id: request.delivery ?? null,
     header_names: [...headers],
     signature_headers: {
       came: request.came === undefined ? null : [...request.came],

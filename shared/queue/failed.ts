@@ -75,8 +75,14 @@ const READ = defineScript({
   reply: tuple(integer, text, list(ROW)),
 });
 
-/** How many calls failed with one code, in which hours (by the number of the hour since 1970), and the newest of them. */
-type Tally = { count: number; hours: Record<string, number>; newestAt: number; newestReason: string };
+/** How many calls failed with one code, in which hours (by the number of the hour since 1970), and when the oldest and the newest of them did. */
+type Tally = {
+  count: number;
+  hours: Record<string, number>;
+  oldestAt: number;
+  newestAt: number;
+  newestReason: string;
+};
 
 /** The same as the script says it, with the whole reason as it is stored. */
 type StoredTally = Omit<Tally, "newestReason"> & { newest: string };
@@ -216,7 +222,7 @@ function createCounting({ index, readAll }: Reading) {
       return count;
     },
 
-    /** How many calls match, by queue and code, with the newest of each. */
+    /** How many calls match, by queue and code, with the times of the oldest and the newest of each. */
     async groups(filter: Omit<CallFilter, "ids">, signal?: AbortSignal): Promise<FailedGroup[]> {
       const groups = new Map<string, FailedGroup>();
       for await (const { queue, byCode } of counted(filter, signal)) {
@@ -278,7 +284,7 @@ const HOUR_MS = 3_600_000;
 
 function tallyOf({ failedAt, reason }: FailedCall): Tally {
   const hours = { [Math.floor(failedAt / HOUR_MS)]: 1 };
-  return { count: 1, hours, newestAt: failedAt, newestReason: reason };
+  return { count: 1, hours, oldestAt: failedAt, newestAt: failedAt, newestReason: reason };
 }
 
 function sumOf(one: Tally | undefined, other: Tally): Tally {
@@ -286,7 +292,8 @@ function sumOf(one: Tally | undefined, other: Tally): Tally {
   const { newestAt, newestReason } = one.newestAt > other.newestAt ? one : other;
   const hours = { ...one.hours };
   for (const [hour, times] of Object.entries(other.hours)) hours[hour] = (hours[hour] ?? 0) + times;
-  return { count: one.count + other.count, hours, newestAt, newestReason };
+  const oldestAt = Math.min(one.oldestAt, other.oldestAt);
+  return { count: one.count + other.count, hours, oldestAt, newestAt, newestReason };
 }
 
 function placeOf(ref: Place | undefined): Place | undefined {

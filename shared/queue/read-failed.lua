@@ -25,9 +25,10 @@ for i = FIRST.calls, #ARGV, WIDTH.calls do
     if string.sub(row[2] or '', 1, #reason) == reason and hasTexts(head) then
       if counts then
         local code = string.match(row[2] or '', '^([%l%d_.]+): ') or ''
-        local tally = counted[code] or {count = 0, newestAt = 0, hours = {}}
+        local tally = counted[code] or {count = 0, oldestAt = at, newestAt = 0, hours = {}}
         local hour = string.format('%d', math.floor(at / 3600000))
         counted[code], tally.count, tally.hours[hour] = tally, tally.count + 1, (tally.hours[hour] or 0) + 1
+        tally.oldestAt = math.min(tally.oldestAt, at)
         if at >= tally.newestAt then tally.newestAt, tally.newest = at, row[2] or '' end
       else rows[#rows + 1] = row end
     end

@@ -56,6 +56,7 @@ function stateText({ state, changed_at: changedAt, queue }: CallLifeView): strin
   if (queue === null && state === "queued") return `missing: its queue lost it before it ran${since}`;
   if (queue === null || queue.as === state) return `${stateWord(state)}${since}`;
   const due = queue.due_at === null ? "" : ` until ${withAge(queue.due_at)}`;
+  if (queue.as === "delayed") return `${stateWord(queue.as)}${since}${due}`;
   const recorded = state === "queued" && since === "" ? "" : `, ${state}${since}`;
   return `${stateWord(queue.as)}${due}${recorded}`;
 }

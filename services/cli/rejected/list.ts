@@ -41,6 +41,7 @@ export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<n
         { heading: "PATH", cutTo: 16 },
         { heading: "CODE", tone: () => "bad" },
         { heading: "REASON", cutTo: 24 },
+        { heading: "DELIVERY", isWide: true },
       ],
       toCells,
       toJson: (request) => request,
@@ -78,6 +79,6 @@ function inWords(request: RejectedView): string {
 }
 
 function toCells(request: RejectedView): string[] {
-  const { id, refused_at: at, address, method, path, code } = request;
-  return [id, toSeconds(at), age(at), address, method, path, code, inWords(request)];
+  const { id, refused_at: at, address, method, path, code, delivery_id: delivery } = request;
+  return [id, toSeconds(at), age(at), address, method, path, code, inWords(request), delivery ?? ""];
 }

@@ -29,6 +29,7 @@ function inWords(request: RejectedDetail): string {
     ["query parameters", request.query_names.length > 0 ? request.query_names.join(", ") : undefined],
     ["code", request.code],
     ["reason", request.reason],
+    ["delivery id", request.delivery_id ?? undefined],
     ["advice", adviceFor(request)?.todo],
     ["credential found in", namesIn(signatures.came)],
     ["credential expected in", namesIn(signatures.wanted)],

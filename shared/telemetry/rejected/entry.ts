@@ -18,13 +18,15 @@ export type Rejection = {
   signatures?:
     | { came: readonly string[]; wanted: readonly string[]; kind?: CredentialKind | undefined }
     | undefined;
+  /** The delivery id, if the endpoint reads it from headers alone. */
+  delivery?: string | undefined;
   /** How many bytes of the body arrived. Without it the entry has the size that the request declared. */
   bytes?: number | undefined;
   /** The body, or its beginning, only if the endpoint keeps the bodies of rejected requests. */
   body?: Buffer | undefined;
 };
 
-/** The record of a refused request. It holds no header value, no query value, no user of a URL and no token of a result. */
+/** The record of a refused request. It holds no header value but the delivery id, no query value, no user of a URL and no token of a result. */
 export type RejectedEntry = {
   id: string;
   /** Unix ms. */
@@ -41,6 +43,8 @@ export type RejectedEntry = {
   came?: readonly string[];
   wanted?: readonly string[];
   credential?: CredentialKind;
+  /** At most its first 128 characters, and `...` if it is longer. Characters outside visible ASCII are percent-encoded. */
+  delivery?: string;
   bytes?: number;
   /** The beginning of the body, in base64. */
   body?: string;
@@ -49,6 +53,7 @@ export type RejectedEntry = {
 };
 
 const TEXT_MAX = 256;
+const DELIVERY_MAX = 128;
 const NAME_MAX = 48;
 const HEADERS_MAX = 32;
 const FEW_MAX = 8;
@@ -57,7 +62,7 @@ export const REJECTED_BODY_BYTES_MAX = 4096;
 
 /** Describes a refused request in at most 4 KB, or 10 KB with a body. */
 export function toEntry(rejection: Rejection, at: number, missed: number): RejectedEntry {
-  const { req, address, code, reason, signatures, body } = rejection;
+  const { req, address, code, reason, signatures, delivery, body } = rejection;
   const target = req.url ?? "";
   const bytes = rejection.bytes ?? declaredBytes(req);
   return {
@@ -78,6 +83,7 @@ export function toEntry(rejection: Rejection, at: number, missed: number): Rejec
       wanted: bounded(signatures.wanted, FEW_MAX),
       ...(signatures.kind && { credential: signatures.kind }),
     }),
+    ...(delivery !== undefined && { delivery: visible(delivery, DELIVERY_MAX) }),
     ...(bytes !== undefined && { bytes }),
     ...(body && { body: body.subarray(0, REJECTED_BODY_BYTES_MAX).toString("base64") }),
     missed,

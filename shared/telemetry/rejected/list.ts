@@ -30,6 +30,8 @@ export type RejectedGroup = {
   code: ErrorCode;
   reason: string;
   count: number;
+  /** The time of the oldest request that is kept. */
+  oldestAt: number;
   newestAt: number;
 };
 
@@ -76,8 +78,9 @@ export function createRejectedList({ redis, keys }: Partition, clock: Clock = sy
           const { endpoint, code, at } = request;
           const reason = reasonOf(request.reason);
           const key = JSON.stringify([place, code, reason]);
-          const { count = 0, newestAt = 0 } = groups.get(key) ?? {};
-          groups.set(key, { endpoint, code, reason, count: count + 1, newestAt: Math.max(newestAt, at) });
+          const { count = 0, oldestAt = at, newestAt = at } = groups.get(key) ?? {};
+          const times = { oldestAt: Math.min(oldestAt, at), newestAt: Math.max(newestAt, at) };
+          groups.set(key, { endpoint, code, reason, count: count + 1, ...times });
         }
       }
       return [...groups.values()];

@@ -37,7 +37,14 @@ describe("the page of a call", needs("chromium"), () => {
         ...["Attempts 4 to 6 failed", "Failed", "Replayed by otto", "Injected into the runner"],
       ]);
     await page.getByText(REASON).waitFor();
+    const attempts = page.locator(".timeline .step", { hasText: "Attempts 1 to 3 failed" });
+    const timesOf = (part: string) =>
+      attempts
+        .locator(`${part} time`)
+        .evaluateAll((times) => times.map((time) => time.getAttribute("datetime")));
     await page.getByText("3 attempts, same answer").first().click();
+    const [first, , last] = await timesOf("details");
+    expect(await timesOf(".step-time")).toEqual([first, last]);
     await page.getByText(/^Attempt 2, [\d:.]+: \d+ ms, by producer /).waitFor();
     await shoot(page, "call-replayed", { whole: true });
     await calls.discard(await calls.find(other), { selection: "by id", reason: "<b>sent</b> twice" });

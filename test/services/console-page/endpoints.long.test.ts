@@ -29,9 +29,15 @@ function configured(): string {
         { path: "/hooks/github", preset: "github", secret: SECRET, job_id: 2 },
       ],
     },
-    x402: { accepted_tokens: [tokenTable("3200")] },
+    x402: {
+      accepted_tokens: [tokenTable("3200")],
+      job_policies: [{ service_id: 1, job_index: 8, invocation_mode: "disabled" }],
+    },
     job_pricing: {
-      "1": { "7": { price_wei: "1000000000000000", name: "report", description: "Writes one" } },
+      "1": {
+        "7": { price_wei: "1000000000000000", name: "report", description: "Writes one" },
+        "8": { price_wei: "1000000000000000", name: "push" },
+      },
     },
   });
   return configDir;
@@ -222,5 +228,13 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     const row = page.getByRole("row").filter({ hasText: "1/7" });
     await row.getByText("3.2 USDC").waitFor();
     expect(await row.textContent()).toContain("Writes one");
+  });
+
+  test("the page of a job says how to buy it, unless its policy is disabled", async () => {
+    const page = await open({ hash: "#/jobs/1/7" });
+    await page.getByText("Sold for payment").waitFor();
+    await page.evaluate("location.hash = '#/jobs/1/8'");
+    await page.getByRole("heading", { name: "push (1/8)" }).waitFor();
+    await expect.poll(() => page.getByText("Sold for payment").count()).toBe(0);
   });
 });

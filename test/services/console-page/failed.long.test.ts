@@ -71,15 +71,16 @@ describe("the page of failed calls", needs("chromium"), () => {
   );
 
   test("calls are grouped by job and reason, and choosing a group lists its calls alone", async () => {
-    await calls.fail([{ jobId: 1 }, { jobId: 1 }, { jobId: 2 }]);
+    const [first = "", second = ""] = await calls.fail([{ jobId: 1 }, { jobId: 1 }, { jobId: 2 }]);
     const [other] = await calls.fail([{ jobId: 1 }], "call.corrupt");
+    const failedAt = await Promise.all([first, second].map(async (id) => (await calls.find(id)).failedAt));
     const page = await open({ hash: "#/failed" });
     const groups = page.getByRole("region", { name: "By job and reason" }).getByRole("row");
-    await groups
-      .filter({ hasText: "runner.refused" })
-      .filter({ hasText: "7/1" })
-      .getByText("2", { exact: true })
-      .waitFor();
+    const ofTwo = groups.filter({ hasText: "runner.refused" }).filter({ hasText: "7/1" });
+    await ofTwo.getByText("2", { exact: true }).waitFor();
+    expect(await ofTwo.locator("[data-label=Oldest] time").getAttribute("datetime")).toBe(
+      new Date(Math.min(...failedAt)).toISOString(),
+    );
     await groups.filter({ hasText: "call.corrupt" }).getByRole("link").first().click();
     await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
     await rows(page)

@@ -47,12 +47,21 @@ describe("the page of refused requests", needs("chromium"), () => {
           .nth(i + 1)
           .textContent(),
       ).toContain(why);
+    await rows(page).nth(3).getByText("d-1").waitFor();
     await rows(page).nth(3).getByRole("button").click();
     const dialog = page.getByRole("dialog");
     await dialog.getByText("Stripe-Signature").waitFor();
     const said = await dialog.innerText();
     expect(said).toContain("the sender may put its signature in another place");
-    for (const kept of ["192.0.2.1", "webhook.credential_rejected", "POST /a", "token", "X-Key", "12 B"])
+    for (const kept of [
+      "192.0.2.1",
+      "webhook.credential_rejected",
+      "POST /a",
+      "token",
+      "X-Key",
+      "12 B",
+      "d-1",
+    ])
       expect(said).toContain(kept);
     await dialog.getByRole("button", { name: "Show body" }).click();
     await dialog.getByText("Body not kept").waitFor();
@@ -89,6 +98,8 @@ describe("the page of refused requests", needs("chromium"), () => {
     const groups = page.getByRole("region", { name: "By endpoint and reason" }).getByRole("row");
     await groups.filter({ hasText: "not configured" }).getByText("differs from /a by case").waitFor();
     expect(await groups.count()).toBe(4);
+    const oldest = groups.filter({ hasText: "missing" }).locator("[data-label=Oldest] time");
+    expect(await oldest.getAttribute("datetime")).toBe(new Date(rejections.newest[2]?.at ?? 0).toISOString());
     await groups.filter({ hasText: "missing" }).getByRole("link").click();
     await page.getByRole("heading", { name: "1 refused request", exact: true }).waitFor();
     await rows(page).nth(1).getByText("missing").waitFor();

@@ -33,7 +33,14 @@ export function useRejections(
       clock: () => now,
     });
     const refused: [string | undefined, Partial<Rejection>][] = [
-      ["/a", { bytes: 12, signatures: { came: [], wanted: ["Stripe-Signature"], kind: "digest" } }],
+      [
+        "/a",
+        {
+          bytes: 12,
+          delivery: "d-1",
+          signatures: { came: [], wanted: ["Stripe-Signature"], kind: "digest" },
+        },
+      ],
       ["/a", { code: "request.too_large", reason, body }],
       [undefined, { code: "request.not_found", reason: "differs from /a by case" }],
     ];

@@ -26,6 +26,7 @@ const endpoints = [
   },
   { path: "/bearer", auth: "bearer", job_id: 1, secret: SECRET, keep_rejected_bodies: true },
   { path: "/bearer-keeps-none", auth: "bearer", job_id: 1, secret: SECRET },
+  { path: "/stripe", preset: "stripe", job_id: 1, secret: SECRET },
   { path: "/basic", job_id: 1, secret: SECRET, auth: "basic", username: "shop" },
   { path: "/key", job_id: 1, secret: SECRET, auth: "api-key" },
   { path: "/field", job_id: 1, secret: SECRET, auth: "token", token_field: "/token" },
@@ -113,6 +114,20 @@ test.each([
   expect(answer.status).toBe(401);
   expect(await newest()).toMatchObject({ credential, reason: expect.stringContaining(reason) });
 });
+
+test.each([
+  ["/github", { "X-GitHub-Delivery": "72d3162e" }, "72d3162e"],
+  ["/github", { "X-GitHub-Delivery": "d".repeat(4000) }, `${"d".repeat(128)}...`],
+  ["/github", {}, undefined],
+  // It is in the body, which has proven nothing.
+  ["/stripe", {}, undefined],
+])(
+  "a refusal at %s with %j is recorded with the delivery id that the headers have",
+  async (path, headers, delivery) => {
+    await send(gateway.address, { path, headers, body: '{"id":"evt_1"}' });
+    expect((await newest())?.delivery).toBe(delivery);
+  },
+);
 
 test("the body of a refused webhook is kept only where the endpoint says so", async () => {
   const headers = { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}` };

@@ -258,6 +258,19 @@ describe("the life of a webhook's call", () => {
     },
   );
 
+  test.each([true, false])(
+    "is delayed since its last attempt failed, however old it is (with a delivery id: %s)",
+    async (isClaimed) => {
+      const { id } = await added({ claimed: isClaimed, acceptedAt: Date.now() - 3_600_000 });
+      await fetch();
+      const failedAt = Date.now() - 500;
+      const failed = { at: failedAt, code: "runner.failed", reason: "500 no", worker: "w" };
+      await records.attemptFailed({ id, queue: QUEUE, take: 1 }, failed, 1);
+      await backend.moveToDelayed(id, Date.now(), 60_000, TOKEN, {});
+      expect(await lifeOf(id)).toMatchObject({ place: { as: "delayed" }, changedAt: failedAt });
+    },
+  );
+
   test("tells of its failure, its newest attempts, how many came before and how many there were", async () => {
     const { id } = await added();
     await fetch();

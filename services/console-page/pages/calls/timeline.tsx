@@ -27,6 +27,7 @@ export function Timeline({ steps, network, dueAt }: Props) {
           key={`${step.at} ${step.what} ${i}`}
           step={step}
           day={dayOf(step) === dayOf(before) ? undefined : dayOf(step)}
+          last={attempts.at(-1)}
           told={attempts.length > 1 ? tellAttempts(attempts) : tell(step, { network })}
           since={before && Date.parse(step.at) - Date.parse(before.at)}
         />
@@ -74,13 +75,15 @@ function dayOf(step: LifeStep | undefined): string | undefined {
 
 type StepProps = {
   step: LifeStep;
+  /** The last of the attempts that are folded with it, or the step itself. */
+  last: LifeStep | undefined;
   told: Told;
   /** If it is another than that of the step before. */
   day: string | undefined;
   since: number | undefined;
 };
 
-function Step({ step, told: { title, tone, text }, day, since }: StepProps) {
+function Step({ step, last, told: { title, tone, text }, day, since }: StepProps) {
   const { missing = 0 } = step;
   return (
     <>
@@ -96,6 +99,12 @@ function Step({ step, told: { title, tone, text }, day, since }: StepProps) {
           <span class="step-time">
             {since !== undefined && since > 0 && <span class="muted">{duration(since)} later</span>}{" "}
             <Time at={step.at} form="clock" />
+            {last !== undefined && last !== step && (
+              <>
+                {" to "}
+                <Time at={last.at} form={dayOf(last) === dayOf(step) ? "clock" : "short"} />
+              </>
+            )}
           </span>
         </p>
         {text !== undefined && <div class="step-text">{text}</div>}

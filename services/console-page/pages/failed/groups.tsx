@@ -4,7 +4,7 @@ import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { JobName } from "../../ui/job-name.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { Sparkline } from "../../ui/sparkline.tsx";
-import { Ago } from "../../ui/time.tsx";
+import { Ago, Time } from "../../ui/time.tsx";
 import { titleOf, Why } from "../../ui/why.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
 import type { Act } from "./act.tsx";
@@ -59,6 +59,12 @@ export function Groups({ groups, filter, onAct }: Props) {
       cell: (group) => count(group.count),
     },
     { title: "Last 24 hours", class: "wide", cell: ({ by_hour }) => <LastDay values={by_hour} /> },
+    {
+      title: "Oldest",
+      class: "number",
+      sortBy: ({ oldest_at }) => Date.parse(oldest_at),
+      cell: ({ oldest_at }) => <Time at={oldest_at} />,
+    },
     {
       title: "Newest",
       class: "number",

@@ -85,7 +85,7 @@ export function JobPage() {
 function Sold({ job }: { job: string }) {
   const { data } = useAnswer("api/v1/prices", {});
   const sold = data?.jobs.find((each) => each.job === job);
-  if (sold === undefined) return null;
+  if (sold === undefined || sold.invocation_mode === "disabled") return null;
   const gateway = data?.gateway_url?.replace(/\/+$/, "");
   return (
     <Card title="Sold for payment">

@@ -1,7 +1,7 @@
 import type { RejectedGroup } from "../../api/jobs.ts";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { count } from "../../ui/number.ts";
-import { Ago } from "../../ui/time.tsx";
+import { Ago, Time } from "../../ui/time.tsx";
 import { titleOf, Why } from "../../ui/why.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
 
@@ -38,6 +38,12 @@ export function RefusedGroups({ groups }: { groups: readonly RejectedGroup[] }) 
       class: "number strong",
       sortBy: ({ count: requests }) => requests,
       cell: ({ count: requests }) => count(requests),
+    },
+    {
+      title: "Oldest",
+      class: "number",
+      sortBy: ({ oldest_at }) => Date.parse(oldest_at),
+      cell: ({ oldest_at }) => <Time at={oldest_at} />,
     },
     {
       title: "Newest",

@@ -5,6 +5,7 @@ import { useAnswer } from "../../api/use-answer.ts";
 import { useBytes } from "../../api/use-bytes.ts";
 import { BodyView } from "../../ui/body-view.tsx";
 import { Card } from "../../ui/card.tsx";
+import { Copyable } from "../../ui/copy.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { Facts } from "../../ui/facts.tsx";
@@ -64,6 +65,12 @@ export function RefusedPage() {
       hint: (request) => request.path,
       cell: (request) => `${request.method} ${request.path}`,
     },
+    {
+      title: "Delivery",
+      class: "cut wide mono",
+      hint: ({ delivery_id }) => delivery_id ?? "",
+      cell: ({ delivery_id }) => delivery_id,
+    },
     { title: "Address", class: "wide mono", cell: ({ address }) => address },
     { title: "Refused", class: "number", cell: ({ refused_at }) => <Time at={refused_at} /> },
   ];
@@ -86,8 +93,8 @@ export function RefusedPage() {
       >
         {requests?.length === 0 && (
           <Empty title={isFiltered ? "No matching refused requests" : "No refused requests"}>
-            The newest 500 refused requests are kept, for at most 7 days and without header values. During a
-            flood, only some of them are kept.
+            The newest 500 refused requests are kept, for at most 7 days. Of header values, only the delivery
+            id is kept. During a flood, only some of them are kept.
           </Empty>
         )}
         {requests !== undefined && requests.length > 0 && (
@@ -119,6 +126,7 @@ function RejectedDialog({ request, onClose }: { request: Rejected; onClose: () =
           ["Code", <code>{code}</code>],
           ["Endpoint", request.endpoint ?? "not configured"],
           ["Request", <span class="mono">{`${request.method} ${request.path}`}</span>],
+          ["Delivery", request.delivery_id === null ? undefined : <Copyable text={request.delivery_id} />],
           ["Query", request.query_names.join(", ")],
           ["Address", <span class="mono">{request.address}</span>],
           ["Credential found", namesOf(signatures.came)],

@@ -1,9 +1,11 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
+import { openBackends } from "../../../../shared/queue/backend.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines, problemOf, usePostern } from "../../../fixtures/postern.ts";
 import { asUser } from "../../../fixtures/redis.ts";
+import { WORK } from "../../../support/results.ts";
 import { runHere } from "../run-here.ts";
 
 const payments = usePayments();
@@ -105,6 +107,20 @@ test("postern calls show --body-only prints the bytes of a call that waits too, 
   const ended = await show(id, "--body-only");
   expect(ended).toMatchObject({ code: 1, stdout: "" });
   expect(ended.stderr).toContain("its body is not kept; the call is injected");
+});
+
+test("postern calls show says since when a call is delayed, and until when", async () => {
+  const failedAt = new Date(Date.now() - 500);
+  const id = await fixture.add({ acceptedAt: Date.now() - 3_600_000 });
+  const backend = openBackends(fixture.redis.partition, WORK)("webhook/7/1");
+  await backend.fetch("worker:1", { bytes: undefined, alone: false });
+  const failed = { at: failedAt.getTime(), code: "runner.failed", reason: "500 no", worker: "w" };
+  await fixture.records.attemptFailed({ id, queue: "webhook/7/1", take: 1 }, failed, 1);
+  await backend.moveToDelayed(id, Date.now(), 60_000, "worker:1", {});
+  const state = /^state +(.*)$/m.exec((await show(id)).stdout)?.[1];
+  expect(state).toMatch(
+    new RegExp(String.raw`^delayed since ${failedAt.toISOString()} \(\d+s ago\) until ${TIME} \(.+\)$`),
+  );
 });
 
 test("postern calls show prints the life of a paid call, and the bytes of its result", async () => {

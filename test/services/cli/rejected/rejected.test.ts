@@ -42,6 +42,7 @@ test("postern rejected list -o json prints one object a line on stdout, and noth
       query_names: ["token"],
       code: "request.not_found",
       reason: "differs from /a by case",
+      delivery_id: null,
       header_names: ["X-Key"],
       signature_headers: { came: null, wanted: null },
       credential: null,
@@ -105,6 +106,7 @@ test("postern rejected show prints all that was kept, and no value of a header o
   expect(ran.stdout).toMatch(
     /^advice +Compare the request with the endpoint's configuration: the sender may put its signature in another place/m,
   );
+  expect(ran.stdout).toMatch(/^delivery id +d-1$/m);
   expect(ran.stdout).toMatch(/^body +12 bytes, not kept\n/m);
   expect(ran.stdout).toMatch(/^query parameters +token$/m);
   expect(ran.stdout).not.toContain("hidden");

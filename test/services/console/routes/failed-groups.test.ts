@@ -14,7 +14,8 @@ describe("200", () => {
     const { get } = await fixture.start();
     const group = (origin: string, job_id: number, code: string, count: number) => ({
       ...{ origin, service_id: 7, job_id, code, count },
-      ...{ newest_at: expect.any(String), newest_reason: expect.any(String), by_hour: expect.any(Array) },
+      ...{ oldest_at: expect.any(String), newest_at: expect.any(String) },
+      ...{ newest_reason: expect.any(String), by_hour: expect.any(Array) },
     });
     const all = (await get("/api/v1/failed/groups")).json<{ groups: unknown[] }>();
     expect(all.groups).toHaveLength(3);
@@ -30,7 +31,7 @@ describe("200", () => {
     });
   });
 
-  test("a group says when and why its newest call failed, and how many failed in each hour of the last day", async () => {
+  test("a group says when its oldest call failed, when and why its newest did, and how many failed in each hour of the last day", async () => {
     const [first] = await calls.fail([{ jobId: 1 }, { jobId: 1 }]);
     if (first === undefined) throw new Error("no call");
     const HOUR = 3_600_000;
@@ -41,7 +42,10 @@ describe("200", () => {
     expect(groups).toEqual([
       expect.objectContaining({ count: 2, newest_reason: expect.stringContaining("the runner said") }),
     ]);
-    const [{ newest_at, by_hour } = {}] = groups;
+    const [{ oldest_at, newest_at, by_hour } = {}] = groups;
+    expect(oldest_at).toBe(new Date(failedAt - 3 * HOUR).toISOString());
+    const found = (await get("/api/v1/failed/groups?text=the+runner")).json<{ groups: unknown[] }>();
+    expect(found.groups).toEqual([expect.objectContaining({ count: 2, oldest_at: expect.any(String) })]);
     expect(Date.parse(String(newest_at))).toBeGreaterThan(failedAt - HOUR);
     const counts = by_hour as number[];
     expect([counts.length, counts.reduce((sum, each) => sum + each, 0)]).toEqual([24, 2]);

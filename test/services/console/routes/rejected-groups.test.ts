@@ -13,7 +13,8 @@ describe("200", () => {
   useRejections(redis);
 
   test("refused requests are counted by endpoint, code and reason without its detail, the most first", async () => {
-    const record = createRecordRejected({ partition: redis.partition, endpoints: 1 });
+    const now = Date.now() + 60_000;
+    const record = createRecordRejected({ partition: redis.partition, endpoints: 1, clock: () => now });
     const req = sentRequest("/a", {});
     record("/a", "192.0.2.2", () => ({
       req,
@@ -27,16 +28,19 @@ describe("200", () => {
       return answer.json<{ groups: Record<string, unknown>[] }>().groups;
     };
     await eventually("it is counted", async () => (await groups())[0]?.["count"] === 2);
-    const newest_at = expect.any(String);
+    const times = { oldest_at: expect.any(String), newest_at: expect.any(String) };
     const ofUnknown = {
       ...{ endpoint: null, code: "request.not_found", reason: "differs from /a by case" },
-      ...{ count: 1, newest_at },
+      ...{ count: 1, ...times },
     };
     expect(await groups()).toEqual([
-      { endpoint: "/a", code: "webhook.credential_rejected", reason: "missing", count: 2, newest_at },
+      { endpoint: "/a", code: "webhook.credential_rejected", reason: "missing", count: 2, ...times },
       ofUnknown,
-      { endpoint: "/a", code: "request.too_large", reason: "too long", count: 1, newest_at },
+      { endpoint: "/a", code: "request.too_large", reason: "too long", count: 1, ...times },
     ]);
+    const [{ oldest_at, newest_at } = {}] = await groups();
+    expect(newest_at).toBe(new Date(now).toISOString());
+    expect(Date.parse(String(oldest_at))).toBeLessThan(now);
     expect(await groups("?unknown=true")).toEqual([ofUnknown]);
     expect(await groups("?reason=too%20long")).toHaveLength(1);
   });

@@ -27,7 +27,7 @@ describe("200", () => {
     ]);
     expect(all.requests[2]).toMatchObject({
       ...{ endpoint: "/a", address: "192.0.2.1", method: "POST", path: "/a", query_names: ["token"] },
-      ...{ code: "webhook.credential_rejected", bytes: 12, missed_before: 0 },
+      ...{ code: "webhook.credential_rejected", bytes: 12, delivery_id: "d-1", missed_before: 0 },
       signature_headers: { came: [], wanted: ["Stripe-Signature"] },
       credential: "digest",
     });

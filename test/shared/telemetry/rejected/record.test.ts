@@ -108,7 +108,7 @@ test("an entry is short and visible ASCII, whatever the request was", async () =
   const req = sentRequest(`/${junk}?${`${junk}=1&`.repeat(200)}`, headers, "M".repeat(500));
   const names = Array.from({ length: 99 }, () => junk);
   const signatures = { came: names, wanted: names };
-  record("/a", junk, () => rejection({ req, signatures, reason: junk }));
+  record("/a", junk, () => rejection({ req, signatures, reason: junk, delivery: junk }));
   await eventually("recorded", async () => (await all()).length === 1);
   const [stored = ""] = await shared.client.zrevrange(keys.rejected("/a"), 0, -1);
   expect(stored.length).toBeLessThan(4096);
