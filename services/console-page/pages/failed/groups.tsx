@@ -4,7 +4,7 @@ import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { JobName } from "../../ui/job-name.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { Sparkline } from "../../ui/sparkline.tsx";
-import { Ago, Time } from "../../ui/time.tsx";
+import { Ago } from "../../ui/time.tsx";
 import { titleOf, Why } from "../../ui/why.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
 import type { Act } from "./act.tsx";
@@ -63,7 +63,7 @@ export function Groups({ groups, filter, onAct }: Props) {
       title: "Oldest",
       class: "number",
       sortBy: ({ oldest_at }) => Date.parse(oldest_at),
-      cell: ({ oldest_at }) => <Time at={oldest_at} />,
+      cell: ({ oldest_at }) => <Ago at={oldest_at} />,
     },
     {
       title: "Newest",
@@ -74,7 +74,7 @@ export function Groups({ groups, filter, onAct }: Props) {
     ...(mayOperate ? [actions(act)] : []),
   ];
   return (
-    <section class="card" aria-label="By job and reason">
+    <section class="card failed-groups" aria-label="By job and reason">
       <DataTable
         columns={columns}
         items={sorted}

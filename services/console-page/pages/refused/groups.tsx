@@ -1,7 +1,7 @@
 import type { RejectedGroup } from "../../api/jobs.ts";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { count } from "../../ui/number.ts";
-import { Ago, Time } from "../../ui/time.tsx";
+import { Ago } from "../../ui/time.tsx";
 import { titleOf, Why } from "../../ui/why.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
 
@@ -43,7 +43,7 @@ export function RefusedGroups({ groups }: { groups: readonly RejectedGroup[] }) 
       title: "Oldest",
       class: "number",
       sortBy: ({ oldest_at }) => Date.parse(oldest_at),
-      cell: ({ oldest_at }) => <Time at={oldest_at} />,
+      cell: ({ oldest_at }) => <Ago at={oldest_at} />,
     },
     {
       title: "Newest",
