@@ -16,7 +16,7 @@ const FAILURES_IN_A_ROW = 3;
 const PAUSES: Backoff = { baseMs: 1000, capMs: 5000 };
 
 /** What the newest call met instead of success. */
-type Trouble = { state: "failing" | "silent" | "away"; since: number; reason: string };
+type Trouble = { state: "failing" | "silent" | "away"; since: number; orEarlier?: boolean; reason: string };
 
 /** Whether a connection to the runner can be made now. */
 export type Probe = () => Promise<boolean>;
@@ -69,7 +69,7 @@ export function createRunnerWatch({
   const isAway = () => trouble?.state === "away";
 
   function meet(state: Trouble["state"], reason: string): void {
-    trouble = { state, since: trouble?.state === state ? trouble.since : clock(), reason };
+    trouble = { ...(trouble?.state === state ? trouble : beginning(clock(), answeredAt)), state, reason };
   }
 
   function leave(reason: string): void {
@@ -97,9 +97,9 @@ export function createRunnerWatch({
   function present(failure?: string): void {
     const outage = isAway() ? trouble : undefined;
     failures = 0;
-    answeredAt = clock();
     if (failure === undefined) trouble = undefined;
     else meet("failing", failure);
+    answeredAt = clock();
     if (outage === undefined) return;
     log.info("runner.up", { runner, url, awayMs: answeredAt - outage.since });
     clearTimeout(timer);
@@ -138,6 +138,11 @@ export function createRunnerWatch({
       missed.flush();
     },
   };
+}
+
+/** A producer that has met no answer since its start does not know when the trouble began. */
+function beginning(since: number, answeredAt: number | undefined): Pick<Trouble, "since" | "orEarlier"> {
+  return { since, ...(answeredAt === undefined && { orEarlier: true }) };
 }
 
 const PROBE_MS = 2000;

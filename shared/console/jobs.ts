@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { portsOfReceiver } from "../call/callback-target.ts";
-import { idsOfKey } from "../call/job-ids.ts";
+import { idsOfKey, whyNoJobKey } from "../call/job-ids.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { toIso } from "../platform/time/iso.ts";
 import { gateAct, type JobGate, openJobs } from "../queue/jobs.ts";
@@ -13,13 +13,13 @@ import {
   type QueueName,
   receiverOfGate,
 } from "../queue/queue-name.ts";
-import { type Depth, openRegistry, sumOfDepths } from "../queue/registry.ts";
+import { openRegistry, type QueueDepth, sumOfDepths } from "../queue/registry.ts";
 import { logAudited } from "../redis/audit/audit.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { count, isoTime, OperatorAct } from "./view.ts";
 
 /**
- * A job that has a queue or a setting: what it holds, over all origins, and what holds it up. Beside the jobs there are the receivers of
+ * A job that has a queue, a setting or a name in the configuration: what it holds, over all origins, and what holds it up. Beside the jobs there are the receivers of
  * callbacks, as `callback/receiver.example.com`, and `callback`, all of these together.
  */
 export const JobView = z
@@ -28,7 +28,7 @@ export const JobView = z
     /** The ports of a receiver of callbacks. A name without a port stands for 443 and 80. */
     ports: z.array(count).optional(),
     state: z.enum(["running", "throttled", "paused"]),
-    /** Those by which it has a queue. */
+    /** Those by which it has a queue. A queue is forgotten an hour after its last call. */
     origins: z.array(z.string()),
     waiting: count,
     delayed: count,
@@ -75,15 +75,21 @@ export type JobsApi = {
   resume(job: string, reason: string): Promise<JobChange>;
 };
 
+type Deps = OperateDeps & {
+  /** Names in the configuration, by `<service id>/<job index>`. */
+  jobNames: () => Record<string, string>;
+};
+
 /** What an operator sees of jobs, and does to them, with a line in the audit. */
-export function createJobsApi({ partition, clock, log, by }: OperateDeps): JobsApi {
+export function createJobsApi({ partition, clock, log, by, jobNames }: Deps): JobsApi {
   const jobs = openJobs(partition);
   const registry = openRegistry(partition);
 
-  /** By gate: its queues, none if it has only a setting. All callbacks together count only if they have a setting or are asked for. */
+  /** By gate: its queues, none if it has only a setting or a name. All callbacks together count only if they have a setting or are asked for. */
   async function known(asked?: string): Promise<Map<string, QueueName[]>> {
     const [queues, named] = await Promise.all([registry.names(), jobs.named()]);
-    const queuesOf = new Map<string, QueueName[]>(named.map((gate) => [gate, []]));
+    const configured = Object.keys(jobNames()).filter((job) => whyNoJobKey(job) === undefined);
+    const queuesOf = new Map<string, QueueName[]>([...configured, ...named].map((gate) => [gate, []]));
     for (const queue of queues) {
       const gate = gateOf(queue);
       const others = queuesOf.get(gate);
@@ -172,9 +178,10 @@ const NO_GATE: JobGate = {
   throttledUntil: undefined,
 };
 
-type Holds = Depth & { origins: string[]; now: number };
+type Holds = QueueDepth & { origins: string[]; now: number };
 
-function toView(job: string, gate: JobGate, { oldestSince, origins, now, ...counts }: Holds): JobView {
+function toView(job: string, gate: JobGate, holds: Holds): JobView {
+  const { oldestSince, waitingSince: _, delayedUntil: __, origins, now, ...counts } = holds;
   const { concurrency, rate, pausedAt, pausedBy, reason, throttledUntil } = gate;
   const state = stateOf(gate, now);
   const receiver = receiverOfGate(job);

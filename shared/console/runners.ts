@@ -11,6 +11,8 @@ export const RunnerView = z.object({
   state: z.string(),
   /** Since when one of them finds it failing, silent or away. */
   since: isoTime.nullable(),
+  /** Whether it may have begun before: the producer that saw it first has known nothing else since its start. */
+  or_earlier: z.boolean(),
   /** What its calls meet. */
   reason: z.string().nullable(),
   /** When it has last answered any of them. */
@@ -26,6 +28,12 @@ export function runnerViews(processes: readonly Process[]): RunnerView[] {
   return runnersOf(processes).map(toView);
 }
 
-function toView({ since, reason, answeredAt, ...rest }: RunnerStatus): RunnerView {
-  return { ...rest, since: isoOrNull(since), reason: reason ?? null, answered_at: isoOrNull(answeredAt) };
+function toView({ since, orEarlier = false, reason, answeredAt, ...rest }: RunnerStatus): RunnerView {
+  return {
+    ...rest,
+    since: isoOrNull(since),
+    or_earlier: orEarlier,
+    reason: reason ?? null,
+    answered_at: isoOrNull(answeredAt),
+  };
 }

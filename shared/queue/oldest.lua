@@ -1,11 +1,14 @@
--- Defines `oldest(queue, q)`: since when the oldest call of a queue has waited, an empty text if none waits. A call
--- that failed once or was replayed has its own entry in `since`; entries whose job is gone are removed. It needs
--- ARGV.prefix.
+-- Defines `waitingSince(queue, q)`: since when the next call to be taken has waited. Defines `oldest(queue, q)`: since when the
+-- oldest call has waited, delayed calls included. Each is an empty text if there is no such call. A call that failed once or was
+-- replayed has its own entry in `since`; entries whose job is gone are removed. Both need ARGV.prefix.
+local function waitingSince(queue, q)
+  local id = redis.call('LINDEX', q .. 'wait', -1)
+  if not id then return '' end
+  return redis.call('ZSCORE', ARGV.prefix .. ':since:' .. queue, id) or redis.call('HGET', q .. id, 'timestamp') or ''
+end
 local function oldest(queue, q)
   local since = ARGV.prefix .. ':since:' .. queue
-  local first = ''
-  local id = redis.call('LINDEX', q .. 'wait', -1)
-  if id then first = redis.call('ZSCORE', since, id) or redis.call('HGET', q .. id, 'timestamp') or '' end
+  local first = waitingSince(queue, q)
   for _ = 1, 100 do
     local retried = redis.call('ZRANGE', since, 0, 0, 'WITHSCORES')
     if not retried[1] then break end

@@ -23,11 +23,19 @@ export type Depth = {
   oldestSince: number | undefined;
 };
 
+/** A depth that tells waiting calls from delayed ones. Times are unix ms. */
+export type QueueDepth = Depth & {
+  /** Since when the oldest call that is not delayed has waited; undefined if no call waits. */
+  waitingSince: number | undefined;
+  /** When the last delayed call is due; undefined if none is delayed. */
+  delayedUntil: number | undefined;
+};
+
 /** How many queues one script reads: strangers may name the receivers of callbacks, so there may be thousands. */
 const READ_AT_ONCE = 200;
 
-/** Name, counts in the order of COUNTS, and since when the oldest call has waited. */
-const ROW = tuple(text, tuple(integer, integer, integer, integer, integer), text);
+/** Name, counts in the order of COUNTS, and the times of `QueueDepth`. */
+const ROW = tuple(text, tuple(integer, integer, integer, integer, integer), text, text, text);
 
 const READ = defineScript({
   source: readQueuesLua,
@@ -62,9 +70,9 @@ export function openRegistry({ redis, keys, prefix }: Partition) {
     names,
 
     /** What each of these queues holds, or each of all queues. The reading takes several steps, between which calls move on. */
-    async depths(queues?: readonly QueueName[]): Promise<(Depth & { queue: QueueName })[]> {
+    async depths(queues?: readonly QueueName[]): Promise<(QueueDepth & { queue: QueueName })[]> {
       const all = queues ?? (await names());
-      const depths: (Depth & { queue: QueueName })[] = [];
+      const depths: (QueueDepth & { queue: QueueName })[] = [];
       for (let first = 0; first < all.length; first += READ_AT_ONCE) {
         const some = all.slice(first, first + READ_AT_ONCE);
         depths.push(...(await read({ registry: keys.queues }, { prefix, queues: some })).map(toDepth));
@@ -93,15 +101,25 @@ export function openRegistry({ redis, keys, prefix }: Partition) {
   };
 }
 
-function toDepth([queue, [waiting, delayed, held, active, failed], oldest]: ReturnType<typeof ROW>) {
-  const oldestSince = oldest === "" ? undefined : Number(oldest);
-  return { queue, waiting, delayed, held, active, failed, oldestSince };
+function toDepth([queue, counts, oldest, waitingFrom, dueAt]: ReturnType<typeof ROW>) {
+  const [waiting, delayed, held, active, failed] = counts;
+  const time = (text: string) => (text === "" ? undefined : Number(text));
+  const times = { oldestSince: time(oldest), waitingSince: time(waitingFrom), delayedUntil: time(dueAt) };
+  return { queue, waiting, delayed, held, active, failed, ...times };
 }
 
 /** What several queues hold together. */
-export function sumOfDepths(depths: readonly Depth[]): Depth {
-  const since = depths.flatMap(({ oldestSince }) => oldestSince ?? []);
-  return { ...sums(depths, COUNTS), oldestSince: since.length === 0 ? undefined : Math.min(...since) };
+export function sumOfDepths(depths: readonly QueueDepth[]): QueueDepth {
+  const known = (name: "oldestSince" | "waitingSince" | "delayedUntil") =>
+    depths.flatMap((depth) => depth[name] ?? []);
+  const first = (times: readonly number[]) => (times.length === 0 ? undefined : Math.min(...times));
+  const until = known("delayedUntil");
+  return {
+    ...sums(depths, COUNTS),
+    oldestSince: first(known("oldestSince")),
+    waitingSince: first(known("waitingSince")),
+    delayedUntil: until.length === 0 ? undefined : Math.max(...until),
+  };
 }
 
 export const COUNTS = ["waiting", "delayed", "held", "active", "failed"] as const;

@@ -78,7 +78,7 @@ function repeat(show: () => Promise<number>): Promise<number> {
 type Shown = ReturnType<typeof toShown>;
 
 /** The overview, with the rates and the totals of the last hour. */
-function toShown(overview: OverviewView, { lines }: FlowView) {
+function toShown(overview: OverviewView, { lines, refusing }: FlowView) {
   return {
     ...overview,
     queues: overview.queues.map((queue) => ({
@@ -88,6 +88,7 @@ function toShown(overview: OverviewView, { lines }: FlowView) {
       failed_per_minute: queue.last_minute?.failed ?? null,
     })),
     last_hour: lines.map(({ origin, total }) => ({ origin, ...total })),
+    refusing,
   };
 }
 
@@ -161,6 +162,7 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
   print("\n");
   print("last hour (up to 10 s behind)\nP50 and P99 are times from accepted to injected:\n");
   show(LAST_HOUR, lastHour.map(lastHourCells));
+  for (const refusing of shown.refusing) print(`${paint("attention", refusingLine(refusing))}\n`);
   print("\n");
   show(
     PROCESSES,
@@ -222,6 +224,13 @@ function lastHourCells({
   p99_ms,
 }: Shown["last_hour"][number]): string[] {
   return [origin, ...[accepted, refused, injected, failed].map(String), latency(p50_ms), latency(p99_ms)];
+}
+
+/** An endpoint that refused many requests, with why and the command that lists them. */
+function refusingLine({ endpoint, refused, requests, code, reason }: Shown["refusing"][number]): string {
+  const filter = endpoint === null ? "--unknown" : `--endpoint ${plain(endpoint)}`;
+  const why = reason === null ? code : `${code}, ${plain(reason)}`;
+  return `refused in the last 10 min: ${refused} of ${requests} webhooks at ${endpoint === null ? "paths that no endpoint has" : plain(endpoint)} (${why}; postern rejected list ${filter})`;
 }
 
 function latency(ms: number | null): string {

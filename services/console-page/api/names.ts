@@ -17,6 +17,9 @@ export function useReadNames(): Names {
 /** Whether the nodes of a network (CAIP-2) are public. */
 export const useIsPublic = (network: string): boolean => useContext(Names).public_networks.includes(network);
 
+/** The jobs that the configuration names. */
+export const useNamedJobs = (): string[] => Object.keys(useContext(Names).jobs);
+
 /** A job with its name, as `report (7/7)`. */
 export function useJobTitle(): (job: string) => string {
   const { jobs } = useContext(Names);

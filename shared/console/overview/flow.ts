@@ -15,6 +15,7 @@ import {
 } from "../../telemetry/series/counts.ts";
 import { type Bucket, createReadSeries } from "../../telemetry/series/read.ts";
 import { count, isoTime } from "../view.ts";
+import { RefusingView, refusingIn } from "./refusing.ts";
 
 const ms = z.int().min(0).nullable();
 
@@ -77,6 +78,8 @@ export const FlowView = z
     missing: z.array(z.boolean()),
     lines: z.array(FlowLine),
     jobs: z.array(FlowJob),
+    /** Endpoints that refused many of their requests in the last ten minutes, the most refusals first. None if one job is read. */
+    refusing: z.array(RefusingView),
   })
   .meta({ id: "Flow" });
 export type FlowView = z.infer<typeof FlowView>;
@@ -163,6 +166,7 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
         ...times,
         lines: originsIn(wanted).map((origin) => toLine(origin, wanted)),
         jobs: toJobs(wanted),
+        refusing: job === undefined ? refusingIn(spans, SPANS[span].ms) : [],
       };
     };
   }

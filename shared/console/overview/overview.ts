@@ -8,7 +8,7 @@ import { toIso } from "../../platform/time/iso.ts";
 import { lastBeats } from "../../queue/heartbeat.ts";
 import { openJobs } from "../../queue/jobs.ts";
 import { jobOf, originOf } from "../../queue/queue-name.ts";
-import { type Depth, openRegistry, sumOfDepths } from "../../queue/registry.ts";
+import { openRegistry, type QueueDepth, sumOfDepths } from "../../queue/registry.ts";
 import type { Redis } from "../../redis/connect.ts";
 import type { Partition } from "../../redis/partition.ts";
 import { type DurabilityMode, readServerState } from "../../redis/server-state.ts";
@@ -32,7 +32,12 @@ export const QueuesView = z
     held: count,
     active: count,
     failed: count,
+    /** Age of the oldest call that waits or is delayed. */
     oldest_age_ms: count.nullable(),
+    /** Age of the oldest call that is not delayed. */
+    waiting_age_ms: count.nullable(),
+    /** When the last delayed call is due. */
+    delayed_until: isoTime.nullable(),
     /** Counts of the last minute, which ended 10 to 20 s ago; null if no process reported in it. */
     last_minute: FlowTotal.nullable(),
   })
@@ -178,10 +183,15 @@ function originsOf(depths: readonly { queue: string }[]): string[] {
   return [...new Set<string>([...ORIGINS, ...depths.map(({ queue }) => originOf(queue))])];
 }
 
-function toQueues(origin: string, now: number, { oldestSince, ...counts }: Depth) {
-  const { waiting, delayed, held, active, failed } = counts;
-  const oldest = oldestSince === undefined ? null : Math.max(0, now - oldestSince);
-  return { origin, waiting, delayed, held, active, failed, oldest_age_ms: oldest };
+function toQueues(origin: string, now: number, depth: QueueDepth) {
+  const { waiting, delayed, held, active, failed, oldestSince, waitingSince, delayedUntil } = depth;
+  const age = (since: number | undefined) => (since === undefined ? null : Math.max(0, now - since));
+  return {
+    ...{ origin, waiting, delayed, held, active, failed },
+    oldest_age_ms: age(oldestSince),
+    waiting_age_ms: age(waitingSince),
+    delayed_until: isoOrNull(delayedUntil),
+  };
 }
 
 function toProcesses({ processes, unreadable }: Processes) {

@@ -16,6 +16,8 @@ export type RunnerHealth = {
   url: string;
   /** Unix ms, by Redis' clock: since when it is failing, silent or away. */
   since?: number | undefined;
+  /** Whether the producer has known nothing else since its start, so that it may have begun before `since`. */
+  orEarlier?: boolean | undefined;
   /** What its calls met instead of success. */
   reason?: string | undefined;
   /** Unix ms, by Redis' clock. */
@@ -38,17 +40,25 @@ const Stored = z.array(
       name: z.string(),
       url: z.string(),
       since: z.number().optional(),
+      or_earlier: z.boolean().optional(),
       reason: z.string().optional(),
       answered_at: z.number().optional(),
     })
-    .transform(({ answered_at: answeredAt, ...rest }): RunnerHealth => ({ ...rest, answeredAt })),
+    .transform(
+      ({ answered_at: answeredAt, or_earlier: orEarlier, ...rest }): RunnerHealth => ({
+        ...rest,
+        ...(orEarlier && { orEarlier }),
+        answeredAt,
+      }),
+    ),
 );
 
 /** As it stands in the record of a process. */
 export function storeRunners(runners: readonly RunnerHealth[]): string {
   return JSON.stringify(
-    runners.map(({ answeredAt, reason, ...rest }) => ({
+    runners.map(({ answeredAt, orEarlier, reason, ...rest }) => ({
       ...rest,
+      or_earlier: orEarlier,
       reason: reason && cut(reason, REASON_MAX),
       answered_at: answeredAt,
     })),
@@ -76,7 +86,7 @@ export type RunnerStatus = RunnerHealth & {
   unanswered: number;
 };
 
-/** Those of all producers, by name and address, each in the worst state that one of them sees. */
+/** Those of all producers, by name and address, each in the worst state that one of them sees, since the first of these saw it. */
 export function runnersOf(producers: readonly { runners: readonly RunnerHealth[] }[]): RunnerStatus[] {
   const runners = new Map<string, RunnerStatus>();
   for (const one of producers.flatMap((producer) => producer.runners)) {
@@ -89,10 +99,16 @@ export function runnersOf(producers: readonly { runners: readonly RunnerHealth[]
 function joined(one: RunnerHealth, others: RunnerStatus | undefined): RunnerStatus {
   const isUnanswered = Number(one.state === "silent" || one.state === "away");
   if (others === undefined) return { ...one, producers: 1, unanswered: isUnanswered };
-  const worst = STATES.indexOf(one.state) > STATES.indexOf(others.state) ? one : others;
+  const [isWorse, isSame] = [
+    STATES.indexOf(one.state) > STATES.indexOf(others.state),
+    one.state === others.state,
+  ];
+  const isEarlier = isSame && (one.since ?? Infinity) < (others.since ?? Infinity);
+  const { orEarlier, ...worst } = isWorse || isEarlier ? one : others;
   const answered = Math.max(one.answeredAt ?? 0, others.answeredAt ?? 0);
   return {
     ...worst,
+    ...(orEarlier && { orEarlier }),
     answeredAt: answered === 0 ? undefined : answered,
     producers: others.producers + 1,
     unanswered: others.unanswered + isUnanswered,

@@ -180,7 +180,22 @@ test("postern status shows the runners that producers have, and whether they ans
   expect(runners).toEqual([
     {
       ...{ name: "default", url: runner.url, state: "away", producers: 1, unanswered: 1 },
-      ...{ since: expect.any(String), reason: expect.stringContaining("ECONNREFUSED"), answered_at: null },
+      ...{
+        since: expect.any(String),
+        or_earlier: true,
+        reason: expect.stringContaining("ECONNREFUSED"),
+        answered_at: null,
+      },
     },
   ]);
+});
+
+test("postern status names an endpoint that refuses many requests, with why and how to list them", async () => {
+  const { log, flush } = await reports.start();
+  const refused = { path: "/hooks/a", code: "webhook.credential_rejected", reason: "mismatch" };
+  log.warn("webhook.refused", { ...refused, times: 6 });
+  await flush();
+  expect((await here(["status"])).stdout).toContain(
+    "refused in the last 10 min: 6 of 6 webhooks at /hooks/a (webhook.credential_rejected, mismatch; postern rejected list --endpoint /hooks/a)\n",
+  );
 });

@@ -122,6 +122,39 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     await shoot(page, "job");
   });
 
+  test("a named job without calls stays on Jobs, and Overview says that it had none", async () => {
+    const { log, flush } = await reports.start();
+    log.info("webhook.accepted", { path: "/hooks/github", jobId: 2, replayed: false });
+    await flush();
+    const page = await open({ hash: "#/jobs" });
+    await page.getByRole("row").filter({ hasText: "report (1/7)" }).getByText("running").waitFor();
+    await page.evaluate("location.hash = '#/overview'");
+    const byJob = page.getByRole("region", { name: "By job, last hour" });
+    await byJob.getByText("No calls: report (1/7)").waitFor();
+  });
+
+  test("a job is shown with its name among calls, on a call's page and with the numbers of Overview", async () => {
+    const added = aCall({ service_id: 1, job_id: 7, origin: "x402" });
+    await createEnqueue(redis.partition)(added);
+    const { log, flush } = await reports.start();
+    const injected = {
+      origin: "x402",
+      serviceId: 1,
+      jobId: 7,
+      callId: "c_1",
+      attempt: 1,
+      injectMs: 1,
+      endToEndMs: 40,
+    };
+    log.info("call.injected", injected);
+    await flush();
+    const page = await open({ hash: "#/calls" });
+    for (const hash of ["#/calls", `#/calls/${added.id}`, "#/overview"]) {
+      await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+      await page.getByRole("main").getByText("report (1/7)").filter({ visible: true }).first().waitFor();
+    }
+  });
+
   test("a job is paused and resumed with a reason, and whoever looks sees who did it and why", async () => {
     await createEnqueue(redis.partition)(aCall({ job_id: 9 }));
     const page = await open({ hash: "#/jobs" });

@@ -1,11 +1,11 @@
-import type { Route } from "playwright-core";
+import type { Locator, Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
 import { SIZES, watchLayout } from "../../fixtures/chromium.ts";
 import { runFor, useOperatorPage } from "../../fixtures/console-page.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { aCall } from "../../fixtures/producer.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
 import { multiplyFailed } from "../../support/multiply-failed.ts";
 import { needs } from "../../support/needs.ts";
@@ -33,6 +33,29 @@ describe("the page of what flows", needs("chromium"), () => {
     expect(await page.getByRole("link", { name: /^Failed/ }).textContent()).toContain("2");
   });
 
+  test("every line of what needs somebody is in sight, however many there are", async () => {
+    const lines = 12;
+    const { tellRunners } = await reports.start();
+    const health = { state: "away", since: Date.now(), reason: "connect ECONNREFUSED" } as const;
+    await tellRunners(
+      Array.from({ length: lines }, (_, i) => ({
+        ...health,
+        name: `r${i}`,
+        url: `http://127.0.0.1:${9000 + i}`,
+      })),
+    );
+    const page = await open({ hash: "#/overview", viewport: { width: 1400, height: 1000 } });
+    const box = page.getByRole("region", { name: "Needs attention" });
+    await box
+      .getByText(/is unreachable/)
+      .nth(lines - 1)
+      .waitFor();
+    const places = async (of: Locator) => (await of.boundingBox()) ?? { y: 0, height: 0 };
+    const { y, height } = await places(box);
+    const last = await places(box.getByRole("listitem").last());
+    expect(last.y + last.height).toBeLessThanOrEqual(y + height);
+  });
+
   /** Tells of twenty webhooks, of which these were refused. */
   async function refuseWebhooks(times: number): Promise<void> {
     const { log, flush } = await reports.start();
@@ -47,8 +70,8 @@ describe("the page of what flows", needs("chromium"), () => {
     await refuseWebhooks(12);
     const page = await open({ hash: "#/overview?job=7%2F1" });
     const attention = page.getByRole("region", { name: "Needs attention, all jobs" });
-    const told = attention.getByRole("listitem").filter({ hasText: "12 of 20 webhooks were refused" });
-    await told.getByText(/, the latest within the last [12] min$/).waitFor();
+    const told = attention.getByRole("listitem").filter({ hasText: "12 of 12 webhooks were refused" });
+    await told.getByText(/ The latest within the last [12] min\.$/).waitFor();
   });
 
   test("while the answer for another job or span is on its way, nothing of the one before stands in its place", async () => {
@@ -107,20 +130,48 @@ describe("the page of what flows", needs("chromium"), () => {
     await page.getByText("No calls in the last hour").waitFor();
   });
 
-  test("webhooks that are refused in numbers are told of, and lead to the endpoint and why", async () => {
+  test("webhooks that are refused in numbers are told of with the endpoint and why, and lead to these requests", async () => {
     const { log, flush } = await reports.start();
     const refused = {
       path: "/hooks/a",
       code: "webhook.credential_rejected",
-      reason: "signature does not match",
+      reason: "mismatch",
     };
     log.warn("webhook.refused", { ...refused, times: 12 });
     for (let i = 0; i < 8; i++) log.info("webhook.accepted", { path: "/hooks/b", jobId: 1, replayed: false });
     await flush();
     const page = await open({ hash: "#/overview" });
-    await page.getByRole("link", { name: "12 of 20 webhooks were refused in the last 10 min" }).click();
-    const row = page.getByRole("row").filter({ hasText: "/hooks/a" });
-    await row.getByText("signature does not match").waitFor();
+    await page.getByText(/ at \/hooks\/a: the credential does not match\. The latest within/).waitFor();
+    await page.getByRole("link", { name: "12 of 12 webhooks were refused in the last 10 min" }).click();
+    await page.getByRole("heading", { name: "Refused requests", level: 1 }).waitFor();
+    expect(new URL(page.url()).hash).toBe("#/refused?endpoint=%2Fhooks%2Fa");
+  });
+
+  test("calls that only wait for their next attempt are told of as delayed, with when the last is due; the jobs are to be checked only for others", async () => {
+    await calls.startProducer();
+    const old = Date.now() - 3_600_000;
+    const queue = "webhook/7/9";
+    for (const [id, inMs] of [
+      ["c_1", 60_000],
+      ["c_2", 600_000],
+    ] as const) {
+      await redis.client.sadd(keys.queues, queue);
+      await redis.client.hset(keys.inQueue(queue, id), "timestamp", old);
+      await redis.client.zadd(keys.since(queue), old, id);
+      await redis.client.zadd(keys.inQueue(queue, "delayed"), (Date.now() + inMs) * 0x1000, id);
+    }
+    const page = await open({ hash: "#/overview" });
+    const told = page.getByRole("region", { name: "Needs attention" }).getByRole("listitem");
+    await told
+      .getByText(
+        /2 delayed calls wait for their next attempt, the oldest for 1 h\b.* The last one is due at \d\d:\d\d:\d\d\./,
+      )
+      .waitFor();
+    expect(await told.filter({ hasText: "Check the jobs" }).count()).toBe(0);
+    const score = await redis.client.zscore(keys.inQueue(queue, "delayed"), "c_2");
+    expect(await told.locator("time").getAttribute("datetime")).toBe(
+      new Date(Math.floor(Number(score) / 0x1000)).toISOString(),
+    );
   });
 
   test("a runner that cannot be reached is told of, with why and since when, until it answers", async () => {
@@ -136,8 +187,10 @@ describe("the page of what flows", needs("chromium"), () => {
     await tellRunners([{ ...its, state: "answers", answeredAt: Date.now() }]);
     await row.getByText("answers", { exact: true }).waitFor();
     await told.waitFor({ state: "detached" });
-    await tellRunners([{ ...its, state: "failing", since: Date.now(), reason: "502 Bad Gateway" }]);
-    await page.getByText(/Runner “default” answers with 5xx since \d\d:\d\d:\d\d/).waitFor();
+    await tellRunners([
+      { ...its, state: "failing", since: Date.now(), orEarlier: true, reason: "502 Bad Gateway" },
+    ]);
+    await page.getByText(/Runner “default” answers with 5xx since \d\d:\d\d:\d\d or earlier/).waitFor();
     await row.getByText("answers with 5xx").waitFor();
     await row.getByText("502 Bad Gateway").waitFor();
   });

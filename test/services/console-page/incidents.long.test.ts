@@ -124,11 +124,12 @@ describe("on call, with the page alone", needs("chromium"), () => {
   test("a sender with a new secret: the page says who is turned away, how often and why, and sees the mend", async () => {
     expect((await push(OLD)).status).toBe(202);
     for (let i = 0; i < 6; i++) expect((await push(NEW)).status).toBe(401);
-    await page.getByRole("link", { name: "6 of 7 webhooks were refused in the last 10 min" }).click(COUNTED);
-    const row = page.getByRole("row").filter({ hasText: "/hooks/github" });
-    await row.getByText("6 requests").waitFor();
+    const told = page
+      .getByRole("listitem")
+      .filter({ hasText: "at /hooks/github: the credential does not match" });
+    await told.waitFor(COUNTED);
     await shoot(page, "incident-rotated");
-    await row.getByRole("link", { name: "6", exact: true }).click();
+    await told.getByRole("link", { name: "6 of 7 webhooks were refused in the last 10 min" }).click();
     await page.getByRole("heading", { name: "6 refused requests" }).waitFor();
     await page.getByRole("cell").getByRole("button").first().click();
     await page.getByRole("dialog").getByText("x-hub-signature-256").first().waitFor();
@@ -140,6 +141,7 @@ describe("on call, with the page alone", needs("chromium"), () => {
     await untilReady(gateway);
     for (let i = 0; i < 6; i++) expect((await push(NEW)).status).toBe(202);
     await page.getByRole("link", { name: "Endpoints" }).click();
+    const row = page.getByRole("row").filter({ hasText: "/hooks/github" });
     await row.getByText("7", { exact: true }).waitFor(COUNTED);
     await goByKeys(page, "overview");
     await page.getByText("6 of 13 webhooks were refused in the last 10 min").waitFor(COUNTED);

@@ -67,6 +67,27 @@ test("its health says whether it answers, since when it does not and why, and wh
   expect(watch.health()).toEqual({ ...its, state: "answers", answeredAt: 4000 });
 });
 
+test("a producer that has met nothing but trouble since its start says that it may have begun earlier", () => {
+  const { watch, time, fail } = startWatch();
+  const its = { name: "default", url: URL_OF_RUNNER };
+  fail(3);
+  const away = { ...its, state: "away", since: 1000, reason: "connect ECONNREFUSED" };
+  expect(watch.health()).toEqual({ ...away, orEarlier: true });
+  time.now = 2000;
+  watch.answered();
+  time.now = 3000;
+  fail(3);
+  expect(watch.health()).toEqual({ ...away, since: 3000, answeredAt: 2000 });
+
+  const other = startWatch().watch;
+  other.answered("502 Bad Gateway");
+  other.answered("502 Bad Gateway");
+  expect(other.health()).toMatchObject({ state: "failing", since: 1000, orEarlier: true });
+  other.answered();
+  other.answered("502 Bad Gateway");
+  expect(other.health()).not.toHaveProperty("orEarlier");
+});
+
 test("a runner whose newest answer was a failure is failing since the first of them in a row, until another answer or a probe", async () => {
   const { watch, answers, time, fail, probed } = startWatch();
   watch.answered();

@@ -8,6 +8,7 @@ import { Card } from "../../ui/card.tsx";
 import { Copyable, shortened } from "../../ui/copy.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
 import { Facts } from "../../ui/facts.tsx";
+import { JobName } from "../../ui/job-name.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
 import { asSentence, Empty, Notice } from "../../ui/notice.tsx";
 import { bytes, count, counted } from "../../ui/number.ts";
@@ -161,7 +162,7 @@ function About({ life }: { life: CallLife }) {
         ["Endpoint", life.endpoint === null ? undefined : <span class="mono">{life.endpoint}</span>],
         ["Delivery", life.delivery_id === null ? undefined : <Copyable text={life.delivery_id} />],
         ["Replay of", life.replay_of && <a href={linkTo(["calls", life.replay_of])}>{life.replay_of}</a>],
-        ["Job", job && <a href={linkTo(["overview"], { job })}>{job}</a>],
+        ["Job", job && <JobName job={job} />],
         ["Attempts", attemptsText(life)],
         ["Content type", content_type],
         ["Size", life.bytes === null ? undefined : bytes(life.bytes)],

@@ -3,6 +3,7 @@ import { problemOfText } from "../../../../shared/call/search-text.ts";
 import { ask } from "../../api/ask.ts";
 import type { FoundCall } from "../../api/calls.ts";
 import type { Rejected } from "../../api/jobs.ts";
+import { useJobTitle } from "../../api/names.ts";
 import { usePages } from "../../api/use-pages.ts";
 import { shortened } from "../../ui/copy.tsx";
 import { Icon } from "../../ui/icons.tsx";
@@ -179,6 +180,7 @@ function Search() {
 }
 
 function Row({ call }: { call: FoundCall | undefined }) {
+  const titleOfJob = useJobTitle();
   if (call === undefined) return null;
   const { id, state, at, origin, endpoint, job } = call;
   return (
@@ -192,9 +194,9 @@ function Row({ call }: { call: FoundCall | undefined }) {
       <span class="cut" title={endpoint ?? origin ?? ""}>
         {endpoint ?? origin ?? ""}
       </span>
-      <span>
+      <span class="job-cell" title={job ? titleOfJob(job) : ""}>
         <span class="label">job </span>
-        {job ?? ""}
+        {job && titleOfJob(job)}
       </span>
       <span class="cut muted" title={knownOf(call)}>
         {knownOf(call)}

@@ -1,3 +1,4 @@
+import { useJobTitle } from "../../api/names.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { count } from "../../ui/number.ts";
 import { useMedia } from "../../ui/use-media.ts";
@@ -72,6 +73,7 @@ type Values = readonly { value: string; count: number }[];
 
 function Facet({ name, values, others }: { name: Name; values: Values; others: number }) {
   const [query, change] = useQuery();
+  const titleOfJob = useJobTitle();
   const chosen = query.get(name);
   return (
     <fieldset>
@@ -84,7 +86,7 @@ function Facet({ name, values, others }: { name: Name; values: Values; others: n
           aria-pressed={chosen === value}
           onClick={() => change({ [name]: chosen === value ? "" : value })}
         >
-          <span class="facet-value">{wordFor(name, value)}</span>
+          <span class="facet-value">{name === "job" ? titleOfJob(value) : wordFor(name, value)}</span>
           <span class="muted">{count(calls)}</span>
         </button>
       ))}

@@ -1,4 +1,3 @@
-import { adviceFor } from "../../../../shared/webhook-auth/advice.ts";
 import type { Endpoint } from "../../api/endpoints.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Card } from "../../ui/card.tsx";
@@ -8,6 +7,7 @@ import { Badge, Empty } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { credentialFault } from "../../ui/why.tsx";
 import { linkTo } from "../../url-fragment.ts";
 import { EndpointState } from "./state.tsx";
 
@@ -65,7 +65,7 @@ export function AuthFailures({ endpoint: { counts } }: { endpoint: Endpoint }) {
     <>
       {all.map(([reason, times]) => (
         <span class="step-aside" key={reason}>
-          <Badge tone="bad">{counted(times, "request")}:</Badge> {saidOf(reason)}
+          <Badge tone="bad">{counted(times, "request")}:</Badge> {credentialFault(reason)}
           <Newest at={counts.unauthorized_newest[reason]} />
         </span>
       ))}
@@ -87,10 +87,6 @@ export function Refusals({ endpoint: { path, counts } }: { endpoint: Endpoint })
       {count(refused)}
     </a>
   );
-}
-
-function saidOf(reason: string): string {
-  return adviceFor({ code: "webhook.credential_rejected", reason, credential: null })?.says ?? reason;
 }
 
 /** Since when no more have come: whether a sender is mended. */

@@ -1,5 +1,6 @@
 import { idsOfKey, whyNoJobKey } from "../../../../shared/call/job-ids.ts";
 import { type FailedFilter, type FailedGroup, jobOf } from "../../api/failed.ts";
+import { useJobTitle } from "../../api/names.ts";
 import { FilterBar } from "../../ui/filter-bar.tsx";
 import { SinceChoice, useSince } from "../../ui/since.tsx";
 import { TextFilter } from "../../ui/text-filter.tsx";
@@ -44,6 +45,7 @@ export function isFiltered(filter: FailedFilter): boolean {
 /** What is shown, as fields of a form; each choice is part of the address. */
 export function Filters({ filter, groups }: { filter: FailedFilter; groups: readonly FailedGroup[] }) {
   const [query, change] = useQuery();
+  const titleOf = useJobTitle();
   const chosen = (name: string): string => query.get(name) ?? "";
   const among = (name: "job" | "code" | "origin"): string[] => [
     ...new Set([
@@ -58,7 +60,7 @@ export function Filters({ filter, groups }: { filter: FailedFilter; groups: read
         <option value="">{all}</option>
         {among(name).map((value) => (
           <option key={value} value={value}>
-            {value}
+            {name === "job" ? titleOf(value) : value}
           </option>
         ))}
       </select>

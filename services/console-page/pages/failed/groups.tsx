@@ -1,6 +1,7 @@
 import { type FailedFilter, type FailedGroup, jobOf } from "../../api/failed.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
+import { JobName } from "../../ui/job-name.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { Sparkline } from "../../ui/sparkline.tsx";
 import { Ago, Time } from "../../ui/time.tsx";
@@ -47,8 +48,7 @@ export function Groups({ groups, filter, onAct }: Props) {
       sortBy: jobOf,
       cell: (group) => (
         <>
-          <a href={linkTo(["jobs"], { job: jobOf(group) })}>{jobOf(group)}</a>{" "}
-          <span class="muted">{group.origin}</span>
+          <JobName job={jobOf(group)} /> <span class="muted">{group.origin}</span>
         </>
       ),
     },

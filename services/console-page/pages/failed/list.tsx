@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type FailedCall, type FailedFilter, IDS_MAX, jobOf, readFailed } from "../../api/failed.ts";
+import { useJobTitle } from "../../api/names.ts";
 import { useWhenFailedChange } from "../../api/overview.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { type Answer, useAnswer } from "../../api/use-answer.ts";
@@ -236,7 +237,8 @@ type RowProps = {
 };
 
 function Row({ call, isNarrow, isSelected, onSelect }: RowProps) {
-  const { id, endpoint, origin, service_id, job_id, attempts, failed_at, code, reason } = call;
+  const titleOfJob = useJobTitle();
+  const { id, endpoint, origin, attempts, failed_at, code, reason } = call;
   return (
     <div class={`failed-row ${isSelected ? "chosen" : ""}`}>
       <input
@@ -252,9 +254,9 @@ function Row({ call, isNarrow, isSelected, onSelect }: RowProps) {
       <span class="cut" title={endpoint ?? origin}>
         {endpoint ?? origin}
       </span>
-      <span>
+      <span class="job-cell" title={titleOfJob(jobOf(call))}>
         <span class="label">job </span>
-        {service_id}/{job_id}
+        {titleOfJob(jobOf(call))}
       </span>
       <span>
         {attempts}

@@ -38,11 +38,15 @@ export function JobsPage() {
       <Card title="Queues of each job" isBare>
         {jobs?.length === 0 && (
           <Empty title="No jobs yet">
-            A job is listed here after its first call, or when it has a limit.
+            A job is listed here after its first call, or when it has a name or a limit.
           </Empty>
         )}
         {jobs !== undefined && jobs.length > 0 && <Table jobs={jobs} onChoose={choose} />}
       </Card>
+      <p class="muted small">
+        A job that has neither a name in <code>job_pricing.toml</code> nor a limit is listed until an hour
+        after its last call.
+      </p>
       {(cursor !== undefined || next !== null) && (
         <p>
           <button type="button" disabled={cursor === undefined} onClick={() => goTo(undefined)}>

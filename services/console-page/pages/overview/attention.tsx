@@ -1,11 +1,13 @@
 import type { ComponentChildren } from "preact";
 import { type Flow, memoryRatio, type Overview, type ProcessStatus } from "../../api/flow.ts";
+import { useJobTitle } from "../../api/names.ts";
 import { callsIn, notDoneIn } from "../../api/payments.ts";
 import type { Answer } from "../../api/use-answer.ts";
 import { paidText } from "../../ui/amount.ts";
 import { Badge, type Tone } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { duration, Time, useNow } from "../../ui/time.tsx";
+import { credentialFault, titleOf } from "../../ui/why.tsx";
 import { linkTo } from "../../url-fragment.ts";
 import { DISPUTED } from "../payments/state-words.ts";
 
@@ -139,15 +141,23 @@ function ofRefunds({ payments: { refunds } }: Overview): Matter[] {
 
 function ofJobs({ paused_jobs: paused }: Overview): Matter[] {
   if (paused.length === 0) return [];
-  const names =
-    paused.length > 5 ? `${paused.slice(0, 5).join(", ")} and ${paused.length - 5} more` : paused.join(", ");
-  const text = <a href={linkTo(["jobs"])}>Paused: {names}</a>;
+  const text = <PausedJobs jobs={paused} />;
   return [{ tone: "warn", word: paused.length === 1 ? "job" : "jobs", text }];
 }
 
+function PausedJobs({ jobs }: { jobs: readonly string[] }) {
+  const names = jobs.slice(0, 5).map(useJobTitle()).join(", ");
+  return (
+    <a href={linkTo(["jobs"])}>
+      Paused: {names}
+      {jobs.length > 5 && ` and ${jobs.length - 5} more`}
+    </a>
+  );
+}
+
 function ofProducers({ workers, queues }: Overview): Matter[] {
-  const ages = queues.flatMap(({ oldest_age_ms }) => oldest_age_ms ?? []);
-  const oldest = Math.max(0, ...ages);
+  const most = (name: "oldest_age_ms" | "waiting_age_ms") =>
+    Math.max(0, ...queues.map((queue) => queue[name] ?? 0));
   if (workers.length === 0) {
     return [
       {
@@ -157,14 +167,35 @@ function ofProducers({ workers, queues }: Overview): Matter[] {
       },
     ];
   }
-  if (oldest < OLD_MS) return [];
+  if (most("waiting_age_ms") >= OLD_MS) {
+    const text = (
+      <>
+        The oldest call has waited for {duration(most("waiting_age_ms"))}. Check the{" "}
+        <a href={linkTo(["jobs"])}>jobs</a>: one may be paused, or its runner unreachable.
+      </>
+    );
+    return [{ tone: "warn", word: "backlog", text }];
+  }
+  return most("oldest_age_ms") < OLD_MS ? [] : [ofDelayed(queues, most("oldest_age_ms"))];
+}
+
+/** Calls between two attempts: no producer takes them before their time. */
+function ofDelayed(queues: Overview["queues"], oldestMs: number): Matter {
+  const delayed = queues.reduce((sum, queue) => sum + queue.delayed, 0);
+  const until = Math.max(0, ...queues.map(({ delayed_until: at }) => (at === null ? 0 : Date.parse(at))));
+  const words = `${counted(delayed, "delayed call")} ${delayed === 1 ? "waits for its" : "wait for their"} next attempt`;
   const text = (
     <>
-      The oldest call has waited for {duration(oldest)}. Check the <a href={linkTo(["jobs"])}>jobs</a>: one
-      may be paused, or its runner unreachable.
+      <a href={linkTo(["calls"], { state: "delayed" })}>{words}</a>, the oldest for {duration(oldestMs)}.
+      {until > 0 && (
+        <>
+          {" "}
+          The last one is due at <Time at={until} mayBeAhead />.
+        </>
+      )}
     </>
   );
-  return [{ tone: "warn", word: "backlog", text }];
+  return { tone: "warn", word: "delayed", text };
 }
 
 /** By the state of a runner. */
@@ -178,7 +209,7 @@ const RUNNER_MATTERS: Readonly<Record<string, string>> = {
 function ofRunners({ runners }: Overview): Matter[] {
   return runners
     .filter(({ state }) => RUNNER_MATTERS[state] !== undefined)
-    .map(({ name, state, since, unanswered, producers }) => {
+    .map(({ name, state, since, or_earlier: orEarlier, unanswered, producers }) => {
       const text = (
         <>
           Runner “{name}” {RUNNER_MATTERS[state]}
@@ -189,6 +220,7 @@ function ofRunners({ runners }: Overview): Matter[] {
             <>
               {" "}
               since <Time at={since} />
+              {orEarlier && " or earlier"}
             </>
           )}
         </>
@@ -205,25 +237,19 @@ function ofCalls({ queues }: Overview): Matter[] {
   return [{ tone: "bad", word: "failed", text }];
 }
 
-const LATELY_MS = 600_000;
-const REFUSED_MIN = 5;
-const REFUSED_RATIO = 0.1;
-
-/** If many webhooks were refused lately: a sender may have another secret than is configured. */
+/** If an endpoint refused many requests lately: its sender may have another secret than is configured. */
 function ofRefusals(flow: Flow | undefined): Matter[] {
-  const line = flow?.lines.find(({ origin }) => origin === "webhook");
-  if (flow === undefined || line === undefined) return [];
-  const steps = Math.max(1, Math.round(LATELY_MS / flow.step_ms));
-  const lately = (values: readonly number[]) => values.slice(-steps).reduce((sum, each) => sum + each, 0);
-  const refused = lately(line.refused);
-  const all = refused + lately(line.accepted);
-  if (refused < REFUSED_MIN || refused < REFUSED_RATIO * all) return [];
-  const words = `${count(refused)} of ${counted(all, "webhook")} were refused in the last ${duration(LATELY_MS)}`;
-  const newest = line.refused.findLastIndex((times) => times > 0);
+  const [most, ...others] = flow?.refusing ?? [];
+  if (most === undefined) return [];
+  const { endpoint, refused, requests, code, reason, newest_from } = most;
+  const words = `${count(refused)} of ${counted(requests, "webhook")} were refused in the last 10 min`;
   const text = (
     <>
-      <a href={linkTo(["endpoints"])}>{words}</a>, the latest{" "}
-      <WithinLast since={Date.parse(flow.from) + newest * flow.step_ms} />
+      <a href={linkTo(["refused"], endpoint === null ? {} : { endpoint })}>{words}</a>
+      {endpoint === null ? " at paths that no endpoint has" : ` at ${endpoint}`}:{" "}
+      {reason === null ? titleOf(code) : credentialFault(reason)}. The latest{" "}
+      <WithinLast since={Date.parse(newest_from)} />.
+      {others.length > 0 && ` Many also at ${counted(others.length, "other endpoint")}.`}
     </>
   );
   return [{ tone: "bad", word: "refused", text }];

@@ -1,15 +1,27 @@
+import { Fragment } from "preact";
 import type { FlowJob } from "../../api/flow.ts";
+import { useNamedJobs } from "../../api/names.ts";
 import { Card } from "../../ui/card.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
+import { JobName } from "../../ui/job-name.tsx";
 import { count } from "../../ui/number.ts";
 import type { Span } from "../../ui/span.tsx";
 import { duration } from "../../ui/time.tsx";
 import { titleOf } from "../../ui/why.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
 
-/** What became of each job's calls in the span, the busiest first. */
-export function FlowJobs({ jobs, span }: { jobs: readonly FlowJob[]; span: Span }) {
+type Props = {
+  jobs: readonly FlowJob[];
+  span: Span;
+  /** Whether `jobs` are those of one job or origin. */
+  isFiltered: boolean;
+};
+
+/** What became of each job's calls in the span, the busiest first; then the named jobs that had none. */
+export function FlowJobs({ jobs, span, isFiltered }: Props) {
   const [query] = useQuery();
+  const named = useNamedJobs();
+  const silent = isFiltered ? [] : named.filter((job) => jobs.every((each) => each.job !== job));
   const sorted = [...jobs].sort((a, b) => b.accepted + b.injected - a.accepted - a.injected);
   if (sorted.length === 0) return null;
   const columns: Column<FlowJob>[] = [
@@ -19,7 +31,7 @@ export function FlowJobs({ jobs, span }: { jobs: readonly FlowJob[]; span: Span 
         job === null ? (
           "others"
         ) : (
-          <a href={linkTo(["overview"], { ...Object.fromEntries(query), job })}>{job}</a>
+          <JobName job={job} href={linkTo(["overview"], { ...Object.fromEntries(query), job })} />
         ),
     },
     { title: "Origin", cell: ({ origin }) => origin },
@@ -44,6 +56,17 @@ export function FlowJobs({ jobs, span }: { jobs: readonly FlowJob[]; span: Span 
   return (
     <Card title={`By job, last ${SPAN_WORDS[span]}`} isBare>
       <DataTable columns={columns} items={sorted} keyOf={({ origin, job }) => `${origin} ${job}`} />
+      {silent.length > 0 && (
+        <p class="silent-jobs muted small">
+          No calls:{" "}
+          {silent.map((job, i) => (
+            <Fragment key={job}>
+              {i > 0 && ", "}
+              <JobName job={job} />
+            </Fragment>
+          ))}
+        </p>
+      )}
       <p class="card-body muted small">A call that failed twice counts twice.</p>
     </Card>
   );

@@ -1,5 +1,6 @@
 import { useMemo } from "preact/hooks";
 import type { Overview } from "../../api/flow.ts";
+import { useJobTitle } from "../../api/names.ts";
 import { useOverview } from "../../api/overview.ts";
 import { type Answer, useAnswer } from "../../api/use-answer.ts";
 import { Live, together, WhyNot } from "../../ui/live.tsx";
@@ -26,6 +27,7 @@ const ORIGINS = [
 /** What comes in, what goes out, and what is in the way. */
 export function OverviewPage() {
   const [query, change] = useQuery();
+  const titleOf = useJobTitle();
   const span = useSpan();
   const origin = ORIGINS.find(({ value }) => value === query.get("origin"))?.value ?? "";
   const overview = useOverview();
@@ -52,7 +54,7 @@ export function OverviewPage() {
       <PageHead title="Overview" live={<Live answer={together(answers)} />}>
         {job !== undefined && (
           <button type="button" onClick={() => change({ job: "" })}>
-            Job {job}: show all
+            Job {titleOf(job)}: show all
           </button>
         )}
         <Segments
@@ -69,7 +71,13 @@ export function OverviewPage() {
         <Tiles queues={queues.data} producers={overview.data?.workers.length} origin={origin} job={job} />
       </div>
       <Charts {...{ points, job, origin, span, markers }} />
-      {known !== undefined && <FlowJobs jobs={known.jobs.filter(isChosen)} span={span} />}
+      {known !== undefined && (
+        <FlowJobs
+          jobs={known.jobs.filter(isChosen)}
+          span={span}
+          isFiltered={job !== undefined || origin !== ""}
+        />
+      )}
       {overview.data !== undefined && <Runners runners={overview.data.runners} />}
       {overview.data !== undefined && <Processes overview={overview.data} />}
     </>

@@ -1,4 +1,6 @@
 import { ask } from "../../api/ask.ts";
+import { jobOf } from "../../api/failed.ts";
+import { useJobTitle } from "../../api/names.ts";
 import type { Payment } from "../../api/payments.ts";
 import { usePages } from "../../api/use-pages.ts";
 import { amountText } from "../../ui/amount.ts";
@@ -104,6 +106,7 @@ function AllPayments() {
 }
 
 function Row({ payment }: { payment: Payment | undefined }) {
+  const titleOfJob = useJobTitle();
   if (payment === undefined) return null;
   const { call_id, terms, claimed_at } = payment;
   const { word, tone } = wordsOfPayment(payment);
@@ -119,8 +122,8 @@ function Row({ payment }: { payment: Payment | undefined }) {
       <span class="mono" title={terms.payer}>
         {shortened(terms.payer, 8, 4)}
       </span>
-      <span>
-        {terms.service_id}/{terms.job_id}
+      <span class="job-cell" title={titleOfJob(jobOf(terms))}>
+        {titleOfJob(jobOf(terms))}
       </span>
       <Time at={claimed_at} />
     </div>

@@ -1,9 +1,11 @@
+import { jobOf } from "../../api/failed.ts";
 import type { PaymentDetail } from "../../api/payments.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Card } from "../../ui/card.tsx";
 import { Copyable, shortened } from "../../ui/copy.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
 import { Facts } from "../../ui/facts.tsx";
+import { JobName } from "../../ui/job-name.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { PageHead } from "../../ui/page-head.tsx";
@@ -77,7 +79,7 @@ function Shown({ payment, onDone }: { payment: PaymentDetail; onDone: () => void
               ["Recipient", <OnChain kind="address" text={terms.pay_to} network={terms.network} />],
               ["Token", <OnChain kind="address" text={terms.asset} network={terms.network} />],
               ["Network", terms.network],
-              ["Job", `${terms.service_id}/${terms.job_id}`],
+              ["Job", <JobName job={jobOf(terms)} />],
               [
                 "Valid until",
                 terms.valid_before ? (

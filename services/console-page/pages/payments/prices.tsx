@@ -3,6 +3,7 @@ import { useAnswer } from "../../api/use-answer.ts";
 import { amountText, decimalText } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
+import { JobName } from "../../ui/job-name.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { SpanChoice, useSpan } from "../../ui/span.tsx";
@@ -121,9 +122,9 @@ function RateBar({ rate: { min_rate, max_rate, value } }: { rate: Rate }) {
 const COLUMNS: readonly Column<SoldJob>[] = [
   {
     title: "Job",
-    cell: ({ job, name, description }) => (
+    cell: ({ job, description }) => (
       <>
-        {job} {name !== null && <strong>{name}</strong>}
+        <JobName job={job} />
         {description !== null && <span class="step-aside small muted">{description}</span>}
       </>
     ),

@@ -4,6 +4,7 @@ import { amountText } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
+import { JobName } from "../../ui/job-name.tsx";
 import { WhyNot } from "../../ui/live.tsx";
 import { Empty } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
@@ -132,7 +133,11 @@ type SumsProps = { sums: readonly Sum[]; written: (amount: bigint) => string; na
 function Sums({ sums, written, name }: SumsProps) {
   const most = sums.reduce((least, { amount }) => (amount > least ? amount : least), 1n);
   const columns: Column<Sum>[] = [
-    { title: name, class: "nowrap", cell: (sum) => sum.name },
+    {
+      title: name,
+      class: "nowrap",
+      cell: (sum) => (name === "Job" ? <JobName job={sum.name} /> : sum.name),
+    },
     { title: "Payments", class: "number", cell: ({ payments }) => count(payments) },
     { title: "Amount", class: "number strong", cell: ({ amount }) => written(amount) },
     {

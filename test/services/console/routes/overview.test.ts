@@ -32,6 +32,7 @@ describe("200", () => {
     expect(seen.queues.slice(0, 2)).toEqual([
       {
         ...{ origin: "webhook", waiting: 0, delayed: 0, held: 0, active: 0, failed: 2, oldest_age_ms: null },
+        ...{ waiting_age_ms: null, delayed_until: null },
         last_minute: null,
       },
       {
@@ -42,6 +43,8 @@ describe("200", () => {
         active: 0,
         failed: 0,
         oldest_age_ms: expect.any(Number),
+        waiting_age_ms: expect.any(Number),
+        delayed_until: null,
         last_minute: null,
       },
     ]);
@@ -61,7 +64,7 @@ describe("200", () => {
     expect(runners).toEqual([
       {
         ...{ ...its, state: "away", reason: "connect ECONNREFUSED", producers: 2, unanswered: 1 },
-        ...{ since: "1970-01-01T00:00:01.000Z", answered_at: "1970-01-01T00:00:02.000Z" },
+        ...{ since: "1970-01-01T00:00:01.000Z", or_earlier: false, answered_at: "1970-01-01T00:00:02.000Z" },
       },
     ]);
   });

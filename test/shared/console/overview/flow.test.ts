@@ -164,3 +164,45 @@ test("of an endpoint one sees how often each refusal came, and why credentials d
   expect(counts).toMatchObject({ accepted: 0, replayed: 1, refused: { "webhook.credential_rejected": 2 } });
   expect(Object.values(counts?.unauthorized ?? {})).toEqual([2]);
 });
+
+const MISMATCH = { code: "webhook.credential_rejected", reason: "mismatch" };
+
+test("an endpoint that refuses many requests is named with why, for ten minutes after the last one, however many it accepts since", async () => {
+  await report((log) => {
+    log.warn("webhook.refused", { path: "/hooks/a", ...MISMATCH, times: 5 });
+    log.warn("webhook.refused", { path: "/hooks/a", code: "request.too_large", times: 1 });
+    log.warn("webhook.refused", { path: "/hooks/b", ...MISMATCH, times: 4 });
+    for (let i = 0; i < 80; i++)
+      log.info("webhook.accepted", { path: "/hooks/c", jobId: 1, replayed: false });
+  });
+  const named = {
+    ...{ endpoint: "/hooks/a", refused: 6, code: MISMATCH.code, reason: "mismatch" },
+    newest_from: new Date(NOON).toISOString(),
+  };
+  now = NOON + 60_000;
+  expect((await flow().read("1h")).refusing).toEqual([{ ...named, requests: 6 }]);
+  expect((await flow().read("1h", "7/1")).refusing).toEqual([]);
+  now = NOON + 300_000;
+  await report((log) => {
+    for (let i = 0; i < 80; i++)
+      log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false });
+  });
+  now = NOON + 590_000;
+  expect((await flow().read("1h")).refusing).toEqual([{ ...named, requests: 86 }]);
+  now = NOON + 680_000;
+  expect((await flow().read("1h")).refusing).toEqual([]);
+});
+
+test("an endpoint is not named for a few refusals among many requests of the same minute; unknown paths are compared with all", async () => {
+  await report((log) => {
+    log.warn("webhook.refused", { path: "/hooks/a", ...MISMATCH, times: 6 });
+    log.warn("webhook.path_unknown", { count: 6 });
+    for (let i = 0; i < 60; i++)
+      log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false });
+  });
+  expect((await flow().read("1h")).refusing).toEqual([]);
+  await report((log) => log.warn("webhook.path_unknown", { count: 6 }));
+  expect((await flow().read("1h")).refusing).toMatchObject([
+    { endpoint: null, requests: 78, refused: 12, code: "request.not_found", reason: null },
+  ]);
+});

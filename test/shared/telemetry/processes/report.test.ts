@@ -60,7 +60,14 @@ test("a producer tells how its runners are when it reports, and at once when one
   });
   await producer.flush();
   expect((await list()).processes[0]?.runners).toEqual([health]);
-  health = { ...usual, state: "away", since: 2000, reason: "x".repeat(1000), answeredAt: 1000 };
+  health = {
+    ...usual,
+    state: "away",
+    since: 2000,
+    orEarlier: true,
+    reason: "x".repeat(1000),
+    answeredAt: 1000,
+  };
   changed();
   const told = [{ ...health, reason: "x".repeat(200) }];
   await eventually("it is told", async () => isDeepStrictEqual((await list()).processes[0]?.runners, told));
@@ -92,6 +99,15 @@ test("a runner that several producers have is as the worst of them sees it", () 
       ...{ producers: 3, unanswered: 1 },
     },
   ]);
+});
+
+test("a runner that several producers cannot reach is unreachable since the first of them saw it", () => {
+  const away = { name: "default", url: "http://runner.test", state: "away" } as const;
+  const restarted: RunnerHealth = { ...away, since: 9000, orEarlier: true };
+  const older: RunnerHealth = { ...away, since: 2000, answeredAt: 1000 };
+  const joined = { ...older, producers: 2, unanswered: 2 };
+  expect(runnersOf([{ runners: [restarted, older] }])).toEqual([joined]);
+  expect(runnersOf([{ runners: [older, restarted] }])).toEqual([joined]);
 });
 
 test("processes with another configuration than the rest are told apart by its hash", async () => {

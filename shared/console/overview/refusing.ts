@@ -1,0 +1,88 @@
+import { z } from "zod";
+import { toIso } from "../../platform/time/iso.ts";
+import { type Counts, type Details, sumOf, totalOf } from "../../telemetry/series/counts.ts";
+import type { Bucket } from "../../telemetry/series/read.ts";
+import { count, isoTime } from "../view.ts";
+
+/** An endpoint that has refused many of its newest requests. */
+export const RefusingView = z
+  .object({
+    /** Null of paths that no endpoint has. Their requests are those of all paths. */
+    endpoint: z.string().nullable(),
+    /** Requests of the last ten minutes, accepted or refused. */
+    requests: count,
+    refused: count,
+    /** The most frequent error code. */
+    code: z.string(),
+    /** The most frequent reason, if the code says that the credential was refused; otherwise null. */
+    reason: z.string().nullable(),
+    /** When the interval of the newest refused request begins. */
+    newest_from: isoTime,
+  })
+  .meta({ id: "Refusing" });
+type RefusingView = z.infer<typeof RefusingView>;
+
+const LATELY_MS = 600_000;
+const REFUSED_MIN = 5;
+const REFUSED_RATIO = 0.1;
+
+type Span = { at: number; requests: number; refused: number; counts: Counts };
+
+/**
+ * Endpoints that refused at least 5 requests in the last ten minutes, the most refusals first. They must also be at least 10 % of the
+ * requests in the intervals with refusals. Other intervals do not count, so a repaired endpoint stays named for ten minutes.
+ */
+export function refusingIn(spans: readonly Bucket[], spanMs: number): RefusingView[] {
+  const lately = spans.slice(-Math.max(1, Math.round(LATELY_MS / spanMs)));
+  const endpoints = new Set(
+    lately.flatMap(({ counted }) => counted.flatMap(({ subject }) => endpointOf(subject) ?? [])),
+  );
+  return [...endpoints, null]
+    .flatMap(
+      (endpoint) =>
+        toRefusing(
+          endpoint,
+          lately.map((span) => spanOf(endpoint, span)),
+        ) ?? [],
+    )
+    .sort((a, b) => b.refused - a.refused);
+}
+
+function toRefusing(endpoint: string | null, spans: readonly Span[]): RefusingView | undefined {
+  const sum = (some: readonly Span[], name: "requests" | "refused") =>
+    some.reduce((all, span) => all + span[name], 0);
+  const withRefused = spans.filter(({ refused }) => refused > 0);
+  const refused = sum(withRefused, "refused");
+  const newest = withRefused.at(-1);
+  if (newest === undefined || refused < REFUSED_MIN) return undefined;
+  if (refused < REFUSED_RATIO * sum(withRefused, "requests")) return undefined;
+  const counts = sumOf(withRefused.map((span) => span.counts));
+  const code = mostOf(counts.refused) ?? "";
+  return {
+    endpoint,
+    requests: sum(spans, "requests"),
+    refused,
+    code,
+    reason: code === "webhook.credential_rejected" ? (mostOf(counts.unauthorized) ?? null) : null,
+    newest_from: toIso(newest.at),
+  };
+}
+
+function spanOf(endpoint: string | null, { at, counted }: Bucket): Span {
+  const webhooks = counted.filter(({ subject }) => endpointOf(subject) !== undefined);
+  const own = webhooks.filter(({ subject }) => endpointOf(subject) === endpoint).map(({ counts }) => counts);
+  const counts = sumOf(own);
+  const all = endpoint === null ? sumOf(webhooks.map((each) => each.counts)) : counts;
+  const requests = all.accepted + all.replayed + all.dropped + totalOf(all.refused);
+  return { at, requests, refused: totalOf(counts.refused), counts };
+}
+
+/** Null of requests that are counted for no endpoint; undefined if it is no subject of webhooks. */
+function endpointOf(subject: Bucket["counted"][number]["subject"]): string | null | undefined {
+  if (subject.kind === "endpoint") return subject.path ?? null;
+  return subject.kind === "origin" && subject.origin === "webhook" ? null : undefined;
+}
+
+function mostOf(details: Details): string | undefined {
+  return Object.entries(details).sort(([, a], [, b]) => b - a)[0]?.[0];
+}
