@@ -362,62 +362,64 @@ onlyInLongRun(() => {
   });
 });
 
-describe("dev with an operator's own endpoints", () => {
-  const secret = "an-operator's own secret";
-  const ofGithub = { POSTERN_OF_GITHUB: secret };
-  let dev: PosternProcess;
-  let ready: Ready;
-  beforeAll(async () => {
-    const [own, runner] = [await address(), await address()];
-    postern.configure({
-      postern: {
-        redis: { url: "redis://127.0.0.1:1" },
-        runner: { url: `http://${runner}`, bind_address: runner },
-      },
-      webhooks: {
-        bind_address: own,
-        endpoints: [
-          { path: "/own", job_id: 1, auth: "bearer", secret },
-          { path: "/github", job_id: 1, preset: "github", secret: "env:POSTERN_OF_GITHUB" },
-        ],
-      },
+onlyInLongRun(() => {
+  describe("dev with an operator's own endpoints", () => {
+    const secret = "an-operator's own secret";
+    const ofGithub = { POSTERN_OF_GITHUB: secret };
+    let dev: PosternProcess;
+    let ready: Ready;
+    beforeAll(async () => {
+      const [own, runner] = [await address(), await address()];
+      postern.configure({
+        postern: {
+          redis: { url: "redis://127.0.0.1:1" },
+          runner: { url: `http://${runner}`, bind_address: runner },
+        },
+        webhooks: {
+          bind_address: own,
+          endpoints: [
+            { path: "/own", job_id: 1, auth: "bearer", secret },
+            { path: "/github", job_id: 1, preset: "github", secret: "env:POSTERN_OF_GITHUB" },
+          ],
+        },
+      });
+      dev = startDev(postern, ["--config-dir", postern.configDir, ...(await apart())], { env: ofGithub });
+      ready = await readyOf(dev);
     });
-    dev = startDev(postern, ["--config-dir", postern.configDir, ...(await apart())], { env: ofGithub });
-    ready = await readyOf(dev);
-  });
 
-  test("dev serves an operator's own endpoints, does not print their secrets, and sells nothing", async () => {
-    const [endpoint] = ready.endpoints;
-    const [env, args] = toCommand(endpoint?.send ?? "");
-    const { stdout } = await postern.run([...args, "-o", "json"], { env: { ...env, ...ofGithub } });
-    expect(stdout).toContain('"status":202');
-    await eventually("the call was injected", () => dev.events("call.injected").length === 1);
-    expect(dev.tail()).not.toContain(secret);
-    expect([ready.x402, ready.devnet, ready.jobs]).toEqual([undefined, undefined, []]);
-    expect(ready.notes).toContain(
-      "payments are off: your configuration has no x402.toml (config/devnet in a clone has one for the local chain)",
-    );
-  });
-
-  test("dev prints a command that signs and sends as the sender of an operator's own endpoint would", async () => {
-    const [, github] = ready.endpoints;
-    const [env, args] = toCommand(github?.send ?? "");
-    expect(await postern.run([...args, "-o", "json"], { env: { ...env, ...ofGithub } })).toMatchObject({
-      code: 0,
-      stdout: expect.stringContaining('"status":202'),
+    test("dev serves an operator's own endpoints, does not print their secrets, and sells nothing", async () => {
+      const [endpoint] = ready.endpoints;
+      const [env, args] = toCommand(endpoint?.send ?? "");
+      const { stdout } = await postern.run([...args, "-o", "json"], { env: { ...env, ...ofGithub } });
+      expect(stdout).toContain('"status":202');
+      await eventually("the call was injected", () => dev.events("call.injected").length === 1);
+      expect(dev.tail()).not.toContain(secret);
+      expect([ready.x402, ready.devnet, ready.jobs]).toEqual([undefined, undefined, []]);
+      expect(ready.notes).toContain(
+        "payments are off: your configuration has no x402.toml (config/devnet in a clone has one for the local chain)",
+      );
     });
-  });
 
-  // The last one: it ends the dev of the one before.
-  test("a part that dies takes dev down with exit code 1, and leaves no other part behind", async () => {
-    const { producer = 0, ...others } = partPids(dev);
-    process.kill(producer, "SIGKILL");
-    expect(await dev.exit).toEqual({ code: 1, signal: null });
-    expect(dev.events("service.failed").at(-1)?.["reason"]).toContain(
-      "producer ended unexpectedly (SIGKILL)",
-    );
-    expect([Object.keys(others).length, stillAlive(others)]).toEqual([3, []]);
-    await answersNothing(ready.redis);
+    test("dev prints a command that signs and sends as the sender of an operator's own endpoint would", async () => {
+      const [, github] = ready.endpoints;
+      const [env, args] = toCommand(github?.send ?? "");
+      expect(await postern.run([...args, "-o", "json"], { env: { ...env, ...ofGithub } })).toMatchObject({
+        code: 0,
+        stdout: expect.stringContaining('"status":202'),
+      });
+    });
+
+    // The last one: it ends the dev of the one before.
+    test("a part that dies takes dev down with exit code 1, and leaves no other part behind", async () => {
+      const { producer = 0, ...others } = partPids(dev);
+      process.kill(producer, "SIGKILL");
+      expect(await dev.exit).toEqual({ code: 1, signal: null });
+      expect(dev.events("service.failed").at(-1)?.["reason"]).toContain(
+        "producer ended unexpectedly (SIGKILL)",
+      );
+      expect([Object.keys(others).length, stillAlive(others)]).toEqual([3, []]);
+      await answersNothing(ready.redis);
+    });
   });
 });
 

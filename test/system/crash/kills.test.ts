@@ -35,6 +35,8 @@ const DENIED_ONCE_IN = 2;
 /** For any number of kills: some 300,000 jobs. */
 const ENOUGH_TOKENS = 1_000_000_000_000n;
 const RETRY_PAUSE_MS = 50;
+/** Between two deliveries of a sender, and two purchases of a payer. */
+const PACE_MS = LONG_RUN ? 0 : 25;
 const AS_OPERATOR = { Authorization: `Bearer ${CONSOLE_TOKEN}`, "Content-Type": "application/json" };
 /** A failpoint that nothing reaches in this time is left alone. */
 const REACHED_MS = 10_000;
@@ -78,7 +80,10 @@ let isOver = false;
 /** Sends one delivery after the other, each until it has its 202. Resolves with their calls. */
 async function deliverAll(sender: number): Promise<string[]> {
   const callIds: string[] = [];
-  for (let n = 0; !isOver; n++) callIds.push(await deliver(`${sender}-${n}`));
+  for (let n = 0; !isOver; n++) {
+    callIds.push(await deliver(`${sender}-${n}`));
+    await pause(PACE_MS);
+  }
   return callIds;
 }
 
@@ -127,6 +132,7 @@ async function buyAll(payerIndex: number): Promise<Purchase[]> {
     await buyer.buy(stack.x402, purchase, 2);
     if (chance.onceIn(DENIED_ONCE_IN)) await repeatDenied(customer, purchase);
     bought.push(purchase);
+    await pause(PACE_MS);
   }
   return bought;
 }

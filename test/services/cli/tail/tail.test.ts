@@ -144,12 +144,14 @@ test("postern tail of a path that the configuration here does not have says so, 
   expect(said[0]).toBe("warning: no endpoint has the path /A; did you mean /a?");
 });
 
-test("postern tail of a path needs no webhooks.toml, and none that can be read", async () => {
-  const without = tail("--endpoint", "/a");
-  postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
-  symlinkSync("nowhere", join(postern.configDir, "webhooks.toml"));
-  const unreadable = tail("--endpoint", "/a");
-  for (const { said } of await Promise.all([without, unreadable])) expect(said[0]).toMatch(/^following: /);
+onlyInLongRun(() => {
+  test("postern tail of a path needs no webhooks.toml, and none that can be read", async () => {
+    const without = tail("--endpoint", "/a");
+    postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
+    symlinkSync("nowhere", join(postern.configDir, "webhooks.toml"));
+    const unreadable = tail("--endpoint", "/a");
+    for (const { said } of await Promise.all([without, unreadable])) expect(said[0]).toMatch(/^following: /);
+  });
 });
 
 const FILTERS = [
@@ -166,21 +168,23 @@ test.each(sample(FILTERS))("postern tail %s %s leaves all others out", async (op
   expect(lines).toHaveLength(1);
 });
 
-test("postern tail --call follows one call alone", async () => {
-  const first = (await send(address, { path: "/a", body: "1" })).json<{ call_id: string }>();
-  await send(address, { path: "/a", body: "2" });
-  const { lines, saw } = await tail("--call", first.call_id);
-  producers.start({ inject: async () => {} });
-  await saw({ outcome: "injected", call_id: first.call_id });
-  await eventually("both are injected", async () => (await webhooks.waiting()).length === 0);
-  expect(new Set(lines.map(({ call_id }) => call_id))).toEqual(new Set([first.call_id]));
-});
+onlyInLongRun(() => {
+  test("postern tail --call follows one call alone", async () => {
+    const first = (await send(address, { path: "/a", body: "1" })).json<{ call_id: string }>();
+    await send(address, { path: "/a", body: "2" });
+    const { lines, saw } = await tail("--call", first.call_id);
+    producers.start({ inject: async () => {} });
+    await saw({ outcome: "injected", call_id: first.call_id });
+    await eventually("both are injected", async () => (await webhooks.waiting()).length === 0);
+    expect(new Set(lines.map(({ call_id }) => call_id))).toEqual(new Set([first.call_id]));
+  });
 
-test("postern tail --origin x402 shows no webhook", async () => {
-  const [{ lines }, all] = await Promise.all([tail("--origin", "x402"), tail()]);
-  await send(address, { path: "/a", body: "x" });
-  await all.saw({ outcome: "accepted" });
-  expect(lines).toEqual([]);
+  test("postern tail --origin x402 shows no webhook", async () => {
+    const [{ lines }, all] = await Promise.all([tail("--origin", "x402"), tail()]);
+    await send(address, { path: "/a", body: "x" });
+    await all.saw({ outcome: "accepted" });
+    expect(lines).toEqual([]);
+  });
 });
 
 test("while nobody follows nothing is published, and after a Ctrl-C nobody does", async () => {

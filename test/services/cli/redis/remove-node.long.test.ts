@@ -15,7 +15,6 @@ import { jsonLines, problemOf, usePostern } from "../../../fixtures/postern.ts";
 import { loginOf } from "../../../fixtures/redis.ts";
 import { useCluster, useSentinels } from "../../../fixtures/redis-topology.ts";
 import { at, type Topology } from "../../../support/failover/topology.ts";
-import { onlyInLongRun } from "../../../support/long-run.ts";
 
 const addressOf = ({ port }: { port: number }) => `127.0.0.1:${port}`;
 
@@ -115,41 +114,39 @@ describe("with Sentinel", () => {
   });
 });
 
-onlyInLongRun(() => {
-  describe("with a Cluster", () => {
-    const redis = useCluster();
-    const { remove, open } = useReplicated(redis);
+describe("with a Cluster", () => {
+  const redis = useCluster();
+  const { remove, open } = useReplicated(redis);
 
-    test("a replica that is gone is removed at every node, and calls are accepted once there is another one", async () => {
-      const { write } = await open();
-      await untilWrites(write, "proven");
-      const primary = await redis.primary();
-      const info = await at(primary.port, (client) => client.info("replication"));
-      const replicaPort = Number(/^slave0:ip=[^,]*,port=(\d+)/m.exec(info)?.[1]);
-      const gone = redis.servers.find(({ port }) => port === replicaPort)!;
-      const otherPrimary = await redis.primary("{postern-runner}");
-      expect(problemOf(await remove(addressOf(otherPrimary)))["detail"]).toMatch(/answers|is the primary/);
+  test("a replica that is gone is removed at every node, and calls are accepted once there is another one", async () => {
+    const { write } = await open();
+    await untilWrites(write, "proven");
+    const primary = await redis.primary();
+    const info = await at(primary.port, (client) => client.info("replication"));
+    const replicaPort = Number(/^slave0:ip=[^,]*,port=(\d+)/m.exec(info)?.[1]);
+    const gone = redis.servers.find(({ port }) => port === replicaPort)!;
+    const otherPrimary = await redis.primary("{postern-runner}");
+    expect(problemOf(await remove(addressOf(otherPrimary)))["detail"]).toMatch(/answers|is the primary/);
 
-      await gone.kill("SIGKILL");
-      await untilWrites(write, `postern redis remove-node ${addressOf(gone)}`);
-      const removed = await remove(addressOf(gone));
-      expect(removed.code).toBe(0);
-      expect(removed.stderr).toMatch(/fewer replicas than min_replicas, which is 1/);
-      expect(jsonLines(removed)).toMatchObject([{ unreached: [], replicas: [], audited: false }]);
-      await untilWrites(write, "has 0 replicas, but min_replicas is 1");
+    await gone.kill("SIGKILL");
+    await untilWrites(write, `postern redis remove-node ${addressOf(gone)}`);
+    const removed = await remove(addressOf(gone));
+    expect(removed.code).toBe(0);
+    expect(removed.stderr).toMatch(/fewer replicas than min_replicas, which is 1/);
+    expect(jsonLines(removed)).toMatchObject([{ unreached: [], replicas: [], audited: false }]);
+    await untilWrites(write, "has 0 replicas, but min_replicas is 1");
 
-      // The nodes do not tell one another of it again.
-      await delay(2000);
-      for (const { port } of redis.servers.filter((server) => server !== gone)) {
-        const nodes = String(await at(port, (client) => client.call("CLUSTER", "NODES")));
-        expect(nodes).not.toContain(`:${gone.port}@`);
-      }
-      const spare = redis.servers.slice(3).find((server) => server !== gone)!;
-      const id = await at(primary.port, (client) => client.call("CLUSTER", "MYID"));
-      await eventually("another replica serves it", () =>
-        at(spare.port, (client) => client.cluster("REPLICATE", String(id))).catch(() => undefined),
-      );
-      await untilWrites(write, "proven");
-    });
+    // The nodes do not tell one another of it again.
+    await delay(2000);
+    for (const { port } of redis.servers.filter((server) => server !== gone)) {
+      const nodes = String(await at(port, (client) => client.call("CLUSTER", "NODES")));
+      expect(nodes).not.toContain(`:${gone.port}@`);
+    }
+    const spare = redis.servers.slice(3).find((server) => server !== gone)!;
+    const id = await at(primary.port, (client) => client.call("CLUSTER", "MYID"));
+    await eventually("another replica serves it", () =>
+      at(spare.port, (client) => client.cluster("REPLICATE", String(id))).catch(() => undefined),
+    );
+    await untilWrites(write, "proven");
   });
 });

@@ -10,7 +10,6 @@ import { idIn, signOffer } from "../fixtures/x402.ts";
 import { clockAhead } from "../support/clock-ahead.ts";
 import { newPayer } from "../support/devnet.ts";
 import { type Answer, send } from "../support/http.ts";
-import { LONG_RUN, onlyInLongRun, sample } from "../support/long-run.ts";
 import { sellingToAllKinds } from "./payers.ts";
 
 /** Time enough on a busy machine, and little beside the two hours by which a clock is wrong. */
@@ -57,7 +56,7 @@ async function restart(part: Part, env: NodeJS.ProcessEnv): Promise<void> {
 
 /** Only tests of the long run come after one that needs this. */
 async function putRight(...parts: readonly Part[]): Promise<void> {
-  if (LONG_RUN) await Promise.all(parts.map((part) => restart(part, {})));
+  await Promise.all(parts.map((part) => restart(part, {})));
 }
 
 /** In a buyer's words, with three hours to settle it. */
@@ -66,7 +65,7 @@ async function payFor(challenge: Answer, payer: Awaited<ReturnType<typeof newPay
   return signOffer(challenge, { payer, validBefore }, devnet.token.toLowerCase());
 }
 
-describe.each(sample(WRONG))("with a clock two hours %s", (_, ms) => {
+describe.each(WRONG)("with a clock two hours %s", (_, ms) => {
   const [one, other] = [() => stack.producers[0] as Part, () => stack.producers[1] as Part];
 
   test("a gateway and a producer run calls at once, and say how far their clock is from Redis'", {
@@ -87,47 +86,45 @@ describe.each(sample(WRONG))("with a clock two hours %s", (_, ms) => {
     await putRight(gateway, other());
   });
 
-  onlyInLongRun(() => {
-    test("the failed attempt of a producer that dies is repeated by another one after its backoff", {
-      timeout: 120_000,
-    }, async () => {
-      await other().kill("SIGKILL");
-      await restart(one(), clockAhead(ms));
-      failing.answer = () => ({ status: 500 });
-      const id = await deliver("/hooks/fails");
-      await one().process.waitForEvent("call.delayed", { where: ({ callId }) => callId === id });
-      await one().kill("SIGKILL");
-      failing.answer = () => ({ status: 200 });
-      await restart(other(), {});
-      await other().process.waitForEvent("call.injected", {
-        where: ({ callId }) => callId === id,
-        deadlineMs: SOON_MS,
-      });
-      await restart(one(), {});
+  test("the failed attempt of a producer that dies is repeated by another one after its backoff", {
+    timeout: 120_000,
+  }, async () => {
+    await other().kill("SIGKILL");
+    await restart(one(), clockAhead(ms));
+    failing.answer = () => ({ status: 500 });
+    const id = await deliver("/hooks/fails");
+    await one().process.waitForEvent("call.delayed", { where: ({ callId }) => callId === id });
+    await one().kill("SIGKILL");
+    failing.answer = () => ({ status: 200 });
+    await restart(other(), {});
+    await other().process.waitForEvent("call.injected", {
+      where: ({ callId }) => callId === id,
+      deadlineMs: SOON_MS,
     });
+    await restart(one(), {});
+  });
 
-    test("a payment gateway sells, and its offers are good at another one, as that one's are at it", {
-      timeout: 120_000,
-    }, async () => {
-      const [wrong, right] = stack.x402 as [Part, Part];
-      await restart(wrong, clockAhead(ms));
-      await untilSelling(wrong);
-      for (const [asked, paid] of [
-        [wrong, right],
-        [right, wrong],
-      ] as const) {
-        const payer = await newPayer(devnet);
-        const challenge = await send(asked.address, { path: PATH, body: "" });
-        const answer = await send(paid.address, {
-          ...{ path: PATH, body: "hello" },
-          headers: await payFor(challenge, payer),
-        });
-        expect([answer.status, answer.text]).toEqual([202, expect.anything()]);
-        const id = idIn(answer);
-        await eventually("its job has run", () => stack.effectsOf([id])[0] === 1, SOON_MS);
-      }
-      await restart(wrong, {});
-    });
+  test("a payment gateway sells, and its offers are good at another one, as that one's are at it", {
+    timeout: 120_000,
+  }, async () => {
+    const [wrong, right] = stack.x402 as [Part, Part];
+    await restart(wrong, clockAhead(ms));
+    await untilSelling(wrong);
+    for (const [asked, paid] of [
+      [wrong, right],
+      [right, wrong],
+    ] as const) {
+      const payer = await newPayer(devnet);
+      const challenge = await send(asked.address, { path: PATH, body: "" });
+      const answer = await send(paid.address, {
+        ...{ path: PATH, body: "hello" },
+        headers: await payFor(challenge, payer),
+      });
+      expect([answer.status, answer.text]).toEqual([202, expect.anything()]);
+      const id = idIn(answer);
+      await eventually("its job has run", () => stack.effectsOf([id])[0] === 1, SOON_MS);
+    }
+    await restart(wrong, {});
   });
 
   test("a payment gateway leaves no open payment to wait, neither its own nor another one's", {
