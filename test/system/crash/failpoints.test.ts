@@ -202,14 +202,14 @@ onlyInLongRun(() => {
     await untilNothingWaits();
     expect(stack.effectsOf([id])).toEqual([1]);
   });
-});
 
-test("a call whose producer dies three times fails with a code of its own", async () => {
-  const id = await diesWith("deadlier", 3);
-  await eventually("it has failed", async () => (await queues.find(id))?.failedReason !== undefined);
-  expect((await queues.find(id))?.failedReason).toMatch(/^call\.poison_pill: /);
-  expect(stack.effectsOf([id])).toEqual([0]);
-  expect(await attemptsOf(id)).toEqual([3, "attempt lost 1", "attempt lost 2", "attempt lost 3", "failed"]);
+  test("a call whose producer dies three times fails with a code of its own", async () => {
+    const id = await diesWith("deadlier", 3);
+    await eventually("it has failed", async () => (await queues.find(id))?.failedReason !== undefined);
+    expect((await queues.find(id))?.failedReason).toMatch(/^call\.poison_pill: /);
+    expect(stack.effectsOf([id])).toEqual([0]);
+    expect(await attemptsOf(id)).toEqual([3, "attempt lost 1", "attempt lost 2", "attempt lost 3", "failed"]);
+  });
 });
 
 /** Kills the runner at this point of the calls, and waits until another one has answered them. */

@@ -9,6 +9,14 @@ import { VARIANTS } from "./variants.ts";
 /** Each floor is far below what is explored today and far above what an empty or cut-off exploration sees. */
 const SPACES: readonly (Bounds & { readonly name: string; readonly statesMin: number })[] = [
   {
+    name: "two requests, one kill, one reconciler",
+    statesMin: 10_000,
+    sends: 2,
+    crashes: 1,
+    reconcilers: 1,
+    losesJobs: true,
+  },
+  {
     name: "two requests, two kills, two reconcilers",
     statesMin: 100_000,
     sends: 2,
