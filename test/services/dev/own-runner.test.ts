@@ -29,25 +29,25 @@ async function sendTo({ webhooks }: Ready, path: string): Promise<unknown> {
   return answer.json()["call_id"];
 }
 
-test("dev with --runner starts no runner, says that yours is not there yet, and keeps calls that it then signs with the secret it told", async () => {
-  const { dist, env } = withoutAnvil();
-  const entry = [join(dist, "services/cli/main.js")];
-  const base = await freeBase();
-  const dev = startDev(postern, ["--runner", url, "--port-base", String(base)], { entry, env });
-  const ready = await readyOf(dev);
-  const deliverTo = `http://127.0.0.1:${base + 3}`; // docs/runner.md has it for a base of 9400
-  expect([ready.runner, ready.ownRunner]).toEqual([
-    url,
-    expect.objectContaining({ answers: false, deliverTo }),
-  ]);
-  expect(dev.events("dev.runner_down")[0]).toMatchObject({ url });
-  expect(Object.keys(partPids(dev)).toSorted()).toEqual(["operator", "producer", "webhooks"]);
-  const callId = await sendTo(ready, "/hooks/open");
-  await startRunner(ready.redis, ready.ownRunner?.secret ?? "");
-  await dev.waitForEvent("call.injected", { where: (event) => event["callId"] === callId });
-});
-
 onlyInLongRun(() => {
+  test("dev with --runner starts no runner, says that yours is not there yet, and keeps calls that it then signs with the secret it told", async () => {
+    const { dist, env } = withoutAnvil();
+    const entry = [join(dist, "services/cli/main.js")];
+    const base = await freeBase();
+    const dev = startDev(postern, ["--runner", url, "--port-base", String(base)], { entry, env });
+    const ready = await readyOf(dev);
+    const deliverTo = `http://127.0.0.1:${base + 3}`; // docs/runner.md has it for a base of 9400
+    expect([ready.runner, ready.ownRunner]).toEqual([
+      url,
+      expect.objectContaining({ answers: false, deliverTo }),
+    ]);
+    expect(dev.events("dev.runner_down")[0]).toMatchObject({ url });
+    expect(Object.keys(partPids(dev)).toSorted()).toEqual(["operator", "producer", "webhooks"]);
+    const callId = await sendTo(ready, "/hooks/open");
+    await startRunner(ready.redis, ready.ownRunner?.secret ?? "");
+    await dev.waitForEvent("call.injected", { where: (event) => event["callId"] === callId });
+  });
+
   test("dev with --runner sells jobs by their numbers alone, since it does not know what your runner does", async () => {
     const ready = await readyOf(startDev(postern, ["--runner", url, ...(await apart())]));
     const sold = ready.jobs.map(({ name, schema, pay }) => [name, schema, typeof pay]);

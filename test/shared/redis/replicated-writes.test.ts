@@ -15,6 +15,7 @@ import { useEnds } from "../../fixtures/ends.ts";
 import { startRedisProxy } from "../../fixtures/redis-proxy.ts";
 import { useSentinels } from "../../fixtures/redis-topology.ts";
 import { at, MASTER_NAME } from "../../support/failover/topology.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 
 const redis = useSentinels();
@@ -138,45 +139,47 @@ test("while a replica is gone no write is made, and the reason says what to do; 
   expect(port).not.toBe(replica!.port);
 });
 
-test("after a full sync a replica's confirmation is not enough before its append-only file is written, and a later rewrite stops nothing", async () => {
-  const { set } = await open();
-  await eventually("writes are proven", () => set("before").catch(() => undefined));
-  const [replica] = await replicas();
-  const asReplica = <Result>(work: (client: Redis) => Promise<Result>) => at(replica!.port, work);
-  const isRewriting = async () =>
-    (await asReplica((client) => client.info("persistence"))).includes("aof_rewrite_in_progress:1");
-  const withSlowRewrites = async (begin: (client: Redis) => Promise<unknown>): Promise<void> => {
-    await asReplica(async (client) => {
-      await client.config("SET", "rdb-key-save-delay", "40000");
-      await begin(client);
+onlyInLongRun(() => {
+  test("after a full sync a replica's confirmation is not enough before its append-only file is written, and a later rewrite stops nothing", async () => {
+    const { set } = await open();
+    await eventually("writes are proven", () => set("before").catch(() => undefined));
+    const [replica] = await replicas();
+    const asReplica = <Result>(work: (client: Redis) => Promise<Result>) => at(replica!.port, work);
+    const isRewriting = async () =>
+      (await asReplica((client) => client.info("persistence"))).includes("aof_rewrite_in_progress:1");
+    const withSlowRewrites = async (begin: (client: Redis) => Promise<unknown>): Promise<void> => {
+      await asReplica(async (client) => {
+        await client.config("SET", "rdb-key-save-delay", "40000");
+        await begin(client);
+      });
+      await eventually("it rewrites", isRewriting);
+    };
+    const endRewrite = async (): Promise<void> => {
+      await asReplica((client) => client.config("SET", "rdb-key-save-delay", "0"));
+      await eventually("the rewrite has ended", async () => !(await isRewriting()));
+    };
+
+    await withSlowRewrites((client) => client.bgrewriteaof());
+    await expect(set("during an ordinary rewrite")).resolves.toBe("x");
+    await endRewrite();
+
+    // Its backlog is of no use after this, so it syncs in full.
+    const { port } = await redis.primary();
+    await withSlowRewrites(async (client) => {
+      await client.call("REPLICAOF", "NO", "ONE");
+      await client.call("SET", "of-another-history", "x");
+      await client.call("REPLICAOF", "127.0.0.1", String(port));
     });
-    await eventually("it rewrites", isRewriting);
-  };
-  const endRewrite = async (): Promise<void> => {
-    await asReplica((client) => client.config("SET", "rdb-key-save-delay", "0"));
-    await eventually("the rewrite has ended", async () => !(await isRewriting()));
-  };
-
-  await withSlowRewrites((client) => client.bgrewriteaof());
-  await expect(set("during an ordinary rewrite")).resolves.toBe("x");
-  await endRewrite();
-
-  // Its backlog is of no use after this, so it syncs in full.
-  const { port } = await redis.primary();
-  await withSlowRewrites(async (client) => {
-    await client.call("REPLICAOF", "NO", "ONE");
-    await client.call("SET", "of-another-history", "x");
-    await client.call("REPLICAOF", "127.0.0.1", String(port));
+    const refusal = await eventually("it is not enough", () =>
+      set("after a full sync").then(
+        () => undefined,
+        ({ message }: Error) => (message.includes("append-only file") ? message : undefined),
+      ),
+    );
+    expect(refusal).toContain(`127.0.0.1:${replica!.port} must first write its append-only file`);
+    await endRewrite();
+    await eventually("writes are proven again", () => set("written").catch(() => undefined));
   });
-  const refusal = await eventually("it is not enough", () =>
-    set("after a full sync").then(
-      () => undefined,
-      ({ message }: Error) => (message.includes("append-only file") ? message : undefined),
-    ),
-  );
-  expect(refusal).toContain(`127.0.0.1:${replica!.port} must first write its append-only file`);
-  await endRewrite();
-  await eventually("writes are proven again", () => set("written").catch(() => undefined));
 });
 
 test("once a process of a deployment is replicated, one with a weaker durability is not ready", async () => {

@@ -8,12 +8,11 @@ import { useEnds } from "../fixtures/ends.ts";
 import { usePostern } from "../fixtures/postern.ts";
 import { asUser, useRedis } from "../fixtures/redis.ts";
 import { type Answer, send } from "../support/http.ts";
-import { LONG_RUN } from "../support/long-run.ts";
 import { bundled } from "../support/programs.ts";
 import { deliverResultOn } from "../support/results.ts";
 
 const PATH = "/hooks/waiting";
-const CLIENTS = LONG_RUN ? 2000 : 500;
+const CLIENTS = 2000;
 const WARM_UP = 50;
 /** About as much as docs/operations.md says that a client takes, its connection included. */
 const CLIENT_BYTES = 20 * 1024;
