@@ -1,8 +1,8 @@
 import type { Chain } from "../chain/chain.ts";
+import { chainOfToken } from "../chain/chain-of-token.ts";
 import { loadAcceptedTokens, tokenOf } from "../config/accepted-tokens.ts";
 import type { Env } from "../config/secrets.ts";
 import type { AcceptedToken } from "../config/x402-toml.ts";
-import { chainOfToken } from "../payments/chain-of-token.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import type { Clock } from "../platform/time/clock.ts";
 

@@ -49,7 +49,7 @@ type Found = TokenFindings & { unknown: string[] };
 
 /** Compares the accepted tokens with their contracts; `unknown` are those that cannot be. */
 async function askChains({ x402 }: AllConfig): Promise<Found> {
-  const { chainOfToken } = await import("../../../shared/payments/chain-of-token.ts");
+  const { chainOfToken } = await import("../../../shared/chain/chain-of-token.ts");
   const found: Found = { problems: [], warnings: [], unknown: [] };
   for (const token of x402?.accepted_tokens ?? []) {
     const named = (text: string): string => `x402.toml: ${token.symbol} on ${token.network}: ${text}`;

@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import type { PosternToml } from "../../config/postern-toml.ts";
 import { messageOf } from "../../platform/errors/app-error.ts";
 import type { Logger } from "../../platform/log/logger.ts";
 import { metered } from "../../platform/log/metered.ts";
@@ -49,7 +48,8 @@ const FAREWELL_MS = 1000;
 
 type Options = {
   kind: ProcessKind;
-  postern: PosternToml;
+  /** All of `postern.toml`: its hash is reported. */
+  postern: { console: { report: boolean }; redis: { name: string; durability: string } };
   /** What the process has of other files. */
   config?: Readonly<Record<string, unknown>>;
   /** The webhooks gateway's. */

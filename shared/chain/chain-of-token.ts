@@ -1,15 +1,18 @@
-import { type Chain, createChain } from "../chain/chain.ts";
-import { chainIdOf } from "../chain/encoding.ts";
-import type { AcceptedToken } from "../config/x402-toml.ts";
+import type { Secret } from "../platform/crypto/secret.ts";
 import { silentLogger } from "../platform/log/logger.ts";
 import { systemClock } from "../platform/time/clock.ts";
+import { type Chain, createChain } from "./chain.ts";
+import { chainIdOf } from "./encoding.ts";
 
 const RPC_TIMEOUT_MS = 60_000;
 /** An operator also wants to see the transaction that a gateway finds too long to read. */
 const ANSWER_BYTES_MAX = 256 * 1024 * 1024;
 
+/** The members of an accepted token by which its chain is read. */
+type Token = { network: string; rpc_url?: Secret | undefined; confirmations: number; void_depth: number };
+
 /** Reads the chain of a token. Undefined if it has no `rpc_url`. */
-export function chainOfToken({ network, rpc_url: rpcUrl, ...token }: AcceptedToken): Chain | undefined {
+export function chainOfToken({ network, rpc_url: rpcUrl, ...token }: Token): Chain | undefined {
   if (rpcUrl === undefined) return undefined;
   const { confirmations, void_depth: voidDepth } = token;
   return createChain({
