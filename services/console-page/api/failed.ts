@@ -10,9 +10,6 @@ export type {
 } from "../../../shared/console/failed.ts";
 export type { FailedBulkView as Run } from "../../../shared/console/failed-bulk.ts";
 
-export const jobOf = ({ service_id, job_id }: { service_id: number; job_id: number }): string =>
-  `${service_id}/${job_id}`;
-
 /** Selects failed calls that meet every field present. */
 export type FailedFilter = {
   origin?: string | undefined;

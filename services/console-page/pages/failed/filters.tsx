@@ -1,5 +1,5 @@
-import { idsOfKey, whyNoJobKey } from "../../../../shared/call/job-ids.ts";
-import { type FailedFilter, type FailedGroup, jobOf } from "../../api/failed.ts";
+import { idsOfKey, jobKeyOf, whyNoJobKey } from "../../../../shared/call/job-ids.ts";
+import type { FailedFilter, FailedGroup } from "../../api/failed.ts";
 import { useJobTitle } from "../../api/names.ts";
 import { FilterBar } from "../../ui/filter-bar.tsx";
 import { SinceChoice, useSince } from "../../ui/since.tsx";
@@ -49,7 +49,7 @@ export function Filters({ filter, groups }: { filter: FailedFilter; groups: read
   const chosen = (name: string): string => query.get(name) ?? "";
   const among = (name: "job" | "code" | "origin"): string[] => [
     ...new Set([
-      ...groups.map((group) => (name === "job" ? jobOf(group) : group[name])),
+      ...groups.map((group) => (name === "job" ? jobKeyOf(group) : group[name])),
       ...(chosen(name) === "" ? [] : [chosen(name)]),
     ]),
   ];

@@ -1,4 +1,5 @@
-import { type FailedFilter, type FailedGroup, jobOf } from "../../api/failed.ts";
+import { jobKeyOf } from "../../../../shared/call/job-ids.ts";
+import type { FailedFilter, FailedGroup } from "../../api/failed.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { JobName } from "../../ui/job-name.tsx";
@@ -21,12 +22,12 @@ export function Groups({ groups, filter, onAct }: Props) {
   const mayOperate = useMayOperate();
   const [query] = useQuery();
   const isChosen = (group: FailedGroup): boolean =>
-    query.get("job") === jobOf(group) &&
+    query.get("job") === jobKeyOf(group) &&
     query.get("code") === group.code &&
     query.get("origin") === group.origin;
   const linkOf = (group: FailedGroup): string => {
     const { code, origin } = group;
-    const own = isChosen(group) ? { job: "", code: "", origin: "" } : { job: jobOf(group), code, origin };
+    const own = isChosen(group) ? { job: "", code: "", origin: "" } : { job: jobKeyOf(group), code, origin };
     return linkTo(["failed"], { ...Object.fromEntries(query), ...own });
   };
   const act = (action: Act["action"], { origin, service_id, job_id, code }: FailedGroup) =>
@@ -45,10 +46,10 @@ export function Groups({ groups, filter, onAct }: Props) {
     },
     {
       title: "Job",
-      sortBy: jobOf,
+      sortBy: jobKeyOf,
       cell: (group) => (
         <>
-          <JobName job={jobOf(group)} /> <span class="muted">{group.origin}</span>
+          <JobName job={jobKeyOf(group)} /> <span class="muted">{group.origin}</span>
         </>
       ),
     },
@@ -78,7 +79,7 @@ export function Groups({ groups, filter, onAct }: Props) {
       <DataTable
         columns={columns}
         items={sorted}
-        keyOf={(group) => `${group.origin} ${jobOf(group)} ${group.code}`}
+        keyOf={(group) => `${group.origin} ${jobKeyOf(group)} ${group.code}`}
         isChosen={isChosen}
       />
     </section>

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type FailedCall, type FailedFilter, IDS_MAX, jobOf, readFailed } from "../../api/failed.ts";
+import { jobKeyOf } from "../../../../shared/call/job-ids.ts";
+import { type FailedCall, type FailedFilter, IDS_MAX, readFailed } from "../../api/failed.ts";
 import { useJobTitle } from "../../api/names.ts";
 import { useWhenFailedChange } from "../../api/overview.ts";
 import { useMayOperate } from "../../api/session.ts";
@@ -210,7 +211,7 @@ function callsText(total: number | undefined): string {
 const SORTS: Readonly<Record<string, SortKey<FailedCall>>> = {
   Reason: ({ code, reason }) => `${titleOf(code)} ${reason}`,
   Origin: ({ endpoint, origin }) => endpoint ?? origin,
-  Job: jobOf,
+  Job: jobKeyOf,
   Attempts: ({ attempts }) => attempts,
   Failed: ({ failed_at }) => Date.parse(failed_at),
 };
@@ -254,9 +255,9 @@ function Row({ call, isNarrow, isSelected, onSelect }: RowProps) {
       <span class="cut" title={endpoint ?? origin}>
         {endpoint ?? origin}
       </span>
-      <span class="job-cell" title={titleOfJob(jobOf(call))}>
+      <span class="job-cell" title={titleOfJob(jobKeyOf(call))}>
         <span class="label">job </span>
-        {titleOfJob(jobOf(call))}
+        {titleOfJob(jobKeyOf(call))}
       </span>
       <span>
         {attempts}

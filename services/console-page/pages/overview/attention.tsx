@@ -156,8 +156,8 @@ function PausedJobs({ jobs }: { jobs: readonly string[] }) {
 }
 
 function ofProducers({ workers, queues }: Overview): Matter[] {
-  const most = (name: "oldest_age_ms" | "waiting_age_ms") =>
-    Math.max(0, ...queues.map((queue) => queue[name] ?? 0));
+  const waitingMs = Math.max(0, ...queues.map((queue) => queue.waiting_age_ms ?? 0));
+  const oldestMs = Math.max(0, ...queues.map((queue) => queue.oldest_age_ms ?? 0));
   if (workers.length === 0) {
     return [
       {
@@ -167,16 +167,16 @@ function ofProducers({ workers, queues }: Overview): Matter[] {
       },
     ];
   }
-  if (most("waiting_age_ms") >= OLD_MS) {
+  if (waitingMs >= OLD_MS) {
     const text = (
       <>
-        The oldest call has waited for {duration(most("waiting_age_ms"))}. Check the{" "}
-        <a href={linkTo(["jobs"])}>jobs</a>: one may be paused, or its runner unreachable.
+        The oldest call has waited for {duration(waitingMs)}. Check the <a href={linkTo(["jobs"])}>jobs</a>:
+        one may be paused, or its runner unreachable.
       </>
     );
     return [{ tone: "warn", word: "backlog", text }];
   }
-  return most("oldest_age_ms") < OLD_MS ? [] : [ofDelayed(queues, most("oldest_age_ms"))];
+  return oldestMs < OLD_MS ? [] : [ofDelayed(queues, oldestMs)];
 }
 
 /** Calls between two attempts: no producer takes them before their time. */

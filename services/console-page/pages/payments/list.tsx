@@ -1,5 +1,5 @@
+import { jobKeyOf } from "../../../../shared/call/job-ids.ts";
 import { ask } from "../../api/ask.ts";
-import { jobOf } from "../../api/failed.ts";
 import { useJobTitle } from "../../api/names.ts";
 import type { Payment } from "../../api/payments.ts";
 import { usePages } from "../../api/use-pages.ts";
@@ -122,8 +122,8 @@ function Row({ payment }: { payment: Payment | undefined }) {
       <span class="mono" title={terms.payer}>
         {shortened(terms.payer, 8, 4)}
       </span>
-      <span class="job-cell" title={titleOfJob(jobOf(terms))}>
-        {titleOfJob(jobOf(terms))}
+      <span class="job-cell" title={titleOfJob(jobKeyOf(terms))}>
+        {titleOfJob(jobKeyOf(terms))}
       </span>
       <Time at={claimed_at} />
     </div>

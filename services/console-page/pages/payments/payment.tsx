@@ -1,4 +1,4 @@
-import { jobOf } from "../../api/failed.ts";
+import { jobKeyOf } from "../../../../shared/call/job-ids.ts";
 import type { PaymentDetail } from "../../api/payments.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Card } from "../../ui/card.tsx";
@@ -79,7 +79,7 @@ function Shown({ payment, onDone }: { payment: PaymentDetail; onDone: () => void
               ["Recipient", <OnChain kind="address" text={terms.pay_to} network={terms.network} />],
               ["Token", <OnChain kind="address" text={terms.asset} network={terms.network} />],
               ["Network", terms.network],
-              ["Job", <JobName job={jobOf(terms)} />],
+              ["Job", <JobName job={jobKeyOf(terms)} />],
               [
                 "Valid until",
                 terms.valid_before ? (

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from "preact";
 import type { Earned } from "../../api/payments.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { amountText } from "../../ui/amount.ts";
@@ -57,17 +58,9 @@ function symbolOf({ symbol, asset }: Earned): string {
   return symbol ?? shortened(asset, 6, 4);
 }
 
-type Sum = {
-  name: string;
-  payments: number;
-  amount: bigint;
-  disputes: number;
-  disputed: bigint;
-  refunds: number;
-  refunded: bigint;
-};
-
 const NOTHING = { payments: 0, amount: 0n, disputes: 0, disputed: 0n, refunds: 0, refunded: 0n };
+
+type Sum = { name: string } & typeof NOTHING;
 
 /** Adds up amounts of one token. */
 function sumBy(earned: readonly Earned[], by: (each: Earned) => string): Sum[] {
@@ -114,10 +107,10 @@ function OfToken({ name, earned }: { name: string; earned: readonly Earned[] }) 
       </dl>
       <div class="columns even">
         <Card title={`By job, last ${DAYS} days`} isBare>
-          <Sums sums={jobs} written={written} name="Job" />
+          <Sums title="Job" sums={jobs} nameCell={(job) => <JobName job={job} />} written={written} />
         </Card>
         <Card title="By day (UTC)" isBare>
-          <Sums sums={days} written={written} name="Day" />
+          <Sums title="Day" sums={days} nameCell={(day) => day} written={written} />
         </Card>
       </div>
     </section>
@@ -128,16 +121,17 @@ function compare(a: bigint, b: bigint): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-type SumsProps = { sums: readonly Sum[]; written: (amount: bigint) => string; name: string };
+type SumsProps = {
+  title: string;
+  sums: readonly Sum[];
+  nameCell: (name: string) => ComponentChildren;
+  written: (amount: bigint) => string;
+};
 
-function Sums({ sums, written, name }: SumsProps) {
+function Sums({ title, sums, nameCell, written }: SumsProps) {
   const most = sums.reduce((least, { amount }) => (amount > least ? amount : least), 1n);
   const columns: Column<Sum>[] = [
-    {
-      title: name,
-      class: "nowrap",
-      cell: (sum) => (name === "Job" ? <JobName job={sum.name} /> : sum.name),
-    },
+    { title, class: "nowrap", cell: ({ name }) => nameCell(name) },
     { title: "Payments", class: "number", cell: ({ payments }) => count(payments) },
     { title: "Amount", class: "number strong", cell: ({ amount }) => written(amount) },
     {
