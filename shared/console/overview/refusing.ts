@@ -33,19 +33,13 @@ type Span = { at: number; requests: number; refused: number; counts: Counts };
  * requests in the intervals with refusals. Other intervals do not count, so a repaired endpoint stays named for ten minutes.
  */
 export function refusingIn(spans: readonly Bucket[], spanMs: number): RefusingView[] {
-  const lately = spans.slice(-Math.max(1, Math.round(LATELY_MS / spanMs)));
-  const endpoints = new Set(
-    lately.flatMap(({ counted }) => counted.flatMap(({ subject }) => endpointOf(subject) ?? [])),
-  );
-  return [...endpoints, null]
-    .flatMap(
-      (endpoint) =>
-        toRefusing(
-          endpoint,
-          lately.map((span) => spanOf(endpoint, span)),
-        ) ?? [],
-    )
-    .sort((a, b) => b.refused - a.refused);
+  const byEndpoint = new Map<string | null, Span[]>();
+  for (const bucket of spans.slice(-Math.max(1, Math.round(LATELY_MS / spanMs))))
+    for (const [endpoint, span] of spansOf(bucket))
+      byEndpoint.set(endpoint, [...(byEndpoint.get(endpoint) ?? []), span]);
+  return [...byEndpoint]
+    .flatMap(([endpoint, own]) => toRefusing(endpoint, own) ?? [])
+    .sort((a, b) => b.refused - a.refused || Number(a.endpoint === null) - Number(b.endpoint === null));
 }
 
 function toRefusing(endpoint: string | null, spans: readonly Span[]): RefusingView | undefined {
@@ -68,13 +62,21 @@ function toRefusing(endpoint: string | null, spans: readonly Span[]): RefusingVi
   };
 }
 
-function spanOf(endpoint: string | null, { at, counted }: Bucket): Span {
-  const webhooks = counted.filter(({ subject }) => endpointOf(subject) !== undefined);
-  const own = webhooks.filter(({ subject }) => endpointOf(subject) === endpoint).map(({ counts }) => counts);
-  const counts = sumOf(own);
-  const all = endpoint === null ? sumOf(webhooks.map((each) => each.counts)) : counts;
-  const requests = all.accepted + all.replayed + all.dropped + totalOf(all.refused);
-  return { at, requests, refused: totalOf(counts.refused), counts };
+/** By endpoint. Null, for paths that no endpoint has, is always there. */
+function spansOf({ at, counted }: Bucket): Map<string | null, Span> {
+  const byEndpoint = new Map<string | null, Counts[]>([[null, []]]);
+  for (const { subject, counts } of counted) {
+    const endpoint = endpointOf(subject);
+    if (endpoint !== undefined) byEndpoint.set(endpoint, [...(byEndpoint.get(endpoint) ?? []), counts]);
+  }
+  const spans = new Map<string | null, Span>();
+  for (const [endpoint, own] of byEndpoint) {
+    const counts = sumOf(own);
+    const all = endpoint === null ? sumOf([...byEndpoint.values()].flat()) : counts;
+    const requests = all.accepted + all.replayed + all.dropped + totalOf(all.refused);
+    spans.set(endpoint, { at, requests, refused: totalOf(counts.refused), counts });
+  }
+  return spans;
 }
 
 /** Null of requests that are counted for no endpoint; undefined if it is no subject of webhooks. */
