@@ -19,8 +19,8 @@ import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { count, isoTime, OperatorAct } from "./view.ts";
 
 /**
- * A job that has a queue, a setting or a name in the configuration: what it holds, over all origins, and what holds it up. Beside the jobs there are the receivers of
- * callbacks, as `callback/receiver.example.com`, and `callback`, all of these together.
+ * A job that has a queue, a setting or a name in the configuration: what it holds, over all origins, and what holds it up. Beside the
+ * jobs there are the receivers of callbacks, as `callback/receiver.example.com`, and `callback`, all of these together.
  */
 export const JobView = z
   .object({
@@ -181,7 +181,7 @@ const NO_GATE: JobGate = {
 type Holds = QueueDepth & { origins: string[]; now: number };
 
 function toView(job: string, gate: JobGate, holds: Holds): JobView {
-  const { oldestSince, waitingSince: _, delayedUntil: __, origins, now, ...counts } = holds;
+  const { origins, waiting, delayed, held, active, failed, oldestSince, now } = holds;
   const { concurrency, rate, pausedAt, pausedBy, reason, throttledUntil } = gate;
   const state = stateOf(gate, now);
   const receiver = receiverOfGate(job);
@@ -189,8 +189,7 @@ function toView(job: string, gate: JobGate, holds: Holds): JobView {
     job,
     ...(receiver !== undefined && { ports: [...portsOfReceiver(receiver)] }),
     state,
-    origins,
-    ...counts,
+    ...{ origins, waiting, delayed, held, active, failed },
     oldest_age_ms: oldestSince === undefined ? null : Math.max(0, now - oldestSince),
     concurrency: concurrency ?? null,
     rate: rate === undefined ? null : { calls: rate.max, period_ms: rate.periodMs },

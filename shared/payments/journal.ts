@@ -261,6 +261,7 @@ export class PaymentJournal {
   async markDisputed(id: string, reason: string): Promise<void> {
     const payment = await this.look(id).catch(unlessUnreadable);
     const revenue = payment && revenueOf(payment);
+    // Without a row nothing is counted, so the key does not matter.
     const ofDay = revenue === undefined ? this.#keys.payment(id) : this.#keys.disputed(revenue.day);
     const { row, amount } = revenue ?? {};
     await this.#scripts.dispute({ ...this.#keysOf(id), ofDay }, { id, reason, row, amount });

@@ -110,15 +110,18 @@ function toDepth([queue, counts, oldest, waitingFrom, dueAt]: ReturnType<typeof 
 
 /** What several queues hold together. */
 export function sumOfDepths(depths: readonly QueueDepth[]): QueueDepth {
-  const known = (name: "oldestSince" | "waitingSince" | "delayedUntil") =>
-    depths.flatMap((depth) => depth[name] ?? []);
-  const first = (times: readonly number[]) => (times.length === 0 ? undefined : Math.min(...times));
-  const until = known("delayedUntil");
+  const among = (
+    name: "oldestSince" | "waitingSince" | "delayedUntil",
+    choose: (...times: number[]) => number,
+  ) => {
+    const times = depths.flatMap((depth) => depth[name] ?? []);
+    return times.length === 0 ? undefined : choose(...times);
+  };
   return {
     ...sums(depths, COUNTS),
-    oldestSince: first(known("oldestSince")),
-    waitingSince: first(known("waitingSince")),
-    delayedUntil: until.length === 0 ? undefined : Math.max(...until),
+    oldestSince: among("oldestSince", Math.min),
+    waitingSince: among("waitingSince", Math.min),
+    delayedUntil: among("delayedUntil", Math.max),
   };
 }
 

@@ -47,7 +47,7 @@ const Stored = z.array(
     .transform(
       ({ answered_at: answeredAt, or_earlier: orEarlier, ...rest }): RunnerHealth => ({
         ...rest,
-        ...(orEarlier && { orEarlier }),
+        orEarlier,
         answeredAt,
       }),
     ),
@@ -99,16 +99,12 @@ export function runnersOf(producers: readonly { runners: readonly RunnerHealth[]
 function joined(one: RunnerHealth, others: RunnerStatus | undefined): RunnerStatus {
   const isUnanswered = Number(one.state === "silent" || one.state === "away");
   if (others === undefined) return { ...one, producers: 1, unanswered: isUnanswered };
-  const [isWorse, isSame] = [
-    STATES.indexOf(one.state) > STATES.indexOf(others.state),
-    one.state === others.state,
-  ];
-  const isEarlier = isSame && (one.since ?? Infinity) < (others.since ?? Infinity);
-  const { orEarlier, ...worst } = isWorse || isEarlier ? one : others;
+  const isWorse = STATES.indexOf(one.state) > STATES.indexOf(others.state);
+  const isEarlier = one.state === others.state && (one.since ?? Infinity) < (others.since ?? Infinity);
+  const worst = isWorse || isEarlier ? one : others;
   const answered = Math.max(one.answeredAt ?? 0, others.answeredAt ?? 0);
   return {
     ...worst,
-    ...(orEarlier && { orEarlier }),
     answeredAt: answered === 0 ? undefined : answered,
     producers: others.producers + 1,
     unanswered: others.unanswered + isUnanswered,

@@ -360,9 +360,7 @@ onlyInLongRun(() => {
       "no local chain was started: x402.toml has no token of eip155:84532 whose facilitator and rpc_url are on this machine",
     );
   });
-});
 
-onlyInLongRun(() => {
   describe("dev with an operator's own endpoints", () => {
     const secret = "an-operator's own secret";
     const ofGithub = { POSTERN_OF_GITHUB: secret };

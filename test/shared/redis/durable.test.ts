@@ -14,13 +14,18 @@ const ends = useEnds();
 /** Nothing else in this process goes on meanwhile. */
 const standStill = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
-test("a process that stands still for longer than Redis may be silent does not take Redis for dead", async () => {
+async function open() {
   const log = recordingLog();
   const redis = connectForRequests({ url: new Secret(shared.url) }, log);
   ends.defer(() => redis.disconnect());
   await whenReady(redis, 5000);
   const durable = new DurableRedis({ redis, mode: "strict", log, checkEveryMs: "on demand" });
   ends.defer(() => durable.stop());
+  return { log, redis, durable };
+}
+
+test("a process that stands still for longer than Redis may be silent does not take Redis for dead", async () => {
+  const { log, redis, durable } = await open();
   const { info } = redis;
   let asked = 0;
   redis.info = (async () => {
@@ -36,11 +41,7 @@ test("a process that stands still for longer than Redis may be silent does not t
 });
 
 test("a check that is under way when the connection is closed on purpose reports nothing", async () => {
-  const log = recordingLog();
-  const redis = connectForRequests({ url: new Secret(shared.url) }, log);
-  ends.defer(() => redis.disconnect());
-  await whenReady(redis, 5000);
-  const durable = new DurableRedis({ redis, mode: "strict", log, checkEveryMs: "on demand" });
+  const { log, redis, durable } = await open();
   const { info } = redis;
   redis.info = (async () => {
     durable.stop();
