@@ -15,7 +15,7 @@ import { readPricing } from "../../shared/pricing/read-pricing.ts";
 import { readX402 } from "../../shared/pricing/read-x402.ts";
 import { dirWith, filledExample } from "../shared/config/files.ts";
 import { COMPILER, makeConsumer } from "../support/consumer.ts";
-import { onlyInLongRun, sample } from "../support/long-run.ts";
+import { onlyInLongRun } from "../support/long-run.ts";
 import { needs } from "../support/needs.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { type Block, blocksOf, DOCUMENTS } from "./blocks.ts";
@@ -213,24 +213,26 @@ test.each(DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block)
   },
 );
 
-const followed = sample(DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block) === "run")));
+const followed = DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block) === "run"));
 
 /** A document may start five services, while other tests have the processor. */
 const PATIENCE_MS = 320_000;
 
 const inTurnOrAtOnce = ISOLATION.length > 0 ? test.concurrent.each(followed) : test.each(followed);
 
-inTurnOrAtOnce(
-  "whoever follows %s from a clone sees what it shows",
-  { timeout: PATIENCE_MS, ...needs("curl", "openssl") },
-  async (file) => {
-    const blocks = blocksOf(file).filter((block) =>
-      ["run", "written", "compiled", "shown"].includes(useOf(block) as Use),
-    );
-    for (const { at, printed, shown } of await follow(blocks))
-      expect(`${printed.trim()}\n`, at).toMatch(patternOf(shown));
-  },
-);
+onlyInLongRun(() => {
+  inTurnOrAtOnce(
+    "whoever follows %s from a clone sees what it shows",
+    { timeout: PATIENCE_MS, ...needs("curl", "openssl") },
+    async (file) => {
+      const blocks = blocksOf(file).filter((block) =>
+        ["run", "written", "compiled", "shown"].includes(useOf(block) as Use),
+      );
+      for (const { at, printed, shown } of await follow(blocks))
+        expect(`${printed.trim()}\n`, at).toMatch(patternOf(shown));
+    },
+  );
+});
 
 /** The shown output as a pattern: `…` stands for anything in a line, and alone for any lines. */
 function patternOf(shown: string): RegExp {
