@@ -2,9 +2,10 @@ import { expect, test } from "vitest";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
+import { runHereWith } from "../run-here.ts";
 
 const payments = usePayments();
-const { run } = payments.postern;
+const run = runHereWith(payments.postern);
 
 test("postern status says how many payments are in review or disputed, for how long, and which command lists them", async () => {
   const { journal, redis } = payments.gateway;
