@@ -1,6 +1,8 @@
 import { type PosternToml, posternToml } from "../../shared/config/postern-toml.ts";
 import { Secret } from "../../shared/platform/crypto/secret.ts";
 
+const SCHEMA = posternToml({ env: {} });
+
 /** Limits that no test reaches by chance. */
 const AMPLE = { queue_bytes_max: 1e12 };
 
@@ -18,7 +20,7 @@ export type PosternChanges = {
 
 /** A checked `postern.toml` with these changes. */
 export function testPostern(changes: PosternChanges = {}): PosternToml {
-  const postern = posternToml({ env: {} }).parse({ limits: AMPLE });
+  const postern = SCHEMA.parse({ limits: AMPLE });
   const { durability = "strict", enqueueTimeoutMs, resultSecrets, metadataPrefix } = changes;
   return {
     ...postern,
