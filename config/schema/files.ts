@@ -115,6 +115,8 @@ export interface PosternFile {
     timeout_ms?: number;
   }>>;
   jobs?: Readonly<Record<string, {
+    /** shown in the console, as report (7/1); of a job with a price, name it in job_pricing.toml */
+    name?: string;
     /** calls in flight, over all producers */
     concurrency?: number;
     /** throttle, over all producers: at most 100 calls in a window of 100 / 50 s */

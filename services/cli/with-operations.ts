@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { openConfigDir } from "../../shared/config/config-dir.ts";
 import { isLoopback, isPrivateUrl } from "../../shared/config/fields.ts";
-import { loadJobNames } from "../../shared/config/job-names.ts";
+import { createJobNames } from "../../shared/config/job-names.ts";
 import { operatorToml } from "../../shared/config/operator-toml.ts";
 import { toDurability } from "../../shared/config/redis-toml.ts";
 import { bulkWorkers } from "../../shared/console/bulk-operations.ts";
@@ -56,7 +56,7 @@ function onRedis(session: Session, { env }: ProgramDeps, configDir: string): Ope
   const kinds = bulkWorkers({ ...session, listedMax: Number.POSITIVE_INFINITY });
   const runs = createLocalRuns({ kinds, audit: createAudit(partition, log), clock });
   const overview = createOverview({ partition, clock, configDir, env, ...toDurability(postern.redis) });
-  const jobNames = () => loadJobNames(configDir);
+  const jobNames = createJobNames(configDir);
   return clientOf(OPERATIONS, createHandlers({ ...session, runs, overview, jobNames }));
 }
 

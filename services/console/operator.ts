@@ -1,5 +1,5 @@
 import { endpointPaths } from "../../shared/config/endpoint-names.ts";
-import { loadJobNames } from "../../shared/config/job-names.ts";
+import { createJobNames } from "../../shared/config/job-names.ts";
 import type { OperatorToml } from "../../shared/config/operator-toml.ts";
 import { toConnectionLimits, toProxyOptions } from "../../shared/config/postern-toml.ts";
 import { toDurability } from "../../shared/config/redis-toml.ts";
@@ -188,7 +188,7 @@ function configuredBy({ configDir, env, postern }: Options, clock: Clock) {
   return {
     tokens: createTokenSource({ configDir, env, clock }),
     paths: () => endpointPaths(configDir),
-    jobNames: () => loadJobNames(configDir),
+    jobNames: createJobNames(configDir),
     countsEarned: postern.console.report,
     runnerMemoryMs: postern.runner.memory_secs * 1000,
   };

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { BODY_BYTES_MAX } from "../call/job-call.ts";
+import { isJobName } from "../call/job-ids.ts";
 import { addressRangeProblem } from "../http/ip/address-list.ts";
 import { listenAddressText, readListenAddress } from "../http/ip/listen-address.ts";
 
@@ -76,3 +77,11 @@ export function isPrivateUrl(url: string): boolean {
 export function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
 }
+
+/** A job's name in any file. */
+export const jobName = z
+  .string()
+  .refine(
+    isJobName,
+    "must be 1 to 32 lower-case letters, digits and hyphens, without a hyphen at either end",
+  );

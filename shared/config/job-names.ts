@@ -1,15 +1,40 @@
+import { statSync } from "node:fs";
+import { join } from "node:path";
 import { openConfigDir } from "./config-dir.ts";
 import { isTable } from "./fields.ts";
 
-/** The names that job_pricing.toml gives to jobs, by `<service id>/<job index>`; none if the file cannot be read. Nothing is checked. */
-export function loadJobNames(dir: string): Record<string, string> {
+const POSTERN = "postern.toml";
+const JOB_PRICING = "job_pricing.toml";
+
+/**
+ * Returns the names that `[jobs]` of postern.toml and job_pricing.toml give to jobs, by `<service id>/<job index>`. The second is what buyers
+ * read, so its name counts. A file that cannot be read names none, and nothing is checked. The files are read again once one has changed.
+ */
+export function createJobNames(dir: string): () => Record<string, string> {
+  let known: { versions: string; names: Record<string, string> } | undefined;
+  return () => {
+    const versions = [POSTERN, JOB_PRICING].map((name) => versionOf(join(dir, name))).join(" ");
+    if (known?.versions !== versions) known = { versions, names: readNames(dir) };
+    return known.names;
+  };
+}
+
+function versionOf(path: string): string {
+  const { mtimeMs, size, ino } = statSync(path, { throwIfNoEntry: false }) ?? {};
+  return `${mtimeMs}/${size}/${ino}`;
+}
+
+function readNames(dir: string): Record<string, string> {
   const files = openConfigDir(dir);
-  const services = files.has("job_pricing.toml") ? files.table("job_pricing.toml") : undefined;
-  if (!isTable(services)) return {};
-  const named = Object.entries(services).flatMap(([service, jobs]) =>
-    Object.entries(isTable(jobs) ? jobs : {}).flatMap(([job, of]) =>
-      isTable(of) && typeof of["name"] === "string" ? [[`${service}/${job}`, of["name"]] as const] : [],
-    ),
+  const entriesOf = (table: unknown) => Object.entries(isTable(table) ? table : {});
+  const read = (name: string) => (files.has(name) ? files.table(name) : undefined);
+  const postern = read(POSTERN);
+  const priced = entriesOf(read(JOB_PRICING)).flatMap(([service, jobs]) =>
+    entriesOf(jobs).map(([job, of]) => [`${service}/${job}`, of] as const),
+  );
+  const jobs = [...entriesOf(isTable(postern) ? postern["jobs"] : undefined), ...priced];
+  const named = jobs.flatMap(([job, of]) =>
+    isTable(of) && typeof of["name"] === "string" ? [[job, of["name"]] as const] : [],
   );
   return Object.fromEntries(named);
 }

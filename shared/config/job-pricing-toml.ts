@@ -1,6 +1,5 @@
 import { z } from "zod";
 import {
-  isJobName,
   type JobIds,
   jobKey,
   NOT_A_JOB_INDEX,
@@ -11,7 +10,7 @@ import {
 import { UINT256_MAX } from "../chain/encoding.ts";
 import { type JobInput, toJobInput } from "../platform/json-schema/job-input.ts";
 import { callbackUrl } from "./callbacks-toml.ts";
-import { isTable } from "./fields.ts";
+import { isTable, jobName } from "./fields.ts";
 import { readInputJson } from "./input-json.ts";
 import { messageFor, type Problem, problem, problemsOf, report } from "./problem.ts";
 
@@ -137,13 +136,7 @@ const jobTable = z.strictObject({
       return z.NEVER;
     })
     .meta({ writtenAs: z.string().regex(DECIMAL) }),
-  name: z
-    .string()
-    .refine(
-      isJobName,
-      "must be 1 to 32 lower-case letters, digits and hyphens, without a hyphen at either end",
-    )
-    .optional(),
+  name: jobName.optional(),
   description: z
     .string()
     .min(1)

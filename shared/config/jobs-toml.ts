@@ -3,7 +3,7 @@ import { whyNoJobKey } from "../call/job-ids.ts";
 import { didYouMean } from "../platform/text/similar-words.ts";
 import type { Backoff } from "../platform/time/backoff.ts";
 import { between, inEach, type Rule, rule } from "./between-keys.ts";
-import { attempts, httpUrl, positive, rateLimit } from "./fields.ts";
+import { attempts, httpUrl, jobName, positive, rateLimit } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
 
@@ -27,12 +27,13 @@ const runnerName = z
 /** By name: runners beside `[runner]`. */
 export const runners = (from: SecretSource) => z.record(runnerName, z.strictObject(runnerFields(from)));
 
-const jobName = z.string().superRefine((text, context) => {
+const key = z.string().superRefine((text, context) => {
   const why = whyNoJobKey(text);
   if (why !== undefined) context.addIssue(why);
 });
 
 const job = z.strictObject({
+  name: jobName.optional(),
   concurrency: positive.optional(),
   rate: rateLimit.optional(),
   attempts: attempts.optional(),
@@ -42,7 +43,7 @@ const job = z.strictObject({
 });
 
 /** By `<service id>/<job index>`. What a job does not say is as for all jobs. */
-export const jobs = z.record(jobName, job);
+export const jobs = z.record(key, job);
 
 /** A pause between attempts that doubles from one to the other. */
 export const backoffTable = (baseMs: number, capMs: number) =>

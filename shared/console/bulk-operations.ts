@@ -3,6 +3,13 @@ import { AppError } from "../platform/errors/app-error.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import type { AuditEntry } from "../redis/audit/actions.ts";
 import { logAudited } from "../redis/audit/audit.ts";
+import {
+  type AcknowledgeOrder,
+  AcknowledgeView,
+  acknowledgeBulk,
+  acknowledgeSelection,
+  toAcknowledgeView,
+} from "./acknowledge-bulk.ts";
 import { BEGINS, type BulkAction } from "./bulk.ts";
 import {
   FailedBulkView,
@@ -47,11 +54,11 @@ export type RefundCheckView = z.infer<typeof RefundCheckView>;
 
 /** Work that outlives its request, in any state. */
 export const BulkView = z
-  .discriminatedUnion("kind", [FailedBulkView, AuditView, RefundCheckView])
+  .discriminatedUnion("kind", [FailedBulkView, AcknowledgeView, AuditView, RefundCheckView])
   .meta({ id: "Bulk" });
 export type BulkView = z.infer<typeof BulkView>;
 
-export const BULK_KINDS = ["replay", "discard", "audit", "refund-check"] as const;
+export const BULK_KINDS = ["replay", "discard", "acknowledge", "audit", "refund-check"] as const;
 export type BulkKind = (typeof BULK_KINDS)[number];
 
 type Kind = {
@@ -66,6 +73,7 @@ const FAILED: Kind = { selectionOf: failedSelection, toView: toFailedBulkView, i
 const KINDS: Record<BulkKind, Kind> = {
   replay: FAILED,
   discard: FAILED,
+  acknowledge: { selectionOf: acknowledgeSelection, toView: toAcknowledgeView, isListedWhole: true },
   audit: {
     selectionOf: (request) => matchSelection(MatchOrder.parse(request)),
     toView: toAuditView,
@@ -116,6 +124,10 @@ export function createBulkOperations({ runs, clock, log, by, wake, tokens, parti
       return toFailedBulkView(await begin(action, untilNow(order, clock()), !order.dry_run));
     },
 
+    async beginAcknowledge(order: AcknowledgeOrder): Promise<AcknowledgeView> {
+      return toAcknowledgeView(await begin("acknowledge", order));
+    },
+
     /** Throws as `FindMatches` does, as far as no chain is asked for it. */
     async beginAudit(order: MatchOrder): Promise<AuditView> {
       chooseTokens(tokens, order);
@@ -163,6 +175,7 @@ export function bulkWorkers({
   const checkRefunds = createCheckRefunds(deps);
   return {
     ...failedBulk(deps),
+    acknowledge: acknowledgeBulk(deps),
     async audit({ run, signal, tell, told }) {
       const order = MatchOrder.parse(run.request);
       await auditing(order, async () => {

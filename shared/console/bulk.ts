@@ -22,6 +22,7 @@ export type BulkAction = (typeof BULK_ACTIONS)[number];
 export const BEGINS = {
   replay: "begin_replay",
   discard: "begin_discard",
+  acknowledge: "begin_acknowledge",
   audit: "begin_audit",
   "refund-check": "begin_refund_check",
 } as const;

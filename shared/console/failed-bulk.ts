@@ -20,13 +20,17 @@ import { RunHead, toHead } from "./runs/view.ts";
 import type { DoRun } from "./runs/worker.ts";
 import { count } from "./view.ts";
 
-export const IDS_MAX = 1000;
+/** The calls that a bulk operation is about, if they are named. */
+export const namedCalls = z.array(z.string().regex(CALL_ID, NOT_A_CALL_ID)).min(1).max(1000);
+
+/** Why a call that was named is not among those that a bulk operation is about. */
+export const MissingCall = z.object({ code: z.string(), detail: z.string() }).meta({ id: "MissingCall" });
 
 /** Which failed calls, and how: what begins a run. */
 export const BulkOrder = z.strictObject({
   filter: FailedFilter.default({}),
   /** Only these of the calls that match. */
-  call_ids: z.array(z.string().regex(CALL_ID, NOT_A_CALL_ID)).min(1).max(IDS_MAX).optional(),
+  call_ids: namedCalls.optional(),
   /** Every failed call; needed if no call is named and the filter is empty. */
   all: z.literal(true).optional(),
   /** At most so many, the oldest first. */
@@ -65,7 +69,7 @@ export const FailedBulkView = RunHead.extend({
   /** The first of them. */
   needs_force: z.array(z.string()),
   /** Of calls that were named, those that are not among the failed ones. */
-  missing: z.array(z.object({ code: z.string(), detail: z.string() })),
+  missing: z.array(MissingCall),
   done: count,
   /** Replayed or discarded by somebody else meanwhile, or in the moment in which a process of the service died. */
   left_meanwhile: count,

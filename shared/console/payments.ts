@@ -150,7 +150,7 @@ export function unknownPayment(id: string): AppError {
   return AppError.public("payment.unknown", detail);
 }
 
-function toFilter({ state, since, until, ...rest }: PaymentFilter): Filter {
+export function toFilter({ state, since, until, ...rest }: PaymentFilter): Filter {
   return {
     ...rest,
     states: state === undefined ? undefined : [state.toUpperCase() as PaymentState],

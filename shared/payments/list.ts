@@ -151,6 +151,20 @@ function createReading(partition: Partition, read: Read) {
     },
 
     /**
+     * The payments that match and were disputed until then (unix ms, by Redis' clock), and that no operator has acknowledged; those first
+     * that have been disputed longest. They are read from their own list.
+     */
+    async *disputed(filter: PaymentFilter, until: number): AsyncGenerator<PaymentSummary> {
+      const walk = { max: until, size: READ_AT_ONCE };
+      const { since = Number.NEGATIVE_INFINITY, until: claimedUntil = Number.POSITIVE_INFINITY } = filter;
+      for await (const page of walkScored(partition.redis, partition.keys.paymentsDisputed, walk)) {
+        const found = await readMatching(page.map(toPlace), { ...filter, disputed: true });
+        for (const { payment } of found)
+          if (payment.claimedAt >= since && payment.claimedAt <= claimedUntil) yield payment;
+      }
+    },
+
+    /**
      * Up to `limit` payments that match, newest first, beyond `after`; `next` is where to go on if there may be more. With it even a page
      * without payments is not the last.
      */

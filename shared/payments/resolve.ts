@@ -22,9 +22,24 @@ export type Verdict =
 /** `left`: there was nothing to decide any more; nothing was done. */
 type Resolved = { kind: "done" } | { kind: "left"; state: FoundState };
 
-const ACTIONS = { settled: "settle", void: "void", acknowledged: "acknowledge", dropped: "drop" } as const;
+const ACTIONS = { settled: "settle", void: "void", dropped: "drop" } as const;
 
 type Act = AuditEntry<"money">;
+
+type Acting = { journal: PaymentJournal; clock: Clock; log: Logger; by: string };
+
+/**
+ * Records that an operator has seen what contradicts a payment, with its line in the audit. Nothing else of the payment changes. False if
+ * nothing contradicts it, or if it was acknowledged before.
+ */
+export function createAcknowledge({ journal, clock, log, by }: Acting) {
+  return async (id: string, why: { selection: string; reason: string; run?: string }): Promise<boolean> => {
+    const act: Act = { at: clock(), action: "acknowledge", callId: id, by, ...why };
+    const isDone = await journal.acknowledge(id, { by, reason: why.reason }, act);
+    if (isDone) logAudited(log, act);
+    return isDone;
+  };
+}
 
 /** The reason that the payer sees. */
 const BY_OPERATOR = "decided by the operator";
@@ -35,21 +50,21 @@ const BY_OPERATOR = "decided by the operator";
  * and reason are stored with the change, and the line of the audit is written in the same step. A payment in any other state is left alone.
  */
 export function createResolve({
-  journal,
   count,
-  clock,
-  log,
-  by,
-}: {
-  journal: PaymentJournal;
+  ...acting
+}: Acting & {
   /** Counts what was earned. */
   count?: CountOnce;
-  clock: Clock;
-  log: Logger;
-  by: string;
 }) {
+  const { journal, clock, log, by } = acting;
+  const acknowledge = createAcknowledge(acting);
+
   return async function resolve(payment: Payment, verdict: Verdict, reason: string): Promise<Resolved> {
     const { kind } = verdict;
+    if (kind === "acknowledged") {
+      const isDone = await acknowledge(payment.id, { selection: "by id", reason });
+      return isDone ? { kind: "done" } : { kind: "left", state: payment.state };
+    }
     const decision = { by, reason };
     const act: Act = {
       at: clock(),
@@ -62,9 +77,7 @@ export function createResolve({
     };
     const resolved = await (kind === "dropped"
       ? drop(payment, decision, act)
-      : kind === "acknowledged"
-        ? acknowledge(payment, decision, act)
-        : decide(payment, verdict, decision, act));
+      : decide(payment, verdict, decision, act));
     if (resolved.kind === "done") logAudited(log, act);
     return resolved;
   };
@@ -74,10 +87,6 @@ export function createResolve({
     const found = await journal.drop(id, decision, act);
     failpoint("operator.after_dropped");
     return found === DROPPED ? { kind: "done" } : { kind: "left", state: found };
-  }
-
-  async function acknowledge({ id, state }: Payment, decision: Decision, act: Act): Promise<Resolved> {
-    return (await journal.acknowledge(id, decision, act)) ? { kind: "done" } : { kind: "left", state };
   }
 
   async function decide(

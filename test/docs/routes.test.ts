@@ -30,7 +30,12 @@ const CONSOLE: Record<keyof typeof CONTRACT, string | undefined> = {
   ...{ listFailed: "failed", countFailed: "failed-count", groupFailed: "failed-groups" },
   ...{ getFailed: "failed-call", getFailedBody: "failed-body", replayCall: "replay-call" },
   ...{ discardCall: "discard-call", beginReplay: "begin-replay", beginDiscard: "begin-discard" },
-  ...{ beginAudit: "begin-audit", beginRefundCheck: "begin-refund-check", listBulk: "list-bulk" },
+  ...{
+    beginAcknowledge: "begin-acknowledge",
+    beginAudit: "begin-audit",
+    beginRefundCheck: "begin-refund-check",
+    listBulk: "list-bulk",
+  },
   ...{ getBulk: "bulk", cancelBulk: "cancel-bulk", resumeBulk: "resume-bulk" },
   ...{ listCalls: "calls", getCall: "call", getCallBody: "call-body", getCallResult: "call-result" },
   ...{

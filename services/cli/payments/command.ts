@@ -18,6 +18,7 @@ import {
 } from "../options.ts";
 import { listOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import type { SelectionOptions } from "./acknowledge.ts";
 import type { AuditOptions } from "./audit.ts";
 import type { ListOptions } from "./list.ts";
 import type { ListSpentOptions } from "./list-spent.ts";
@@ -40,18 +41,9 @@ export function addPayments(program: ProgramCommand, deps: ProgramDeps): void {
 }
 
 function addList(payments: ProgramCommand, deps: ProgramDeps): void {
-  payments
-    .command("list")
+  addFilterOptions(payments.command("list"))
     .description("list payments, newest first")
     .helpGroup(GROUP.look)
-    .addOption(
-      new Option("--state <state>", "state of the payment")
-        .choices(PAYMENT_STATE_VIEWS)
-        .argParser(parseState),
-    )
-    .option("--payer <address>", "address that paid for the call", parseAddress)
-    .addOption(sinceOption("claimed"))
-    .addOption(untilOption("claimed"))
     .option("--open", "only payments that have not ended: settling, review, queued, failed or refund_pending")
     .option("--disputed", "only disputed payments: the chain contradicts them after their call was queued")
     .option("--acknowledged", "only disputed payments that an operator has acknowledged")
@@ -64,6 +56,19 @@ function addList(payments: ProgramCommand, deps: ProgramDeps): void {
       const { listPayments } = await import("./list.ts");
       deps.exitWith(await listPayments(deps, options));
     });
+}
+
+/** Options that choose payments. */
+function addFilterOptions(command: ProgramCommand): ProgramCommand {
+  return command
+    .addOption(
+      new Option("--state <state>", "state of the payment")
+        .choices(PAYMENT_STATE_VIEWS)
+        .argParser(parseState),
+    )
+    .option("--payer <address>", "address that paid for the call", parseAddress)
+    .addOption(sinceOption("claimed"))
+    .addOption(untilOption("claimed"));
 }
 
 function parseState(text: string): PaymentStateView {
@@ -117,19 +122,22 @@ function addReconcile(payments: ProgramCommand, deps: ProgramDeps): void {
 }
 
 function addResolve(payments: ProgramCommand, deps: ProgramDeps): void {
-  payments
-    .command("resolve")
+  addFilterOptions(payments.command("resolve"))
     .description(
-      "decide whether a payment in review is paid, give up one whose outcome is not known, or acknowledge a disputed one",
+      "decide whether a payment in review is paid, give up one whose outcome is not known, or acknowledge disputed ones",
     )
     .helpGroup(GROUP.act)
-    .addArgument(callId())
+    .addArgument(callIds())
     .option("--settled", "mark a payment in review as paid: its call runs; requires --transaction")
     .option(
       "--void",
       "mark a payment in review as not paid, if it can no longer be made: the body of its call is deleted",
     )
-    .option("--acknowledged", "record that you have seen the dispute; nothing else changes")
+    .option(
+      "--acknowledged",
+      "record that you have seen the dispute; nothing else changes. Takes several ids, or filters of disputed payments",
+    )
+    .option("--all", "acknowledge every disputed payment")
     .option(
       "--dropped",
       "give up a payment that is settling or in review: its call never runs, and its body is deleted; if the money still arrives, a refund is due",
@@ -138,12 +146,34 @@ function addResolve(payments: ProgramCommand, deps: ProgramDeps): void {
     .requiredOption("--reason <text>", "reason for the audit log")
     .addOption(operatorUrl())
     .addOption(configDir())
-    .examples(`payments resolve ${CALL} --void --reason "not on the chain"`)
-    .action(async (id: string, options: ResolveOptions, command: ProgramCommand) => {
+    .examples(
+      `payments resolve ${CALL} --void --reason "not on the chain"`,
+      'payments resolve --acknowledged --since 2h --reason "it lied"',
+    )
+    .action(async (ids: string[], options: ResolveOptions & SelectionOptions, command: ProgramCommand) => {
       requireVerdict(command, options);
-      const { resolvePayment } = await import("./resolve.ts");
-      deps.exitWith(await resolvePayment(deps, id, options));
+      requirePayments(command, ids, options);
+      const [only, ...others] = ids;
+      if (only !== undefined && others.length === 0) {
+        const { resolvePayment } = await import("./resolve.ts");
+        return deps.exitWith(await resolvePayment(deps, only, options));
+      }
+      const { acknowledgePayments } = await import("./acknowledge.ts");
+      deps.exitWith(await acknowledgePayments(deps, ids, options));
     });
+}
+
+function requirePayments(
+  command: ProgramCommand,
+  ids: readonly string[],
+  { acknowledged, all, state, payer, since, until }: ResolveOptions & SelectionOptions,
+): void {
+  const isFiltered = [state, payer, since, until].some((given) => given !== undefined);
+  const chosen = [ids.length > 0, isFiltered, all === true].filter((isGiven) => isGiven).length;
+  if (!acknowledged && (ids.length !== 1 || chosen > 1))
+    usageError(command, "give one call id; only --acknowledged takes several, filters or --all");
+  if (chosen !== 1)
+    usageError(command, "give either call ids, or filters, or --all for every disputed payment");
 }
 
 function requireVerdict(command: ProgramCommand, options: ResolveOptions): void {

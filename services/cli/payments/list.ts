@@ -1,19 +1,18 @@
 import type { PaymentView } from "../../../shared/console/payment-view.ts";
 import type { PaymentFilter } from "../../../shared/console/payments.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
-import { toIso } from "../../../shared/platform/time/iso.ts";
 import { createListing } from "../listing.ts";
 import type { Tone } from "../output.ts";
 import { pagesOf } from "../pagination.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { age, counted, inTokens, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
+import { type FilterOptions, toFilter } from "./filter.ts";
 
-/** A limit of 0 is none. The times are unix ms. */
-export type ListOptions = Omit<PaymentFilter, "since" | "until"> &
+/** A limit of 0 is none. */
+export type ListOptions = FilterOptions &
+  Pick<PaymentFilter, "open" | "disputed" | "acknowledged"> &
   Operated & {
-    since?: number;
-    until?: number;
     limit: number;
     json?: boolean;
   };
@@ -23,16 +22,8 @@ const PAGE_MAX = 500;
 /** `postern payments list`: the newest payments first, then how many were listed. */
 export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
-  const { state, payer, open, disputed, acknowledged, since, until } = options;
-  const filter: PaymentFilter = {
-    state,
-    payer,
-    open,
-    disputed,
-    acknowledged,
-    ...(since !== undefined && { since: toIso(since) }),
-    ...(until !== undefined && { until: toIso(until) }),
-  };
+  const { open, disputed, acknowledged } = options;
+  const filter: PaymentFilter = { ...toFilter(options), open, disputed, acknowledged };
   return withOperations(deps, options, async ({ listPayments }) => {
     const listing = createListing<PaymentView>(deps, {
       columns: [

@@ -22,9 +22,6 @@ export type FailedFilter = {
   until?: string | undefined;
 };
 
-/** Limit on the calls that one bulk operation can name. */
-export const IDS_MAX = 1000;
-
 export type RunAction = Run["kind"];
 
 /** Which calls a run is about: these, or all that fit, but at most so many, the oldest first. */

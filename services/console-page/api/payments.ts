@@ -1,3 +1,4 @@
+import type { AcknowledgeView } from "../../../shared/console/acknowledge-bulk.ts";
 import type { RefundTotals } from "../../../shared/console/overview/refund-totals.ts";
 import type { PaidSum } from "../../../shared/console/paid-sum.ts";
 import type { PaymentView } from "../../../shared/console/payment-view.ts";
@@ -5,6 +6,7 @@ import type { Decision } from "../../../shared/console/payments.ts";
 import type { Reconciled } from "../../../shared/console/reconcile.ts";
 import { ask } from "./ask.ts";
 
+export type { AcknowledgeView as AcknowledgeBulk } from "../../../shared/console/acknowledge-bulk.ts";
 export type { RefundTotals } from "../../../shared/console/overview/refund-totals.ts";
 export type { EarnedView as Earned } from "../../../shared/console/overview/revenue.ts";
 export type { PaidSum, PartialSum, TokenAmount } from "../../../shared/console/paid-sum.ts";
@@ -17,6 +19,10 @@ export type Verdict = Decision["verdict"];
 
 export const resolvePayment = (id: string, decision: Decision): Promise<unknown> =>
   ask("POST", "api/v1/payments/{call_id}/resolve", { call_id: id, ...decision });
+
+/** Begins to acknowledge many disputed payments. */
+export const beginAcknowledge = (ids: readonly string[], reason: string): Promise<AcknowledgeView> =>
+  ask("POST", "api/v1/payments/acknowledgements", { call_ids: [...ids], reason });
 
 /** Has a gateway look at a payment now. */
 export const reconcilePayment = (id: string): Promise<Reconciled> =>

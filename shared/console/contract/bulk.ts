@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { AcknowledgeOrder, AcknowledgeView } from "../acknowledge-bulk.ts";
 import { AuditView, BULK_KINDS, BulkView, RefundCheckView } from "../bulk-operations.ts";
 import { BulkOrder, FailedBulkView } from "../failed-bulk.ts";
 import { MatchOrder } from "../transfer-matches.ts";
@@ -17,9 +18,9 @@ const begun = {
 
 const { force, ...common } = BulkOrder.shape;
 
-/** Calls are not replayed because a filter was forgotten, or because a list of ids was taken for all of the selection. */
+/** Nothing is changed because a filter was forgotten, or because a list of ids was taken for all of the selection. */
 function requireOneSelection(
-  { all, call_ids, filter }: Pick<BulkOrder, "all" | "call_ids" | "filter">,
+  { all, call_ids, filter }: Pick<BulkOrder | AcknowledgeOrder, "all" | "call_ids" | "filter">,
   context: z.RefinementCtx,
 ): void {
   const isFiltered = Object.values(filter).some((each) => each !== undefined);
@@ -27,7 +28,7 @@ function requireOneSelection(
   const [first, second] = given.flatMap(([name, isGiven]) => (isGiven ? [name] : []));
   const refuse = (name: string, message: string) =>
     context.addIssue({ code: "custom", path: [name], message });
-  if (first === undefined) refuse("filter", "is empty: set a filter, call_ids, or all for every failed call");
+  if (first === undefined) refuse("filter", "is empty: set a filter, call_ids, or all to select everything");
   else if (second !== undefined)
     refuse(second, `must not be set together with ${first}: set only one of filter, call_ids and all`);
 }
@@ -50,6 +51,15 @@ export const BULK = {
     body: z.strictObject({ ...common, reason }).superRefine(requireOneSelection),
     answer: FailedBulkView,
     audit: ["begin_discard", "discard"],
+    problems: ["run.too_many"],
+  },
+  beginAcknowledge: {
+    ...begun,
+    path: "/api/v1/payments/acknowledgements",
+    summary: "Start to acknowledge disputed payments, by filter or by id",
+    body: AcknowledgeOrder.superRefine(requireOneSelection),
+    answer: AcknowledgeView,
+    audit: ["begin_acknowledge", "acknowledge"],
     problems: ["run.too_many"],
   },
   beginAudit: {
@@ -109,7 +119,7 @@ export const BULK = {
     answer: BulkView,
     status: 202,
     says: "The bulk operation continues.",
-    audit: ["resume_run", "replay", "discard", "close_refund"],
+    audit: ["resume_run", "replay", "discard", "acknowledge", "close_refund"],
     problems: ["run.unknown", "run.not_resumable", "run.too_many"],
   },
 } satisfies Table;

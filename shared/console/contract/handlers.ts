@@ -75,6 +75,7 @@ function callHandlers(deps: HandlersDeps) {
     discardCall: ({ call_id, ...why }) => failed.discard(call_id, why),
     beginReplay: (order) => bulk.beginFailed("replay", order),
     beginDiscard: (order) => bulk.beginFailed("discard", { ...order, force: false }),
+    beginAcknowledge: bulk.beginAcknowledge,
     beginAudit: bulk.beginAudit,
     beginRefundCheck: bulk.beginRefundCheck,
     listBulk: async ({ kind, limit }) => ({ runs: await bulk.list(kind, limit) }),

@@ -37,6 +37,7 @@ export const ACTIONS = {
   close: { stream: "acts", event: "endpoint.closed", about: "path" },
   begin_replay: { stream: "acts", event: "run.begun", about: "run" },
   begin_discard: { stream: "acts", event: "run.begun", about: "run" },
+  begin_acknowledge: { stream: "acts", event: "run.begun", about: "run" },
   begin_audit: { stream: "acts", event: "run.begun", about: "run" },
   begin_refund_check: { stream: "acts", event: "run.begun", about: "run" },
   remove_node: { stream: "acts", event: "redis.node_removed", about: "node" },

@@ -24,7 +24,7 @@ const LINES: Readonly<Record<string, readonly AuditAction[]>> = {
   "endpoints close": ["close"],
   "redis remove-node": ["remove_node"],
   "redis adopt": ["adopt"],
-  "payments resolve": ["settle", "void", "acknowledge", "drop"],
+  "payments resolve": ["settle", "void", "begin_acknowledge", "acknowledge", "drop"],
   "payments reconcile": ["reconcile"],
   "refunds export": ["refund"],
   "refunds check": ["begin_refund_check", "close_refund"],

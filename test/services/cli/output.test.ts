@@ -188,7 +188,7 @@ test("each command that finds nothing prints nothing with --quiet, and only prob
 
 test("a list with --quiet has its rows and nothing else", async () => {
   const [id = ""] = await fixture.fail([{}]);
-  const ran = await postern.run(["failed", "list", "--quiet"]);
+  const ran = await here(["failed", "list", "--quiet"]);
   expect(ran).toMatchObject({ code: 0, stderr: "" });
   expect(ran.stdout).toMatch(new RegExp(`^${id} .*\n$`));
 });
@@ -252,7 +252,7 @@ test("what was changed is one JSON object for each thing, with -o json", async (
 });
 
 test("`postern config check -o json` tells what is wrong, and otherwise what each service has to do", async () => {
-  const well = await postern.run(["config", "check", "-o", "json"]);
+  const well = await here(["config", "check", "-o", "json"]);
   expect(jsonLines(well)).toEqual([
     {
       config_dir: postern.configDir,
@@ -281,7 +281,7 @@ test("`postern config check -o json` tells what is wrong, and otherwise what eac
 onlyInLongRun(() => {
   test("Redis that is away is a problem of its own code with -o json", async () => {
     postern.configure({ postern: { redis: { url: "redis://127.0.0.1:1" } } });
-    const ran = await postern.run(["status", "-o", "json"]);
+    const ran = await here(["status", "-o", "json"]);
     expect([ran.code, ran.stdout]).toEqual([1, ""]);
     expect(problemOf(ran)).toMatchObject({ code: "queue.unavailable", exit_code: 1 });
   });

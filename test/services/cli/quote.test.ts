@@ -1,20 +1,19 @@
-import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
-import { buildProgram } from "../../../services/cli/program.ts";
-import type { ProgramDeps } from "../../../services/cli/program-deps.ts";
 import { keccak256Hex } from "../../../shared/chain/encoding.ts";
 import { recoverAddress } from "../../../shared/chain/signatures.ts";
-import { builtEntry } from "../../../shared/dev/process.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { decodeQuoteHeader, jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
+import { usePostern } from "../../fixtures/postern.ts";
 import { OPERATOR, SEPARATOR, usePricing } from "../../fixtures/pricing.ts";
 import { tempDir } from "../../support/temp-dir.ts";
+import { runHere } from "./run-here.ts";
 
 const REQUESTER = "0x000000000000000000000000000000000000bEEF";
 
 const pricing = usePricing();
+const postern = usePostern();
 let args: string[];
 beforeAll(async () => {
   const jobs = [{ serviceId: 42, jobIndex: 3, priceWei: 1000n }];
@@ -22,29 +21,10 @@ beforeAll(async () => {
   args = [`http://${http.address}`, "--job", "42/3", "--requester", REQUESTER, "--difficulty", "8"];
 });
 
-type Ran = { code: number; stdout: string; stderr: string };
-
-/** `postern quote` in this process. */
-async function quote(...given: readonly string[]): Promise<Ran> {
-  const ran: Ran = { code: 0, stdout: "", stderr: "" };
-  const deps: Partial<ProgramDeps> = {
-    print: (text) => {
-      ran.stdout += text;
-    },
-    printError: (text) => {
-      ran.stderr += text;
-    },
-    exitWith: (code) => {
-      ran.code = code;
-    },
-  };
-  const program = buildProgram({ version: "0", env: {}, ...deps } as ProgramDeps);
-  await program.parseAsync(["quote", ...given], { from: "user" }).catch(() => "exitWith was told");
-  return ran;
-}
+const quote = (...given: readonly string[]) => runHere(["quote", ...given]);
 
 test("`postern quote` does the work and shows the quote, with the header that a payment gateway takes", async () => {
-  const shown = await quote(...args, "--body", "hi");
+  const shown = await postern.run(["quote", ...args, "--body", "hi"]);
   expect([shown.code, shown.stderr]).toEqual([0, ""]);
   expect(shown.stdout).toContain("price: 1000 wei, until ");
   const header = /^X-PLATFORM-QUOTE: (\S+)$/m.exec(shown.stdout)?.[1] ?? "";
@@ -72,12 +52,11 @@ test("`postern quote -o json` shows the engine's answer, for inputs from a file"
 });
 
 test("two `postern quote` at once, in the same second, for different inputs, have a proof of work of their own each", async () => {
-  const run = (body: string) =>
-    new Promise<number>((resolve) => {
-      const postern = [...builtEntry("services/cli/main.js"), "quote", ...args, "--body", body];
-      execFile(process.execPath, postern, (error) => resolve(Number(error?.code ?? 0)));
-    });
-  expect(await Promise.all([run("a"), run("b")])).toEqual([0, 0]);
+  const both = await Promise.all(["a", "b"].map((body) => quote(...args, "--body", body)));
+  expect(both.map(({ code, stderr }) => [code, stderr])).toEqual([
+    [0, ""],
+    [0, ""],
+  ]);
 });
 
 test("`postern quote` exits with 1 and says why where the engine gives no quote", async () => {

@@ -7,8 +7,8 @@ import type { Postern } from "../../fixtures/postern.ts";
 type RanHere = { code: number | undefined; stdout: string; stderr: string };
 
 /**
- * The program in this process, which costs a tenth of a process of its own. It starts no service, and each command is also
- * run as a process somewhere.
+ * The program in this process, which costs a tenth of a process of its own. It starts no service.
+ * test/package/install.long.test.ts runs each command as a process.
  */
 export async function runHere(
   args: readonly string[],
@@ -59,6 +59,6 @@ export async function runHere(
 
 /** Runs commands here that read the configuration of `postern`. */
 export function runHereWith(postern: Pick<Postern, "configDir">) {
-  return (args: readonly string[], env?: NodeJS.ProcessEnv): Promise<RanHere> =>
-    runHere([...args, "--config-dir", postern.configDir], env);
+  return (args: readonly string[], ...more: [env?: NodeJS.ProcessEnv, terminal?: Partial<Terminal>]) =>
+    runHere([...args, "--config-dir", postern.configDir], ...more);
 }

@@ -1,16 +1,18 @@
 import { stripVTControlCharacters } from "node:util";
 import stringWidth from "string-width";
 import { beforeEach, describe, expect, test } from "vitest";
+import { createTerminal } from "../../../services/cli/terminal.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys } from "../../fixtures/redis.ts";
 import { useScreen } from "../../fixtures/screen.ts";
-import { onlyInLongRun, sample } from "../../support/long-run.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { needs } from "../../support/needs.ts";
 import { runHereWith } from "./run-here.ts";
 
 const fixture = useFailedCalls();
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
+const here = runHereWith(postern);
 const runOnScreen = useScreen(postern);
 
 /** What a terminal obeys instead of showing it, line ends apart. */
@@ -33,47 +35,55 @@ beforeEach(async () => {
   }
 });
 
-describe("on a screen", needs("script"), () => {
-  test.each(sample([50, 80, 120, 200], 2))(
-    "at %i columns no line of `failed list` is wider, each id is whole, and no escape of a stranger is there",
-    async (columns) => {
-      const { code, shown: text } = await runOnScreen(["failed", "list"], {
-        columns,
-        env: { NO_COLOR: "1" },
-      });
-      expect(code).toBe(0);
-      expect(text).not.toMatch(CONTROL);
-      for (const line of text.split("\n")) expect([line, stringWidth(line) <= columns]).toEqual([line, true]);
-      for (const id of ids) expect(text).toContain(id);
-      expect(text).toContain("2 failed calls");
-    },
-  );
+test.each([50, 80, 120, 200])(
+  "on a screen of %i columns no line of `failed list` is wider, each id is whole, and no escape of a stranger is there",
+  async (columns) => {
+    const { code, stdout } = await here(["failed", "list"], {}, { columns });
+    expect(code).toBe(0);
+    expect(stdout).not.toMatch(CONTROL);
+    for (const line of stdout.split("\n")) expect([line, stringWidth(line) <= columns]).toEqual([line, true]);
+    for (const id of ids) expect(stdout).toContain(id);
+    expect(stdout).toContain("2 failed calls");
+  },
+);
 
-  test("COLUMNS says how wide the screen is, and wins over what the terminal says", async () => {
-    const { shown } = await runOnScreen(["failed", "list"], {
-      columns: 200,
-      env: { COLUMNS: "60", NO_COLOR: "1" },
-    });
-    for (const line of shown.split("\n")) expect(stringWidth(line)).toBeLessThanOrEqual(60);
+test("every table fits a screen of 60 columns without a row", async () => {
+  for (const line of ["status", "jobs list", "rejected list", "payments list", "refunds list"]) {
+    const { code, stdout } = await here(line.split(" "), {}, { columns: 60 });
+    expect([line, code]).toEqual([line, 0]);
+    for (const row of stdout.split("\n"))
+      if (!row.startsWith("redis: ")) expect([line, row, row.length <= 60]).toEqual([line, row, true]);
+  }
+});
+
+test("a body that would control the terminal is not printed to one, and is printed elsewhere", async () => {
+  const [id = ""] = await fixture.fail([{ body: Buffer.from("a\x1b[31mb"), path: "/escape" }]);
+  const args = ["failed", "show", id, "--body-only"];
+  const refused = await here(args, {}, { columns: 80 });
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("redirect it to a file") });
+  expect(refused.stdout).toBe("");
+  expect((await here(args)).stdout).toBe("a\x1b[31mb");
+});
+
+describe("on a real screen", needs("script"), () => {
+  test("the screen says how wide it is, unless COLUMNS does", async () => {
+    const widest = async (env: NodeJS.ProcessEnv) => {
+      const { shown } = await runOnScreen(["failed", "list"], {
+        columns: 100,
+        env: { ...env, NO_COLOR: "1" },
+      });
+      expect(shown).not.toContain("\x1b");
+      return Math.max(...shown.split("\n").map((line) => stringWidth(line)));
+    };
+    expect(await Promise.all([widest({}), widest({ COLUMNS: "60" })])).toEqual([100, 60]);
   });
 
-  test("words of outcome have colours, and with NO_COLOR nothing has", async () => {
+  test("words of outcome have colours, which change nothing else", async () => {
     const coloured = await runOnScreen(["failed", "list"], { columns: 120 });
     expect(coloured.shown).toContain("\x1b[31mrunner.refused\x1b[39m");
-    const plain = await runOnScreen(["failed", "list"], { columns: 120, env: { NO_COLOR: "1" } });
-    expect(plain.shown).not.toContain("\x1b");
+    const { stdout: plain } = await here(["failed", "list"], {}, { columns: 120 });
     const ageless = (text: string) => text.replaceAll(/Z +\d+s /g, "Z ");
-    expect(ageless(plain.shown)).toBe(ageless(stripVTControlCharacters(coloured.shown)));
-  });
-
-  test("every table fits a screen of 60 columns without a row", async () => {
-    const tables = ["status", "jobs list", "rejected list", "payments list", "refunds list"];
-    for (const line of sample(tables, 2)) {
-      const { code, shown } = await runOnScreen(line.split(" "), { columns: 60 });
-      expect([line, code]).toEqual([line, 0]);
-      for (const row of stripVTControlCharacters(shown).split("\n"))
-        if (!row.startsWith("redis: ")) expect([line, row, row.length <= 60]).toEqual([line, row, true]);
-    }
+    expect(ageless(stripVTControlCharacters(coloured.shown))).toBe(ageless(plain));
   });
 
   test("a replay draws a bar over itself and then says in a line what was done, with no line of a log", async () => {
@@ -88,15 +98,6 @@ describe("on a screen", needs("script"), () => {
     );
     expect(ran.shown).not.toContain('"event"');
   });
-
-  test("a body that would control the terminal is not printed to one, and is printed elsewhere", async () => {
-    const [id = ""] = await fixture.fail([{ body: Buffer.from("a\x1b[31mb"), path: "/escape" }]);
-    const args = ["failed", "show", id, "--body-only"];
-    const ran = await runOnScreen(args, { columns: 80, env: { NO_COLOR: "1" } });
-    expect(ran).toMatchObject({ code: 1, shown: expect.stringContaining("redirect it to a file") });
-    expect(ran.shown).not.toContain("\x1b");
-    expect((await postern.run(args)).stdout).toBe("a\x1b[31mb");
-  });
 });
 
 test("in a pipe nothing is cut, nothing has colours, and the detail of a problem document stands for it", async () => {
@@ -106,14 +107,27 @@ test("in a pipe nothing is cut, nothing has colours, and the detail of a problem
   expect(stdout).not.toMatch(CONTROL);
 });
 
-test("FORCE_COLOR colours a pipe too, and 0 takes the colours away", async () => {
-  const list = ["failed", "list", "--endpoint", "/a"];
-  expect((await postern.run(list, { env: { FORCE_COLOR: "1" } })).stdout).toContain("\x1b[31m");
-  expect((await postern.run(list, { env: { FORCE_COLOR: "0" } })).stdout).not.toContain("\x1b");
+test("FORCE_COLOR colours a pipe too", async () => {
+  const env = { FORCE_COLOR: "1" };
+  const { stdout } = await postern.run(["failed", "list", "--endpoint", "/a"], { env });
+  expect(stdout).toContain("\x1b[31m");
+});
+
+test.each([
+  [{ FORCE_COLOR: "0" }, false],
+  [{ FORCE_COLOR: "false" }, false],
+  [{ FORCE_COLOR: "1", NO_COLOR: "1" }, true],
+  [{ NO_COLOR: "1" }, false],
+  [{ TERM: "dumb" }, false],
+  [{ NO_COLOR: "", FORCE_COLOR: "" }, true],
+])("whether a screen has colours with the variables %j is %s", (env, colours) => {
+  const screen = { isTTY: true } as NodeJS.WriteStream;
+  const terminal = createTerminal({ stdin: process.stdin, stdout: screen, stderr: screen, env });
+  expect(terminal.colours).toEqual({ stdout: colours, stderr: colours });
 });
 
 test("JSON holds what a stranger wrote as escapes, which no terminal obeys", async () => {
-  const { stdout } = await runHereWith(postern)(["failed", "list", "--endpoint", "/a", "-o", "json"]);
+  const { stdout } = await here(["failed", "list", "--endpoint", "/a", "-o", "json"]);
   expect(stdout).not.toMatch(CONTROL);
   expect(JSON.parse(stdout)).toMatchObject({ reason: expect.stringContaining("\x1b]0;owned\x07\x9b31m") });
 });
@@ -121,7 +135,7 @@ test("JSON holds what a stranger wrote as escapes, which no terminal obeys", asy
 onlyInLongRun(() => {
   test("a long replay in a pipe tells each tenth of it in a line", async () => {
     await fixture.fail(Array.from({ length: 120 }, () => ({ path: "/long" })));
-    const ran = await postern.run(["failed", "replay", "--endpoint", "/long"]);
+    const ran = await here(["failed", "replay", "--endpoint", "/long"]);
     expect(ran.stdout).toBe("replayed 120 calls\n");
     const lines = ran.stderr.trimEnd().split("\n");
     expect(lines.length).toBeLessThanOrEqual(9);
@@ -130,7 +144,7 @@ onlyInLongRun(() => {
 
   test("a long replay with --quiet says nothing, and its exit code tells", async () => {
     await fixture.fail(Array.from({ length: 120 }, () => ({ path: "/quiet" })));
-    const quiet = await postern.run(["failed", "replay", "--endpoint", "/quiet", "--quiet"]);
+    const quiet = await here(["failed", "replay", "--endpoint", "/quiet", "--quiet"]);
     expect(quiet).toMatchObject({ code: 0, stdout: "", stderr: "" });
   });
 });

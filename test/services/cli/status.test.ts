@@ -36,7 +36,7 @@ test("postern status exits with 0 while Redis keeps its promises, and with 1 and
     redis: { durability: "strict", proof: "always" },
   });
   await fixture.redis.client.config("SET", "appendfsync", "everysec");
-  const broken = await postern.run(["status"]);
+  const broken = await here(["status"]);
   expect(broken.code).toBe(1);
   expect(broken.stdout).toMatch(
     /^ORIGIN +WAITING +DELAYED +HELD +IN FLIGHT +FAILED .*\nwebhook +0 +0 +0 +0 +1/m,

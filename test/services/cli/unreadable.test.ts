@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { builtEntry } from "../../../shared/dev/process.ts";
 import { tempDir } from "../../support/temp-dir.ts";
+import { runHere } from "./run-here.ts";
 
 const PROGRAM = [process.execPath, ...builtEntry("services/cli/main.js")];
 
@@ -28,23 +29,23 @@ test("a configuration directory whose files may be listed and not read is refuse
   ]);
 });
 
-test("a variable of the environment that is not UTF-8 is refused, as a secret and as one of the program's own", () => {
+test("a variable of the environment that is not UTF-8 is refused, as a secret and as one of the program's own", async () => {
   const dir = tempDir();
   chmodSync(dir, 0o755);
   writeFileSync(join(dir, "postern.toml"), '[runner]\nsecret = "env:OWN_SECRET"\n');
-  const latin1 = (name: string) => `export ${name}="$(printf 'caf\\351 of our own 0123456789')";`;
-  const secret = checkConfig(dir, latin1("OWN_SECRET"));
+  const secret = checkConfig(dir, `export OWN_SECRET="$(printf 'caf\\351 of our own 0123456789')";`);
   expect([secret.status, secret.stderr]).toEqual([
     3,
     expect.stringMatching(/runner\.secret: contains U\+FFFD/),
   ]);
-  const own = checkConfig(dir, `export OWN_SECRET=0123456789abcdef0123; ${latin1("POSTERN_OPERATOR_TOKEN")}`);
-  expect([own.status, own.stderr]).toEqual([
-    3,
-    expect.stringMatching(/^POSTERN_OPERATOR_TOKEN: contains U\+FFFD/),
-  ]);
-  const well = checkConfig(dir, "export OWN_SECRET='caf\u00e9 of our own 0123456789';");
-  expect([well.status, well.stderr]).toEqual([0, ""]);
+  const here = (env: NodeJS.ProcessEnv) => runHere(["config", "check", "--config-dir", dir], env);
+  expect(
+    await here({ OWN_SECRET: "0123456789abcdef0123", POSTERN_OPERATOR_TOKEN: "caf\ufffd of our own" }),
+  ).toMatchObject({ code: 3, stderr: expect.stringMatching(/^POSTERN_OPERATOR_TOKEN: contains U\+FFFD/) });
+  expect(await here({ OWN_SECRET: "caf\u00e9 of our own 0123456789" })).toMatchObject({
+    code: 0,
+    stderr: "",
+  });
 });
 
 test("a body given as text that is not UTF-8 is refused, and told to be given in a file", () => {

@@ -3,7 +3,7 @@ import { unconfigured } from "../../../services/cli/with-redis.ts";
 import { LAYOUT } from "../../../shared/redis/layout.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys, useRedis } from "../../fixtures/redis.ts";
-import { runHereWith } from "./run-here.ts";
+import { runHere, runHereWith } from "./run-here.ts";
 
 const redis = useRedis();
 const postern = usePostern(() => ({
@@ -12,8 +12,11 @@ const postern = usePostern(() => ({
 const here = runHereWith(postern);
 
 test("postern failed list, failed replay and status exit with 1 without Redis, after one clear line", async () => {
-  const lines = [["failed", "list"], ["failed", "replay", "--all"], ["status"]];
-  for (const ran of await Promise.all(lines.map((args) => postern.run(args)))) {
+  const lines = [
+    ["failed", "list"],
+    ["failed", "replay", "--all"],
+  ];
+  for (const ran of await Promise.all([postern.run(["status"]), ...lines.map((args) => here(args))])) {
     expect(ran).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/^Redis at 127\.0\.0\.1:1 cannot be reached: .*\n$/),
@@ -29,7 +32,7 @@ test("the message that Redis cannot be reached says that a directory without con
 });
 
 test("postern failed list exits with 3 on a configuration that is not there", async () => {
-  expect(await postern.run(["failed", "list", "--config-dir", "/nowhere"])).toMatchObject({ code: 3 });
+  expect(await runHere(["failed", "list", "--config-dir", "/nowhere"])).toMatchObject({ code: 3 });
 });
 
 test("a command exits with 1 on the data of another layout, after one line that names the release for it", async () => {

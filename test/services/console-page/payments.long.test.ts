@@ -140,6 +140,33 @@ describe("the page of payments", needs("chromium"), () => {
     expect(await listed.getByText("dispute acknowledged", { exact: true }).count()).toBe(1);
   });
 
+  test("disputed payments that are selected in their list are acknowledged together with one reason", async () => {
+    const ids = [await payments.buy(), await payments.buy(), await payments.buy()];
+    for (const id of ids) await payments.gateway.journal.markDisputed(id, "the chain shows no transfer");
+    const { address: at } = await service();
+    const page = await open({ at, hash: "#/payments?state=disputed" });
+    const listed = page.getByRole("list", { name: "Payments, newest first" }).getByRole("listitem");
+    await expect.poll(() => listed.count()).toBe(3);
+    const acknowledge = page.getByRole("button", { name: /^Acknowledge.*…$/ });
+    expect(await acknowledge.isDisabled()).toBe(true);
+    await page.getByRole("checkbox", { name: "Select all listed payments" }).click();
+    await page.getByRole("heading", { name: "3 selected" }).waitFor();
+    await listed.nth(0).getByRole("checkbox").click();
+    await shoot(page, "payments-acknowledge");
+    expect(await violationsOf(page)).toEqual([]);
+    await acknowledge.click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("textbox", { name: "Reason" }).fill("the facilitator lied");
+    await dialog.getByRole("button", { name: "Acknowledge", exact: true }).click();
+    await dialog.getByText("2 payments acknowledged.").waitFor();
+    await dialog.getByRole("button", { name: "Close" }).last().click();
+    await expect.poll(() => listed.count()).toBe(1);
+    await page.getByRole("heading", { name: "Disputed payments" }).waitFor();
+    const found = await Promise.all(ids.map((id) => payments.gateway.journal.find(id)));
+    const reasons = found.map((each) => each?.acknowledged?.reason);
+    expect(reasons).toEqual(["the facilitator lied", "the facilitator lied", undefined]);
+  });
+
   test("an open payment is looked at when somebody asks for it, and the page says what came of it", async () => {
     const id = await payments.claim();
     const { address: at } = await service();

@@ -388,7 +388,7 @@ onlyInLongRun(() => {
     test("dev serves an operator's own endpoints, does not print their secrets, and sells nothing", async () => {
       const [endpoint] = ready.endpoints;
       const [env, args] = toCommand(endpoint?.send ?? "");
-      const { stdout } = await postern.run([...args, "-o", "json"], { env: { ...env, ...ofGithub } });
+      const { stdout } = await runHere([...args, "-o", "json"], { ...env, ...ofGithub });
       expect(stdout).toContain('"status":202');
       await eventually("the call was injected", () => dev.events("call.injected").length === 1);
       expect(dev.tail()).not.toContain(secret);
@@ -401,7 +401,7 @@ onlyInLongRun(() => {
     test("dev prints a command that signs and sends as the sender of an operator's own endpoint would", async () => {
       const [, github] = ready.endpoints;
       const [env, args] = toCommand(github?.send ?? "");
-      expect(await postern.run([...args, "-o", "json"], { env: { ...env, ...ofGithub } })).toMatchObject({
+      expect(await runHere([...args, "-o", "json"], { ...env, ...ofGithub })).toMatchObject({
         code: 0,
         stdout: expect.stringContaining('"status":202'),
       });

@@ -6,6 +6,7 @@ import { usePostern } from "../../fixtures/postern.ts";
 import { send } from "../../support/http.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
 import { withoutAnvil } from "../../support/without-anvil.ts";
+import { runHere } from "../cli/run-here.ts";
 import { apart, freeBase, partPids, type Ready, readyOf, startDev } from "./use-dev.ts";
 
 const postern = usePostern();
@@ -118,7 +119,7 @@ test.each([
 test.each(["9000", "localhost:9000", "redis://127.0.0.1"])(
   "--runner %s is refused with what it has to be",
   async (text) => {
-    const { code, stderr } = await postern.run(["dev", "--runner", text]);
+    const { code, stderr } = await runHere(["dev", "--runner", text]);
     expect([code, stderr]).toEqual([2, expect.stringContaining("it must be an http or https URL")]);
   },
 );

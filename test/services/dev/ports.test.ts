@@ -42,7 +42,7 @@ onlyInLongRun(() => {
     });
     const [job] = ready.jobs;
     expect(job?.url).toBe(`http://${at(1)}/x402/jobs/1/1`);
-    expect(await buy(postern, job ?? { url: "", price: "" })).toBe("injected");
+    expect(await buy(job ?? { url: "", price: "" })).toBe("injected");
   });
 
   test("--port-base without a configuration moves the pricing engine too", async () => {
@@ -140,7 +140,7 @@ onlyInLongRun(() => {
     const { jobs } = await readyOf(second);
     expect(Object.keys(partPids(second))).not.toContain("devnet");
     expect(second.events("dev.devnet_found")[0]).toMatchObject({ rpc: ready.devnet?.rpc });
-    expect(await buy(postern, jobs[0] as (typeof jobs)[number])).toBe("injected");
+    expect(await buy(jobs[0] as (typeof jobs)[number])).toBe("injected");
   });
 });
 

@@ -3,6 +3,7 @@ import { freePorts } from "../../../shared/dev/free-port.ts";
 import type { PosternProcess } from "../../../shared/dev/process.ts";
 import { jsonLines, type Postern } from "../../fixtures/postern.ts";
 import { tempDir } from "../../support/temp-dir.ts";
+import { runHere } from "../cli/run-here.ts";
 
 /** What dev says once everything is ready. */
 export type Ready = {
@@ -51,10 +52,8 @@ export function partPids(dev: PosternProcess): Record<string, number> {
 }
 
 /** Buys the job with a payer of the devnet; the outcome that `postern pay` tells. */
-export async function buy(postern: Postern, { url, pay = "" }: Ready["jobs"][number]): Promise<unknown> {
+export async function buy({ url, pay = "" }: Ready["jobs"][number]): Promise<unknown> {
   const [, payer = ""] = /POSTERN_PAYER_KEY=(0x\w+)/.exec(pay) ?? [];
   const env = { POSTERN_PAYER_KEY: payer };
-  return jsonLines(await postern.run(["pay", url, "--body", "hi", "-o", "json"], { env })).at(-1)?.[
-    "outcome"
-  ];
+  return jsonLines(await runHere(["pay", url, "--body", "hi", "-o", "json"], env)).at(-1)?.["outcome"];
 }

@@ -1,4 +1,3 @@
-import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
@@ -8,7 +7,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { toHex } from "../../../shared/chain/encoding.ts";
 import { recoverAddress } from "../../../shared/chain/signatures.ts";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
-import { builtEntry, type PosternProcess, startProcess } from "../../../shared/dev/process.ts";
+import { type PosternProcess, startProcess } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
 import { DOMAIN, ENGINE, KEY, OPERATOR, SEPARATOR, toQuote, wireRequest } from "../../fixtures/pricing.ts";
@@ -17,6 +16,7 @@ import { send } from "../../support/http.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
 import { reflectedClient } from "../../support/reflected.ts";
 import { tempDir } from "../../support/temp-dir.ts";
+import { runHere } from "../cli/run-here.ts";
 
 const env = { ...process.env, POSTERN_PRICING_KEY: KEY };
 
@@ -157,6 +157,7 @@ describe.concurrent("each in a process of its own", () => {
 
   onlyInLongRun(() => {
     test("`postern config check` says what is quoted, and refuses what `postern pricing` refuses", async () => {
+      const checkConfig = (dir: string) => runHere(["config", "check", "--config-dir", dir], env);
       const good = await checkConfig(configDir(redis.url));
       expect([good.code, good.stdout]).toEqual([0, expect.stringContaining("pricing engine: 1 priced job")]);
       const bad = await checkConfig(configDir(redis.url, { "3": "5", x: "1" }));
@@ -166,12 +167,3 @@ describe.concurrent("each in a process of its own", () => {
     });
   });
 });
-
-function checkConfig(dir: string): Promise<{ code: number; stdout: string; stderr: string }> {
-  const args = [...builtEntry("services/cli/main.js"), "config", "check", "--config-dir", dir];
-  return new Promise((resolve) => {
-    execFile(process.execPath, args, { env }, (error, stdout, stderr) =>
-      resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
-    );
-  });
-}

@@ -27,7 +27,15 @@ const CALLBACKS_KEYS: Readonly<Record<keyof CallbacksToml, true>> = {
   ...{ backoff: true, result_bytes_max: true },
 };
 const JOB_KEYS: Readonly<Record<keyof PosternToml["jobs"][string], true>> = {
-  ...{ concurrency: true, rate: true, attempts: true, backoff: true, timeout_ms: true, runner: true },
+  ...{
+    name: true,
+    concurrency: true,
+    rate: true,
+    attempts: true,
+    backoff: true,
+    timeout_ms: true,
+    runner: true,
+  },
 };
 
 /** What the table of a job that is sold has. */
@@ -138,7 +146,7 @@ test("the tables of jobs and runners that the example shows in comments are vali
   const shown = exampleFile("postern.toml")
     .replace(CALLBACKS_TABLE, "")
     .replaceAll(
-      /^# (?=\[(?:runners|jobs)\.|(?:url|secret|timeout_ms|concurrency|rate|attempts|backoff|runner) =)/gm,
+      /^# (?=\[(?:runners|jobs)\.|(?:url|secret|timeout_ms|name|concurrency|rate|attempts|backoff|runner) =)/gm,
       "",
     )
     .replaceAll(/"env:\w+"/g, '"a secret of the test"');

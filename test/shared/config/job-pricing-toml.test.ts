@@ -173,3 +173,17 @@ test("code gives a schema as an object, and no path", () => {
     { path: ["1", "7", "input_schema"], message: expect.stringMatching(/the value itself/) },
   ]);
 });
+
+test.each([
+  ["report", []],
+  [
+    "other",
+    [
+      'job_pricing.toml: 1.7.name: must be the name of [jobs] in postern.toml, which is "other"; or leave one of them out',
+    ],
+  ],
+])("a job that job_pricing.toml names report may have only this name in postern.toml: %s", (name, found) => {
+  const postern = `[jobs."1/7"]\nname = "${name}"\n[jobs."1/8"]\nname = "free"\n`;
+  const jobs = described('name = "report"');
+  expect(problems({ x402: x402(), postern, jobs })).toEqual(found);
+});

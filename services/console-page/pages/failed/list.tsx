@@ -1,6 +1,6 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { jobKeyOf } from "../../../../shared/call/job-ids.ts";
-import { type FailedCall, type FailedFilter, IDS_MAX, readFailed } from "../../api/failed.ts";
+import { type FailedCall, type FailedFilter, readFailed } from "../../api/failed.ts";
 import { useJobTitle } from "../../api/names.ts";
 import { useWhenFailedChange } from "../../api/overview.ts";
 import { useMayOperate } from "../../api/session.ts";
@@ -10,6 +10,7 @@ import { shortened } from "../../ui/copy.tsx";
 import { WhyNot } from "../../ui/live.tsx";
 import { Empty } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
+import { SelectAll, type Selection, useSelection } from "../../ui/selection.tsx";
 import { SortButton, type Sorting, type SortKey, sorted, useSorting } from "../../ui/sort.tsx";
 import { Time } from "../../ui/time.tsx";
 import { NARROW, useMedia } from "../../ui/use-media.ts";
@@ -101,46 +102,6 @@ function useMoreSince(
   return [more, () => setBase(undefined)];
 }
 
-type Selection = {
-  selected: ReadonlySet<string>;
-  /** With `isRange` selects every call from the last toggled one to this one. */
-  toggle: (id: string, isRange: boolean) => void;
-  /** Clears the selection. If it is empty, selects every listed call, up to `IDS_MAX`. */
-  toggleAll: () => void;
-  clear: () => void;
-};
-
-/** Keeps the selected ids. Another question clears them. */
-function useSelection(question: string, ids: readonly string[]): Selection {
-  const [selected, setSelected] = useState<ReadonlySet<string>>(NONE);
-  const before = useRef<string | undefined>(undefined);
-  useEffect(() => setSelected(NONE), [question]);
-  useEffect(() => {
-    const clear = ({ key }: KeyboardEvent) => {
-      if (key === "Escape" && document.querySelector("dialog[open]") === null) setSelected(NONE);
-    };
-    window.addEventListener("keydown", clear);
-    return () => window.removeEventListener("keydown", clear);
-  }, []);
-  const add = (more: readonly string[]) =>
-    setSelected((known) => new Set([...known, ...more].slice(0, IDS_MAX)));
-  const toggle = (id: string, isRange: boolean) => {
-    const [from, to] = [ids.indexOf(before.current ?? id), ids.indexOf(id)].sort((a, b) => a - b);
-    before.current = id;
-    if (isRange && from !== undefined && from >= 0 && to !== undefined) add(ids.slice(from, to + 1));
-    else if (selected.has(id)) setSelected(new Set([...selected].filter((each) => each !== id)));
-    else add([id]);
-  };
-  return {
-    selected,
-    toggle,
-    toggleAll: () => (selected.size > 0 ? setSelected(NONE) : add(ids)),
-    clear: () => setSelected(NONE),
-  };
-}
-
-const NONE: ReadonlySet<string> = new Set();
-
 type ChoiceProps = {
   filter: FailedFilter;
   /** How many match; undefined if they are not counted. */
@@ -155,7 +116,7 @@ type ChoiceProps = {
 
 /** How many are chosen, and what can be done with them. It stays in sight while the list scrolls. */
 function Choice({ filter, total, selection, listed, onAct, more, onRefresh }: ChoiceProps) {
-  const { selected, toggleAll, clear } = selection;
+  const { selected, clear } = selection;
   const mayOperate = useMayOperate();
   const some = selected.size > 0;
   const hasNone = !some && total === 0;
@@ -163,17 +124,7 @@ function Choice({ filter, total, selection, listed, onAct, more, onRefresh }: Ch
     onAct({ action, selection: some ? { ids: [...selected] } : { filter } });
   return (
     <div class="card-head choice">
-      <input
-        type="checkbox"
-        aria-label="Select all listed calls"
-        title="Select all listed calls"
-        checked={some && selected.size === Math.min(listed, IDS_MAX)}
-        ref={(box) => {
-          if (box !== null) box.indeterminate = some && selected.size < Math.min(listed, IDS_MAX);
-        }}
-        disabled={listed === 0}
-        onClick={toggleAll}
-      />
+      <SelectAll selection={selection} listed={listed} of="calls" />
       <h2 aria-live="polite">{some ? `${count(selected.size)} selected` : callsText(total)}</h2>
       {some && (
         <button type="button" class="link" onClick={clear}>

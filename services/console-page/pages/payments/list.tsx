@@ -1,19 +1,24 @@
+import { useState } from "preact/hooks";
 import { jobKeyOf } from "../../../../shared/call/job-ids.ts";
 import { ask } from "../../api/ask.ts";
 import { useJobTitle } from "../../api/names.ts";
 import type { Payment } from "../../api/payments.ts";
+import { useMayOperate } from "../../api/session.ts";
 import { usePages } from "../../api/use-pages.ts";
 import { amountText } from "../../ui/amount.ts";
 import { shortened } from "../../ui/copy.tsx";
 import { FilterBar } from "../../ui/filter-bar.tsx";
 import { WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
+import { count } from "../../ui/number.ts";
+import { SelectAll, type Selection, useSelection } from "../../ui/selection.tsx";
 import { SinceChoice, useSince } from "../../ui/since.tsx";
 import { TextFilter } from "../../ui/text-filter.tsx";
 import { Time } from "../../ui/time.tsx";
 import { NARROW, useMedia } from "../../ui/use-media.ts";
 import { VirtualRows } from "../../ui/virtual-rows.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
+import { AcknowledgeDialog } from "./acknowledge.tsx";
 import { ACKNOWLEDGED, DISPUTED, STATES_AND_DISPUTES, wordsOf, wordsOfPayment } from "./state-words.ts";
 import { ToDecide } from "./to-decide.tsx";
 
@@ -47,6 +52,12 @@ function AllPayments() {
     return { items: payments, next };
   });
   const isNarrow = useMedia(NARROW);
+  const mayOperate = useMayOperate();
+  const selection = useSelection(
+    JSON.stringify(filter),
+    list.items.map(({ call_id }) => call_id),
+  );
+  const isChoosing = state === DISPUTED && mayOperate;
   const { items, isLoading, isWhole, refused } = list;
   return (
     <>
@@ -78,6 +89,7 @@ function AllPayments() {
       </FilterBar>
       <WhyNot answer={{ ...list, reload: list.again }} title="Payments unavailable" />
       <section class="card" aria-label="Payments" aria-busy={isLoading}>
+        {isChoosing && <Choice selection={selection} listed={items.length} onDone={list.reload} />}
         <div class="payment-row row-head" aria-hidden="true">
           <span>Call</span>
           <span>State</span>
@@ -91,7 +103,7 @@ function AllPayments() {
           count={items.length}
           rowHeight={isNarrow ? 64 : 44}
           onEnd={list.more}
-          row={(index) => <Row payment={items[index]} />}
+          row={(index) => <Row payment={items[index]} selection={isChoosing ? selection : undefined} />}
         />
         {items.length === 0 && isWhole && !isLoading && refused === undefined && (
           <Empty title="No matching payments">
@@ -105,16 +117,62 @@ function AllPayments() {
   );
 }
 
-function Row({ payment }: { payment: Payment | undefined }) {
+type ChoiceProps = { selection: Selection; listed: number; onDone: () => void };
+
+/** How many disputed payments are selected, and what acknowledges them. It stays in sight while the list scrolls. */
+function Choice({ selection, listed, onDone }: ChoiceProps) {
+  const [ids, setIds] = useState<readonly string[] | undefined>();
+  const { selected, clear } = selection;
+  const some = selected.size > 0;
+  const close = () => setIds(undefined);
+  const end = () => {
+    close();
+    clear();
+    onDone();
+  };
+  return (
+    <div class="card-head choice">
+      <SelectAll selection={selection} listed={listed} of="payments" />
+      <h2 aria-live="polite">{some ? `${count(selected.size)} selected` : "Disputed payments"}</h2>
+      {some && (
+        <button type="button" class="link" onClick={clear}>
+          Clear selection
+        </button>
+      )}
+      <div class="buttons">
+        <button type="button" class="primary" disabled={!some} onClick={() => setIds([...selected])}>
+          Acknowledge{some && ` ${count(selected.size)}`}…
+        </button>
+      </div>
+      {ids !== undefined && <AcknowledgeDialog ids={ids} onCancel={close} onDone={end} />}
+    </div>
+  );
+}
+
+type RowProps = { payment: Payment | undefined; selection: Selection | undefined };
+
+/** With `selection` it can be selected. */
+function Row({ payment, selection }: RowProps) {
   const titleOfJob = useJobTitle();
   if (payment === undefined) return null;
   const { call_id, terms, claimed_at } = payment;
   const { word, tone } = wordsOfPayment(payment);
+  const isSelected = selection?.selected.has(call_id) === true;
   return (
-    <div class="payment-row">
-      <a href={linkTo(["payments", call_id])} class="mono" title={call_id}>
-        {shortened(call_id)}
-      </a>
+    <div class={`payment-row ${isSelected ? "chosen" : ""}`}>
+      <span class="check">
+        {selection !== undefined && (
+          <input
+            type="checkbox"
+            checked={isSelected}
+            onClick={({ shiftKey }) => selection.toggle(call_id, shiftKey)}
+            aria-label={`Select ${call_id}`}
+          />
+        )}
+        <a href={linkTo(["payments", call_id])} class="mono" title={call_id}>
+          {selection === undefined ? shortened(call_id) : shortened(call_id, 8, 4)}
+        </a>
+      </span>
       <span>
         <Badge tone={tone}>{word}</Badge>
       </span>

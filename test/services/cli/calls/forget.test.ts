@@ -13,7 +13,7 @@ const forget = (id: string, ...args: string[]) => run("calls", "forget", id, ...
 
 test("postern calls forget ends a failed call for good, and says so", async () => {
   const [id = ""] = await fixture.fail([{}]);
-  const forgotten = await postern.run(["calls", "forget", id, ...WHY, "--yes"]);
+  const forgotten = await forget(id, "--yes");
   expect(forgotten).toMatchObject({ code: 0, stdout: `${id} is forgotten\n`, stderr: "" });
   expect(await fixture.calls.count({})).toBe(0);
   expect(await fixture.records.state(id)).toBe("DISCARDED");

@@ -58,7 +58,7 @@ test("postern calls list tells of each call where it is: waiting, failed, or tak
     const found = await here(["calls", "list", "--delivery-id", deliveryId, "-o", "json"]);
     expect(jsonLines(found)).toMatchObject([{ id, state, delivery_id: deliveryId, ...known }]);
   }
-  const shown = await postern.run(["calls", "list", "--endpoint", "/a", "--limit", "2"]);
+  const shown = await here(["calls", "list", "--endpoint", "/a", "--limit", "2"]);
   expect(shown.stdout).toMatch(
     /^CALL +UPDATED +AGE +STATE +ORIGIN +JOB +DETAILS\n(?:c_.*\n){2}2 calls found; there are more/,
   );

@@ -71,7 +71,7 @@ test("postern config check exits with 3 on a wrong configuration, and lists ever
     postern: { redis: { url: "http://nowhere" } },
     webhooks: { endpoints: [{ path: "a", job_id: 1, auth: "bearer" }] },
   });
-  const { code, stderr } = await postern.run(["config", "check"]);
+  const { code, stderr } = await checkConfig();
   expect(code).toBe(3);
   for (const problem of ["redis.url", 'endpoint "a": path', 'endpoint "a": secret'])
     expect(stderr).toContain(problem);

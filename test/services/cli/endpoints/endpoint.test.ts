@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { createTakeSecret } from "../../../../shared/ingress/opened-endpoints.ts";
+import { createOpenedEndpoints, createTakeSecret } from "../../../../shared/ingress/opened-endpoints.ts";
 import { TOKENS, useOperator } from "../../../fixtures/console.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { asUser, keys, useRedis } from "../../../fixtures/redis.ts";
@@ -25,7 +25,7 @@ beforeEach(async () => {
 });
 
 test("postern endpoints open waits for the secret, prints it once with what to do next, and leaves an audit entry", async () => {
-  const running = postern.run(OPEN);
+  const running = here(...OPEN);
   await eventually("the secret is taken", take);
   const ran = await running;
   expect(ran.code).toBe(0);
@@ -46,7 +46,7 @@ test("postern endpoints open waits for the secret, prints it once with what to d
 });
 
 test("postern endpoints open -o json prints the secret as one object", async () => {
-  const running = postern.run([...OPEN, "-o", "json", "--minutes", "1"]);
+  const running = here(...OPEN, "-o", "json", "--minutes", "1");
   await eventually("the secret is taken", take);
   expect(jsonLines(await running)).toEqual([
     {
@@ -71,21 +71,21 @@ test("a secret that came after the command was killed is shown by the next run",
   await eventually("it is open", isOpen);
   await killed.kill("SIGKILL");
   expect(await take()).toBe(true);
-  const ran = await postern.run(OPEN);
+  const ran = await here(...OPEN);
   expect(ran).toMatchObject({ code: 0, stdout: expect.stringContaining(SECRET) });
 });
 
 test("a command whose endpoint is opened again elsewhere ends, and says who gets the secret", async () => {
-  const first = postern.run(OPEN);
+  const first = here(...OPEN);
   await eventually("it is open", isOpen);
-  const second = postern.run([...OPEN, "-o", "json"]);
+  const second = here(...OPEN, "-o", "json");
   expect(await first).toMatchObject({ code: 1, stderr: expect.stringMatching(/@.* has opened .* again/) });
   expect(await take()).toBe(true);
   expect(jsonLines(await second)).toMatchObject([{ secret: SECRET }]);
 });
 
 test("postern endpoints close ends the waiting of whoever has opened the endpoint", async () => {
-  const waiting = postern.run(OPEN);
+  const waiting = here(...OPEN);
   await eventually("it is open", isOpen);
   expect(await here("endpoints", "close", "/hooks/asana")).toMatchObject({
     code: 0,
@@ -101,14 +101,11 @@ test("postern endpoints close ends the waiting of whoever has opened the endpoin
 });
 
 test("postern endpoints close -o json prints who had opened the endpoint, and whether a secret is deleted, as one object", async () => {
-  const killed = postern.start(OPEN);
-  await eventually("it is open", isOpen);
-  await killed.kill("SIGKILL");
+  const act = { at: Date.now(), action: "open", path: "/hooks/asana", by: "a@b" } as const;
+  await createOpenedEndpoints(redis.partition).open({ ...act, selection: "for 10 min" }, 600_000);
   expect(await take()).toBe(true);
   const ran = await here("endpoints", "close", "/hooks/asana", "-o", "json");
-  expect(jsonLines(ran)).toEqual([
-    { path: "/hooks/asana", opened_by: expect.stringContaining("@"), secret_deleted: true },
-  ]);
+  expect(jsonLines(ran)).toEqual([{ path: "/hooks/asana", opened_by: "a@b", secret_deleted: true }]);
   expect(await here("endpoints", "close", "/hooks/asana", "-o", "json")).toMatchObject({
     code: 1,
     stdout: "",
@@ -116,7 +113,7 @@ test("postern endpoints close -o json prints who had opened the endpoint, and wh
 });
 
 test("postern endpoints close works by the console as well, under the name of its token", async () => {
-  const waiting = postern.run(OPEN);
+  const waiting = here(...OPEN);
   await eventually("it is open", isOpen);
   const { address } = await consoles.start();
   const there = () =>
@@ -143,7 +140,7 @@ test("a path that no endpoint has is refused with exit code 2, and the near one 
 
 test("an endpoint whose opening cannot be audited is not left open", async () => {
   await redis.client.set(keys.audit("acts"), "no stream");
-  const ran = await postern.run(OPEN);
+  const ran = await here(...OPEN);
   expect(ran).toMatchObject({ code: 1, stderr: expect.stringContaining("WRONGTYPE") });
   expect(await isOpen()).toBe(false);
 });

@@ -42,8 +42,7 @@ test("postern endpoints hold, disable and enable change an endpoint, say what fo
 });
 
 test("postern endpoints disable -o json prints the change, and exits with 1 if there is none", async () => {
-  const disable = ["endpoints", "disable", PATH, "--reason", "it loops", "-o", "json"];
-  const ran = await postern.run(disable);
+  const ran = await here("disable", PATH, "--reason", "it loops", "-o", "json");
   expect(ran.code).toBe(0);
   expect(jsonLines(ran)).toEqual([{ path: PATH, state: "disabled", changed: true, held: 0 }]);
   const again = await here("disable", PATH, "--reason", "it loops");

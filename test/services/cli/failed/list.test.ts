@@ -13,7 +13,7 @@ test("postern failed list -o json prints one object a line on stdout, and nothin
     ...(await fixture.fail([{ path: "/a" }])),
     ...(await fixture.fail([{ path: "/b" }, { path: "/b" }])),
   ];
-  const ran = await postern.run(["failed", "list", "--endpoint", "/b", "-o", "json"]);
+  const ran = await here(["failed", "list", "--endpoint", "/b", "-o", "json"]);
   expect(ran.code).toBe(0);
   const lines = jsonLines(ran);
   expect(lines.map((line) => line["id"]).toSorted()).toEqual(ids.slice(1).toSorted());

@@ -24,7 +24,7 @@ test("postern failed replay puts back what its filter picks, and with --dry-run 
   const how = /by \S+@\S+ selection --code runner\.refused --until \S+Z/;
   expect(begun?.[1].join(" ")).toMatch(/ action begin_replay run run_\w+ by /);
   for (const line of [begun, entry]) expect(line?.[1].join(" ")).toMatch(how);
-  expect(await postern.run(["failed", "replay", "--all"])).toMatchObject({ code: 0 });
+  expect(await here(["failed", "replay", "--all"])).toMatchObject({ code: 0 });
   expect(await fixture.calls.count({})).toBe(0);
 });
 

@@ -34,7 +34,7 @@ test("postern failed show prints a text body as text, and any other as hex with 
 test("postern failed show prints metadata, failed attempts and trace, and with --body-only the very bytes", async () => {
   const body = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
   const [id = ""] = await fixture.fail([{ body }], "runner.failed");
-  const text = (await postern.run(["failed", "show", id])).stdout;
+  const text = (await show(id)).stdout;
   expect(text).toMatch(/\nX-WEBHOOK-PATH|\n {2}X-WEBHOOK-PATH {2}\/hooks\/a\n/);
   expect(text).toMatch(/traceparent +00-0af7651916cd43dd8448eb211c80319c-/);
   expect(text.match(/\n {2}attempt \d {2}\S+Z {2}runner\.failed: the runner said no/g)).toHaveLength(
@@ -75,7 +75,7 @@ test("postern failed show says of a stored call that is none what is known of it
 test("postern failed show exits with 1 for a call that is not among the failed ones, and says where it is", async () => {
   const [id = ""] = await fixture.fail([{}]);
   await fixture.replay(await fixture.find(id), { selection: "test" });
-  expect(await postern.run(["failed", "show", id])).toMatchObject({
+  expect(await show(id)).toMatchObject({
     code: 1,
     stderr: `${id} is not a failed call: it is waiting in the queue\n`,
   });

@@ -223,7 +223,7 @@ test.each([
 test("a configuration of postern init takes its sender's webhooks", async () => {
   const dir = newDir();
   const args = ["init", dir, "--yes", "--accept", "both", "--preset", "gitlab", "--redis-url", redis.url];
-  expect(await postern.run(args)).toMatchObject({ code: 0, stderr: "" });
+  expect(await runHere(args)).toMatchObject({ code: 0, stderr: "" });
   const bind = ["--bind-address", String(await freePort()), "--ops-address", "127.0.0.1:0"];
   const gateway = postern.start(["webhooks", "--config-dir", dir, "--service-id", "7", ...bind]);
   const { address, opsAddress } = await gateway.waitForEvent("service.started");
@@ -240,7 +240,7 @@ test("a configuration of postern init takes its sender's webhooks", async () => 
 test("a configuration of postern init sells its job for the tokens of a devnet", async () => {
   const dir = newDir();
   const args = ["init", dir, "--yes", "--accept", "payments", "--redis-url", redis.url];
-  expect(await postern.run(args)).toMatchObject({ code: 0 });
+  expect(await runHere(args)).toMatchObject({ code: 0 });
   const path = join(dir, "x402.toml");
   const text = readFileSync(path, "utf8");
   writeFileSync(

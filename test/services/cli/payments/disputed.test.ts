@@ -2,9 +2,10 @@ import { expect, test } from "vitest";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
+import { runHereWith } from "../run-here.ts";
 
 const payments = usePayments();
-const { run } = payments.postern;
+const run = runHereWith(payments.postern);
 
 test("postern status says how many payments are in review or disputed, for how long, and which command lists them", async () => {
   const { journal, redis } = payments.gateway;
@@ -24,6 +25,27 @@ test("postern status says how many payments are in review or disputed, for how l
   expect(json?.["payments"]).toMatchObject({ review: { count: 1 }, disputed: { count: 1 } });
   await run(["payments", "resolve", id, "--acknowledged", "--reason", "seen"]);
   expect(await lines()).toHaveLength(1);
+});
+
+test("postern payments resolve --acknowledged takes several ids, or a filter of disputed payments", async () => {
+  const { journal } = payments.gateway;
+  const ids = [await payments.buy(), await payments.buy(), await payments.buy()];
+  const [one = "", two = "", three = ""] = ids;
+  for (const id of [one, three]) await journal.markDisputed(id, "the chain says: expired");
+  const acknowledge = (...args: string[]) =>
+    run(["payments", "resolve", "--acknowledged", "--reason", "the facilitator lied", ...args]);
+  expect(await acknowledge(one, two)).toMatchObject({
+    ...{ code: 0, stdout: "acknowledged 1 disputed payment; 1 not disputed, or acknowledged before\n" },
+  });
+  const [json] = jsonLines(await acknowledge("--state", "queued", "-o", "json"));
+  expect(json).toMatchObject({ kind: "acknowledge", selection: "--state queued", done: 1, unchanged: 0 });
+  const found = await Promise.all(ids.map((id) => journal.find(id)));
+  expect(found.map((each) => each?.acknowledged?.reason)).toEqual([
+    ...["the facilitator lied", undefined, "the facilitator lied"],
+  ]);
+  const unknown = `c_${"0".repeat(32)}`;
+  const { code, stderr } = await acknowledge(one, unknown);
+  expect([code, stderr]).toEqual([1, expect.stringContaining(`${unknown} is unknown`)]);
 });
 
 test("postern shows a disputed payment, also once it is acknowledged, as one that was queued but that the chain does not show", async () => {

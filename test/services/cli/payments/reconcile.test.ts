@@ -13,7 +13,7 @@ const stateOf = async (id: string) => (await payments.gateway.journal.find(id))?
 
 test("postern payments reconcile has a running gateway look at once, and prints what came of it", async () => {
   const id = await payments.claim({ nonce: await payments.payOnChain() });
-  const ran = await payments.postern.run(["payments", "reconcile", id]);
+  const ran = await run(["payments", "reconcile", id]);
   expect(ran).toMatchObject({ code: 0 });
   expect(ran.stdout).toMatch(new RegExp(`^${id}: was settling, is now (settled|queued)\n$`));
   await eventually("queued", async () => (await stateOf(id)) === "QUEUED");

@@ -28,7 +28,7 @@ const stateOf = async (id: string) => (await payments.gateway.journal.find(id))?
 test("a payment in review that is resolved as settled gets its job from the gateway, and the audit says who decided", async () => {
   const { id, transaction } = await paidInReview();
   const args = ["--settled", "--transaction", transaction, "--reason", "seen on the explorer"];
-  expect(await payments.postern.run(["payments", "resolve", id, ...args])).toMatchObject({ code: 0 });
+  expect(await run(["payments", "resolve", id, ...args])).toMatchObject({ code: 0 });
   await eventually("its call waits", async () =>
     (await payments.gateway.waiting()).some((call) => call.id === id),
   );

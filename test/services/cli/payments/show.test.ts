@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
+import { runHereWith } from "../run-here.ts";
 
 const payments = usePayments();
-const { run } = payments.postern;
+const run = runHereWith(payments.postern);
 const UNKNOWN = `c_${"0".repeat(32)}`;
 
 test("postern payments show tells state, terms, settlement and body size, and exits with 1 for an unknown id", async () => {

@@ -13,6 +13,7 @@ import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
 import { onlyInLongRun, sample } from "../../../support/long-run.ts";
+import { runHereWith } from "../run-here.ts";
 
 const redis = useRedis();
 const proxy = useRedisProxy(redis);
@@ -131,7 +132,7 @@ test("postern tail --operator shows the same by the console, and goes on over on
 
 test("postern tail --operator ends with 1 and says why if the console refuses its token", async () => {
   const { address: at } = await consoles.start();
-  const ran = await postern.run(["tail", "--operator", `http://${at}`]);
+  const ran = await runHereWith(postern)(["tail", "--operator", `http://${at}`]);
   expect(ran).toMatchObject({ code: 1, stderr: expect.stringContaining("a token or a valid session") });
 });
 

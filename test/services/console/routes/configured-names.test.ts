@@ -27,6 +27,23 @@ describe("200", () => {
     expect(answer.json()).toEqual({ endpoints: ["/hooks/a"], jobs: {}, networks, public_networks: [] });
   });
 
+  test("a job has its name from postern.toml, or from job_pricing.toml, which counts; a change of a file is seen at once", async () => {
+    const configDir = join(tempDir(), "config");
+    const write = (name: string) =>
+      writeConfig(configDir, {
+        postern: { jobs: { "7/1": { name }, "1/7": { name: "other" }, "7/2": { attempts: 3 } } },
+        job_pricing: { "1": { "7": { price_wei: "1", name: "report" }, "8": "1" } },
+      });
+    write("orders");
+    const { get } = await fixture.start({ configDir });
+    const names = async () => (await get(NAMES)).json()["jobs"];
+    expect(await names()).toEqual({ "7/1": "orders", "1/7": "report" });
+    const { jobs } = (await get("/api/v1/jobs")).json<{ jobs: { job: string }[] }>();
+    expect(jobs.map(({ job }) => job)).toEqual(["1/7", "7/1"]);
+    write("invoices");
+    expect(await names()).toEqual({ "7/1": "invoices", "1/7": "report" });
+  });
+
   const TOKEN = tokenTable("3200");
   const EURC = { ...TOKEN, asset: "0x60a3E35Cc302bFA44Cb288Bc5a4F316Fdb1adb42", symbol: "EURC" };
   const PUBLIC = "https://mainnet.base.org/v1/some-key";

@@ -4,9 +4,11 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { inTime, JOB_PATH, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import { send } from "../../../support/http.ts";
+import { LONG_RUN } from "../../../support/long-run.ts";
 import { encodeHeader, signPayment, signPaymentV1 } from "../../../support/sign-payment.ts";
 
 const fixture = useX402();
+const MUTATIONS_OF_A_FIELD = LONG_RUN ? 30 : 3;
 
 type Path = readonly string[];
 type Leaf = string | number;
@@ -61,24 +63,21 @@ const URL_OF_RESOURCE = "resource.url";
 async function expectEachRefused(
   x402: TestX402,
   payload: object,
-  { header, leaves: expected, numRuns }: { header: string; leaves: number; numRuns: number },
+  { header, leaves: expected }: { header: string; leaves: number },
 ): Promise<void> {
   const leaves = leavesOf(payload).filter(({ path }) => path.join(".") !== URL_OF_RESOURCE);
   expect(leaves.length).toBe(expected);
-  const mutation = fc.constantFrom(...leaves).chain(({ path, value }) =>
-    fc.tuple(
-      fc.constant(path),
-      others(value).filter((each) => !isSame(each, value)),
-    ),
-  );
-  await fc.assert(
-    fc.asyncProperty(mutation, async ([path, value]) => {
-      const headers = { [header]: encodeHeader(withLeaf(payload, path, value)) };
-      const answer = await send(x402.address, { path: JOB_PATH, headers, body: "hello" });
-      expect(answer.status).toBe(402);
-    }),
-    { numRuns },
-  );
+  for (const { path, value } of leaves) {
+    const mutation = others(value).filter((each) => !isSame(each, value));
+    await fc.assert(
+      fc.asyncProperty(mutation, async (other) => {
+        const headers = { [header]: encodeHeader(withLeaf(payload, path, other)) };
+        const answer = await send(x402.address, { path: JOB_PATH, headers, body: "hello" });
+        expect([path, answer.status]).toEqual([path, 402]);
+      }),
+      { numRuns: MUTATIONS_OF_A_FIELD },
+    );
+  }
   expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
   expect(await x402.waiting()).toEqual([]);
   expect((await x402.post({ [header]: encodeHeader(payload) })).status).toBe(202);
@@ -91,7 +90,7 @@ test("a version 2 payment with any one field changed is refused with 402 before 
   const resource = { url: String(required.resource?.url) };
   const more = { resource } as Partial<PaymentPayload>;
   const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }), more);
-  await expectEachRefused(x402, payload, { header: "PAYMENT-SIGNATURE", leaves: 19, numRuns: 600 });
+  await expectEachRefused(x402, payload, { header: "PAYMENT-SIGNATURE", leaves: 19 });
 });
 
 test("a payment whose offer's MAC differs in the spare bits of its last digit is refused with 402", async () => {
@@ -111,5 +110,5 @@ test("a version 1 payment with any one field changed is refused with 402 before 
   const x402 = await fixture.gateway();
   const offer = (await x402.ask()).v1[0] as PaymentRequirementsV1;
   const { payload } = await signPaymentV1(offer, inTime({ payer: fixture.payer }));
-  await expectEachRefused(x402, payload, { header: "X-PAYMENT", leaves: 10, numRuns: 300 });
+  await expectEachRefused(x402, payload, { header: "X-PAYMENT", leaves: 10 });
 });

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import type { ProcessKind } from "../../../../shared/telemetry/processes/process.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
 import { asUser, useRedis } from "../../../fixtures/redis.ts";
+import { sample } from "../../../support/long-run.ts";
 
 const redis = useRedis();
 const postern = usePostern();
@@ -13,21 +14,26 @@ const tablesOf = (user: ProcessKind) => ({
 const OPS = ["--ops-address", "127.0.0.1:0"];
 const BIND = ["--bind-address", "127.0.0.1:0"];
 
-test.each<[ProcessKind, string[]]>([
+const SERVICES: [ProcessKind, string[]][] = [
   ["webhooks", [...BIND, ...OPS]],
   ["producer", OPS],
   ["runner", BIND],
   ["operator", [...BIND, ...OPS]],
-])("postern %s logs each SIGHUP, goes on, and still ends with 0 on SIGTERM", async (name, args) => {
-  postern.configure(tablesOf(name));
-  const service = postern.start([name, ...args]);
-  await service.waitForEvent("service.started");
-  for (const count of [1, 2]) {
-    process.kill(service.pid, "SIGHUP");
-    await service.waitForEvent("service.hangup_ignored", {
-      where: () => service.events("service.hangup_ignored").length === count,
-    });
-  }
-  expect(service.events("service.stopping")).toEqual([]);
-  expect(await service.kill("SIGTERM")).toMatchObject({ code: 0 });
-});
+];
+
+test.each(sample(SERVICES))(
+  "postern %s logs each SIGHUP, goes on, and still ends with 0 on SIGTERM",
+  async (name, args) => {
+    postern.configure(tablesOf(name));
+    const service = postern.start([name, ...args]);
+    await service.waitForEvent("service.started");
+    for (const count of [1, 2]) {
+      process.kill(service.pid, "SIGHUP");
+      await service.waitForEvent("service.hangup_ignored", {
+        where: () => service.events("service.hangup_ignored").length === count,
+      });
+    }
+    expect(service.events("service.stopping")).toEqual([]);
+    expect(await service.kill("SIGTERM")).toMatchObject({ code: 0 });
+  },
+);

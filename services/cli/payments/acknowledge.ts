@@ -1,0 +1,47 @@
+import type { AcknowledgeView } from "../../../shared/console/acknowledge-bulk.ts";
+import { EXIT, withStopSignal } from "../../../shared/platform/lifecycle/run-service.ts";
+import { callIdsOf } from "../call-ids.ts";
+import { failureOf, followBulk } from "../follow-bulk.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { counted, jsonLine } from "../text.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
+import { type FilterOptions, toFilter } from "./filter.ts";
+
+/** How payments are chosen without ids. */
+export type SelectionOptions = FilterOptions & { all?: true };
+
+type AcknowledgeOptions = SelectionOptions & Operated & { reason: string; json?: boolean };
+
+/**
+ * `postern payments resolve --acknowledged` of several disputed payments: those named, or all that match. 1 if one that is named is unknown,
+ * or if it was interrupted. The same command again does the rest.
+ */
+export function acknowledgePayments(
+  deps: ProgramDeps,
+  named: readonly string[],
+  { reason, all, json, ...options }: AcknowledgeOptions,
+): Promise<number> {
+  return withStopSignal((stopped) => {
+    const stop = new AbortController();
+    void stopped.then(() => stop.abort());
+    return withOperations(deps, options, async (operations) => {
+      const ids = await callIdsOf(operations, named);
+      const chosen = ids.length > 0 ? { call_ids: ids } : { filter: toFilter(options), all };
+      const begun = await operations.beginAcknowledge({ ...chosen, reason });
+      const run = await followBulk(operations, begun, { signal: stop.signal });
+      if (json) deps.print(jsonLine(run));
+      return report(deps, run);
+    });
+  });
+}
+
+function report({ say, printError }: ProgramDeps, run: AcknowledgeView): number {
+  const { done, unchanged, missing, state } = run;
+  const others = unchanged === 0 ? "" : `; ${unchanged} not disputed, or acknowledged before`;
+  say(`acknowledged ${counted(done, "disputed payment")}${others}\n`);
+  for (const { detail } of missing) printError(`${detail}\n`);
+  const failure = failureOf(run);
+  if (failure !== undefined) throw failure;
+  if (state === "cancelled") printError("interrupted; to continue, run the same command again\n");
+  return state === "done" && missing.length === 0 ? EXIT.ok : EXIT.failed;
+}
