@@ -28,6 +28,8 @@ export class ProgramCommand extends Command {
 /** How the help of every command looks. */
 export const HELP = {
   sortSubcommands: false,
+  /** Commander wraps no text with less room than 40 columns. Beside the longest command there are 38 on a screen of 80. */
+  minWidthToWrap: 35,
   showGlobalOptions: false,
   subcommandTerm,
   optionDescription,

@@ -14,6 +14,7 @@ import {
   receiverOfGate,
 } from "../queue/queue-name.ts";
 import { openRegistry, type QueueDepth, sumOfDepths } from "../queue/registry.ts";
+import { openDelayed } from "../queue/run-delayed.ts";
 import { logAudited } from "../redis/audit/audit.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { count, isoTime, OperatorAct } from "./view.ts";
@@ -60,6 +61,14 @@ export const JobChange = z
   .meta({ id: "JobChange" });
 export type JobChange = z.infer<typeof JobChange>;
 
+export const DelayedRun = JobChange.omit({ changed: true })
+  .extend({
+    /** The number of delayed calls that wait now. */
+    calls: count,
+  })
+  .meta({ id: "DelayedRun" });
+export type DelayedRun = z.infer<typeof DelayedRun>;
+
 /** Jobs by service id and job index, then `callback`, then receivers by name. */
 export const JobPage = z.object({ jobs: z.array(JobView), next });
 export type JobPage = z.infer<typeof JobPage>;
@@ -73,6 +82,8 @@ export type JobsApi = {
   pause(job: string, reason: string): Promise<JobChange>;
   /** The calls of the job are taken again. Unchanged if it is not paused. */
   resume(job: string, reason: string): Promise<JobChange>;
+  /** The delayed calls of the job are taken before the time of their next attempt. */
+  runDelayed(job: string, reason: string): Promise<DelayedRun>;
 };
 
 type Deps = OperateDeps & {
@@ -84,6 +95,7 @@ type Deps = OperateDeps & {
 export function createJobsApi({ partition, clock, log, by, jobNames }: Deps): JobsApi {
   const jobs = openJobs(partition);
   const registry = openRegistry(partition);
+  const delayed = openDelayed(partition);
 
   /** By gate: its queues, none if it has only a setting or a name. All callbacks together count only if they have a setting or are asked for. */
   async function known(asked?: string): Promise<Map<string, QueueName[]>> {
@@ -118,12 +130,19 @@ export function createJobsApi({ partition, clock, log, by, jobNames }: Deps): Jo
     return queuesOf.has(job) ? (await views([job], queuesOf))[0] : undefined;
   }
 
-  /** What a change of the job has led to, also of a job that has neither a queue nor a setting. */
-  async function toChange(job: string, changed: boolean): Promise<JobChange> {
+  /** The job as it is now, also one that has neither a queue nor a setting. */
+  async function current(job: string): Promise<Omit<JobChange, "changed">> {
     const queuesOf = await known(job);
     const [view] = await views([job], queuesOf);
     if (view === undefined) throw new Error(`no view of ${job}`);
-    return { changed, has_queue: (queuesOf.get(job) ?? []).length > 0, job: view };
+    return { has_queue: (queuesOf.get(job) ?? []).length > 0, job: view };
+  }
+
+  async function change(action: "pause" | "resume", job: string, reason: string): Promise<JobChange> {
+    const why = { at: clock(), by, reason };
+    const changed = await jobs[action](job, why);
+    if (changed) logAudited(log, gateAct(action, job, why));
+    return { changed, ...(await current(job)) };
   }
 
   return {
@@ -145,18 +164,14 @@ export function createJobsApi({ partition, clock, log, by, jobNames }: Deps): Jo
       return found;
     },
 
-    async pause(job, reason) {
-      const why = { at: clock(), by, reason };
-      const changed = await jobs.pause(job, why);
-      if (changed) logAudited(log, gateAct("pause", job, why));
-      return toChange(job, changed);
-    },
+    pause: (job, reason) => change("pause", job, reason),
+    resume: (job, reason) => change("resume", job, reason),
 
-    async resume(job, reason) {
+    async runDelayed(job, reason) {
       const why = { at: clock(), by, reason };
-      const changed = await jobs.resume(job, why);
-      if (changed) logAudited(log, gateAct("resume", job, why));
-      return toChange(job, changed);
+      const calls = await delayed.ofJob(job, why);
+      if (calls > 0) logAudited(log, gateAct("run_delayed", job, why));
+      return { calls, ...(await current(job)) };
     },
   };
 }

@@ -28,11 +28,15 @@ export type JobGate = JobLimits & {
   throttledUntil: number | undefined;
 };
 
-/** Who pauses or resumes a job, when and why. */
-type GateAct = Pick<AuditEntry, "at" | "by" | "reason">;
+/** Who does something to a job, when and why. */
+export type GateAct = Pick<AuditEntry, "at" | "by" | "reason">;
 
-/** The line in the audit of a pause or its end. */
-export function gateAct(action: "pause" | "resume", job: string, { at, by, reason }: GateAct) {
+/** The line in the audit of what an operator does to a job. */
+export function gateAct(
+  action: "pause" | "resume" | "run_delayed",
+  job: string,
+  { at, by, reason }: GateAct,
+) {
   return { at, action, job, by, selection: "by name", reason };
 }
 
@@ -80,33 +84,34 @@ const CONFIGURED = defineScript({
   reply: nothing,
 });
 
+/** The queues behind a gate. One that comes meanwhile is told of by its own add, or found by the next look (poll.ts). */
+export async function queuesBehind({ redis, keys }: Partition, gate: string): Promise<string[]> {
+  const receiver = receiverOfGate(gate);
+  if (receiver !== undefined) return redis.smembers(keys.receiver(receiver));
+  if (gate !== CALLBACKS_GATE) return queuesOf(gate);
+  return (await redis.smembers(keys.queues)).filter(isOfCallbacks);
+}
+
 /**
  * What operators, configurations and runners say of whole jobs. The scripts that take calls obey it. The same can be said of a receiver of
  * callbacks, by the name of its gate, and of all of them.
  */
-export function openJobs({ redis, keys }: Partition) {
+export function openJobs(partition: Partition) {
+  const { redis, keys } = partition;
   const [throttle, pause, resume] = [THROTTLE.on(redis), PAUSE.on(redis), RESUME.on(redis)];
   const [limit, configured] = [LIMIT.on(redis), CONFIGURED.on(redis)];
   const { jobs, resumed, queues: registry, wake, due } = keys;
 
-  /** The queues behind a gate. One that comes meanwhile is told of by its own add, or found by the next look (poll.ts). */
-  async function queuesBehind(gate: string): Promise<string[]> {
-    const receiver = receiverOfGate(gate);
-    if (receiver !== undefined) return redis.smembers(keys.receiver(receiver));
-    if (gate !== CALLBACKS_GATE) return queuesOf(gate);
-    return (await redis.smembers(keys.queues)).filter(isOfCallbacks);
-  }
-
   async function setLimits(job: string, { concurrency, rate }: JobLimits): Promise<void> {
     const limits = { concurrency, max: rate?.max, duration: rate?.periodMs };
     const touched = { job: keys.job(job), jobs, registry, wake, taken: keys.taken(job) };
-    await limit(touched, { name: job, ...limits, queues: await queuesBehind(job) });
+    await limit(touched, { name: job, ...limits, queues: await queuesBehind(partition, job) });
   }
 
   return {
     /** No producer takes calls of the job for so long. */
     async throttle(job: string, ms: number): Promise<void> {
-      await throttle({ job: keys.job(job), wake, due }, { ms, queues: await queuesBehind(job) });
+      await throttle({ job: keys.job(job), wake, due }, { ms, queues: await queuesBehind(partition, job) });
     },
 
     /** No producer takes calls of the job until it is resumed. With its line in the audit; false if it is paused already. */
@@ -121,7 +126,7 @@ export function openJobs({ redis, keys }: Partition) {
     async resume(job: string, why: GateAct): Promise<boolean> {
       const act = gateAct("resume", job, why);
       const touched = { job: keys.job(job), jobs, resumed, registry, wake, ...actKeys(keys, act) };
-      return resume(touched, { name: job, line: toLine(act), queues: await queuesBehind(job) });
+      return resume(touched, { name: job, line: toLine(act), queues: await queuesBehind(partition, job) });
     },
 
     /** Sets the limits of these jobs, and removes those of all others. */

@@ -32,7 +32,7 @@ test("a refusal that is the sender's own is not worth retrying, except where HTT
     if (status < 500 && code !== "result.pending")
       expect(retryable, code).toBe(
         [408, 409, 425, 429].includes(status) &&
-          !/(conflict|used|elsewhere|too_late|too_old|not_failed|not_resumable|undecidable|not_shown|taken|unconfigured|ambiguous|call\.paid)$/.test(
+          !/(conflict|used|elsewhere|too_late|too_old|not_failed|not_delayed|not_resumable|undecidable|not_shown|taken|unconfigured|ambiguous|call\.paid)$/.test(
             code,
           ),
       );

@@ -43,6 +43,8 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   'postern endpoints hold /hooks/github --reason "the new handler is not ready"':
     "test/services/cli/endpoints/states.test.ts",
   "postern endpoints enable /hooks/github": "test/services/cli/endpoints/states.test.ts",
+  "postern jobs run-delayed 7/1": "test/services/cli/jobs/run-delayed.test.ts",
+  "postern calls run-now c_5b0e6c9a4f1d4a7e9c3b2a1d0f8e7c6b": "test/services/cli/jobs/run-delayed.test.ts",
   "npm run postern -- dev --config-dir config/devnet": "test/services/dev/ports.test.ts",
 };
 

@@ -26,6 +26,7 @@ const CONSOLE: Record<keyof typeof CONTRACT, string | undefined> = {
     listAudit: "audit",
   },
   ...{ listJobs: "jobs", getJob: "job", pauseJob: "pause-job", resumeJob: "resume-job" },
+  ...{ runDelayed: "run-delayed", runCallNow: "run-now" },
   ...{ listFailed: "failed", countFailed: "failed-count", groupFailed: "failed-groups" },
   ...{ getFailed: "failed-call", getFailedBody: "failed-body", replayCall: "replay-call" },
   ...{ discardCall: "discard-call", beginReplay: "begin-replay", beginDiscard: "begin-discard" },

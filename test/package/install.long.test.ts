@@ -131,6 +131,11 @@ const COMMANDS: Readonly<Record<string, Case>> = {
   "calls list": { args: ({ webhook }) => ["--call", webhook], says: /c_[0-9a-f]{32}/ },
   "calls show": { args: ({ webhook }) => [webhook], says: /injected since/ },
   "calls replay": { args: () => [NO_CALL, "--reason", "x"], says: /c_0{32}/, code: 1 },
+  "calls run-now": {
+    args: ({ webhook }) => [webhook],
+    says: /is not delayed; the call is injected/,
+    code: 1,
+  },
   "calls forget": { args: () => [NO_CALL, "--reason", "x", "--yes"], says: /c_0{32}/, code: 1 },
   "callbacks show-secret": {
     args: () => ["https://receiver.example"],
@@ -145,6 +150,7 @@ const COMMANDS: Readonly<Record<string, Case>> = {
   "jobs show": { args: () => ["0/1"], says: /state .*running/ },
   "jobs list": { says: /0\/1 .*running/ },
   "jobs pause": { args: () => ["0/2", "--reason", "x"], says: /0\/2 is paused/ },
+  "jobs run-delayed": { args: () => ["0/2"], says: /0\/2 has no delayed calls/, code: 1 },
   "jobs resume": { args: () => ["0/2"], says: /0\/2 is resumed/ },
   "rejected list": { says: /refused requests/ },
   "rejected show": { args: () => [NO_REJECTED], says: /r_0{19}/, code: 1 },

@@ -24,6 +24,7 @@ import type { ProgramDeps } from "../program-deps.ts";
 import type { ForgetOptions } from "./forget.ts";
 import type { ListOptions } from "./list.ts";
 import type { ReplayOptions } from "./replay.ts";
+import type { RunNowOptions } from "./run-now.ts";
 import type { ShowOptions } from "./show.ts";
 
 const STATES = `
@@ -49,10 +50,11 @@ States:
 export function addCalls(program: ProgramCommand, deps: ProgramDeps): void {
   const calls = program
     .command("calls")
-    .description("list, show, replay or forget calls")
+    .description("list, show, run, replay or forget calls")
     .helpGroup(GROUP.look);
   addList(calls, deps);
   addShow(calls, deps);
+  addRunNow(calls, deps);
   addReplay(calls, deps);
   addForget(calls, deps);
 }
@@ -125,6 +127,23 @@ function addShow(calls: ProgramCommand, deps: ProgramDeps): void {
     .action(async (id: string, options: ShowOptions) => {
       const { showCall } = await import("./show.ts");
       deps.exitWith(await showCall(deps, id, options));
+    });
+}
+
+function addRunNow(calls: ProgramCommand, deps: ProgramDeps): void {
+  calls
+    .command("run-now")
+    .description(
+      "run a delayed call now; if its runner still fails, the attempt counts. For all calls of a job: postern jobs run-delayed",
+    )
+    .helpGroup(GROUP.act)
+    .addArgument(callId())
+    .addOption(operatorUrl())
+    .addOption(configDir())
+    .examples(`calls run-now ${CALL}`)
+    .action(async (id: string, options: RunNowOptions) => {
+      const { runCallNow } = await import("./run-now.ts");
+      deps.exitWith(await runCallNow(deps, id, options));
     });
 }
 

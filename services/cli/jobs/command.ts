@@ -5,11 +5,15 @@ import type { ProgramDeps } from "../program-deps.ts";
 import type { ListOptions } from "./list.ts";
 import type { PauseOptions } from "./pause.ts";
 import type { ResumeOptions } from "./resume.ts";
+import type { RunDelayedOptions } from "./run-delayed.ts";
 import type { ShowOptions } from "./show.ts";
 
 /** `postern jobs ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
 export function addJobs(program: ProgramCommand, deps: ProgramDeps): void {
-  const jobs = program.command("jobs").description("list, show, pause or resume jobs").helpGroup(GROUP.act);
+  const jobs = program
+    .command("jobs")
+    .description("list, show, pause or resume jobs, or run their delayed calls")
+    .helpGroup(GROUP.act);
   jobs
     .command("list")
     .description("list the jobs that have calls or settings, with their queues, limits and states")
@@ -34,6 +38,10 @@ export function addJobs(program: ProgramCommand, deps: ProgramDeps): void {
       const { showJob } = await import("./show.ts");
       deps.exitWith(await showJob(deps, job, options));
     });
+  addActs(jobs, deps);
+}
+
+function addActs(jobs: ProgramCommand, deps: ProgramDeps): void {
   jobs
     .command("pause")
     .description("stop sending the calls of these jobs to the runner; gateways continue to accept calls")
@@ -59,5 +67,17 @@ export function addJobs(program: ProgramCommand, deps: ProgramDeps): void {
     .action(async (names: string[], options: ResumeOptions) => {
       const { resumeJobs } = await import("./resume.ts");
       deps.exitWith(await resumeJobs(deps, names, options));
+    });
+  jobs
+    .command("run-delayed")
+    .description("run the delayed calls of these jobs now; if their runner still fails, the attempts count")
+    .helpGroup(GROUP.act)
+    .addArgument(jobKeys())
+    .addOption(operatorUrl())
+    .addOption(configDir())
+    .examples("jobs run-delayed 7/1", "jobs run-delayed callback/hooks.example.com")
+    .action(async (names: string[], options: RunDelayedOptions) => {
+      const { runDelayedCalls } = await import("./run-delayed.ts");
+      deps.exitWith(await runDelayedCalls(deps, names, options));
     });
 }

@@ -3,7 +3,7 @@ import { NOT_A_REJECTED_ID, REJECTED_ID_BEGINNING } from "../../telemetry/reject
 import { CallFacetsView } from "../call-facets.ts";
 import { CallLifeView, CallSearch, ForgottenView, FoundCalls, Replay, ReplayedView } from "../calls.ts";
 import { FailedCallDetail, FailedFilter, FailedGroupView, FailedPage } from "../failed.ts";
-import { JobChange, JobPage, JobView } from "../jobs.ts";
+import { DelayedRun, JobChange, JobPage, JobView } from "../jobs.ts";
 import { RejectedDetail, RejectedFilter, RejectedGroupView, RejectedPage } from "../rejected.ts";
 import { count } from "../view.ts";
 import type { Table } from "./operation.ts";
@@ -52,6 +52,17 @@ export const JOBS = {
     answer: JobChange,
     says: "It is no longer paused, or was not paused before.",
     audit: ["resume"],
+  },
+  runDelayed: {
+    method: "POST",
+    path: "/api/v1/jobs/{job+}/run-delayed",
+    role: "operator",
+    summary: "Run the delayed calls of a job, or callbacks, before the time of their next attempt",
+    params: jobParams,
+    body: because,
+    answer: DelayedRun,
+    says: "The number of calls that were delayed and wait now.",
+    audit: ["run_delayed"],
   },
 } satisfies Table;
 
@@ -121,6 +132,17 @@ export const CALLS = {
     says: "The new call is queued, or the same request has queued it before.",
     audit: ["replay_delivered"],
     problems: ["call.unknown", "call.no_body", "call.paid", "call.corrupt"],
+  },
+  runCallNow: {
+    method: "POST",
+    path: "/api/v1/calls/{call_id}/run-now",
+    role: "operator",
+    summary: "Run a delayed call before the time of its next attempt",
+    params: callParams,
+    body: because,
+    says: "The call waits to be taken.",
+    audit: ["run_now"],
+    problems: ["call.unknown", "call.not_delayed"],
   },
   forgetCall: {
     method: "POST",

@@ -13,6 +13,7 @@ import type { Overview } from "../overview/overview.ts";
 import { createPaymentsApi } from "../payments.ts";
 import { createRefundsApi } from "../refunds.ts";
 import { createRejectedApi } from "../rejected.ts";
+import { createRunNow } from "../run-now.ts";
 import type { OPERATIONS } from "./contract.ts";
 import type { File, Handlers, Work } from "./operation.ts";
 
@@ -54,6 +55,7 @@ function deploymentHandlers(deps: HandlersDeps) {
     getJob: ({ job }) => jobs.show(job),
     pauseJob: ({ job, reason }) => jobs.pause(job, reason),
     resumeJob: ({ job, reason }) => jobs.resume(job, reason),
+    runDelayed: ({ job, reason }) => jobs.runDelayed(job, reason),
   } satisfies Some;
 }
 
@@ -61,6 +63,7 @@ function callHandlers(deps: HandlersDeps) {
   const failed = createFailedApi(deps);
   const bulk = createBulkOperations(deps);
   const calls = createCallsApi(deps);
+  const runNow = createRunNow({ ...deps, show: calls.show });
   const rejected = createRejectedApi(deps);
   return {
     listFailed: ({ limit, cursor, ...filter }) => failed.page(filter, { limit, cursor }),
@@ -85,6 +88,7 @@ function callHandlers(deps: HandlersDeps) {
     getCallBody: async ({ call_id }) => file(call_id, await calls.body(call_id)),
     getCallResult: async ({ call_id }) => file(`${call_id}-result`, await calls.result(call_id)),
     replayDelivered: ({ call_id, ...why }) => calls.replay(call_id, why),
+    runCallNow: ({ call_id, reason }) => runNow(call_id, reason),
     forgetCall: ({ call_id, reason }) => calls.forget(call_id, reason),
     listRejected: ({ limit, cursor, ...filter }) => rejected.page(filter, { limit, cursor }),
     groupRejected: async (filter) => ({ groups: await rejected.groups(filter) }),

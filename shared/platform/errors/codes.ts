@@ -225,6 +225,7 @@ export const CODES = {
   // what an operator is told of a call
   "call.unknown": { status: 404, retryable: false, title: "No such call" },
   "call.in_hand": { status: 409, retryable: true, title: "The call is waiting or in flight" },
+  "call.not_delayed": { status: 409, retryable: false, title: "The call is not delayed" },
   "call.undecided": {
     status: 409,
     retryable: true,

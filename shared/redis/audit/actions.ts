@@ -27,6 +27,8 @@ export const ACTIONS = {
   reconcile: { stream: "acts", event: "payment.reconcile_requested", about: "callId" },
   pause: { stream: "acts", event: "job.paused", about: "job" },
   resume: { stream: "acts", event: "job.resumed", about: "job" },
+  run_delayed: { stream: "acts", event: "job.delayed_calls_run", about: "job" },
+  run_now: { stream: "acts", event: "call.run_now", about: "callId" },
   disable: { stream: "acts", event: "endpoint.disabled", about: "path" },
   hold: { stream: "acts", event: "endpoint.held", about: "path" },
   enable: { stream: "acts", event: "endpoint.enabled", about: "path" },

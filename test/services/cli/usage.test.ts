@@ -28,6 +28,8 @@ test.each([
   "jobs pause --reason x",
   "jobs pause 7 --reason x",
   "jobs resume 7/01",
+  "jobs run-delayed",
+  "calls run-now",
   "rejected list --endpoint /a --unknown",
   "rejected list --code nope",
   "rejected list --limit -1",
@@ -193,7 +195,7 @@ test("the help of each command fits a screen of 80 columns", async () => {
     return [...stdout.split("\n"), ...(await Promise.all(below)).flat()];
   };
   const lines = await linesOf(program, []);
-  expect(lines).toContain("  resume [options] <service/job...>  send the calls of these jobs to the runner");
+  expect(lines).toContain("  show [options] <service/job>            show the queue, limits and pause of a");
   expect(lines.filter((line) => line.length > 80)).toEqual([]);
 });
 

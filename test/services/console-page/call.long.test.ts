@@ -4,6 +4,7 @@ import { SIZES, shoot } from "../../fixtures/chromium.ts";
 import { useOperatorPage } from "../../fixtures/console-page.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { useRedis } from "../../fixtures/redis.ts";
+import { delayCalls } from "../../support/delay-calls.ts";
 import { needs } from "../../support/needs.ts";
 
 const REASON = "the database is back since 03:10, and its pool of connections is twice as large";
@@ -52,6 +53,37 @@ describe("the page of a call", needs("chromium"), () => {
     await phone.getByText("Discarded by tester@fixture").waitFor();
     await phone.getByText("<b>sent</b> twice").waitFor();
     await shoot(phone, "call-discarded-phone", { whole: true });
+  });
+
+  test("a delayed call is run from its page, and those of a job from the job's, by operators alone", async () => {
+    for (let i = 0; i < 3; i += 1) await calls.add();
+    const [id = ""] = await delayCalls(redis.partition);
+    const viewer = await open({ hash: `#/calls/${id}`, as: "viewer" });
+    await viewer.getByText("delayed").first().waitFor();
+    expect(await viewer.getByRole("button", { name: /^Run/ }).count()).toBe(0);
+    const page = await open({ hash: `#/calls/${id}` });
+    await page.getByRole("button", { name: "Run now…" }).click();
+    await page.getByText("If the runner still fails, the attempt counts").waitFor();
+    await page.getByRole("textbox", { name: "Reason" }).fill("the runner is repaired");
+    await shoot(page, "call-run-now");
+    await page.getByRole("button", { name: "Run call" }).click();
+    await page.getByRole("button", { name: "Run now…" }).waitFor({ state: "detached" });
+    const job = await open({ hash: "#/jobs/7/1" });
+    await job.getByRole("button", { name: "Run delayed calls…" }).click();
+    await job.getByRole("textbox", { name: "Reason" }).fill("the runner is repaired");
+    await shoot(job, "job-run-delayed");
+    await job.getByRole("button", { name: "Run 2 delayed calls" }).click();
+    await job.getByRole("button", { name: "Run delayed calls…" }).waitFor({ state: "detached" });
+    const acts = (await calls.audited()).filter(({ action }) => action !== "sign_in");
+    expect(acts).toMatchObject([
+      { action: "run_now", call_id: id, by: "otto" },
+      { action: "run_delayed", job: "7/1", by: "otto" },
+    ]);
+    const phone = await open({ hash: "#/jobs/7/1", viewport: SIZES.phone });
+    await calls.add();
+    await delayCalls(redis.partition);
+    await phone.getByRole("button", { name: "Run delayed calls…" }).waitFor();
+    await shoot(phone, "job-delayed-phone", { whole: true });
   });
 
   test("attempts that are no longer kept are counted", async () => {

@@ -7,6 +7,7 @@ import { NO_POLL, useConsumers } from "../../fixtures/consumers.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { audited } from "../../support/audited.ts";
+import { beforeEachScript } from "../../support/before-each-script.ts";
 
 const redis = useRedis();
 const consumers = useConsumers(redis);
@@ -70,7 +71,7 @@ test("a release that is cut short leaves the endpoint held, and the next one goe
   for (const id of ids) await add(id, PATH);
   const partition = {
     ...redis.partition,
-    redis: beforeEachScript(async (sent) => {
+    redis: beforeEachScript(redis.client, async (sent) => {
       if (sent > 1) throw new Error("cut");
     }),
   };
@@ -91,7 +92,7 @@ test.each(["disabled", "held"] as const)(
     for (let i = 0; i < 250; i += 1) await add(`c_${i}`, PATH);
     const partition = {
       ...redis.partition,
-      redis: beforeEachScript(async (sent) => {
+      redis: beforeEachScript(redis.client, async (sent) => {
         if (sent === 2) expect(await endpoints().set(PATH, state, why)).toBe(true);
       }),
     };
@@ -102,24 +103,6 @@ test.each(["disabled", "held"] as const)(
     expect(actions).toEqual(["hold", "enable", state === "held" ? "hold" : "disable"]);
   },
 );
-
-/** The connection, which awaits `before` each script: the first has the number 1. */
-function beforeEachScript(before: (sent: number) => Promise<void>) {
-  let sent = 0;
-  return new Proxy(redis.client, {
-    get(target, name, receiver) {
-      const value = Reflect.get(target, name, receiver) as unknown;
-      if (typeof value !== "function") return value;
-      return async (...args: unknown[]) => {
-        if (args[0] === "EVALSHA") {
-          sent += 1;
-          await before(sent);
-        }
-        return value.apply(target, args);
-      };
-    },
-  });
-}
 
 test("each change leaves one line in the audit, also in a full Redis, and a repeat changes nothing", async () => {
   await add("c_0");

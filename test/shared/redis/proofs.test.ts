@@ -73,6 +73,7 @@ const EFFECTS = [
   ...[
     "pause-job.lua",
     "resume-job.lua",
+    "run-delayed.lua",
     "set-endpoint.lua",
     "enable-endpoint.lua",
     "use-nonce.lua",

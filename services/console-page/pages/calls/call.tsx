@@ -20,12 +20,13 @@ import { type Act, ActDialog } from "../failed/act.tsx";
 import { wordsOfPayment } from "../payments/state-words.ts";
 import { ForgetDialog } from "./forget.tsx";
 import { ReplayDialog } from "./replay.tsx";
+import { RunNowDialog } from "./run-now.tsx";
 import { CallState } from "./state.tsx";
 import { Timeline } from "./timeline.tsx";
 
 const EVERY_MS = 2000;
 
-type Chosen = Act | "forget" | "replay delivered";
+type Chosen = Act | "forget" | "replay delivered" | "run now";
 
 /** The life of one call, from created to delivered, and what can be done with it. */
 export function CallPage() {
@@ -56,6 +57,7 @@ export function CallPage() {
       {data !== undefined && <Life key={data.call_id} life={data} />}
       {act === "forget" && <ForgetDialog id={id} onClose={close} />}
       {act === "replay delivered" && <ReplayDialog id={id} onClose={() => setAct(undefined)} />}
+      {act === "run now" && <RunNowDialog id={id} onClose={close} />}
       {typeof act === "object" && <ActDialog act={act} onClose={close} />}
     </>
   );
@@ -78,6 +80,11 @@ function Actions({ life, onAct }: { life: CallLife; onAct: (act: Chosen) => void
       {forgotten_at === null && !IN_HAND.includes(state) && (
         <button type="button" class="quiet" onClick={() => onAct("forget")}>
           Forget…
+        </button>
+      )}
+      {placeOf(life) === "delayed" && (
+        <button type="button" onClick={() => onAct("run now")}>
+          Run now…
         </button>
       )}
       {state === "injected" && life.body_kept && (

@@ -19,6 +19,7 @@ import { toPoints } from "../overview/points.ts";
 import { buyersText } from "../payments/prices.tsx";
 import { JobState, limitsOf } from "./jobs.tsx";
 import { PauseDialog } from "./pause.tsx";
+import { RunDelayedDialog } from "./run-delayed.tsx";
 
 const NO_MARKERS = [] as const;
 
@@ -30,18 +31,23 @@ export function JobPage() {
   const answer = useAnswer("api/v1/jobs/{job+}", { job }, { everyMs: 3000 });
   const flow = useAnswer("api/v1/flow", { span, job }, { everyMs: span === "1h" ? 10_000 : 60_000 });
   const points = useMemo(() => flow.data && toPoints(flow.data, flow.data.lines), [flow.data]);
-  const [isPausing, setPausing] = useState(false);
+  const [act, setAct] = useState<"pause" | "run delayed" | undefined>();
   const mayOperate = useMayOperate();
   const { data, refused, reload } = answer;
   const close = () => {
-    setPausing(false);
+    setAct(undefined);
     reload();
   };
   return (
     <>
       <PageHead title={`Job ${titleOf(job)}`} live={<Live answer={together([answer, flow])} />}>
+        {mayOperate && data !== undefined && data.delayed > 0 && (
+          <button type="button" onClick={() => setAct("run delayed")}>
+            Run delayed calls…
+          </button>
+        )}
         {mayOperate && data !== undefined && (
-          <button type="button" onClick={() => setPausing(true)}>
+          <button type="button" onClick={() => setAct("pause")}>
             {data.paused === undefined ? "Pause…" : "Resume…"}
           </button>
         )}
@@ -76,7 +82,8 @@ export function JobPage() {
           <Sold job={job} />
         </div>
       </div>
-      {isPausing && data !== undefined && <PauseDialog job={data} onClose={close} />}
+      {act === "pause" && data !== undefined && <PauseDialog job={data} onClose={close} />}
+      {act === "run delayed" && data !== undefined && <RunDelayedDialog job={data} onClose={close} />}
     </>
   );
 }

@@ -192,7 +192,8 @@ function ofDelayed(queues: Overview["queues"], oldestMs: number): Matter {
           {" "}
           The last one is due at <Time at={until} mayBeAhead />.
         </>
-      )}
+      )}{" "}
+      Once their runner is repaired, run them from the page of their <a href={linkTo(["jobs"])}>job</a>.
     </>
   );
   return { tone: "warn", word: "delayed", text };

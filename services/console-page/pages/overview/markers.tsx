@@ -41,6 +41,7 @@ function toMarker({ action, by, job, calls, at }: AuditEntry): Marker[] {
 function textOf(action: string, job: string | undefined, calls = 1): string | undefined {
   if (action === "pause") return `paused ${job}`;
   if (action === "resume") return `resumed ${job}`;
+  if (action === "run_delayed") return `ran the delayed calls of ${job}`;
   return action === "replay" ? `replayed ${counted(calls, "call")}` : undefined;
 }
 

@@ -1,0 +1,62 @@
+import type { AuditEntry } from "../redis/audit/actions.ts";
+import { AUDIT, actKeys, toLine } from "../redis/audit/audit.ts";
+import { defineScript } from "../redis/define-script.ts";
+import type { Partition } from "../redis/partition.ts";
+import { integer, text, tuple } from "../redis/reply.ts";
+import { type GateAct, gateAct, queuesBehind } from "./jobs.ts";
+import { QUEUE_CONSTANTS } from "./lua-constants.ts";
+import { gateOf, type QueueName } from "./queue-name.ts";
+import runDelayedLua from "./run-delayed.lua";
+
+/** The line in the audit of one delayed call that an operator runs. */
+export function runNowAct(callId: string, { at, by, reason }: GateAct) {
+  return { at, action: "run_now", callId, by, selection: "by id", reason } satisfies AuditEntry;
+}
+
+/** How many delayed calls one step moves. */
+const MOVED_AT_ONCE = 100;
+
+const RUN_DELAYED = defineScript({
+  source: runDelayedLua,
+  keys: "acts, repeats, actCount",
+  args: "prefix, gate, queue, id, from, since, line",
+  constants: { ...QUEUE_CONSTANTS, AUDIT, MOVED_AT_ONCE },
+  proof: "needed",
+  reply: tuple(integer, text, text),
+});
+
+/** Runs delayed calls before their time. A pause, a throttle and the limits of their job still hold. */
+export function openDelayed(partition: Partition) {
+  const { redis, keys, prefix } = partition;
+  const run = RUN_DELAYED.on(redis);
+  const begin = { id: "", from: "-inf", since: "" };
+  const step = (act: AuditEntry, queue: QueueName, asked: typeof begin & { line: string }) =>
+    run(actKeys(keys, act), { prefix, gate: gateOf(queue), queue, ...asked });
+
+  return {
+    /**
+     * Runs those of a job, step by step, with one line in the audit if there are any, and resolves with their number. If it is cut short, the
+     * calls that are left stay delayed.
+     */
+    async ofJob(job: string, why: GateAct): Promise<number> {
+      const act = gateAct("run_delayed", job, why);
+      let moved = 0;
+      let { since } = begin;
+      for (const queue of await queuesBehind(partition, job)) {
+        for (let from = begin.from; from !== ""; ) {
+          const line = moved === 0 ? toLine(act) : "";
+          const [count, begun, next] = await step(act, queue, { ...begin, from, since, line });
+          [moved, since, from] = [moved + count, begun, next];
+        }
+      }
+      return moved;
+    },
+
+    /** Runs one, with its line in the audit; false if the queue has no such delayed call. */
+    async call(id: string, queue: QueueName, why: GateAct): Promise<boolean> {
+      const act = runNowAct(id, why);
+      const [moved] = await step(act, queue, { ...begin, id, line: toLine(act) });
+      return moved === 1;
+    },
+  };
+}
