@@ -14,7 +14,7 @@ const LINES: readonly [words: string[], completed: string[]][] = [
   [["fa"], ["failed"]],
   [
     ["calls", ""],
-    ["--help", "forget", "list", "replay", "show"],
+    ["--help", "forget", "list", "replay", "run-now", "show"],
   ],
   [["calls", "list", "--st"], ["--state"]],
   [["calls", "list", "--state", "ac"], ["active"]],
