@@ -164,7 +164,7 @@ describe("the page of what flows", needs("chromium"), () => {
     const told = page.getByRole("region", { name: "Needs attention" }).getByRole("listitem");
     await told
       .getByText(
-        /2 delayed calls wait for their next attempt, the oldest for 1 h\b.* The last one is due at \d\d:\d\d:\d\d\./,
+        /2 delayed calls wait for their next attempt, the oldest for 1 h\b.* The last one is due at (?:[A-Z][a-z]+ \d+, )?\d\d:\d\d:\d\d\./,
       )
       .waitFor();
     expect(await told.filter({ hasText: "Check the jobs" }).count()).toBe(0);
