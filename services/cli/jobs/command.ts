@@ -2,10 +2,9 @@ import { GROUP, type ProgramCommand } from "../command.ts";
 import { configDir, jobKey, jobKeys, operatorUrl, usageError } from "../options.ts";
 import { listOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import type { JobOptions } from "./each-job.ts";
 import type { ListOptions } from "./list.ts";
 import type { PauseOptions } from "./pause.ts";
-import type { ResumeOptions } from "./resume.ts";
-import type { RunDelayedOptions } from "./run-delayed.ts";
 import type { ShowOptions } from "./show.ts";
 
 /** `postern jobs ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
@@ -64,7 +63,7 @@ function addActs(jobs: ProgramCommand, deps: ProgramDeps): void {
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples("jobs resume 7/1")
-    .action(async (names: string[], options: ResumeOptions) => {
+    .action(async (names: string[], options: JobOptions) => {
       const { resumeJobs } = await import("./resume.ts");
       deps.exitWith(await resumeJobs(deps, names, options));
     });
@@ -76,7 +75,7 @@ function addActs(jobs: ProgramCommand, deps: ProgramDeps): void {
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples("jobs run-delayed 7/1", "jobs run-delayed callback/hooks.example.com")
-    .action(async (names: string[], options: RunDelayedOptions) => {
+    .action(async (names: string[], options: JobOptions) => {
       const { runDelayedCalls } = await import("./run-delayed.ts");
       deps.exitWith(await runDelayedCalls(deps, names, options));
     });

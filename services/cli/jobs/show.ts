@@ -3,8 +3,8 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { duration, facts, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
+import { named } from "./each-job.ts";
 import { limitsText, stateText } from "./list.ts";
-import { named } from "./pause.ts";
 
 export type ShowOptions = Operated & { json?: boolean };
 
