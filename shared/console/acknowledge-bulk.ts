@@ -2,7 +2,7 @@ import { z } from "zod";
 import { PaymentJournal } from "../payments/journal.ts";
 import { createPaymentList, isDisputed } from "../payments/list.ts";
 import { createAcknowledge } from "../payments/resolve.ts";
-import { shellLine } from "../platform/text/shell-quote.ts";
+import { optionWords, shellLine } from "../platform/text/shell-quote.ts";
 import { toIso } from "../platform/time/iso.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import { MissingCall, namedCalls } from "./failed-bulk.ts";
@@ -83,8 +83,12 @@ export function acknowledgeSelection(request: unknown): string {
   if (ids !== undefined) return "by id";
   const { state, payer, since, until } = filter;
   const time = (text: string | undefined) => text && toIso(Date.parse(text));
-  const given = { "--state": state, "--payer": payer, "--since": time(since), "--until": time(until) };
-  const words = Object.entries(given).flatMap(([flag, value]) => (value === undefined ? [] : [flag, value]));
+  const words = optionWords({
+    "--state": state,
+    "--payer": payer,
+    "--since": time(since),
+    "--until": time(until),
+  });
   return shellLine(words.length === 0 ? ["--all"] : words);
 }
 

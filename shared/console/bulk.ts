@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { Origin } from "../call/origin.ts";
 import { createPaymentList } from "../payments/list.ts";
 import type { PaymentState } from "../payments/payment.ts";
-import { shellLine } from "../platform/text/shell-quote.ts";
+import { optionWords, shellLine } from "../platform/text/shell-quote.ts";
 import { toIso } from "../platform/time/iso.ts";
 import { createDiscard } from "../queue/discard.ts";
 import { createFailedCalls, type FailedCall } from "../queue/failed.ts";
@@ -229,20 +229,19 @@ export function selectionOf({ filter, ids }: Pick<BulkRequest, "filter" | "ids">
 export function filterWords(filter: FailedFilter): string[] {
   const { origin, endpoint, service_id, job_id, code, text, since, until } = filter;
   const time = (text: string | undefined) => (text === undefined ? undefined : toIso(Date.parse(text)));
-  const given: [string, string | undefined][] = [
-    ["--origin", origin],
-    ["--endpoint", endpoint],
-    ...jobWords({ service_id, job_id }),
-    ["--code", code],
-    ["--text", text],
-    ["--since", time(since)],
-    ["--until", time(until)],
-  ];
-  return given.flatMap(([flag, value]) => (value === undefined ? [] : [flag, value]));
+  return optionWords({
+    "--origin": origin,
+    "--endpoint": endpoint,
+    ...jobOption({ service_id, job_id }),
+    "--code": code,
+    "--text": text,
+    "--since": time(since),
+    "--until": time(until),
+  });
 }
 
 /** The API can name a job of any service, for which a command has no option. */
-function jobWords({ service_id, job_id }: FailedFilter): [string, string | undefined][] {
-  if (job_id === undefined) return [["--service-id", service_id?.toString()]];
-  return [["--job", `${service_id ?? "*"}/${job_id}`]];
+function jobOption({ service_id, job_id }: FailedFilter) {
+  if (job_id === undefined) return { "--service-id": service_id?.toString() };
+  return { "--job": `${service_id ?? "*"}/${job_id}` };
 }

@@ -6,7 +6,7 @@ import { createPaymentList } from "../payments/list.ts";
 import { createMatchTransfers, type Finding, type Mismatch } from "../payments/match-transfers.ts";
 import { createRefunds } from "../payments/refunds.ts";
 import { AppError } from "../platform/errors/app-error.ts";
-import { shellLine } from "../platform/text/shell-quote.ts";
+import { optionWords, shellLine } from "../platform/text/shell-quote.ts";
 import type { Partition } from "../redis/partition.ts";
 import { PaymentView, toPaymentView } from "./payment-view.ts";
 import { type DecimalsOf, decimalsFrom, type TokenSource } from "./tokens.ts";
@@ -118,11 +118,7 @@ export function createFindMatches(partition: Partition, tokens: TokenSource, lis
 
 /** The range, as the options of a command. */
 export function matchSelection({ network, from_block: from, to_block: to }: MatchOrder): string {
-  const given = [
-    ["--network", network],
-    ["--from-block", from],
-    ["--to-block", to],
-  ].flatMap(([flag, value]) => (flag === undefined || value === undefined ? [] : [flag, value]));
+  const given = optionWords({ "--network": network, "--from-block": from, "--to-block": to });
   return given.length === 0 ? "the newest blocks" : shellLine(given);
 }
 

@@ -7,3 +7,8 @@ export function shellQuote(text: string): string {
 export function shellLine(words: readonly string[]): string {
   return words.map(shellQuote).join(" ");
 }
+
+/** The options that have a value, as words of a command line. */
+export function optionWords(options: Readonly<Record<`--${string}`, string | undefined>>): string[] {
+  return Object.entries(options).flatMap(([flag, value]) => (value === undefined ? [] : [flag, value]));
+}
