@@ -33,7 +33,7 @@ export const isUnderWay = ({ state }: Pick<BulkView, "state">): boolean =>
   state === "waiting" || state === "running" || state === "cancelling";
 
 /** Whether its view still changes. A replay that has ended still counts the calls that wait. */
-export const isOpen = (run: Run): boolean =>
+export const isOpen = (run: BulkView): boolean =>
   isUnderWay(run) ||
   (run.kind === "replay" && !run.dry_run && (run.outcome === null || run.outcome.waiting > 0));
 

@@ -9,14 +9,15 @@ import {
   type Wish,
 } from "../../api/failed.ts";
 import { useRetry, wasTurnedAway } from "../../api/use-retry.ts";
+import { useRun } from "../../api/use-run.ts";
 import { Dialog } from "../../ui/dialog.tsx";
 import { NotDone, Notice } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { ReasonField } from "../../ui/reason-field.tsx";
+import { MissingIds } from "../../ui/run-problems.tsx";
 import { titleOf } from "../../ui/why.tsx";
 import { PaidSplit } from "./paid.tsx";
 import { RunProgress } from "./run-progress.tsx";
-import { useRun } from "./use-run.ts";
 
 /** What somebody is about to do, and with which calls. */
 export type Act = { action: RunAction; selection: Selection };
@@ -105,11 +106,7 @@ function Ask({ act: { action, selection }, title, onStarted, onClose }: AskProps
       <p>{EFFECT[action]}</p>
       <WhatItWouldBe run={run} />
       {run !== undefined && chosen !== undefined && <PaidSplit paid={run.paid} calls={chosen} />}
-      {run?.missing.map(({ detail }) => (
-        <p class="small muted wrap" key={detail}>
-          {detail}
-        </p>
-      ))}
+      {run !== undefined && <MissingIds missing={run.missing} />}
       {action === "replay" && isOffered && (
         <label class="check">
           <input type="checkbox" checked={force} onChange={() => setForce(!force)} />

@@ -3,10 +3,11 @@ import type { BulkView } from "../../../../shared/console/bulk-operations.ts";
 import { type Refused, toRefused } from "../../api/ask.ts";
 import { cancelRun, isFailedRun, isUnderWay, type Run, resumeRun } from "../../api/failed.ts";
 import { useMayOperate } from "../../api/session.ts";
-import { Badge, NotDone, Notice, type Tone } from "../../ui/notice.tsx";
+import { useRun } from "../../api/use-run.ts";
+import { Badge, NotDone, type Tone } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
+import { RunProblems } from "../../ui/run-problems.tsx";
 import { BecameDue } from "./paid.tsx";
-import { useRun } from "./use-run.ts";
 
 const WORDS: Record<Run["state"], [string, Tone]> = {
   waiting: ["starting", "accent"],
@@ -30,29 +31,14 @@ export function RunProgress({ run, onChange }: { run: Run; onChange: (run: Run) 
       setRefused(toRefused(error));
     }
   };
-  const { failure, missing } = run;
   return (
     <div class="run">
       <Line run={run} onCancel={change(cancelRun)} onResume={change(resumeRun)} />
       <Bar run={run} />
       <CameOf run={run} />
       <BecameDue due={run.refunds_due} />
-      {missing.map(({ detail }) => (
-        <p class="small muted wrap" key={detail}>
-          {detail}
-        </p>
-      ))}
-      {failure !== null && (
-        <Notice tone="bad" title="Operation stopped">
-          {failure.reason}
-        </Notice>
-      )}
       {refused !== undefined && <NotDone refused={refused} title="Nothing was changed" />}
-      {unread !== undefined && (
-        <Notice tone="warn" title="Progress unavailable">
-          {unread.detail}
-        </Notice>
-      )}
+      <RunProblems run={run} unread={unread} />
     </div>
   );
 }

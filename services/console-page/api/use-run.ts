@@ -1,7 +1,8 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import type { Refused } from "../../api/ask.ts";
-import { isFailedRun, isOpen, type Run } from "../../api/failed.ts";
-import { useAnswer } from "../../api/use-answer.ts";
+import type { BulkView } from "../../../shared/console/bulk-operations.ts";
+import type { Refused } from "./ask.ts";
+import { isOpen } from "./failed.ts";
+import { useAnswer } from "./use-answer.ts";
 
 /** How often a run is asked for that has been followed for less than `untilMs`. */
 const PACES = [
@@ -11,7 +12,10 @@ const PACES = [
 const SLOWEST_MS = 5000;
 
 /** Polls a run until it has ended, and a replay until none of its calls waits. Calls `onChange` with each view. Returns why a poll failed. */
-export function useRun(run: Run | undefined, onChange: (run: Run) => void): Refused | undefined {
+export function useRun<Run extends BulkView>(
+  run: Run | undefined,
+  onChange: (run: Run) => void,
+): Refused | undefined {
   const path = run !== undefined && isOpen(run) ? "api/v1/bulk/{run_id}" : undefined;
   const begunAt = useMemo(() => Date.now(), [path]);
   const followedMs = Date.now() - begunAt;
@@ -19,11 +23,11 @@ export function useRun(run: Run | undefined, onChange: (run: Run) => void): Refu
   const { data, isCurrent, refused } = useAnswer(path, { run_id: run?.id ?? "" }, { everyMs });
 
   // What was told before a run was resumed is not told again.
-  const told = useRef<Run | undefined>(undefined);
+  const told = useRef<BulkView | undefined>(undefined);
   useEffect(() => {
-    if (!isCurrent || data === undefined || data === told.current || !isFailedRun(data)) return;
+    if (!isCurrent || data === undefined || data === told.current) return;
     told.current = data;
-    onChange(data);
+    onChange(data as Run); // a run keeps its kind
   }, [isCurrent, data, onChange]);
   return path === undefined ? undefined : refused;
 }

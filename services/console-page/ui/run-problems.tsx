@@ -1,0 +1,35 @@
+import type { BulkView } from "../../../shared/console/bulk-operations.ts";
+import type { Refused } from "../api/ask.ts";
+import { Notice } from "./notice.tsx";
+
+type Missing = readonly { detail: string }[];
+
+/** The ids of a bulk operation for which nothing was found. */
+export function MissingIds({ missing }: { missing: Missing }) {
+  return missing.map(({ detail }) => (
+    <p class="small muted wrap" key={detail}>
+      {detail}
+    </p>
+  ));
+}
+
+type Props = { run: Pick<BulkView, "failure"> & { missing: Missing }; unread: Refused | undefined };
+
+/** Shows the failures of a bulk operation, and of reading its progress. */
+export function RunProblems({ run: { missing, failure }, unread }: Props) {
+  return (
+    <>
+      <MissingIds missing={missing} />
+      {failure !== null && (
+        <Notice tone="bad" title="Operation stopped">
+          {failure.reason}
+        </Notice>
+      )}
+      {unread !== undefined && (
+        <Notice tone="warn" title="Progress unavailable">
+          {unread.detail}
+        </Notice>
+      )}
+    </>
+  );
+}
