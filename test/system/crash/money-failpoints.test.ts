@@ -27,32 +27,32 @@ async function startNext() {
   return start();
 }
 
-describe("an audit of the money", () => {
-  /** The first block of a test: what others did is before it. */
-  let from_block: string;
-  beforeEach(async () => {
-    const { chain } = payments.devnet;
-    await chain.mine();
-    from_block = String((await chain.client.getBlockNumber()) + 1n);
-    await payments.buy();
-    await payments.payOnChain();
-  });
+onlyInLongRun(() => {
+  describe("an audit of the money", () => {
+    /** The first block of a test: what others did is before it. */
+    let from_block: string;
+    beforeEach(async () => {
+      const { chain } = payments.devnet;
+      await chain.mine();
+      from_block = String((await chain.client.getBlockNumber()) + 1n);
+      await payments.buy();
+      await payments.payOnChain();
+    });
 
-  const found = ({ result }: AuditView) =>
-    result?.tokens.map(({ symbol, matched, orphans }) => [symbol, matched, orphans.length]);
+    const found = ({ result }: AuditView) =>
+      result?.tokens.map(({ symbol, matched, orphans }) => [symbol, matched, orphans.length]);
 
-  test.each<Failpoint>(sample(["console.after_taken", "console.after_begun", "console.before_ended"]))(
-    "killed at %s is done by the next process, and has each transfer once",
-    async (point) => {
-      const killed = await start(point);
-      await killed.begin(AUDITS, { from_block });
-      expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
-      const run = await (await startNext()).runIn<AuditView>("audit", "done");
-      expect([found(run), run.failure]).toEqual([[["USDC", 1, 1]], null]);
-    },
-  );
+    test.each<Failpoint>(["console.after_taken", "console.after_begun", "console.before_ended"])(
+      "killed at %s is done by the next process, and has each transfer once",
+      async (point) => {
+        const killed = await start(point);
+        await killed.begin(AUDITS, { from_block });
+        expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
+        const run = await (await startNext()).runIn<AuditView>("audit", "done");
+        expect([found(run), run.failure]).toEqual([[["USDC", 1, 1]], null]);
+      },
+    );
 
-  onlyInLongRun(() => {
     test("killed half way, with what it had found on disk, is begun anew and has each transfer once", async () => {
       const node = await acceptSlowToken(payments);
       ends.defer(node.close);

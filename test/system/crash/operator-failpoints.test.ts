@@ -12,12 +12,16 @@ import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { asUser, keys } from "../../fixtures/redis.ts";
+import { runHereWith } from "../../services/cli/run-here.ts";
 import { sample } from "../../support/long-run.ts";
 import { claimed } from "../../support/made-payment.ts";
 import { startConsole } from "./start-console.ts";
 
 const fixture = useFailedCalls();
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
+
+/** A command that is not killed needs no process of its own. */
+const here = runHereWith(postern);
 
 const pointsOf = (what: string) =>
   FAILPOINTS.filter((point) => point.startsWith("operator.") && point.endsWith(what));
@@ -44,15 +48,15 @@ test.each(sample(pointsOf("_forgotten").toReversed()))(
   async (point) => {
     const [id = ""] = await fixture.fail([{}]);
     const remembered = await remember(id);
-    const forget = (env?: NodeJS.ProcessEnv) =>
-      postern.run(["calls", "forget", id, "--reason", "a test", "--yes"], env && { env });
-    expect(await forget({ POSTERN_FAILPOINT: point })).toMatchObject({ code: null, stdout: "", stderr: "" });
+    const forget = ["calls", "forget", id, "--reason", "a test", "--yes"];
+    const killed = await postern.run(forget, { env: { POSTERN_FAILPOINT: point } });
+    expect(killed).toMatchObject({ code: null, stdout: "", stderr: "" });
     const left = await fixture.redis.client.exists(keys.inQueue("webhook/7/1", id), keys.attempts(id));
     const audited = (await fixture.audited()).length;
     expect([left, audited, await fixture.records.state(id)]).toEqual(
       point === "operator.before_forgotten" ? [2, 0, "FAILED"] : [0, 1, "DISCARDED"],
     );
-    expect(await forget()).toMatchObject({ code: 0 });
+    expect(await here(forget)).toMatchObject({ code: 0 });
     expect(await fixture.audited()).toMatchObject([{ action: "forget", call_id: id, reason: "a test" }]);
     expect(await fixture.redis.client.exists(keys.inQueue("webhook/7/1", id), keys.attempts(id))).toBe(0);
     expect(await remembered()).toBe(false);
@@ -82,16 +86,16 @@ test.each(sample(pointsOf("_dropped").toReversed()))(
     const { client, partition } = fixture.redis;
     const journal = new PaymentJournal(partition);
     const id = await claimed(journal, { network: "eip155:84532", asset: `0x${"5".repeat(40)}` });
-    const drop = (env?: NodeJS.ProcessEnv) =>
-      postern.run(["payments", "resolve", id, "--dropped", "--reason", "a test"], env && { env });
+    const drop = ["payments", "resolve", id, "--dropped", "--reason", "a test"];
     const left = async () => [
       (await journal.look(id))?.callBytes !== 0,
       await client.hexists(keys.paymentsUsage, id),
       (await fixture.audited()).length,
     ];
-    expect(await drop({ POSTERN_FAILPOINT: point })).toMatchObject({ code: null, stdout: "", stderr: "" });
+    const killed = await postern.run(drop, { env: { POSTERN_FAILPOINT: point } });
+    expect(killed).toMatchObject({ code: null, stdout: "", stderr: "" });
     expect(await left()).toEqual(point === "operator.before_dropped" ? [true, 1, 0] : [false, 0, 1]);
-    expect(await drop()).toMatchObject({ code: 0 });
+    expect(await here(drop)).toMatchObject({ code: 0 });
     expect(await left()).toEqual([false, 0, 1]);
     expect(await fixture.audited()).toMatchObject([{ action: "drop", call_id: id, reason: "a test" }]);
   },
@@ -111,7 +115,7 @@ const ENABLERS = {
   },
 };
 
-test.each(Object.entries(ENABLERS))(
+test.each(sample(Object.entries(ENABLERS)))(
   "%s that is killed between two steps leaves the endpoint held, and enabled again it delivers all calls once, in their order",
   async (_, enable) => {
     const { partition } = fixture.redis;
@@ -127,7 +131,7 @@ test.each(Object.entries(ENABLERS))(
     expect(await endpoints.held(PATH)).toBe(150);
     const later = `c_${"f".repeat(32)}`;
     await add(later);
-    expect(await postern.run(["endpoints", "enable", PATH])).toMatchObject({ code: 0 });
+    expect(await here(["endpoints", "enable", PATH])).toMatchObject({ code: 0 });
     expect(await endpoints.settings()).toEqual(new Map());
     const waiting = await fixture.redis.client.lrange(keys.inQueue("webhook/7/1", "wait"), 0, -1);
     expect(waiting.toReversed()).toEqual([...ids, later]);

@@ -12,7 +12,7 @@ import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { signOffer } from "../../fixtures/x402.ts";
 import { send } from "../../support/http.ts";
-import { LONG_RUN, onlyInLongRun, sample } from "../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { dropOf } from "../../support/made-payment.ts";
 import { signedIn } from "../../support/sign-payment.ts";
 import { setAnswers } from "../../support/wallets.ts";
@@ -26,11 +26,6 @@ import {
 } from "../payers.ts";
 
 const PATH = "/x402/jobs/1/1";
-/**
- * The long run tries every kind of payer at every failpoint. Without it a key by EIP-3009 is tried before and after the
- * settle, and a fifth of the other pairs are: POSTERN_TEST_SEED says which.
- */
-const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? 0);
 /** A payment that nobody looks after until it is made due. */
 const NOT_DUE = 10 ** 15;
 
@@ -38,6 +33,7 @@ const devnet = useDevnet();
 /** The first gateway is killed; the second one is another replica. */
 const stack = useStack(() => ({
   endpoints: [{ path: "/hook", job_id: 1, auth: "none" }],
+  gateways: 0,
   x402: sellingToAllKinds(devnet, { max_timeout_secs: 60 }),
 }));
 let gateway: Part;
@@ -148,17 +144,9 @@ const BY_RECONCILER = ["x402.after_evidence", "x402.after_void"];
 
 type Try = { point: string; kind: PayerKind };
 
-/** Of all pairs of a failpoint and another kind of payer than a key, the same as often as the seed says. */
-const OTHERS = [...AFTER_CLAIM, ...BEFORE_CLAIM]
-  .flatMap((point) => (["wallet", "permit2"] as const).map((kind): Try => ({ point, kind })))
-  .filter((_, i) => LONG_RUN || (i + SEED) % 5 === 0);
-
-function triesAt(points: readonly string[]): Try[] {
-  return [
-    ...sample(points, 2).map((point): Try => ({ point, kind: "key" })),
-    ...OTHERS.filter(({ point }) => points.includes(point)),
-  ];
-}
+/** The long run tries every kind of payer at every failpoint. */
+const triesAt = (points: readonly string[]): readonly Try[] =>
+  sample(points.flatMap((point) => PAYER_KINDS.map((kind) => ({ point, kind }))));
 
 test("a gateway is killed here at every failpoint of the paid path", () => {
   const all = FAILPOINTS.filter((point) => point.startsWith("x402."));
@@ -235,16 +223,6 @@ test.each(triesAt(AFTER_CLAIM))(
   },
 );
 
-test.each(sample(["wait.begun", "wait.before_answer"]))(
-  "a gateway killed at %s, whose client waits for the result, leaves one charge and one job",
-  async (point) => {
-    const payment = await sentUntil(point, "key", { Prefer: "wait=30" });
-    await expectOneJob(payment);
-    const id = (await paymentOf(payment.payer))?.id ?? "";
-    expect(await createResults(stack.redis.partition).read(id)).toMatchObject({ kind: "answer" });
-  },
-);
-
 test.each(triesAt(BEFORE_CLAIM))(
   "a gateway killed at $point has charged nobody, and the same payment can be sent again: payer $kind",
   async ({ point, kind }) => {
@@ -257,6 +235,16 @@ test.each(triesAt(BEFORE_CLAIM))(
 );
 
 onlyInLongRun(() => {
+  test.each(["wait.begun", "wait.before_answer"])(
+    "a gateway killed at %s, whose client waits for the result, leaves one charge and one job",
+    async (point) => {
+      const payment = await sentUntil(point, "key", { Prefer: "wait=30" });
+      await expectOneJob(payment);
+      const id = (await paymentOf(payment.payer))?.id ?? "";
+      expect(await createResults(stack.redis.partition).read(id)).toMatchObject({ kind: "answer" });
+    },
+  );
+
   describe("with one gateway, which reconciles, dies and comes back", () => {
     beforeAll(() => replica.kill("SIGKILL"));
 
