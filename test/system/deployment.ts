@@ -9,6 +9,7 @@ import type { ProcessKind } from "../../shared/telemetry/processes/process.ts";
 import { TOKENS, TWO_TOKENS } from "../fixtures/console.ts";
 import { jsonLines, type Postern } from "../fixtures/postern.ts";
 import { loginOf } from "../fixtures/redis.ts";
+import { runHereWith } from "../services/cli/run-here.ts";
 import { send } from "../support/http.ts";
 
 const PATH = "/hooks/echo";
@@ -37,6 +38,7 @@ export async function startDeployment(postern: Postern, place: TomlTable) {
       },
       operator: { tokens: [...TWO_TOKENS] },
     });
+  const here = runHereWith(postern);
   const start = (kind: ProcessKind, args: readonly string[]): PosternProcess => {
     as(kind);
     return postern.start([kind, ...args]);
@@ -86,7 +88,7 @@ export async function startDeployment(postern: Postern, place: TomlTable) {
     /** The kinds of processes that have reported to Redis. */
     async reported(): Promise<string[]> {
       as("operator");
-      const [status] = jsonLines(await postern.run(["status", "-o", "json"]));
+      const [status] = jsonLines(await here(["status", "-o", "json"]));
       const processes = (status?.["processes"] ?? []) as { kind: string }[];
       return processes.map(({ kind }) => kind).sort();
     },
@@ -96,7 +98,7 @@ export async function startDeployment(postern: Postern, place: TomlTable) {
       const id = await call(body);
       await eventually("the console shows the call", () => find(id));
       as("operator");
-      const shown = await postern.run(["calls", "show", id, "-o", "json"]);
+      const shown = await here(["calls", "show", id, "-o", "json"]);
       expect([shown.code, shown.stderr]).toEqual([0, ""]);
       expect(JSON.stringify(jsonLines(shown))).toContain(id);
       return id;

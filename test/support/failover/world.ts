@@ -17,7 +17,11 @@ const PATH = "/hooks/job";
 const DELIVERY = "X-Delivery-Id";
 const KEYS = keysOf(PREFIX);
 const QUEUE = "webhook/0/1";
-const SENDERS = 16;
+/** How many send at once, and how many webhooks are accepted at least before the primary fails and after it. */
+type Load = { senders: number; before: number; after: number };
+const FULL_LOAD: Load = { senders: 16, before: 300, after: 200 };
+/** Enough that calls wait in Redis when the primary fails. */
+export const SMALL_LOAD: Load = { senders: 4, before: 60, after: 40 };
 /** Of a sender whose webhook was not answered with 202. */
 const RETRY_PAUSE_MS = 200;
 /** Calls that the producer sends at once. */
@@ -114,7 +118,11 @@ const deliverTo = (gateway: string, delivery: string) =>
   );
 
 /** Sends webhooks to both gateways, each until it is answered with 202, while one thing happens to Redis. */
-export async function measureFailover(world: FailoverWorld, way: WayName): Promise<FailoverFigures> {
+export async function measureFailover(
+  world: FailoverWorld,
+  way: WayName,
+  load = FULL_LOAD,
+): Promise<FailoverFigures> {
   const { runner, gateways, redis } = world;
   const accepted = new Set<string>();
   let isOver = false;
@@ -145,11 +153,11 @@ export async function measureFailover(world: FailoverWorld, way: WayName): Promi
   await redis.untilSynced();
   // It is slow at first, so that calls wait in Redis.
   runner.delayMs = 50;
-  const senders = Array.from({ length: SENDERS }, (_, i) => sendAll(i));
-  await eventually("calls are accepted", () => accepted.size > 300);
+  const senders = Array.from({ length: load.senders }, (_, i) => sendAll(i));
+  await eventually("calls are accepted", () => accepted.size > load.before);
   await WAYS[way](redis);
   const during = accepted.size;
-  await eventually("calls are accepted again", () => accepted.size > during + 200);
+  await eventually("calls are accepted again", () => accepted.size > during + load.after);
   isOver = true;
   await Promise.all(senders);
   runner.delayMs = 0;

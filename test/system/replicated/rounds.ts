@@ -7,6 +7,7 @@ import {
   type FailoverWorld,
   IN_HAND,
   measureFailover,
+  SMALL_LOAD,
   startFailoverWorld,
 } from "../../support/failover/world.ts";
 import { LONG_RUN, sample } from "../../support/long-run.ts";
@@ -29,7 +30,7 @@ export function testFailovers(redis: Topology, minReplicas: number): void {
     "no call that was answered with 202 is lost when the primary %s under load, and few are sent twice",
     { timeout: 300_000 },
     async (way) => {
-      const figures = await measureFailover(world, way);
+      const figures = await measureFailover(world, way, LONG_RUN ? undefined : SMALL_LOAD);
       if (LONG_RUN) console.log(figures);
       expect(figures.waiting, "calls that wait while the producer stands still").toBe(0);
       expect(figures.lost).toEqual([]);
