@@ -26,7 +26,6 @@ afterAll(async () => expect(await denialsOf(redis), "no process lacks a right").
 const webhooks = useWebhooks({ redis });
 const producers = useProducer({ redis });
 const runners = useRunners({ redis });
-const devnet = useDevnet();
 const ends = useEnds();
 
 /** Beside it, what processes need for themselves changes nothing. */
@@ -160,6 +159,8 @@ test("a Redis that fills up loses kept webhooks, then answers, then results, the
 });
 
 onlyInLongRun(() => {
+  const devnet = useDevnet();
+
   test("payments that never settle use little of Redis, and payments are refused while webhooks still have their share of it", async () => {
     await redis.client.setrange("other data", OTHER_DATA_BYTES, "x");
     const gateway = await webhooks.start({ endpoints });
