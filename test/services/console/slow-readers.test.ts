@@ -88,11 +88,13 @@ async function takeBehindStream(service: TestOperator, path: string): Promise<So
   return socket;
 }
 
-test("bodies that wait behind a stream lose their places when the connection is gone", async () => {
-  const service = await fixture.start();
-  const path = await largeBody();
-  (await takeBehindStream(service, path)).resetAndDestroy();
-  await eventually("all places are free", () => hasRoom(service, path, 4));
+onlyInLongRun(() => {
+  test("bodies that wait behind a stream lose their places when the connection is gone", async () => {
+    const service = await fixture.start();
+    const path = await largeBody();
+    (await takeBehindStream(service, path)).resetAndDestroy();
+    await eventually("all places are free", () => hasRoom(service, path, 4));
+  });
 });
 
 onlyInLongRun(() => {
@@ -106,22 +108,24 @@ onlyInLongRun(() => {
   });
 });
 
-test("refusals that wait behind a file nobody reads leave no timer when the connection is gone", async () => {
-  const pageDir = tempDir();
-  writeFileSync(join(pageDir, "large.js"), Buffer.alloc(LARGE_BYTES));
-  const spanMs = 123_456;
-  const service = await fixture.start({ pageDir, pace: { spanMs, bytesMin: 1 } });
-  const begun = vi.spyOn(globalThis, "setInterval");
-  const ended = vi.spyOn(globalThis, "clearInterval");
-  ends.defer(() => vi.restoreAllMocks());
-  const timers = () => begun.mock.results.filter((_, i) => begun.mock.calls[i]?.[1] === spanMs);
-  const left = () => timers().filter(({ value }) => !ended.mock.calls.some(([timer]) => timer === value));
+onlyInLongRun(() => {
+  test("refusals that wait behind a file nobody reads leave no timer when the connection is gone", async () => {
+    const pageDir = tempDir();
+    writeFileSync(join(pageDir, "large.js"), Buffer.alloc(LARGE_BYTES));
+    const spanMs = 123_456;
+    const service = await fixture.start({ pageDir, pace: { spanMs, bytesMin: 1 } });
+    const begun = vi.spyOn(globalThis, "setInterval");
+    const ended = vi.spyOn(globalThis, "clearInterval");
+    ends.defer(() => vi.restoreAllMocks());
+    const timers = () => begun.mock.results.filter((_, i) => begun.mock.calls[i]?.[1] === spanMs);
+    const left = () => timers().filter(({ value }) => !ended.mock.calls.some(([timer]) => timer === value));
 
-  const nobodysGet = (path: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
-  const socket = await ask(service, nobodysGet("/large.js") + nobodysGet("/x").repeat(30));
-  await eventually("all are under way", () => left().length === 31);
-  socket.resetAndDestroy();
-  await eventually("no timer is left", () => left().length === 0);
+    const nobodysGet = (path: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
+    const socket = await ask(service, nobodysGet("/large.js") + nobodysGet("/x").repeat(30));
+    await eventually("all are under way", () => left().length === 31);
+    socket.resetAndDestroy();
+    await eventually("no timer is left", () => left().length === 0);
+  });
 });
 
 /** Goes on reading, 1.6 MB a second, also if its timer is late. Tells how many bytes there were so far. */
