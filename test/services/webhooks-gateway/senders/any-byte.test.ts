@@ -12,6 +12,7 @@ import type { Scheme } from "../../../../shared/webhook-auth/signature-scheme.ts
 import { RequestValues, toParts } from "../../../../shared/webhook-auth/template.ts";
 import { described, endpointFor } from "../../../fixtures/senders/endpoints.ts";
 import type { Sender, Signed } from "../../../fixtures/senders/sender.ts";
+import { sample } from "../../../support/long-run.ts";
 
 const NOW = Date.parse("2026-11-22T12:00:00Z");
 const SIGNING = described.filter((sender) =>
@@ -133,7 +134,7 @@ const numberSpellings = (digits: string): string[] => [
   "",
 ];
 
-describe.each(SIGNING.map((sender) => [sender.name, sender] as const))("%s", (_name, sender) => {
+describe.each(sample(SIGNING, 6).map((sender) => [sender.name, sender] as const))("%s", (_name, sender) => {
   const check = checkOf(sender);
   const signed = signedBy(sender);
   const sentAs = (header: string) =>

@@ -8,6 +8,7 @@ import { useDevnet } from "../../../fixtures/devnet.ts";
 import { idIn, inTime, JOB_PATH, PRICE, type TestX402, toAnybody, useX402 } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
 import { send } from "../../../support/http.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { clientSigner, type Payer, signPayment } from "../../../support/sign-payment.ts";
 import {
   asErc6492,
@@ -251,13 +252,15 @@ test("whoever shares an address with a sender of bad signatures pays with a key 
   expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);
 });
 
-test("a wallet that says yes to the gateway and no to the facilitator uses up its verifies and those of its address", async () => {
-  const x402 = await fixture.gateway({
-    x402: { unpaid_verifies_per_payer: 2, settle_timeout_secs: 1, open_payments_per_payer: 50 },
+onlyInLongRun(() => {
+  test("a wallet that says yes to the gateway and no to the facilitator uses up its verifies and those of its address", async () => {
+    const x402 = await fixture.gateway({
+      x402: { unpaid_verifies_per_payer: 2, settle_timeout_secs: 1, open_payments_per_payer: 50 },
+    });
+    const wallet = await newWallet(devnet);
+    await devnet.control.fault({ on: "settle", kind: "refuse", reason: "invalid_exact_evm_signature" });
+    const answers = [];
+    for (let i = 0; i < 3; i++) answers.push((await x402.post((await payBy(x402, wallet)).headers)).status);
+    expect(answers).toEqual([503, 503, 429]);
   });
-  const wallet = await newWallet(devnet);
-  await devnet.control.fault({ on: "settle", kind: "refuse", reason: "invalid_exact_evm_signature" });
-  const answers = [];
-  for (let i = 0; i < 3; i++) answers.push((await x402.post((await payBy(x402, wallet)).headers)).status);
-  expect(answers).toEqual([503, 503, 429]);
 });
