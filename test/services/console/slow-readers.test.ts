@@ -74,11 +74,13 @@ async function hasRoom(service: TestOperator, path: string, places = 1): Promise
   return all.every(({ status, body }) => status === 200 && body.length === LARGE_BYTES);
 }
 
-test("a reader that takes nothing any more is cut off, and its place is free", async () => {
-  const service = await fixture.start({ pace: { spanMs: 250, bytesMin: 1 } });
-  const path = await largeBody();
-  await Promise.all(Array.from({ length: 4 }, () => ask(service, viewersGet(path))));
-  await eventually("all places are free", () => hasRoom(service, path, 4));
+onlyInLongRun(() => {
+  test("a reader that takes nothing any more is cut off, and its place is free", async () => {
+    const service = await fixture.start({ pace: { spanMs: 250, bytesMin: 1 } });
+    const path = await largeBody();
+    await Promise.all(Array.from({ length: 4 }, () => ask(service, viewersGet(path))));
+    await eventually("all places are free", () => hasRoom(service, path, 4));
+  });
 });
 
 /** Takes all places of the viewer for bodies, behind a stream on the same connection. */
@@ -95,9 +97,7 @@ onlyInLongRun(() => {
     (await takeBehindStream(service, path)).resetAndDestroy();
     await eventually("all places are free", () => hasRoom(service, path, 4));
   });
-});
 
-onlyInLongRun(() => {
   test("bodies that wait behind a stream for longer than a span lose their places, and their connection is cut", async () => {
     const service = await fixture.start({ pace: { spanMs: 2000, bytesMin: 64 * 1024 } });
     const path = await largeBody();
@@ -108,24 +108,22 @@ onlyInLongRun(() => {
   });
 });
 
-onlyInLongRun(() => {
-  test("refusals that wait behind a file nobody reads leave no timer when the connection is gone", async () => {
-    const pageDir = tempDir();
-    writeFileSync(join(pageDir, "large.js"), Buffer.alloc(LARGE_BYTES));
-    const spanMs = 123_456;
-    const service = await fixture.start({ pageDir, pace: { spanMs, bytesMin: 1 } });
-    const begun = vi.spyOn(globalThis, "setInterval");
-    const ended = vi.spyOn(globalThis, "clearInterval");
-    ends.defer(() => vi.restoreAllMocks());
-    const timers = () => begun.mock.results.filter((_, i) => begun.mock.calls[i]?.[1] === spanMs);
-    const left = () => timers().filter(({ value }) => !ended.mock.calls.some(([timer]) => timer === value));
+test("refusals that wait behind a file nobody reads leave no timer when the connection is gone", async () => {
+  const pageDir = tempDir();
+  writeFileSync(join(pageDir, "large.js"), Buffer.alloc(LARGE_BYTES));
+  const spanMs = 123_456;
+  const service = await fixture.start({ pageDir, pace: { spanMs, bytesMin: 1 } });
+  const begun = vi.spyOn(globalThis, "setInterval");
+  const ended = vi.spyOn(globalThis, "clearInterval");
+  ends.defer(() => vi.restoreAllMocks());
+  const timers = () => begun.mock.results.filter((_, i) => begun.mock.calls[i]?.[1] === spanMs);
+  const left = () => timers().filter(({ value }) => !ended.mock.calls.some(([timer]) => timer === value));
 
-    const nobodysGet = (path: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
-    const socket = await ask(service, nobodysGet("/large.js") + nobodysGet("/x").repeat(30));
-    await eventually("all are under way", () => left().length === 31);
-    socket.resetAndDestroy();
-    await eventually("no timer is left", () => left().length === 0);
-  });
+  const nobodysGet = (path: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
+  const socket = await ask(service, nobodysGet("/large.js") + nobodysGet("/x").repeat(30));
+  await eventually("all are under way", () => left().length === 31);
+  socket.resetAndDestroy();
+  await eventually("no timer is left", () => left().length === 0);
 });
 
 /** Goes on reading, 1.6 MB a second, also if its timer is late. Tells how many bytes there were so far. */

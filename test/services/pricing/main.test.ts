@@ -123,7 +123,7 @@ describe.concurrent("each in a process of its own", () => {
   });
 
   type Change = { pricing?: boolean; prices?: Record<string, string> };
-  const UNUSABLE: readonly [string, Change, NodeJS.ProcessEnv, RegExp][] = [
+  const REFUSED: [string, Change, NodeJS.ProcessEnv, RegExp][] = [
     ["without its file", { pricing: false }, {}, /pricing\.toml: file not found/],
     ["without its key", {}, { POSTERN_PRICING_KEY: undefined }, /POSTERN_PRICING_KEY, which is not set/],
     [
@@ -133,7 +133,7 @@ describe.concurrent("each in a process of its own", () => {
       /job_pricing\.toml:\d+: 42\.3: must be at least 100 wei/,
     ],
   ];
-  test.each(sample(UNUSABLE))(
+  test.each(sample(REFUSED))(
     "`postern pricing` %s does not start, and exits with 3",
     async (_, { pricing: there = true, prices }, change, reason) => {
       const dir = there ? configDir(redis.url, prices) : mkdtempSync(join(tempDir(), "empty-"));

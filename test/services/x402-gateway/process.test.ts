@@ -115,24 +115,22 @@ onlyInLongRun(() => {
     expect(await ended).toEqual({ code: 0, signal: null });
     expect(await charges()).toBe(1);
   });
-});
 
-test("the x402 process, told to stop, still sells for drain_secs", async () => {
-  await start({ drainSecs: 2 });
-  const headers = await pay();
-  const agent = new Agent({ keepAlive: true });
-  const ended = gateway.kill("SIGTERM");
-  await eventually("it is not ready", async () => {
-    const ready = await send(gateway.opsAddress ?? "", { method: "GET", path: "/readyz" });
-    return ready.status === 503;
+  test("the x402 process, told to stop, still sells for drain_secs", async () => {
+    await start({ drainSecs: 2 });
+    const headers = await pay();
+    const agent = new Agent({ keepAlive: true });
+    const ended = gateway.kill("SIGTERM");
+    await eventually("it is not ready", async () => {
+      const ready = await send(gateway.opsAddress ?? "", { method: "GET", path: "/readyz" });
+      return ready.status === 503;
+    });
+    const answer = await send(gateway.address, { path: JOB_PATH, headers, body: "hello", agent });
+    expect(answer.status).toBe(202);
+    agent.destroy();
+    expect(await ended).toEqual({ code: 0, signal: null });
   });
-  const answer = await send(gateway.address, { path: JOB_PATH, headers, body: "hello", agent });
-  expect(answer.status).toBe(202);
-  agent.destroy();
-  expect(await ended).toEqual({ code: 0, signal: null });
-});
 
-onlyInLongRun(() => {
   test("the x402 process, told to stop, still sells on an open connection, and ends it with the answer", async () => {
     await start();
     const [known, fresh] = [await pay(), await pay()];

@@ -36,7 +36,7 @@ const DENIED_ONCE_IN = 2;
 const ENOUGH_TOKENS = 1_000_000_000_000n;
 const RETRY_PAUSE_MS = 50;
 /** Between two deliveries of a sender, and two purchases of a payer. */
-const PACE_MS = LONG_RUN ? 0 : 25;
+const PACE_MS = LONG_RUN ? 0 : 60;
 const AS_OPERATOR = { Authorization: `Bearer ${CONSOLE_TOKEN}`, "Content-Type": "application/json" };
 /** A failpoint that nothing reaches in this time is left alone. */
 const REACHED_MS = 10_000;

@@ -256,15 +256,15 @@ onlyInLongRun(() => {
     expect(answers).toEqual([402, 402, 402, 429]);
     expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);
   });
-});
 
-test("a wallet that says yes to the gateway and no to the facilitator uses up its verifies and those of its address", async () => {
-  const x402 = await fixture.gateway({
-    x402: { unpaid_verifies_per_payer: 2, settle_timeout_secs: 1, open_payments_per_payer: 50 },
+  test("a wallet that says yes to the gateway and no to the facilitator uses up its verifies and those of its address", async () => {
+    const x402 = await fixture.gateway({
+      x402: { unpaid_verifies_per_payer: 2, settle_timeout_secs: 1, open_payments_per_payer: 50 },
+    });
+    const wallet = await newWallet(devnet);
+    await devnet.control.fault({ on: "settle", kind: "refuse", reason: "invalid_exact_evm_signature" });
+    const answers = [];
+    for (let i = 0; i < 3; i++) answers.push((await x402.post((await payBy(x402, wallet)).headers)).status);
+    expect(answers).toEqual([503, 503, 429]);
   });
-  const wallet = await newWallet(devnet);
-  await devnet.control.fault({ on: "settle", kind: "refuse", reason: "invalid_exact_evm_signature" });
-  const answers = [];
-  for (let i = 0; i < 3; i++) answers.push((await x402.post((await payBy(x402, wallet)).headers)).status);
-  expect(answers).toEqual([503, 503, 429]);
 });

@@ -3,12 +3,11 @@ import { expect, test } from "vitest";
 import { readBody } from "../../../../shared/http/body.ts";
 import { listen } from "../../../../shared/http/listen.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
-import { LONG_RUN } from "../../../support/long-run.ts";
 
 const ends = useEnds();
 const MIB = 1024 * 1024;
 const SENDERS = 64;
-const EACH_BYTES = (LONG_RUN ? 4 : 2) * MIB;
+const EACH_BYTES = 4 * MIB;
 
 /** Sends from a thread of its own, so that all have bytes to read in each turn of the event loop here. */
 const SEND = `
