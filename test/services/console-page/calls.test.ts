@@ -268,9 +268,7 @@ describe("the page of calls", needs("chromium"), () => {
       await page.getByText(`Runner refused the call: ${REFUSAL}`).first().waitFor();
       expect(await page.getByRole("button", { name: /Replay|Discard|Forget/ }).count()).toBe(0);
     });
-  });
 
-  onlyInLongRun(() => {
     test("markup and script of a stranger, wherever they stand, are text", async () => {
       const EVIL = '<img src=x onerror="alert(1)"></script><script>alert(2)</script>';
       const [id] = await calls.fail(

@@ -29,9 +29,7 @@ describe("logging in to the operator's page", needs("chromium"), () => {
       await signIn(page);
       await page.getByRole("heading", { name: "Overview" }).waitFor();
     });
-  });
 
-  onlyInLongRun(() => {
     test("who guesses too often is told to wait", async () => {
       const page = await open({ as: "nobody" });
       const refusal = page.getByRole("alert").getByText("too many wrong tokens");

@@ -116,16 +116,12 @@ onlyInLongRun(() => {
     expect(run().builds).toBe(true);
     expect(readFileSync(join(clone, `dist/${PAGE}/index.html`), "utf8")).toContain("<script");
   });
-});
 
-onlyInLongRun(() => {
   test("npm run postern runs where the user is, so that relative paths are from there", () => {
     const from = join(clone, "docs");
     expect(run({ from, args: ["--config-dir", "mine"] }).says).toBe(`first in ${from} --config-dir,mine`);
   });
-});
 
-onlyInLongRun(() => {
   test("npm run test:long makes a fresh clone ready first, and hands its arguments to vitest", () => {
     mkdirSync(join(clone, "test"));
     write(

@@ -158,9 +158,7 @@ describe.concurrent("each in a process of its own", () => {
       expect(said.filter((line) => !line.startsWith("{"))).toEqual([]);
       taken.close();
     });
-  });
 
-  onlyInLongRun(() => {
     test("`postern config check` says what is quoted, and refuses what `postern pricing` refuses", async () => {
       const checkConfig = (dir: string) => runHere(["config", "check", "--config-dir", dir], env);
       const good = await checkConfig(configDir(redis.url));

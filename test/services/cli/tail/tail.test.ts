@@ -223,9 +223,7 @@ onlyInLongRun(() => {
     expect(leftMs).toBeGreaterThan(0);
     expect(leftMs).toBeLessThanOrEqual(LEASE_MS);
   });
-});
 
-onlyInLongRun(() => {
   test("a flood of refusals is told by its count, in few messages", async () => {
     const { lines } = await tail("--outcome", "refused");
     const before = await published();

@@ -231,9 +231,7 @@ onlyInLongRun(() => {
     away = false;
     await eventually("it is back", () => (said() as { ok: boolean }[])[0]?.ok);
   });
-});
 
-onlyInLongRun(() => {
   test("where a facilitator names a transaction that does not exist, it is asked again and the true one is kept", async () => {
     const x402 = await fixture.gateway({ token: { settlement_proof: "facilitator" } });
     const headers = await x402.pay({ payer: fixture.payer });
