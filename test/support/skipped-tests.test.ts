@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
 import { expect, test } from "vitest";
-import { onlyInLongRun } from "./long-run.ts";
+import { onlyInLongRun } from "../support/long-run.ts";
 import { tempDir } from "./temp-dir.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -67,14 +67,14 @@ Skipped: 1. No reason is declared.
   expect(status).toBe(0);
 });
 
-test("with CI=true a missing program is an error that says what to install", () => {
-  const { status, stderr } = run({ CI: "true" });
-  expect(stderr).toContain("CI skips no test. No usable chromium.");
-  expect(status).toBe(1);
-});
-
 onlyInLongRun(() => {
   test("tests that -t does not select are not named as skipped", () => {
     expect(run({}, "-t", "passes")).toMatchObject({ status: 0, last: DECLARED });
   });
+});
+
+test("with CI=true a missing program is an error that says what to install", () => {
+  const { status, stderr } = run({ CI: "true" });
+  expect(stderr).toContain("CI skips no test. No usable chromium.");
+  expect(status).toBe(1);
 });

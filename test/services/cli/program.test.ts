@@ -122,24 +122,6 @@ test("a producer whose Redis is away says so once, and exits with 0 on SIGTERM",
   expect(complaints).toHaveLength(1);
 });
 
-test.each([
-  ["0", "must have a host and a port"],
-  ["localhost", "has no port"],
-  ["::1:9090", "must have its IPv6 address in brackets"],
-  ["http://127.0.0.1:9090", "is a URL or a path"],
-])(
-  "the address %s to listen on ends the process with exit code 2, and says what it must be",
-  async (address, problem) => {
-    const { code, stderr } = await runHere(["webhooks", "--bind-address", address]);
-    expect([code, stderr]).toEqual([
-      2,
-      expect.stringContaining(
-        `error: option '--bind-address <host:port>' value '${address}' is invalid: it ${problem}`,
-      ),
-    ]);
-  },
-);
-
 onlyInLongRun(() => {
   test("postern --version prints the version of package.json from the sources too", () => {
     const source = [...FROM_SOURCE, join(root, "services/cli/main.ts"), "--version"];
@@ -176,3 +158,21 @@ onlyInLongRun(() => {
     },
   );
 });
+
+test.each([
+  ["0", "must have a host and a port"],
+  ["localhost", "has no port"],
+  ["::1:9090", "must have its IPv6 address in brackets"],
+  ["http://127.0.0.1:9090", "is a URL or a path"],
+])(
+  "the address %s to listen on ends the process with exit code 2, and says what it must be",
+  async (address, problem) => {
+    const { code, stderr } = await runHere(["webhooks", "--bind-address", address]);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining(
+        `error: option '--bind-address <host:port>' value '${address}' is invalid: it ${problem}`,
+      ),
+    ]);
+  },
+);

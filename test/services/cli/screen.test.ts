@@ -6,7 +6,7 @@ import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys } from "../../fixtures/redis.ts";
 import { useScreen } from "../../fixtures/screen.ts";
-import { onlyInLongRun, sample } from "../../support/long-run.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { needs } from "../../support/needs.ts";
 import { runHereWith } from "./run-here.ts";
 
@@ -66,17 +66,18 @@ test("a body that would control the terminal is not printed to one, and is print
 });
 
 describe("on a real screen", needs("script"), () => {
-  const WIDTHS = [
-    [{}, 100],
-    [{ COLUMNS: "60" }, 60],
-  ] as const;
-  test.each(sample(WIDTHS))("a screen of 100 columns with %j is %i columns wide", async (env, width) => {
-    const { shown } = await runOnScreen(["failed", "list"], {
-      columns: 100,
-      env: { ...env, NO_COLOR: "1" },
+  onlyInLongRun(() => {
+    test("the screen says how wide it is, unless COLUMNS does", async () => {
+      const widest = async (env: NodeJS.ProcessEnv) => {
+        const { shown } = await runOnScreen(["failed", "list"], {
+          columns: 100,
+          env: { ...env, NO_COLOR: "1" },
+        });
+        expect(shown).not.toContain("\x1b");
+        return Math.max(...shown.split("\n").map((line) => stringWidth(line)));
+      };
+      expect(await Promise.all([widest({}), widest({ COLUMNS: "60" })])).toEqual([100, 60]);
     });
-    expect(shown).not.toContain("\x1b");
-    expect(Math.max(...shown.split("\n").map((line) => stringWidth(line)))).toBe(width);
   });
 
   test("words of outcome have colours, which change nothing else", async () => {
@@ -108,6 +109,14 @@ test("in a pipe nothing is cut, nothing has colours, and the detail of a problem
   expect(stdout).not.toMatch(CONTROL);
 });
 
+onlyInLongRun(() => {
+  test("FORCE_COLOR colours a pipe too", async () => {
+    const env = { FORCE_COLOR: "1" };
+    const { stdout } = await postern.run(["failed", "list", "--endpoint", "/a"], { env });
+    expect(stdout).toContain("\x1b[31m");
+  });
+});
+
 test.each([
   [{ FORCE_COLOR: "0" }, false],
   [{ FORCE_COLOR: "false" }, false],
@@ -128,12 +137,6 @@ test("JSON holds what a stranger wrote as escapes, which no terminal obeys", asy
 });
 
 onlyInLongRun(() => {
-  test("FORCE_COLOR colours a pipe too", async () => {
-    const env = { FORCE_COLOR: "1" };
-    const { stdout } = await postern.run(["failed", "list", "--endpoint", "/a"], { env });
-    expect(stdout).toContain("\x1b[31m");
-  });
-
   test("a long replay in a pipe tells each tenth of it in a line", async () => {
     await fixture.fail(Array.from({ length: 120 }, () => ({ path: "/long" })));
     const ran = await here(["failed", "replay", "--endpoint", "/long"]);

@@ -271,6 +271,16 @@ async function leavesNothing(ready: Ready, pids: Record<string, number>): Promis
 }
 
 onlyInLongRun(() => {
+  test("dev exits with 3 on a configuration with problems, and names its files", async () => {
+    postern.configure({ webhooks: { endpoints: [{ path: "/own", job_id: 1, auth: "bearer" }] } });
+    const dev = startDev(postern, ["--config-dir", postern.configDir]);
+    expect(await dev.exit).toEqual({ code: 3, signal: null });
+    const [failed] = dev.events("service.failed");
+    expect(failed?.["reason"]).toContain(
+      `${postern.configDir}/webhooks.toml:1: endpoint /own: secret: is missing`,
+    );
+  });
+
   test("a second SIGTERM ends dev at once, no part outlives it for long, and its folder of secrets is gone", async () => {
     const dev = startDev(postern);
     const ready = await readyOf(dev);
@@ -299,16 +309,6 @@ onlyInLongRun(() => {
     expect(Object.keys(pids)).toHaveLength(7);
     expect(await dev.kill("SIGKILL")).toEqual({ code: null, signal: "SIGKILL" });
     await leavesNothing(ready, pids);
-  });
-
-  test("dev exits with 3 on a configuration with problems, and names its files", async () => {
-    postern.configure({ webhooks: { endpoints: [{ path: "/own", job_id: 1, auth: "bearer" }] } });
-    const dev = startDev(postern, ["--config-dir", postern.configDir]);
-    expect(await dev.exit).toEqual({ code: 3, signal: null });
-    const [failed] = dev.events("service.failed");
-    expect(failed?.["reason"]).toContain(
-      `${postern.configDir}/webhooks.toml:1: endpoint /own: secret: is missing`,
-    );
   });
 
   test("dev without anvil says so, runs without payments, and has no note on a port of the chain", async () => {

@@ -181,6 +181,21 @@ test("with several exports at once each refund is in exactly one, and no empty e
   expect((await redis.client.keys("*refund*")).toSorted()).toEqual(before.toSorted());
 });
 
+onlyInLongRun(() => {
+  test("a failed call that was forgotten is exported and paid back as any other, and has nothing of its sender", async () => {
+    const [id = ""] = await bought();
+    const words = ["calls", "forget", id, "--yes", "--reason", "a test"];
+    expect(await runHere([...words, "--config-dir", payments.postern.configDir])).toMatchObject({ code: 0 });
+    await until([id], "DISCARDED");
+    const made = await exported(id);
+    expect((await shown(made)).stdout).toContain(checksummed(payments.payer.address));
+    const transaction = await payBack();
+    expect((await check()).closed).toMatchObject([{ call_id: id, transaction }]);
+    expect(await stateOf(id)).toBe("REFUNDED");
+    expect((await payments.gateway.journal.find(id))?.call).toBeUndefined();
+  });
+});
+
 const lineOf = (callId: string) =>
   ({ at: 1, action: "refund", callId, by: "me", selection: "a test" }) as const;
 
@@ -274,16 +289,18 @@ async function mintOther(to: Hex): Promise<void> {
   await devnet.chain.client.waitForTransactionReceipt({ hash });
 }
 
-test("a transfer closes no case before it is as deep as payments must be", async () => {
-  await bought();
-  // The devnet makes blocks of its own, one a second.
-  configure({ confirmations: 120 });
-  await exported();
-  await payBack();
-  await devnet.chain.mine();
-  expect((await check()).closed).toEqual([]);
-  await devnet.chain.mine(119);
-  expect((await check()).closed).toHaveLength(1);
+onlyInLongRun(() => {
+  test("a transfer closes no case before it is as deep as payments must be", async () => {
+    await bought();
+    // The devnet makes blocks of its own, one a second.
+    configure({ confirmations: 120 });
+    await exported();
+    await payBack();
+    await devnet.chain.mine();
+    expect((await check()).closed).toEqual([]);
+    await devnet.chain.mine(119);
+    expect((await check()).closed).toHaveLength(1);
+  });
 });
 
 test("two refunds of one amount to one payer need two transfers, however often the chain is checked and by how many", async () => {
@@ -304,31 +321,66 @@ test("two refunds of one amount to one payer need two transfers, however often t
     expect(await redis.client.pttl(key)).toBeGreaterThan(0);
 });
 
-test("a report of the refunds is a table for bookkeeping, on Redis as by the console, and exports nothing", async () => {
-  const [id = ""] = await bought();
-  const here = await run("report");
-  expect(csvRows(here.stdout)).toMatchObject([
-    { call_id: id, state: "failed", amount: "3.2", job_ran: "no" },
-  ]);
-  const { address } = await console.start({ configDir: payments.postern.configDir });
-  const there = await runHere(
-    ["refunds", "report", "--operator", `http://${address}`, "--config-dir", "/nowhere"],
-    { POSTERN_OPERATOR_TOKEN: TOKENS.viewer },
-  );
-  expect(there).toEqual(here);
-  expect(await stateOf(id)).toBe("FAILED");
-  for (const odd of [[id], ["-o", "csv"], ["--network", "eip155:1"], ["-o", "json"]])
-    expect(await run("report", ...odd)).toMatchObject({ code: 2, stdout: "" });
+test("a transfer that was sent before a case was exported does not close it, though it came after another one's export", async () => {
+  const [first = "", second = ""] = await bought(2);
+  await exported(first);
+  await payBack();
+  await payBack();
+  await exported(second);
+  expect((await check()).closed).toMatchObject([{ call_id: first }]);
+  expect((await check()).closed).toEqual([]);
+  expect(await stateOf(second)).toBe("REFUND_PENDING");
 });
 
-test("a transfer that has closed a refund is remembered after the call is forgotten", async () => {
-  const [first = "", second = ""] = await bought(2);
-  await exported();
-  await payBack();
-  const [{ call_id: closed = "" } = {}] = (await check()).closed;
-  await redis.client.del(keys.record(closed), keys.payment(closed));
-  expect((await check()).closed).toEqual([]);
-  expect(await stateOf(closed === first ? second : first)).toBe("REFUND_PENDING");
+test("a call whose record does not say whether it had an effect may have had one", async () => {
+  const id = await payments.buy();
+  await redis.client.hdel(keys.record(id), "unsure");
+  await payments.startProducer(refuse);
+  await until([id], "FAILED");
+  expect((await list()).stdout).toContain("0 refunds due, 1 left out: effect unknown");
+});
+
+onlyInLongRun(() => {
+  test("a report of the refunds is a table for bookkeeping, on Redis as by the console, and exports nothing", async () => {
+    const [id = ""] = await bought();
+    const here = await run("report");
+    expect(csvRows(here.stdout)).toMatchObject([
+      { call_id: id, state: "failed", amount: "3.2", job_ran: "no" },
+    ]);
+    const { address } = await console.start({ configDir: payments.postern.configDir });
+    const there = await runHere(
+      ["refunds", "report", "--operator", `http://${address}`, "--config-dir", "/nowhere"],
+      { POSTERN_OPERATOR_TOKEN: TOKENS.viewer },
+    );
+    expect(there).toEqual(here);
+    expect(await stateOf(id)).toBe("FAILED");
+    for (const odd of [[id], ["-o", "csv"], ["--network", "eip155:1"], ["-o", "json"]])
+      expect(await run("report", ...odd)).toMatchObject({ code: 2, stdout: "" });
+  });
+
+  test("a discard that goes on after the export of its call takes nothing back", async () => {
+    const [id = ""] = await bought();
+    const records = createFailedRecords(redis.partition);
+    const failedAt = Number(await redis.client.zscore(keys.inQueue("x402/1/7", "failed"), id));
+    const call = { id, queue: "x402/1/7", failedAt };
+    expect(await records.beginDiscard(call, ACT)).toBe("done");
+    await exported();
+    await records.endDiscard(call, Date.now());
+    expect(await stateOf(id)).toBe("REFUND_PENDING");
+    expect(await redis.client.pttl(keys.record(id))).toBe(-1);
+    expect(await records.beginReplay(call, ACT)).toBe(false);
+    expect(await records.beginDiscard(call, ACT)).toBe("left");
+  });
+
+  test("a transfer that has closed a refund is remembered after the call is forgotten", async () => {
+    const [first = "", second = ""] = await bought(2);
+    await exported();
+    await payBack();
+    const [{ call_id: closed = "" } = {}] = (await check()).closed;
+    await redis.client.del(keys.record(closed), keys.payment(closed));
+    expect((await check()).closed).toEqual([]);
+    expect(await stateOf(closed === first ? second : first)).toBe("REFUND_PENDING");
+  });
 });
 
 test("a disputed, unconfirmed or unreadable payment is never exported, and one that an operator settled is", async () => {
@@ -361,18 +413,47 @@ test("a disputed, unconfirmed or unreadable payment is never exported, and one t
   expect(states).toEqual(["FAILED", "FAILED", "FAILED", "REFUND_PENDING"]);
 });
 
-test("payments in any other state are no cases", async () => {
-  const open = await payments.claim();
-  const review = await payments.claimForReview();
-  const queued = await payments.buy();
-  for (const id of [open, review, queued]) {
-    const ran = await toCsv(id, "--effect-unknown");
-    expect([ran.code, ran.stdout]).toEqual([1, ""]);
-    expect(ran.stderr).toContain(`no refund can be exported for ${id}: it is `);
-  }
-  await payments.startProducer(async () => {});
-  await eventually("it is injected", async () => (await stateOf(queued)) === "INJECTED");
-  expect((await toCsv("--effect-unknown")).stderr).toBe(NOTHING);
+test("a payment that becomes disputed, or whose effect becomes unknown, between list and export is not exported", async () => {
+  const [disputed = "", unsure = "", replayed = ""] = await bought(3);
+  const { journal } = payments.gateway;
+  const cases = await Promise.all(
+    [disputed, unsure, replayed].map(async (id) => {
+      const payment = await journal.look(id);
+      if (payment === undefined) throw new Error("it is not there");
+      const { asset, symbol, payer, amount } = payment.terms;
+      return { payment, row: { call: id, asset, symbol, decimals: 6, payer, amount } };
+    }),
+  );
+  await journal.markDisputed(disputed, "the chain does not show it");
+  await redis.client.hset(keys.record(unsure), "unsure", 1);
+  await redis.client.zrem(keys.inQueue("x402/1/7", "failed"), replayed);
+  const made = {
+    id: `r_${"3".repeat(32)}`,
+    at: 1,
+    by: "me",
+    network: devnet.network,
+    block: 1n,
+    effectUnknown: false,
+    lineOf,
+  };
+  expect(await createRefunds(redis.partition).export({ ...made, cases })).toBeUndefined();
+  expect(await redis.client.exists(keys.refund(made.id))).toBe(0);
+});
+
+onlyInLongRun(() => {
+  test("payments in any other state are no cases", async () => {
+    const open = await payments.claim();
+    const review = await payments.claimForReview();
+    const queued = await payments.buy();
+    for (const id of [open, review, queued]) {
+      const ran = await toCsv(id, "--effect-unknown");
+      expect([ran.code, ran.stdout]).toEqual([1, ""]);
+      expect(ran.stderr).toContain(`no refund can be exported for ${id}: it is `);
+    }
+    await payments.startProducer(async () => {});
+    await eventually("it is injected", async () => (await stateOf(queued)) === "INJECTED");
+    expect((await toCsv("--effect-unknown")).stderr).toBe(NOTHING);
+  });
 });
 
 test("without a sender or a node that could see the refund nothing is exported, and an unknown export is told so", async () => {
@@ -387,154 +468,7 @@ test("without a sender or a node that could see the refund nothing is exported, 
   expect(none.stderr).toContain("there is no export r_0000");
 });
 
-test("a 2xx after the export changes no state, and is marked ATTENTION wherever the payment is shown", async () => {
-  let succeed: () => void = () => {};
-  let offers = 0;
-  const late = new Promise<void>((resolve) => {
-    succeed = resolve;
-  });
-  const id = await payments.buy();
-  const { events } = await payments.startProducer(() => {
-    offers += 1;
-    return offers === 1 ? late : Promise.reject(new Refused("no"));
-  });
-  await eventually("the runner has it", () => offers === 1);
-  await takeBack(redis.partition, { id, queue: "x402/1/7" });
-  await until([id], "FAILED");
-  const made = await exported("--effect-unknown");
-  succeed();
-  await eventually("it is told of", () => events.some(({ event }) => event === "call.injected_after_refund"));
-  expect(await stateOf(id)).toBe("REFUND_PENDING");
-  expect((await shown(made)).stderr).toContain(`ATTENTION: ${id}`);
-  expect((await run("check")).stdout).toContain(`ATTENTION: ${id}`);
-  expect((await pay("show", id)).stdout).toContain("ATTENTION");
-});
-
-test("a refund whose call was injected after the export is not closed by any transfer, and can be withdrawn", async () => {
-  const [late, other] = (await bought(2)) as [string, string];
-  await exported();
-  const withdraw = (id: string) => run("withdraw", id, "--reason", "the runner has done it");
-  expect(await withdraw(late)).toMatchObject({
-    code: 1,
-    stderr: expect.stringContaining("only a pending refund whose call was injected after the export"),
-  });
-  await redis.client.hset(keys.record(late), "late", Date.now());
-  const transaction = await payBack();
-  await devnet.chain.mine(2);
-  expect((await check()).closed).toMatchObject([{ call_id: other, transaction }]);
-  expect(await withdraw(late)).toMatchObject({ code: 0 });
-  expect([await stateOf(late), await stateOf(other)]).toEqual(["INJECTED", "REFUNDED"]);
-  expect(await redis.client.zcard(keys.refundsPending)).toBe(0);
-  expect(await redis.client.pttl(keys.record(late))).toBeGreaterThan(0);
-  const by = expect.stringContaining("@");
-  const lines = (await audited(redis.client)).slice(-3);
-  expect(lines).toMatchObject([
-    { action: "begin_refund_check", by, run: expect.stringMatching(/^run_/) },
-    { action: "close_refund", by, call_id: other, transaction, run: lines[0]?.["run"] },
-    { action: "withdraw", by, call_id: late },
-  ]);
-});
-
-type Audited = { surplus_refunds: { transaction: string; from: string; payment: { call_id: string } }[] };
-
-/** What the audit of all blocks from this one on says of surplus refunds. It says nothing else. */
-async function surplusSince(block: bigint): Promise<Audited["surplus_refunds"]> {
-  const ran = await pay("audit", "--from-block", String(block), "-o", "json");
-  const { tokens } = jsonLines(ran)[0] as { tokens: [Audited] };
-  const [{ surplus_refunds: surplus }] = tokens;
-  expect(ran.code).toBe(surplus.length === 0 ? 0 : 1);
-  return surplus;
-}
-
-test("the audit tells of a refund that was sent twice, or after it was withdrawn, and of no other transfer", async () => {
-  const begun = await devnet.chain.client.getBlockNumber();
-  const surplus = () => surplusSince(begun);
-  const [paid = "", late = ""] = await bought(2);
-  await exported(paid);
-  const first = await payBack();
-  await transfer(safe, payments.payer.address, PRICE - 1n);
-  await transfer(stranger, payments.payer.address, PRICE);
-  expect(await surplus()).toEqual([]);
-  expect((await check()).closed).toMatchObject([{ call_id: paid, transaction: first }]);
-  expect(await surplus()).toEqual([]);
-
-  const second = await payBack();
-  expect((await check()).closed).toEqual([]);
-  const twice = { transaction: second, from: safe, payment: { call_id: paid } };
-  expect(await surplus()).toMatchObject([twice]);
-  expect((await pay("audit", "--from-block", String(begun))).stdout).toContain(
-    `transaction ${second}, block`,
-  );
-
-  await exported(late);
-  const third = await payBack();
-  await redis.client.hset(keys.record(late), "late", Date.now());
-  const withdrawn = await run("withdraw", late, "--reason", "the runner took it", "-o", "json");
-  expect([withdrawn.code, jsonLines(withdrawn)]).toMatchObject([0, [{ call_id: late, state: "injected" }]]);
-  expect((await surplus()).map(({ transaction }) => transaction)).toEqual([second, third]);
-});
-
 onlyInLongRun(() => {
-  test("a transfer that was sent before a case was exported does not close it, though it came after another one's export", async () => {
-    const [first = "", second = ""] = await bought(2);
-    await exported(first);
-    await payBack();
-    await payBack();
-    await exported(second);
-    expect((await check()).closed).toMatchObject([{ call_id: first }]);
-    expect((await check()).closed).toEqual([]);
-    expect(await stateOf(second)).toBe("REFUND_PENDING");
-  });
-
-  test("a call whose record does not say whether it had an effect may have had one", async () => {
-    const id = await payments.buy();
-    await redis.client.hdel(keys.record(id), "unsure");
-    await payments.startProducer(refuse);
-    await until([id], "FAILED");
-    expect((await list()).stdout).toContain("0 refunds due, 1 left out: effect unknown");
-  });
-
-  test("a discard that goes on after the export of its call takes nothing back", async () => {
-    const [id = ""] = await bought();
-    const records = createFailedRecords(redis.partition);
-    const failedAt = Number(await redis.client.zscore(keys.inQueue("x402/1/7", "failed"), id));
-    const call = { id, queue: "x402/1/7", failedAt };
-    expect(await records.beginDiscard(call, ACT)).toBe("done");
-    await exported();
-    await records.endDiscard(call, Date.now());
-    expect(await stateOf(id)).toBe("REFUND_PENDING");
-    expect(await redis.client.pttl(keys.record(id))).toBe(-1);
-    expect(await records.beginReplay(call, ACT)).toBe(false);
-    expect(await records.beginDiscard(call, ACT)).toBe("left");
-  });
-
-  test("a payment that becomes disputed, or whose effect becomes unknown, between list and export is not exported", async () => {
-    const [disputed = "", unsure = "", replayed = ""] = await bought(3);
-    const { journal } = payments.gateway;
-    const cases = await Promise.all(
-      [disputed, unsure, replayed].map(async (id) => {
-        const payment = await journal.look(id);
-        if (payment === undefined) throw new Error("it is not there");
-        const { asset, symbol, payer, amount } = payment.terms;
-        return { payment, row: { call: id, asset, symbol, decimals: 6, payer, amount } };
-      }),
-    );
-    await journal.markDisputed(disputed, "the chain does not show it");
-    await redis.client.hset(keys.record(unsure), "unsure", 1);
-    await redis.client.zrem(keys.inQueue("x402/1/7", "failed"), replayed);
-    const made = {
-      id: `r_${"3".repeat(32)}`,
-      at: 1,
-      by: "me",
-      network: devnet.network,
-      block: 1n,
-      effectUnknown: false,
-      lineOf,
-    };
-    expect(await createRefunds(redis.partition).export({ ...made, cases })).toBeUndefined();
-    expect(await redis.client.exists(keys.refund(made.id))).toBe(0);
-  });
-
   test("a case of a token whose senders were taken out of the configuration stays open, and is told of", async () => {
     await bought();
     await exported();
@@ -587,7 +521,57 @@ onlyInLongRun(() => {
       expect((await asked("list", "--network", "eip155:1")).stdout).toContain(id);
     }
   });
+});
 
+test("a 2xx after the export changes no state, and is marked ATTENTION wherever the payment is shown", async () => {
+  let succeed: () => void = () => {};
+  let offers = 0;
+  const late = new Promise<void>((resolve) => {
+    succeed = resolve;
+  });
+  const id = await payments.buy();
+  const { events } = await payments.startProducer(() => {
+    offers += 1;
+    return offers === 1 ? late : Promise.reject(new Refused("no"));
+  });
+  await eventually("the runner has it", () => offers === 1);
+  await takeBack(redis.partition, { id, queue: "x402/1/7" });
+  await until([id], "FAILED");
+  const made = await exported("--effect-unknown");
+  succeed();
+  await eventually("it is told of", () => events.some(({ event }) => event === "call.injected_after_refund"));
+  expect(await stateOf(id)).toBe("REFUND_PENDING");
+  expect((await shown(made)).stderr).toContain(`ATTENTION: ${id}`);
+  expect((await run("check")).stdout).toContain(`ATTENTION: ${id}`);
+  expect((await pay("show", id)).stdout).toContain("ATTENTION");
+});
+
+test("a refund whose call was injected after the export is not closed by any transfer, and can be withdrawn", async () => {
+  const [late, other] = (await bought(2)) as [string, string];
+  await exported();
+  const withdraw = (id: string) => run("withdraw", id, "--reason", "the runner has done it");
+  expect(await withdraw(late)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("only a pending refund whose call was injected after the export"),
+  });
+  await redis.client.hset(keys.record(late), "late", Date.now());
+  const transaction = await payBack();
+  await devnet.chain.mine(2);
+  expect((await check()).closed).toMatchObject([{ call_id: other, transaction }]);
+  expect(await withdraw(late)).toMatchObject({ code: 0 });
+  expect([await stateOf(late), await stateOf(other)]).toEqual(["INJECTED", "REFUNDED"]);
+  expect(await redis.client.zcard(keys.refundsPending)).toBe(0);
+  expect(await redis.client.pttl(keys.record(late))).toBeGreaterThan(0);
+  const by = expect.stringContaining("@");
+  const lines = (await audited(redis.client)).slice(-3);
+  expect(lines).toMatchObject([
+    { action: "begin_refund_check", by, run: expect.stringMatching(/^run_/) },
+    { action: "close_refund", by, call_id: other, transaction, run: lines[0]?.["run"] },
+    { action: "withdraw", by, call_id: late },
+  ]);
+});
+
+onlyInLongRun(() => {
   test("a case that cannot be read, and a node that is away, keep no other case from being closed and told of", async () => {
     const [ill, well] = (await bought(2)) as [string, string];
     await exported();
@@ -623,17 +607,43 @@ onlyInLongRun(() => {
     expect([ran.code, ran.stderr]).toEqual([1, expect.stringContaining(`${id} is on ${devnet.network}`)]);
     expect(await stateOf(id)).toBe("FAILED");
   });
+});
 
-  test("a failed call that was forgotten is exported and paid back as any other, and has nothing of its sender", async () => {
-    const [id = ""] = await bought();
-    const words = ["calls", "forget", id, "--yes", "--reason", "a test"];
-    expect(await runHere([...words, "--config-dir", payments.postern.configDir])).toMatchObject({ code: 0 });
-    await until([id], "DISCARDED");
-    const made = await exported(id);
-    expect((await shown(made)).stdout).toContain(checksummed(payments.payer.address));
-    const transaction = await payBack();
-    expect((await check()).closed).toMatchObject([{ call_id: id, transaction }]);
-    expect(await stateOf(id)).toBe("REFUNDED");
-    expect((await payments.gateway.journal.find(id))?.call).toBeUndefined();
-  });
+type Audited = { surplus_refunds: { transaction: string; from: string; payment: { call_id: string } }[] };
+
+/** What the audit of all blocks from this one on says of surplus refunds. It says nothing else. */
+async function surplusSince(block: bigint): Promise<Audited["surplus_refunds"]> {
+  const ran = await pay("audit", "--from-block", String(block), "-o", "json");
+  const { tokens } = jsonLines(ran)[0] as { tokens: [Audited] };
+  const [{ surplus_refunds: surplus }] = tokens;
+  expect(ran.code).toBe(surplus.length === 0 ? 0 : 1);
+  return surplus;
+}
+
+test("the audit tells of a refund that was sent twice, or after it was withdrawn, and of no other transfer", async () => {
+  const begun = await devnet.chain.client.getBlockNumber();
+  const surplus = () => surplusSince(begun);
+  const [paid = "", late = ""] = await bought(2);
+  await exported(paid);
+  const first = await payBack();
+  await transfer(safe, payments.payer.address, PRICE - 1n);
+  await transfer(stranger, payments.payer.address, PRICE);
+  expect(await surplus()).toEqual([]);
+  expect((await check()).closed).toMatchObject([{ call_id: paid, transaction: first }]);
+  expect(await surplus()).toEqual([]);
+
+  const second = await payBack();
+  expect((await check()).closed).toEqual([]);
+  const twice = { transaction: second, from: safe, payment: { call_id: paid } };
+  expect(await surplus()).toMatchObject([twice]);
+  expect((await pay("audit", "--from-block", String(begun))).stdout).toContain(
+    `transaction ${second}, block`,
+  );
+
+  await exported(late);
+  const third = await payBack();
+  await redis.client.hset(keys.record(late), "late", Date.now());
+  const withdrawn = await run("withdraw", late, "--reason", "the runner took it", "-o", "json");
+  expect([withdrawn.code, jsonLines(withdrawn)]).toMatchObject([0, [{ call_id: late, state: "injected" }]]);
+  expect((await surplus()).map(({ transaction }) => transaction)).toEqual([second, third]);
 });

@@ -96,10 +96,10 @@ onlyInLongRun(() => {
     expect(await doomed.kill("SIGKILL")).toEqual({ code: null, signal: "SIGKILL" });
     await eventually("the chain is gone", async () => !(await isUp()), 10_000);
   });
-});
 
-// The last one: it ends the devnet of those before.
-test("SIGTERM ends a devnet with exit code 0, and its anvil with it", async () => {
-  expect(await devnet.kill("SIGTERM")).toEqual({ code: 0, signal: null });
-  await expect(fetch(places.rpcUrl)).rejects.toThrow();
+  // The last one: it ends the devnet of those before.
+  test("SIGTERM ends a devnet with exit code 0, and its anvil with it", async () => {
+    expect(await devnet.kill("SIGTERM")).toEqual({ code: 0, signal: null });
+    await expect(fetch(places.rpcUrl)).rejects.toThrow();
+  });
 });

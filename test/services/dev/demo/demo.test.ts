@@ -9,6 +9,8 @@ import { PATIENCE_MS, SUM, startDemo, wrongIn } from "./start-demo.ts";
 const redis = useRedis();
 const postern = usePostern();
 
+/** The titles of chapters in the order of the help: those of every demo, and those that --all adds. */
+let titles: { always: string[]; more: string[] };
 function shownIn(text: string): string[] {
   return [...text.matchAll(/^\d+\. (.+)$/gm)].map(([, title = ""]) => title);
 }
@@ -27,8 +29,6 @@ const PAID_SUM =
   /^ {2}ok {2}It adds up: (\d+) payments = \1 charges on the chain, (\d+\.\d{6}) USDC in total$/m;
 
 onlyInLongRun(() => {
-  /** The titles of chapters in the order of the help: those of every demo, and those that --all adds. */
-  let titles: { always: string[]; more: string[] };
   beforeAll(async () => {
     const { demo, text } = startDemo(postern, ["--help"]);
     await demo.exit;
