@@ -54,7 +54,7 @@ async function tail(...args: string[]) {
     if (line.startsWith("{")) lines.push(JSON.parse(line) as Line);
   });
   ends.defer(async () => {
-    process.emit("SIGHUP"); // the only signal that may come twice, as it does to two tails
+    process.emit("SIGHUP", "SIGHUP"); // the only signal that may come twice, as it does to two tails
     expect(await ran).toMatchObject({ code: 0 });
   });
   await eventually("it follows", () => said.some((line) => line.startsWith("following: ")));
