@@ -41,14 +41,12 @@ test("postern --help prints the commands that docs/configuration.md shows, and e
   expect(await postern.run(["--help"])).toMatchObject({ code: 0, stdout: blocks[at + 1]?.text });
 });
 
-test("postern --version prints the version of package.json, from the sources as from dist", async () => {
-  const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
-  const printed = { stdout: `${version}\n`, stderr: "" };
+const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
+const printed = { stdout: `${version}\n`, stderr: "" };
+
+test("postern --version prints the version of package.json", async () => {
   expect(await postern.run(["--version"])).toMatchObject({ code: 0, ...printed });
   expect(await runHere(["-V"])).toEqual(await runHere(["--version"]));
-  const source = [...FROM_SOURCE, join(root, "services/cli/main.ts"), "--version"];
-  const ran = spawnSync(process.execPath, source, { encoding: "utf8", cwd: root });
-  expect(ran).toMatchObject({ status: 0, ...printed });
 });
 
 test("an unknown command ends the process with exit code 2, and with no stack", async () => {
@@ -104,25 +102,6 @@ test("a Redis that cannot keep promises ends the start of a gateway with exit co
   expect(stdout).toContain("appendfsync always");
 });
 
-test("a Redis with another layout ends the start of a gateway with exit code 1, and the log names the release for it", async () => {
-  await redis.client.set(keys.layout, JSON.stringify({ layout: LAYOUT + 1, release: "9.8.7" }));
-  const { code, stdout } = await postern.run(await webhooks());
-  await redis.client.flushdb();
-  expect(code).toBe(1);
-  expect(stdout).toContain("start.layout_mismatch");
-  expect(stdout).toContain("Drain Redis with release 9.8.7");
-});
-
-test("an address that is taken ends the start of a gateway with exit code 1", async () => {
-  const holder = createServer().listen(0, "127.0.0.1");
-  ends.defer(() => holder.close());
-  await new Promise((resolve) => holder.once("listening", resolve));
-  const address = `127.0.0.1:${(holder.address() as { port: number }).port}`;
-  const taken = ["webhooks", "--bind-address", address, "--ops-address", "127.0.0.1:0"];
-  const { code, stdout } = await postern.run(taken);
-  expect([code, stdout]).toEqual([1, expect.stringContaining("start.address_unavailable")]);
-});
-
 test("a producer whose Redis is away says so once, and exits with 0 on SIGTERM", async () => {
   const mortal = await startRedis({ env: process.env });
   ends.defer(() => mortal.stop());
@@ -144,6 +123,31 @@ test("a producer whose Redis is away says so once, and exits with 0 on SIGTERM",
 });
 
 onlyInLongRun(() => {
+  test("postern --version prints the version of package.json from the sources too", () => {
+    const source = [...FROM_SOURCE, join(root, "services/cli/main.ts"), "--version"];
+    const ran = spawnSync(process.execPath, source, { encoding: "utf8", cwd: root });
+    expect(ran).toMatchObject({ status: 0, ...printed });
+  });
+
+  test("a Redis with another layout ends the start of a gateway with exit code 1, and the log names the release for it", async () => {
+    await redis.client.set(keys.layout, JSON.stringify({ layout: LAYOUT + 1, release: "9.8.7" }));
+    const { code, stdout } = await postern.run(await webhooks());
+    await redis.client.flushdb();
+    expect(code).toBe(1);
+    expect(stdout).toContain("start.layout_mismatch");
+    expect(stdout).toContain("Drain Redis with release 9.8.7");
+  });
+
+  test("an address that is taken ends the start of a gateway with exit code 1", async () => {
+    const holder = createServer().listen(0, "127.0.0.1");
+    ends.defer(() => holder.close());
+    await new Promise((resolve) => holder.once("listening", resolve));
+    const address = `127.0.0.1:${(holder.address() as { port: number }).port}`;
+    const taken = ["webhooks", "--bind-address", address, "--ops-address", "127.0.0.1:0"];
+    const { code, stdout } = await postern.run(taken);
+    expect([code, stdout]).toEqual([1, expect.stringContaining("start.address_unavailable")]);
+  });
+
   test.each(["localhost:", "", ":"])(
     'an address "%s" with a port is taken as one of 127.0.0.1, as the bind address and as the ops address',
     async (form) => {

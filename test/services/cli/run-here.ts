@@ -4,6 +4,9 @@ import type { Surroundings } from "../../../services/cli/program-deps.ts";
 import type { Terminal } from "../../../services/cli/terminal.ts";
 import type { Postern } from "../../fixtures/postern.ts";
 
+/** Receives each line of stdout and stderr as it is printed. */
+type OnLine = (line: string) => void;
+
 type RanHere = { code: number | undefined; stdout: string; stderr: string };
 
 /**
@@ -14,8 +17,13 @@ export async function runHere(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
   terminal: Partial<Terminal> = {},
+  onLine: OnLine = () => {},
 ): Promise<RanHere> {
   const said: RanHere = { code: undefined, stdout: "", stderr: "" };
+  const take = (from: "stdout" | "stderr") => (text: string) => {
+    said[from] += text;
+    for (const line of text.split("\n")) if (line !== "") onLine(line);
+  };
   const start = async (): Promise<never> => {
     throw new Error(`a service is started by ${args.join(" ")}`);
   };
@@ -39,12 +47,8 @@ export async function runHere(
       },
       ...terminal,
     },
-    print(text) {
-      said.stdout += text;
-    },
-    printError(text) {
-      said.stderr += text;
-    },
+    print: take("stdout"),
+    printError: take("stderr"),
     exitWith(code) {
       said.code = code;
     },
@@ -59,6 +63,7 @@ export async function runHere(
 
 /** Runs commands here that read the configuration of `postern`. */
 export function runHereWith(postern: Pick<Postern, "configDir">) {
-  return (args: readonly string[], ...more: [env?: NodeJS.ProcessEnv, terminal?: Partial<Terminal>]) =>
+  type More = [env?: NodeJS.ProcessEnv, terminal?: Partial<Terminal>, onLine?: OnLine];
+  return (args: readonly string[], ...more: More) =>
     runHere([...args, "--config-dir", postern.configDir], ...more);
 }

@@ -19,7 +19,7 @@ import { useEnds } from "../../fixtures/ends.ts";
 import { jsonLines, usePostern } from "../../fixtures/postern.ts";
 import { type Answer, send } from "../../support/http.ts";
 import { isAlive } from "../../support/is-alive.ts";
-import { onlyInLongRun } from "../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { withoutAnvil } from "../../support/without-anvil.ts";
 import { runHere } from "../cli/run-here.ts";
@@ -210,8 +210,9 @@ describe("dev without a configuration", () => {
       expect([url, ran.code]).toEqual([url, 0]);
       return jsonLines(ran).at(-1)?.["call_id"];
     };
-    const bought = await Promise.all(ready.jobs.map(buy));
-    expect(new Set(bought).size).toBe(3);
+    const jobs = sample(ready.jobs);
+    const bought = await Promise.all(jobs.map(buy));
+    expect(new Set(bought).size).toBe(jobs.length);
     for (const id of bought)
       await dev.waitForEvent("call.injected", { where: ({ callId }) => callId === id });
   });
@@ -270,6 +271,16 @@ async function leavesNothing(ready: Ready, pids: Record<string, number>): Promis
 }
 
 onlyInLongRun(() => {
+  test("dev exits with 3 on a configuration with problems, and names its files", async () => {
+    postern.configure({ webhooks: { endpoints: [{ path: "/own", job_id: 1, auth: "bearer" }] } });
+    const dev = startDev(postern, ["--config-dir", postern.configDir]);
+    expect(await dev.exit).toEqual({ code: 3, signal: null });
+    const [failed] = dev.events("service.failed");
+    expect(failed?.["reason"]).toContain(
+      `${postern.configDir}/webhooks.toml:1: endpoint /own: secret: is missing`,
+    );
+  });
+
   test("a second SIGTERM ends dev at once, no part outlives it for long, and its folder of secrets is gone", async () => {
     const dev = startDev(postern);
     const ready = await readyOf(dev);
@@ -437,14 +448,4 @@ test("dev exits with 3 on a --config-dir that is not there, and starts nothing i
   const [failed] = dev.events("service.failed");
   expect(failed?.["reason"]).toContain(`there is no directory ${dir}: give the right one with --config-dir`);
   expect(dev.events("service.started")).toEqual([]);
-});
-
-test("dev exits with 3 on a configuration with problems, and names its files", async () => {
-  postern.configure({ webhooks: { endpoints: [{ path: "/own", job_id: 1, auth: "bearer" }] } });
-  const dev = startDev(postern, ["--config-dir", postern.configDir]);
-  expect(await dev.exit).toEqual({ code: 3, signal: null });
-  const [failed] = dev.events("service.failed");
-  expect(failed?.["reason"]).toContain(
-    `${postern.configDir}/webhooks.toml:1: endpoint /own: secret: is missing`,
-  );
 });

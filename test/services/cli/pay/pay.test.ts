@@ -29,15 +29,16 @@ async function payAs({ payer = payments.payer, path = JOB_PATH }: As, ...args: s
 
 const payHere = (...args: string[]) => payAs({}, ...args);
 
-/** The same in a process of its own. */
-async function pay(args: readonly string[], interruptAt?: RegExp): Promise<Ran> {
+/** The same in a process of its own, which gets a Ctrl-C. */
+async function payInterrupted(args: readonly string[], interruptAt: RegExp): Promise<Ran> {
   const { payer } = payments;
   const env = { POSTERN_PAYER_KEY: payer.privateKey };
-  return discreet(
-    payer,
-    await run(["pay", urlOf(JOB_PATH), ...args], { env, ...(interruptAt && { interruptAt }) }),
-  );
+  return discreet(payer, await run(["pay", urlOf(JOB_PATH), ...args], { env, interruptAt }));
 }
+
+/** Tells each line of `postern pay` as it is printed. */
+const payTelling = (onLine: (line: string) => void, ...args: string[]) =>
+  runHere(["pay", urlOf(JOB_PATH), ...args], { POSTERN_PAYER_KEY: payments.payer.privateKey }, {}, onLine);
 
 const urlOf = (path: string): string => `http://${payments.gateway.address}${path}`;
 
@@ -75,7 +76,7 @@ const settlingBriefly = (): Promise<void> => payments.restartGateway({ x402: { s
 
 test("postern pay buys one job, prints price, signature and receipt, follows it, and prints its output", async () => {
   const injected = await injectAll();
-  const ran = await pay(["--body", "hello", "--max", "5"]);
+  const ran = await payHere("--body", "hello", "--max", "5");
   expect(ran.stderr).toBe("");
   expect(ran.code).toBe(0);
   const id = /accepted: call (c_[0-9a-f]{32}), transaction 0x[0-9a-f]{64}\n/.exec(ran.stdout)?.[1];
@@ -225,7 +226,7 @@ test.each(
 )("postern pay interrupted %s hands over what it takes to ask again", async (_when, fault, at) => {
   await payments.devnet.control.fault({ on: "settle", ...fault });
   await settlingBriefly();
-  const ran = await pay(["--body", "hello", "--max", "5"], at);
+  const ran = await payInterrupted(["--body", "hello", "--max", "5"], at);
   expect(ran.code).toBe(1);
   expect(ran.stderr).toContain("it is unknown whether the payment settled (interrupted). Do not pay again");
   await sendAgain(ran, "hello");
@@ -371,9 +372,26 @@ describe("the output that postern pay prints", () => {
     expect((await payHere("--max", "5")).stdout).toMatch(/, 5 bytes\n1b5b324aff\n$/);
   });
 
-  test.each(sample(["--wait=60", "--wait=0"]))(
-    "can be fetched by the one line that --quiet %s prints if it ends without it, also by Ctrl-C",
-    async (wait) => {
+  const LINE = /^fetch the result later: POSTERN_RESULT_TOKEN=(\S+) postern result (\S+)\n?$/;
+  /** Fetches the output of a job by the one line that `postern pay --quiet` printed. */
+  async function fetchLate(line: string) {
+    const [, token, url = ""] = LINE.exec(line) ?? [];
+    await payments.startProducer(done("late"));
+    expect(await runHere(["result", url, "--quiet"], { POSTERN_RESULT_TOKEN: token })).toMatchObject({
+      ...{ code: 0, stdout: "late" },
+    });
+  }
+
+  test("can be fetched by the one line that --quiet --wait=0 prints, which ends without it", async () => {
+    const front = await startFront();
+    const args = ["pay", `${front.url}${JOB_PATH}`, "--quiet", "--max", "5", "--wait=0"];
+    const ran = await runHere(args, { POSTERN_PAYER_KEY: payments.payer.privateKey });
+    expect(ran.code).toBe(0);
+    await fetchLate(ran.stdout + ran.stderr);
+  });
+
+  onlyInLongRun(() => {
+    test("can be fetched by the one line that --quiet prints if it ends without it by Ctrl-C", async () => {
       const front = await startFront();
       const followed = new Promise<void>((resolve) => {
         front.answer = (req, ...more) => {
@@ -382,18 +400,13 @@ describe("the output that postern pay prints", () => {
         };
       });
       const env = { POSTERN_PAYER_KEY: payments.payer.privateKey };
-      const args = ["pay", `${front.url}${JOB_PATH}`, "--quiet", "--max", "5", wait];
+      const args = ["pay", `${front.url}${JOB_PATH}`, "--quiet", "--max", "5", "--wait=60"];
       const paying = payments.postern.start(args, { env });
-      if (wait !== "--wait=0") await followed.then(() => paying.kill("SIGINT"));
-      const { code, signal } = await paying.exit;
-      expect([code, signal]).toEqual(wait === "--wait=0" ? [0, null] : [null, "SIGINT"]);
-      const [, token, url = ""] =
-        /^fetch the result later: POSTERN_RESULT_TOKEN=(\S+) postern result (\S+)$/.exec(paying.tail()) ?? [];
-      await payments.startProducer(done("late"));
-      const fetched = await runHere(["result", url, "--quiet"], { POSTERN_RESULT_TOKEN: token });
-      expect(fetched).toMatchObject({ code: 0, stdout: "late" });
-    },
-  );
+      await followed;
+      expect(await paying.kill("SIGINT")).toEqual({ code: null, signal: "SIGINT" });
+      await fetchLate(paying.tail());
+    });
+  });
 
   test("is in the outcome with -o json, beside its token and its URL, which are told before it is waited for", async () => {
     await payments.startProducer(done("forty-two"));
@@ -425,7 +438,7 @@ describe("the output that postern pay prints", () => {
       const [, token, url = ""] =
         /^fetch the result later: POSTERN_RESULT_TOKEN=(\S+) postern result (\S+)$/m.exec(early.stdout) ?? [];
       await payments.startProducer(done("late"));
-      const fetched = await run(["result", url], { env: { POSTERN_RESULT_TOKEN: token } });
+      const fetched = await runHere(["result", url], { POSTERN_RESULT_TOKEN: token });
       expect(fetched).toMatchObject({
         code: 0,
         stdout: "result: 200 text/plain, 4 bytes\nlate\n",
@@ -575,18 +588,17 @@ onlyInLongRun(() => {
 
 test("postern pay -o json has each state and each word of the progress on a line, and the outcome last", async () => {
   const idOf = await takeLong();
-  const { payer } = payments;
   const lines: Record<string, unknown>[] = [];
-  const running = payments.postern.start(["pay", urlOf(JOB_PATH), "--max", "5", "-o", "json"], {
-    env: { POSTERN_PAYER_KEY: payer.privateKey },
-    onLine(line) {
-      const json = JSON.parse(line) as Record<string, unknown>;
-      lines.push(json);
-      if (json["step"] === "progress") void deliver(idOf());
-    },
-  });
-  await tellProgress(idOf, { percent: 30 });
-  expect(await running.exit).toMatchObject({ code: 0 });
+  const onLine = (line: string): void => {
+    const json = JSON.parse(line) as Record<string, unknown>;
+    lines.push(json);
+    if (json["step"] === "progress") void deliver(idOf());
+  };
+  const [ran] = await Promise.all([
+    payTelling(onLine, "--max", "5", "-o", "json"),
+    tellProgress(idOf, { percent: 30 }),
+  ]);
+  expect(ran).toMatchObject({ code: 0 });
   const steps = lines.map(({ step, outcome, ...rest }) => step ?? { outcome, state: rest["state"] });
   expect(steps.slice(-3)).toEqual(["state", "progress", { outcome: "injected", state: "injected" }]);
   expect(lines.at(-2)).toEqual({ step: "progress", progress: { percent: 30 } });
@@ -595,18 +607,14 @@ test("postern pay -o json has each state and each word of the progress on a line
 onlyInLongRun(() => {
   test("postern pay fails if the runner of a long job delivers a failure, and says why; elsewhere than on a screen each word is a line", async () => {
     const idOf = await takeLong();
-    const { payer } = payments;
     const failure = { kind: "failure", status: 500, contentType: undefined, title: "Out of paint" } as const;
     const lines: string[] = [];
-    const running = payments.postern.start(["pay", urlOf(JOB_PATH), "--max", "5"], {
-      env: { POSTERN_PAYER_KEY: payer.privateKey },
-      onLine(line) {
-        lines.push(line);
-        if (line.startsWith("progress: ")) void deliver(idOf(), failure);
-      },
-    });
-    await tellProgress(idOf, { any: "words" });
-    expect(await running.exit).toMatchObject({ code: 1 });
+    const onLine = (line: string): void => {
+      lines.push(line);
+      if (line.startsWith("progress: ")) void deliver(idOf(), failure);
+    };
+    const [ran] = await Promise.all([payTelling(onLine, "--max", "5"), tellProgress(idOf, { any: "words" })]);
+    expect(ran).toMatchObject({ code: 1 });
     expect(lines).toContain('progress: {"any":"words"}');
     expect(lines.at(-1)).toMatch(
       /^you have paid, but the job failed \(500: Out of paint\)\. Its state: http\S+$/,

@@ -122,7 +122,7 @@ test("a list shows paid calls that have failed, changes nothing, and leaves out 
   const effects = await createPaymentList(redis.partition).read(ids);
   const refused = effects.find((each) => each?.effect === "none")?.id as string;
   const unsure = effects.find((each) => each?.effect === "unknown")?.id as string;
-  const ran = await payments.postern.run(["refunds", "list"]);
+  const ran = await list();
   expect(ran.code).toBe(0);
   expect(ran.stdout).toContain(refused);
   expect(ran.stdout).not.toContain(unsure);

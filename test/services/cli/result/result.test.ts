@@ -8,6 +8,7 @@ import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines, problemOf } from "../../../fixtures/postern.ts";
 import { JOB_PATH } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { type Answering, changed, type Front, honestly, relay, useFront } from "../pay/use-front.ts";
 import { runHere } from "../run-here.ts";
@@ -117,20 +118,22 @@ describe("postern result with the token", () => {
     expect(failed.stderr).toMatch(/^502 result\.call_failed: Out of paper/);
   });
 
-  test("gives up an answer without an end", async () => {
-    const { front, url, token } = await bought();
-    const MIB = Buffer.alloc(1024 ** 2);
-    front.answer = (_req, res) => {
-      res.writeHead(200, { "Content-Type": "text/plain" });
-      const more = () => {
-        while (res.write(MIB));
+  onlyInLongRun(() => {
+    test("gives up an answer without an end", async () => {
+      const { front, url, token } = await bought();
+      const MIB = Buffer.alloc(1024 ** 2);
+      front.answer = (_req, res) => {
+        res.writeHead(200, { "Content-Type": "text/plain" });
+        const more = () => {
+          while (res.write(MIB));
+        };
+        res.on("drain", more);
+        more();
       };
-      res.on("drain", more);
-      more();
-    };
-    const ran = await runHere(["result", url], { POSTERN_RESULT_TOKEN: token });
-    expect([ran.code, ran.stdout]).toEqual([1, ""]);
-    expect(ran.stderr).toMatch(/the answer is longer than 64 MiB\n$/);
+      const ran = await runHere(["result", url], { POSTERN_RESULT_TOKEN: token });
+      expect([ran.code, ran.stdout]).toEqual([1, ""]);
+      expect(ran.stderr).toMatch(/the answer is longer than 64 MiB\n$/);
+    });
   });
 
   test("lets no escape sequence of the output, its type or a refusal reach a terminal", async () => {

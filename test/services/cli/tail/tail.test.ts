@@ -6,6 +6,7 @@ import { NotNow, Refused } from "../../../../services/producer/producer.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { LEASE_MS } from "../../../../shared/telemetry/events/follow.ts";
 import { TOKENS, useOperator } from "../../../fixtures/console.ts";
+import { useEnds } from "../../../fixtures/ends.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
 import { useProducer } from "../../../fixtures/producer.ts";
 import { asUser, keys, useRedis } from "../../../fixtures/redis.ts";
@@ -22,6 +23,8 @@ const producers = useProducer({ redis });
 const consoles = useOperator({ redis });
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(redis.url, "operator") } } }));
 
+const ends = useEnds();
+
 const ENDPOINTS = [
   { path: "/a", job_id: 1, auth: "none" },
   { path: "/b", job_id: 2, auth: "bearer", secret: "the secret of b" },
@@ -34,19 +37,28 @@ beforeEach(async () => {
 
 type Line = Record<string, unknown>;
 
-/** A real `postern tail` that follows. */
+/** Runs `postern tail` in a process of its own until it follows. */
+async function startTail() {
+  const said: string[] = [];
+  const running = postern.start(["tail"], { onLine: (line) => said.push(line) });
+  await eventually("it follows", () => said.some((line) => line.startsWith("following: ")));
+  return running;
+}
+
+/** Runs `postern tail` in this process until it follows. It ends after the test. */
 async function tail(...args: string[]) {
   const said: string[] = [];
   const lines: Line[] = [];
-  const running = postern.start(["tail", ...args], {
-    onLine(line) {
-      said.push(line);
-      if (line.startsWith("{")) lines.push(JSON.parse(line) as Line);
-    },
+  const ran = runHereWith(postern)(["tail", ...args], {}, {}, (line) => {
+    said.push(line);
+    if (line.startsWith("{")) lines.push(JSON.parse(line) as Line);
+  });
+  ends.defer(async () => {
+    process.emit("SIGHUP", "SIGHUP"); // the only signal that may come twice, as it does to two tails
+    expect(await ran).toMatchObject({ code: 0 });
   });
   await eventually("it follows", () => said.some((line) => line.startsWith("following: ")));
   return {
-    running,
     said,
     lines,
     saw: (wanted: Line) =>
@@ -196,8 +208,8 @@ test("while nobody follows nothing is published, and after a Ctrl-C nobody does"
   await webhooks.onlyCall();
   expect(await published()).toBe(before);
 
-  const { running } = await tail();
-  await running.kill("SIGINT");
+  const running = await startTail();
+  expect(await running.kill("SIGINT")).toEqual({ code: 0, signal: null });
   expect(await redis.client.exists(keys.followed)).toBe(0);
 });
 
@@ -217,7 +229,7 @@ onlyInLongRun(() => {
   });
 
   test("the lease of a tail that is killed ends by itself", async () => {
-    const { running } = await tail();
+    const running = await startTail();
     await running.kill("SIGKILL");
     const leftMs = await redis.client.pttl(keys.followed);
     expect(leftMs).toBeGreaterThan(0);
