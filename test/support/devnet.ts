@@ -1,5 +1,7 @@
 import {
   encodeFunctionData,
+  formatLog,
+  pad,
   parseErc6492Signature,
   parseEther,
   parseEventLogs,
@@ -151,10 +153,21 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
     return nonce === undefined ? undefined : toHex(nonce, { size: 32 });
   }
 
-  /** Every transfer of these tokens to this address, oldest first, from the logs of the whole chain. */
-  async function transfers(to: Hex, asset: Hex | Hex[] = token): Promise<TokenTransfer[]> {
-    const raw = await client.getLogs({ address: asset, fromBlock: 0n, toBlock: "latest" });
-    const logs = parseEventLogs({ abi: tokenAbi, logs: raw });
+  /** The token's events, of these payers alone if there are some: to decode those of all earlier tests would take long. */
+  async function logsOf(address: Hex | Hex[], payers?: readonly string[]) {
+    const topics = payers && [null, payers.map((payer) => pad(payer as Hex))];
+    const filter = { address, fromBlock: "0x0", toBlock: "latest", ...(topics && { topics }) } as const;
+    const raw = await client.request({ method: "eth_getLogs", params: [filter] });
+    return parseEventLogs({ abi: tokenAbi, logs: raw.map((log) => formatLog(log)) });
+  }
+
+  /** Every transfer of these tokens to this address, or of these payers to it, oldest first, from the logs of the whole chain. */
+  async function transfers(
+    to: Hex,
+    asset: Hex | Hex[] = token,
+    payers?: readonly string[],
+  ): Promise<TokenTransfer[]> {
+    const logs = await logsOf(asset, payers);
     const transfers: TokenTransfer[] = [];
     for (const log of logs) {
       if (log.eventName !== "Transfer" || log.args.to.toLowerCase() !== to.toLowerCase()) continue;
@@ -194,7 +207,7 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
 
     /** The payer's transfers to the seller, oldest first. */
     async chargesOf(payer: Hex, asset = token): Promise<TokenTransfer[]> {
-      return (await transfers(devnet.seller, asset)).filter(({ from }) => from === payer.toLowerCase());
+      return transfers(devnet.seller, asset, [payer]);
     },
 
     async mine(blocks = 1): Promise<void> {
@@ -239,6 +252,12 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
       await mined(await inTurn(() => client.writeContract(mint)));
     },
 
+    /** The owner has this many tokens in the newest block's state. A transaction, as of `mint`, takes three times as long. */
+    async deal(owner: Hex, value: bigint): Promise<void> {
+      const params = [owner, token, toHex(value)];
+      await client.request({ method: "anvil_dealERC20" as never, params: params as never });
+    },
+
     /** Another token, which behaves in these ways. */
     oddToken: (asset: Hex, oddities: z.input<typeof Oddities>): Promise<void> =>
       inTurn(() => makeOdd(client, asset, Oddities.parse(oddities))),
@@ -281,7 +300,7 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
 export async function newPayer(devnet: { chain: DevnetChain }, tokens = 1_000_000_000n): Promise<DevAccount> {
   const privateKey = generatePrivateKey();
   const { address } = privateKeyToAccount(privateKey);
-  if (tokens > 0n) await devnet.chain.mint(address, tokens);
+  if (tokens > 0n) await devnet.chain.deal(address, tokens);
   return { address, privateKey };
 }
 

@@ -43,7 +43,7 @@ export async function newWallet(
   const data = encodeFunctionData({ abi: walletFactoryAbi, functionName: "createWallet", args });
   const deployment = { to: factory, data };
   if (deployed) await chain.send(deployment);
-  if (tokens > 0n) await chain.mint(address, tokens);
+  if (tokens > 0n) await chain.deal(address, tokens);
   return {
     ...{ address, privateKey, owner, deployment },
     async wrap(signature) {

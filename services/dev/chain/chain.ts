@@ -9,7 +9,10 @@ import {
   type PublicActions,
   publicActions,
   type TestActions,
+  type TransactionReceipt,
+  TransactionReceiptNotFoundError,
   type Chain as ViemChain,
+  WaitForTransactionReceiptTimeoutError,
   type WalletActions,
   walletActions,
 } from "viem";
@@ -57,8 +60,9 @@ const CODES: Readonly<Record<keyof typeof ADDRESSES, Hex>> = {
   walletFactory: walletFactoryCode,
 };
 
-/** Without a short interval, viem waits seconds for a receipt that is there at once. */
+/** By default viem waits for seconds. */
 const POLLING_MS = 50;
+const RECEIPT_MS_MAX = 180_000;
 const ONE_MILLION_TOKENS = 1_000_000_000_000n;
 const HELD: readonly [token: Hex, amount: bigint][] = [
   [ADDRESSES.token, ONE_MILLION_TOKENS],
@@ -93,7 +97,34 @@ export function connectChain(rpcUrl: string, account: DevAccount): Chain {
     cacheTime: 0,
   })
     .extend(publicActions)
-    .extend(walletActions);
+    .extend(walletActions)
+    .extend((client) => ({ waitForTransactionReceipt: createWaitForReceipt(client) }));
+}
+
+/**
+ * Asks for the receipt until it is there. viem's own function asks once for each block. Anvil may show a block before it has the receipt:
+ * without another block, viem then waits for ever.
+ */
+function createWaitForReceipt({ getTransactionReceipt }: Pick<PublicActions, "getTransactionReceipt">) {
+  return async function waitForTransactionReceipt({
+    hash,
+    timeout = RECEIPT_MS_MAX,
+  }: {
+    hash: Hex;
+    timeout?: number;
+  }): Promise<TransactionReceipt> {
+    const until = performance.now() + timeout;
+    while (performance.now() < until) {
+      const receipt = await getTransactionReceipt({ hash }).catch(unlessNotFound);
+      if (receipt !== undefined) return receipt;
+      await delay(POLLING_MS);
+    }
+    throw new WaitForTransactionReceiptTimeoutError({ hash });
+  };
+}
+
+function unlessNotFound(error: unknown): undefined {
+  if (!(error instanceof TransactionReceiptNotFoundError)) throw error;
 }
 
 /** Puts the contracts at their addresses and gives each payer a million of each token. */

@@ -7,7 +7,7 @@ import type { Payment } from "../../../shared/payments/payment.ts";
 import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
 import { toAppError } from "../../../shared/platform/errors/app-error.ts";
 import { type Allowance, createAllowance } from "../../../shared/platform/lifecycle/allowance.ts";
-import { createShortCache, keepFailures } from "../../../shared/platform/lifecycle/short-cache.ts";
+import { createShortCache } from "../../../shared/platform/lifecycle/short-cache.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 import { asUnavailable, type Chains } from "../payment/chains.ts";
 import { type ClaimedSignIn, notSignedIn, type ReadSignIn } from "./header.ts";
@@ -15,8 +15,8 @@ import type { UseNonce } from "./nonce.ts";
 
 /** How often a minute the payer of one call may sign in: as often as a client asks that comes back every two seconds, and twice that. */
 const PER_CALL = 60;
-/** For so long a refused signature is refused again without asking. */
-const REFUSED_MS = 2000;
+/** For so long a contract is not asked again about the same signature of the same client. */
+const ANSWER_KEPT_MS = 2000;
 
 /** How many sign-ins a minute may ask a contract in vain, for each address; and how many may succeed, for each call. */
 export type SignInAllowances = { contractChecks: Allowance; ofCalls: Allowance };
@@ -57,8 +57,8 @@ type Deps = {
 export function createAssertSignedIn(deps: Deps) {
   const { readSignIn, journal, chains, useNonce, allowances, clientKeyOf, clock } = deps;
   const answers = createShortCache<Asked>({
-    keptMs: REFUSED_MS,
-    keeps: keepFailures((error) => toAppError(error).code === "result.sign_in_required"),
+    keptMs: ANSWER_KEPT_MS,
+    keeps: (answer) => answer.kind === "done" || toAppError(answer.error).code === "result.sign_in_required",
     clock,
   });
 

@@ -15,7 +15,7 @@ import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys, useRedis } from "../../fixtures/redis.ts";
 import { FROM_SOURCE } from "../../support/from-source.ts";
 import { send } from "../../support/http.ts";
-import { sample } from "../../support/long-run.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { runHere } from "./run-here.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
@@ -143,15 +143,17 @@ test("a producer whose Redis is away says so once, and exits with 0 on SIGTERM",
   expect(complaints).toHaveLength(1);
 });
 
-test.each(sample(["localhost:", "", ":"]))(
-  'an address "%s" with a port is taken as one of 127.0.0.1, as the bind address and as the ops address',
-  async (form) => {
-    const [port, opsPort] = [await freePort(), await freePort()];
-    const addresses = ["--bind-address", `${form}${port}`, "--ops-address", `${form}${opsPort}`];
-    const started = await postern.start(["webhooks", ...addresses]).waitForEvent("service.started");
-    expect(started).toMatchObject({ address: `127.0.0.1:${port}`, opsAddress: `127.0.0.1:${opsPort}` });
-  },
-);
+onlyInLongRun(() => {
+  test.each(["localhost:", "", ":"])(
+    'an address "%s" with a port is taken as one of 127.0.0.1, as the bind address and as the ops address',
+    async (form) => {
+      const [port, opsPort] = [await freePort(), await freePort()];
+      const addresses = ["--bind-address", `${form}${port}`, "--ops-address", `${form}${opsPort}`];
+      const started = await postern.start(["webhooks", ...addresses]).waitForEvent("service.started");
+      expect(started).toMatchObject({ address: `127.0.0.1:${port}`, opsAddress: `127.0.0.1:${opsPort}` });
+    },
+  );
+});
 
 test.each([
   ["0", "must have a host and a port"],

@@ -66,16 +66,18 @@ test("a body that would control the terminal is not printed to one, and is print
 });
 
 describe("on a real screen", needs("script"), () => {
-  test("the screen says how wide it is, unless COLUMNS does", async () => {
-    const widest = async (env: NodeJS.ProcessEnv) => {
-      const { shown } = await runOnScreen(["failed", "list"], {
-        columns: 100,
-        env: { ...env, NO_COLOR: "1" },
-      });
-      expect(shown).not.toContain("\x1b");
-      return Math.max(...shown.split("\n").map((line) => stringWidth(line)));
-    };
-    expect(await Promise.all([widest({}), widest({ COLUMNS: "60" })])).toEqual([100, 60]);
+  onlyInLongRun(() => {
+    test("the screen says how wide it is, unless COLUMNS does", async () => {
+      const widest = async (env: NodeJS.ProcessEnv) => {
+        const { shown } = await runOnScreen(["failed", "list"], {
+          columns: 100,
+          env: { ...env, NO_COLOR: "1" },
+        });
+        expect(shown).not.toContain("\x1b");
+        return Math.max(...shown.split("\n").map((line) => stringWidth(line)));
+      };
+      expect(await Promise.all([widest({}), widest({ COLUMNS: "60" })])).toEqual([100, 60]);
+    });
   });
 
   test("words of outcome have colours, which change nothing else", async () => {
@@ -107,10 +109,12 @@ test("in a pipe nothing is cut, nothing has colours, and the detail of a problem
   expect(stdout).not.toMatch(CONTROL);
 });
 
-test("FORCE_COLOR colours a pipe too", async () => {
-  const env = { FORCE_COLOR: "1" };
-  const { stdout } = await postern.run(["failed", "list", "--endpoint", "/a"], { env });
-  expect(stdout).toContain("\x1b[31m");
+onlyInLongRun(() => {
+  test("FORCE_COLOR colours a pipe too", async () => {
+    const env = { FORCE_COLOR: "1" };
+    const { stdout } = await postern.run(["failed", "list", "--endpoint", "/a"], { env });
+    expect(stdout).toContain("\x1b[31m");
+  });
 });
 
 test.each([

@@ -290,18 +290,16 @@ onlyInLongRun(() => {
     expect(await dev.kill("SIGHUP")).toMatchObject({ code: 0 });
     expect(stillAlive(pids)).toEqual([]);
   });
-});
 
-test("SIGKILL of dev leaves no part, no Redis and no chain behind", async () => {
-  const dev = startDev(postern);
-  const ready = await readyOf(dev);
-  const pids = partPids(dev);
-  expect(Object.keys(pids)).toHaveLength(7);
-  expect(await dev.kill("SIGKILL")).toEqual({ code: null, signal: "SIGKILL" });
-  await leavesNothing(ready, pids);
-});
+  test("SIGKILL of dev leaves no part, no Redis and no chain behind", async () => {
+    const dev = startDev(postern);
+    const ready = await readyOf(dev);
+    const pids = partPids(dev);
+    expect(Object.keys(pids)).toHaveLength(7);
+    expect(await dev.kill("SIGKILL")).toEqual({ code: null, signal: "SIGKILL" });
+    await leavesNothing(ready, pids);
+  });
 
-onlyInLongRun(() => {
   test("dev without anvil says so, runs without payments, and has no note on a port of the chain", async () => {
     await take(8545);
     const { dist, env } = withoutAnvil();

@@ -13,7 +13,7 @@ import { jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
 import { DOMAIN, ENGINE, KEY, OPERATOR, SEPARATOR, toQuote, wireRequest } from "../../fixtures/pricing.ts";
 import { asUser, useOwnRedis, useRedis } from "../../fixtures/redis.ts";
 import { send } from "../../support/http.ts";
-import { onlyInLongRun } from "../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { reflectedClient } from "../../support/reflected.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { runHere } from "../cli/run-here.ts";
@@ -123,7 +123,7 @@ describe.concurrent("each in a process of its own", () => {
   });
 
   type Change = { pricing?: boolean; prices?: Record<string, string> };
-  test.each<[string, Change, NodeJS.ProcessEnv, RegExp]>([
+  const REFUSED: [string, Change, NodeJS.ProcessEnv, RegExp][] = [
     ["without its file", { pricing: false }, {}, /pricing\.toml: file not found/],
     ["without its key", {}, { POSTERN_PRICING_KEY: undefined }, /POSTERN_PRICING_KEY, which is not set/],
     [
@@ -132,7 +132,8 @@ describe.concurrent("each in a process of its own", () => {
       {},
       /job_pricing\.toml:\d+: 42\.3: must be at least 100 wei/,
     ],
-  ])(
+  ];
+  test.each(sample(REFUSED))(
     "`postern pricing` %s does not start, and exits with 3",
     async (_, { pricing: there = true, prices }, change, reason) => {
       const dir = there ? configDir(redis.url, prices) : mkdtempSync(join(tempDir(), "empty-"));
@@ -143,19 +144,21 @@ describe.concurrent("each in a process of its own", () => {
     },
   );
 
-  test("`postern pricing` exits with 1 where its address is taken, and gRPC says nothing of its own beside it", async () => {
-    const taken = createServer().listen(0, "127.0.0.1");
-    await once(taken, "listening");
-    const address = `127.0.0.1:${(taken.address() as AddressInfo).port}`;
-    const engine = startPricing(configDir(redis.url), { args: ["--bind-address", address] });
-    expect(await engine.waitForEvent("service.failed")).toMatchObject({ code: "start.address_unavailable" });
-    expect(await engine.exit).toMatchObject({ code: 1 });
-    const said = engine.tail().split("\n");
-    expect(said.filter((line) => !line.startsWith("{"))).toEqual([]);
-    taken.close();
-  });
-
   onlyInLongRun(() => {
+    test("`postern pricing` exits with 1 where its address is taken, and gRPC says nothing of its own beside it", async () => {
+      const taken = createServer().listen(0, "127.0.0.1");
+      await once(taken, "listening");
+      const address = `127.0.0.1:${(taken.address() as AddressInfo).port}`;
+      const engine = startPricing(configDir(redis.url), { args: ["--bind-address", address] });
+      expect(await engine.waitForEvent("service.failed")).toMatchObject({
+        code: "start.address_unavailable",
+      });
+      expect(await engine.exit).toMatchObject({ code: 1 });
+      const said = engine.tail().split("\n");
+      expect(said.filter((line) => !line.startsWith("{"))).toEqual([]);
+      taken.close();
+    });
+
     test("`postern config check` says what is quoted, and refuses what `postern pricing` refuses", async () => {
       const checkConfig = (dir: string) => runHere(["config", "check", "--config-dir", dir], env);
       const good = await checkConfig(configDir(redis.url));

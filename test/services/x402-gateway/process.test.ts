@@ -115,48 +115,48 @@ onlyInLongRun(() => {
     expect(await ended).toEqual({ code: 0, signal: null });
     expect(await charges()).toBe(1);
   });
-});
 
-test("the x402 process, told to stop, still sells for drain_secs", async () => {
-  await start({ drainSecs: 2 });
-  const headers = await pay();
-  const agent = new Agent({ keepAlive: true });
-  const ended = gateway.kill("SIGTERM");
-  await eventually("it is not ready", async () => {
-    const ready = await send(gateway.opsAddress ?? "", { method: "GET", path: "/readyz" });
-    return ready.status === 503;
+  test("the x402 process, told to stop, still sells for drain_secs", async () => {
+    await start({ drainSecs: 2 });
+    const headers = await pay();
+    const agent = new Agent({ keepAlive: true });
+    const ended = gateway.kill("SIGTERM");
+    await eventually("it is not ready", async () => {
+      const ready = await send(gateway.opsAddress ?? "", { method: "GET", path: "/readyz" });
+      return ready.status === 503;
+    });
+    const answer = await send(gateway.address, { path: JOB_PATH, headers, body: "hello", agent });
+    expect(answer.status).toBe(202);
+    agent.destroy();
+    expect(await ended).toEqual({ code: 0, signal: null });
   });
-  const answer = await send(gateway.address, { path: JOB_PATH, headers, body: "hello", agent });
-  expect(answer.status).toBe(202);
-  agent.destroy();
-  expect(await ended).toEqual({ code: 0, signal: null });
-});
 
-test("the x402 process, told to stop, still sells on an open connection, and ends it with the answer", async () => {
-  await start();
-  const [known, fresh] = [await pay(), await pay()];
-  const callId = (await post(known)).json()["call_id"];
-  await devnet.control.clearRequests();
-  const begin = (headers: Record<string, string>) =>
-    openRaw(
-      gateway.address,
-      `GET /livez HTTP/1.1\r\nHost: x\r\n\r\nPOST ${JOB_PATH} HTTP/1.1\r\nHost: x\r\nPAYMENT-SIGNATURE: ${headers["PAYMENT-SIGNATURE"]}\r\n`,
-    );
-  const [knownCall, freshCall] = [begin(known), begin(fresh)];
-  for (const { received } of [knownCall, freshCall])
-    await eventually("the first request is answered", () => received().endsWith("ok"));
-  const ended = gateway.kill("SIGTERM");
-  await eventually("it takes no connections", async () => !(await canConnect(portOf(gateway.address))));
-  for (const { socket } of [knownCall, freshCall]) socket.write("Content-Length: 5\r\n\r\nhello");
-  for (const { received } of [knownCall, freshCall])
-    await eventually("it is answered", () => received().endsWith("}"));
+  test("the x402 process, told to stop, still sells on an open connection, and ends it with the answer", async () => {
+    await start();
+    const [known, fresh] = [await pay(), await pay()];
+    const callId = (await post(known)).json()["call_id"];
+    await devnet.control.clearRequests();
+    const begin = (headers: Record<string, string>) =>
+      openRaw(
+        gateway.address,
+        `GET /livez HTTP/1.1\r\nHost: x\r\n\r\nPOST ${JOB_PATH} HTTP/1.1\r\nHost: x\r\nPAYMENT-SIGNATURE: ${headers["PAYMENT-SIGNATURE"]}\r\n`,
+      );
+    const [knownCall, freshCall] = [begin(known), begin(fresh)];
+    for (const { received } of [knownCall, freshCall])
+      await eventually("the first request is answered", () => received().endsWith("ok"));
+    const ended = gateway.kill("SIGTERM");
+    await eventually("it takes no connections", async () => !(await canConnect(portOf(gateway.address))));
+    for (const { socket } of [knownCall, freshCall]) socket.write("Content-Length: 5\r\n\r\nhello");
+    for (const { received } of [knownCall, freshCall])
+      await eventually("it is answered", () => received().endsWith("}"));
 
-  for (const { received } of [knownCall, freshCall])
-    expect(received()).toMatch(/^HTTP\/1\.1 200[\s\S]*HTTP\/1\.1 202[\s\S]*^Connection: close\r$/m);
-  expect(knownCall.received()).toContain(String(callId));
-  for (const { socket } of [knownCall, freshCall]) socket.destroy();
-  expect(await ended).toEqual({ code: 0, signal: null });
-  expect(await charges()).toBe(2);
+    for (const { received } of [knownCall, freshCall])
+      expect(received()).toMatch(/^HTTP\/1\.1 200[\s\S]*HTTP\/1\.1 202[\s\S]*^Connection: close\r$/m);
+    expect(knownCall.received()).toContain(String(callId));
+    for (const { socket } of [knownCall, freshCall]) socket.destroy();
+    expect(await ended).toEqual({ code: 0, signal: null });
+    expect(await charges()).toBe(2);
+  });
 });
 
 /** The lines of a metric on the ops address, as values by label. */

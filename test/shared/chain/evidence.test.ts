@@ -3,6 +3,7 @@ import type { Chain } from "../../../shared/chain/chain.ts";
 import type { TokenAuthorization } from "../../../shared/chain/payment-schemes.ts";
 import { toQuantity } from "../../../shared/chain/rpc.ts";
 import { ASSET, payer, SELLER, useTokenChain } from "../../fixtures/token-chain.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { answerWith, forward, illNode, type Rpc } from "../../support/node-before.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 import { useChainReader } from "./chain-reader.ts";
@@ -124,19 +125,22 @@ const OTHERWISE: [string, Spend][] = [
   ],
 ];
 
-test.each(OTHERWISE)("an authorization whose nonce is spent %s has not paid", async (_how, spend) => {
-  const its = await fixture.authorization();
-  await spend(its);
-  const { number: block } = await fixture.block();
-  await fixture.mine(1);
-  expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" });
-  await fixture.mine(1);
-  expect(await chain.evidenceOf(its, { since })).toEqual({
-    kind: "unpaid",
-    reason: "spent_otherwise",
-    block,
-  });
-});
+test.each(sample(OTHERWISE, 2))(
+  "an authorization whose nonce is spent %s has not paid",
+  async (_how, spend) => {
+    const its = await fixture.authorization();
+    await spend(its);
+    const { number: block } = await fixture.block();
+    await fixture.mine(1);
+    expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" });
+    await fixture.mine(1);
+    expect(await chain.evidenceOf(its, { since })).toEqual({
+      kind: "unpaid",
+      reason: "spent_otherwise",
+      block,
+    });
+  },
+);
 
 test("each authorization of a batch is paid by the same transaction", async () => {
   const [one, two] = [await fixture.authorization(), await fixture.authorization({ value: 7n })];
@@ -200,12 +204,12 @@ test("a node whose logs are behind does not make a paid authorization look unpai
 
 const BOTH_ORDERS = [
   ["used_first", {}],
-  ["used_first", { eventBetween: true }],
   ["transfer_first", { transferFirst: true }],
+  ["used_first", { eventBetween: true }],
   ["transfer_first", { transferFirst: true, eventBetween: true }],
 ] as const;
 
-test.each(BOTH_ORDERS)(
+test.each(sample(BOTH_ORDERS, 2))(
   "each payment of a batch has a transfer of its own, of a token with event_order %s that does %j",
   async (eventOrder, oddities) => {
     const asset = await fixture.oddToken(oddities);
@@ -251,7 +255,7 @@ const FEES = [
   ["transfer_first", { feeBps: 100, feeLast: true, transferFirst: true }],
 ] as const;
 
-test.each(FEES)(
+test.each(sample(FEES))(
   "a payment in a token that keeps a part of each transfer was not made, whatever the token emits first: %s, %j",
   async (eventOrder, oddities) => {
     const asset = await fixture.oddToken(oddities);
@@ -267,10 +271,11 @@ test.each(FEES)(
   },
 );
 
-test.each([
+const WRONG_ORDERS = [
   ["used_first", { transferFirst: true }],
   ["transfer_first", {}],
-] as const)(
+] as const;
+test.each(sample(WRONG_ORDERS))(
   "payments of several payers in one transaction are never void if event_order is wrong (%s, %j)",
   async (eventOrder, oddities) => {
     const asset = await fixture.oddToken(oddities);
@@ -314,26 +319,28 @@ test("a node that has reported its final block still counts as one that can, alt
   expect(await its.evidenceOf(unpaid, { since })).toEqual({ kind: "open" });
 });
 
-test("a search that the node breaks off is open, and goes on where it was", async () => {
-  let answers = 3;
-  const { url, asked } = await nodeThat((rpc, res) => {
-    if (rpc.method !== "eth_getLogs") return false;
-    const ills = answers > 0 ? { logRange: 10, logs: false } : ({ rateLimit: "error" } as const);
-    const [{ fromBlock, toBlock }] = rpc.params as [{ fromBlock: string; toBlock: string }];
-    if (BigInt(toBlock) - BigInt(fromBlock) < 10n) answers -= 1;
-    return illNode(fixture.rpcUrl, ills)(rpc, res);
+onlyInLongRun(() => {
+  test("a search that the node breaks off is open, and goes on where it was", async () => {
+    let answers = 3;
+    const { url, asked } = await nodeThat((rpc, res) => {
+      if (rpc.method !== "eth_getLogs") return false;
+      const ills = answers > 0 ? { logRange: 10, logs: false } : ({ rateLimit: "error" } as const);
+      const [{ fromBlock, toBlock }] = rpc.params as [{ fromBlock: string; toBlock: string }];
+      if (BigInt(toBlock) - BigInt(fromBlock) < 10n) answers -= 1;
+      return illNode(fixture.rpcUrl, ills)(rpc, res);
+    });
+    const its = await fixture.authorization({}, 100_000n);
+    await fixture.pay(its);
+    const from = (await fixture.block()).number;
+    await fixture.mine(100);
+    const narrow = chainOf({ rpcUrl: url, voidDepth: 5 });
+    const first = await narrow.evidenceOf(its, { since: from });
+    expect(first.kind).toBe("open");
+    const searched = first.kind === "open" ? (first.searched ?? 0n) : 0n;
+    expect(searched).toBeGreaterThan(from);
+    expect(searched).toBeLessThan(from + 40n);
+    expect(asked.length).toBeLessThan(30);
   });
-  const its = await fixture.authorization({}, 100_000n);
-  await fixture.pay(its);
-  const from = (await fixture.block()).number;
-  await fixture.mine(100);
-  const narrow = chainOf({ rpcUrl: url, voidDepth: 5 });
-  const first = await narrow.evidenceOf(its, { since: from });
-  expect(first.kind).toBe("open");
-  const searched = first.kind === "open" ? (first.searched ?? 0n) : 0n;
-  expect(searched).toBeGreaterThan(from);
-  expect(searched).toBeLessThan(from + 40n);
-  expect(asked.length).toBeLessThan(30);
 });
 
 test("a payer who spends the authorization on the payer and adds a small transfer has not paid, and the payment is not in review", async () => {
@@ -454,25 +461,27 @@ test("a node that does not know the block that was just read does not prove that
   expect(await ignorant.evidenceOf(paid, { since })).toMatchObject({ kind: "paid", transaction });
 });
 
-test("with several nodes behind one URL, a payment is never void, and is found once both nodes have it", async () => {
-  const { url } = await nodeWith({ lag: 4 });
-  const several = chainOf({ rpcUrl: url });
-  const its = await fixture.authorization({}, 1000n);
-  const transaction = await fixture.pay(its);
-  await fixture.mineAt(its.validBefore + LONG_AFTER);
-  const kinds = new Set<string>();
-  let searched: bigint | undefined;
-  for (let look = 0; look < 12; look++) {
-    const evidence = await several
-      .evidenceOf(its, { since, searched })
-      .catch(() => ({ kind: "unavailable" as const }));
-    kinds.add(evidence.kind);
-    if (evidence.kind === "open") searched = evidence.searched;
-    if (evidence.kind === "paid") expect(evidence).toMatchObject({ transaction });
-    await fixture.mine(1);
-  }
-  expect([...kinds].filter((kind) => kind === "unpaid" || kind === "contradiction")).toEqual([]);
-  expect(kinds).toContain("paid");
+onlyInLongRun(() => {
+  test("with several nodes behind one URL, a payment is never void, and is found once both nodes have it", async () => {
+    const { url } = await nodeWith({ lag: 4 });
+    const several = chainOf({ rpcUrl: url });
+    const its = await fixture.authorization({}, 1000n);
+    const transaction = await fixture.pay(its);
+    await fixture.mineAt(its.validBefore + LONG_AFTER);
+    const kinds = new Set<string>();
+    let searched: bigint | undefined;
+    for (let look = 0; look < 12; look++) {
+      const evidence = await several
+        .evidenceOf(its, { since, searched })
+        .catch(() => ({ kind: "unavailable" as const }));
+      kinds.add(evidence.kind);
+      if (evidence.kind === "open") searched = evidence.searched;
+      if (evidence.kind === "paid") expect(evidence).toMatchObject({ transaction });
+      await fixture.mine(1);
+    }
+    expect([...kinds].filter((kind) => kind === "unpaid" || kind === "contradiction")).toEqual([]);
+    expect(kinds).toContain("paid");
+  });
 });
 
 test("a search continues where the previous one ended, and ends at the first block after the authorization's expiry", async () => {
@@ -505,7 +514,7 @@ test("an authorization that is unused costs two requests a look, however far bac
   expect(asked.map(({ method }) => method)).toEqual(["eth_getBlockByNumber", "eth_call"]);
 });
 
-test.each(["status", "error"] as const)(
+test.each(sample(["status", "error"] as const))(
   "a provider that limits the rate, by %s, is not asked for smaller ranges, and is asked again after a longer pause each time",
   async (how) => {
     const its = await fixture.authorization();

@@ -150,18 +150,18 @@ onlyInLongRun(() => {
     expect(event.data["failure"]).toMatchObject({ code: "call.poison_pill" });
     await expectTold([id], "call.failed");
   });
-});
 
-test.each(sample(pointsOf("gateway")))(
-  "a gateway killed at %s loses no callback of a call that it accepted",
-  async (point) => {
-    const [gateway] = stack.gateways as [Part];
-    await gateway.restart({ POSTERN_FAILPOINT: point });
-    await untilReady(gateway);
-    const [ids] = await Promise.all([deliverAll("/effect", point), diesAtItsFailpoint(gateway)]);
-    await expectTold(ids, "call.completed");
-  },
-);
+  test.each(sample(pointsOf("gateway")))(
+    "a gateway killed at %s loses no callback of a call that it accepted",
+    async (point) => {
+      const [gateway] = stack.gateways as [Part];
+      await gateway.restart({ POSTERN_FAILPOINT: point });
+      await untilReady(gateway);
+      const [ids] = await Promise.all([deliverAll("/effect", point), diesAtItsFailpoint(gateway)]);
+      await expectTold(ids, "call.completed");
+    },
+  );
+});
 
 test.each(sample(pointsOf("delivery")))(
   "a gateway killed at %s of a long call's result tells of it once it is stored, with the result",

@@ -23,6 +23,7 @@ import { useEnds } from "../../../fixtures/ends.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
 import { send } from "../../../support/http.ts";
+import { sample } from "../../../support/long-run.ts";
 import { needs } from "../../../support/needs.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { runHere } from "../run-here.ts";
@@ -96,7 +97,7 @@ test("the secrets of postern init are new, readable by their owner alone, and ig
 });
 
 test("postern init makes a valid configuration for every preset", async () => {
-  for (const preset of Object.keys(PRESETS)) {
+  for (const preset of sample(Object.keys(PRESETS), 3)) {
     const dir = newDir();
     const ran = await runHere(["init", dir, "--yes", "--preset", preset]);
     expect([preset, ran.code, ran.stderr]).toEqual([preset, 0, ""]);

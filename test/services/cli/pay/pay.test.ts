@@ -120,22 +120,24 @@ test("postern pay prints the receipt, also as JSON: what was paid to whom, in wh
   ]);
 });
 
-test("postern pay asks for the call's state where the payment went, whatever host the answer names", async () => {
-  await injectAll();
-  const ran = await payHere("--max", "5");
-  const origin = `http://${payments.gateway.address}`;
-  expect(ran.stdout).toMatch(
-    new RegExp(`following the call at ${origin}/x402/calls/c_\\w+ instead of ${PUBLIC_URL}/x402/`),
-  );
-  const json = outcomeOf(await payHere("--max", "5", "-o", "json"));
-  expect(json).toMatchObject({
-    outcome: "injected",
-    status: 202,
-    payer: payments.payer.address,
-    amount: String(PRICE),
+onlyInLongRun(() => {
+  test("postern pay asks for the call's state where the payment went, whatever host the answer names", async () => {
+    await injectAll();
+    const ran = await payHere("--max", "5");
+    const origin = `http://${payments.gateway.address}`;
+    expect(ran.stdout).toMatch(
+      new RegExp(`following the call at ${origin}/x402/calls/c_\\w+ instead of ${PUBLIC_URL}/x402/`),
+    );
+    const json = outcomeOf(await payHere("--max", "5", "-o", "json"));
+    expect(json).toMatchObject({
+      outcome: "injected",
+      status: 202,
+      payer: payments.payer.address,
+      amount: String(PRICE),
+    });
+    expect(String(json?.["status_url"])).toMatch(PUBLIC_URL);
+    expect(String(json?.["followed_url"])).toMatch(origin);
   });
-  expect(String(json?.["status_url"])).toMatch(PUBLIC_URL);
-  expect(String(json?.["followed_url"])).toMatch(origin);
 });
 
 test("postern pay sends the body as it is in the file, with its type, and an identifier of the payment", async () => {
@@ -189,30 +191,30 @@ onlyInLongRun(() => {
     expect(ran.stderr).toMatch(/^State of the payment: http:\S+\/x402\/calls\/c_[0-9a-f]{32}$/m);
     await sendAgain(ran, "");
   });
-});
 
-test("postern pay asks a gateway that cannot take payments now again with the same payment, and is charged once", async () => {
-  await payments.devnet.control.fault({ on: "verify", kind: "drop", times: 1 });
-  const ran = await payHere("--max", "5", "--wait=0");
-  expect(ran.stdout).toMatch(
-    /^no answer yet \(503 payment\.unavailable: .*\); sending the same payment again/m,
-  );
-  expect(ran.code).toBe(0);
-  expect(await payments.charged()).toHaveLength(1);
-});
-
-test("postern pay, told to the end that payments cannot be taken, is not charged, and says so", async () => {
-  await payments.devnet.control.fault({
-    on: "verify",
-    kind: "refuse",
-    reason: "invalid_exact_evm_token_name_mismatch",
+  test("postern pay asks a gateway that cannot take payments now again with the same payment, and is charged once", async () => {
+    await payments.devnet.control.fault({ on: "verify", kind: "drop", times: 1 });
+    const ran = await payHere("--max", "5", "--wait=0");
+    expect(ran.stdout).toMatch(
+      /^no answer yet \(503 payment\.unavailable: .*\); sending the same payment again/m,
+    );
+    expect(ran.code).toBe(0);
+    expect(await payments.charged()).toHaveLength(1);
   });
-  const ran = await payHere("--max", "5", "--timeout", "4");
-  expect(ran.code).toBe(1);
-  expect(ran.stderr).toContain("refused: 503 payment.unavailable");
-  expect(ran.stderr).not.toContain("unknown");
-  expect((await payments.devnet.control.requests()).settle).toBe(0);
-  expect(await payments.charged()).toEqual([]);
+
+  test("postern pay, told to the end that payments cannot be taken, is not charged, and says so", async () => {
+    await payments.devnet.control.fault({
+      on: "verify",
+      kind: "refuse",
+      reason: "invalid_exact_evm_token_name_mismatch",
+    });
+    const ran = await payHere("--max", "5", "--timeout", "4");
+    expect(ran.code).toBe(1);
+    expect(ran.stderr).toContain("refused: 503 payment.unavailable");
+    expect(ran.stderr).not.toContain("unknown");
+    expect((await payments.devnet.control.requests()).settle).toBe(0);
+    expect(await payments.charged()).toEqual([]);
+  });
 });
 
 test.each(
@@ -296,11 +298,13 @@ test("postern pay buys the job of a name at a gateway, whose address may be writ
   expect(await payments.charged()).toHaveLength(4);
 });
 
-test("postern pay finds a name on any page of the list", async () => {
-  const indices = Array.from({ length: 150 }, (_, i) => String(i));
-  const prices = indices.map((i) => [i, { price_wei: "1000000000000000", name: `job-${i}` }]);
-  await payments.restartGateway({ prices: Object.fromEntries(prices) });
-  expect((await payByName("job-149", "--wait=0")).stdout).toContain("/x402/jobs/1/149\n");
+onlyInLongRun(() => {
+  test("postern pay finds a name on any page of the list", async () => {
+    const indices = Array.from({ length: 150 }, (_, i) => String(i));
+    const prices = indices.map((i) => [i, { price_wei: "1000000000000000", name: `job-${i}` }]);
+    await payments.restartGateway({ prices: Object.fromEntries(prices) });
+    expect((await payByName("job-149", "--wait=0")).stdout).toContain("/x402/jobs/1/149\n");
+  });
 });
 
 test.each([
@@ -367,7 +371,7 @@ describe("the output that postern pay prints", () => {
     expect((await payHere("--max", "5")).stdout).toMatch(/, 5 bytes\n1b5b324aff\n$/);
   });
 
-  test.each(["--wait=0", "--wait=60"])(
+  test.each(sample(["--wait=60", "--wait=0"]))(
     "can be fetched by the one line that --quiet %s prints if it ends without it, also by Ctrl-C",
     async (wait) => {
       const front = await startFront();
@@ -411,21 +415,25 @@ describe("the output that postern pay prints", () => {
     expect([quiet?.["outcome"], more]).toEqual(["injected", []]);
   });
 
-  test("can be fetched by the command that is printed, if the job has not ended in time", async () => {
-    const early = await payHere("--max", "5", "--wait", "1");
-    expect(early.code).toBe(1);
-    expect(early.stderr).toMatch(
-      /^you have paid, but the job did not end in time: it is queued\. Do not pay again\. Its state: http/,
-    );
-    const [, token, url = ""] =
-      /^fetch the result later: POSTERN_RESULT_TOKEN=(\S+) postern result (\S+)$/m.exec(early.stdout) ?? [];
-    await payments.startProducer(done("late"));
-    const fetched = await run(["result", url], { env: { POSTERN_RESULT_TOKEN: token } });
-    expect(fetched).toMatchObject({ code: 0, stdout: "result: 200 text/plain, 4 bytes\nlate\n", stderr: "" });
-    expect(await payments.charged()).toEqual([PRICE]);
-  });
-
   onlyInLongRun(() => {
+    test("can be fetched by the command that is printed, if the job has not ended in time", async () => {
+      const early = await payHere("--max", "5", "--wait", "1");
+      expect(early.code).toBe(1);
+      expect(early.stderr).toMatch(
+        /^you have paid, but the job did not end in time: it is queued\. Do not pay again\. Its state: http/,
+      );
+      const [, token, url = ""] =
+        /^fetch the result later: POSTERN_RESULT_TOKEN=(\S+) postern result (\S+)$/m.exec(early.stdout) ?? [];
+      await payments.startProducer(done("late"));
+      const fetched = await run(["result", url], { env: { POSTERN_RESULT_TOKEN: token } });
+      expect(fetched).toMatchObject({
+        code: 0,
+        stdout: "result: 200 text/plain, 4 bytes\nlate\n",
+        stderr: "",
+      });
+      expect(await payments.charged()).toEqual([PRICE]);
+    });
+
     test("is not there in time from a long job: 1, and how to fetch it later", async () => {
       const idOf = await takeLong();
       const ran = await payHere("--max", "5", "--wait", "4", "-o", "json");
@@ -462,42 +470,44 @@ describe("the output that postern pay prints", () => {
     expect(await payments.charged()).toEqual([PRICE]);
   });
 
-  test("is asked for where the payment went: a gateway that names another host gets no token sent there", async () => {
-    const front = await startFront();
-    const elsewhere = await startFront();
-    await injectAll();
-    for (const [status, result] of [
-      [`${elsewhere.url}/x402/calls/`, `${elsewhere.url}/x402/calls/`],
-      [`http://a.test//${new URL(elsewhere.url).host}/`, `http://a.test//${new URL(elsewhere.url).host}/`],
-      ["javascript:alert(1)//", "//"],
-    ]) {
+  onlyInLongRun(() => {
+    test("is asked for where the payment went: a gateway that names another host gets no token sent there", async () => {
+      const front = await startFront();
+      const elsewhere = await startFront();
+      await injectAll();
+      for (const [status, result] of [
+        [`${elsewhere.url}/x402/calls/`, `${elsewhere.url}/x402/calls/`],
+        [`http://a.test//${new URL(elsewhere.url).host}/`, `http://a.test//${new URL(elsewhere.url).host}/`],
+        ["javascript:alert(1)//", "//"],
+      ]) {
+        front.answer = async (_req, res, forward) => {
+          const answer = await forward();
+          if (answer.statusCode !== 202) return relay(res, answer);
+          return changed(res, answer, { members: { status_url: `${status}x`, result_url: `${result}y` } });
+        };
+        const args = ["pay", `${front.url}${JOB_PATH}`, "--max", "5", "--wait", "1", "-o", "json"];
+        const ran = await runHere(args, { POSTERN_PAYER_KEY: payments.payer.privateKey });
+        expect(new URL(String(outcomeOf(ran)?.["result_url"])).origin).toBe(front.url);
+        expect(elsewhere.requests).toEqual([]);
+      }
+      expect(front.requests.some(({ headers }) => headers.authorization !== undefined)).toBe(true);
+    });
+
+    test("is what another seller answers at once", async () => {
+      const front = await startFront();
       front.answer = async (_req, res, forward) => {
         const answer = await forward();
         if (answer.statusCode !== 202) return relay(res, answer);
-        return changed(res, answer, { members: { status_url: `${status}x`, result_url: `${result}y` } });
+        answer.resume();
+        return res.writeHead(200, { "Content-Type": "text/plain" }).end("here");
       };
-      const args = ["pay", `${front.url}${JOB_PATH}`, "--max", "5", "--wait", "1", "-o", "json"];
-      const ran = await runHere(args, { POSTERN_PAYER_KEY: payments.payer.privateKey });
-      expect(new URL(String(outcomeOf(ran)?.["result_url"])).origin).toBe(front.url);
-      expect(elsewhere.requests).toEqual([]);
-    }
-    expect(front.requests.some(({ headers }) => headers.authorization !== undefined)).toBe(true);
-  });
-
-  test("is what another seller answers at once", async () => {
-    const front = await startFront();
-    front.answer = async (_req, res, forward) => {
-      const answer = await forward();
-      if (answer.statusCode !== 202) return relay(res, answer);
-      answer.resume();
-      return res.writeHead(200, { "Content-Type": "text/plain" }).end("here");
-    };
-    const ran = await runHere(["pay", `${front.url}${JOB_PATH}`, "--max", "5"], {
-      POSTERN_PAYER_KEY: payments.payer.privateKey,
-    });
-    expect(ran).toMatchObject({
-      code: 0,
-      stdout: expect.stringMatching(/\nresult: 200 text\/plain, 4 bytes\nhere\n$/),
+      const ran = await runHere(["pay", `${front.url}${JOB_PATH}`, "--max", "5"], {
+        POSTERN_PAYER_KEY: payments.payer.privateKey,
+      });
+      expect(ran).toMatchObject({
+        code: 0,
+        stdout: expect.stringMatching(/\nresult: 200 text\/plain, 4 bytes\nhere\n$/),
+      });
     });
   });
 
@@ -540,25 +550,27 @@ async function tellProgress(idOf: () => string, fields: object): Promise<void> {
   await tellProgressOn(payments.redis.partition)(idOf(), progress);
 }
 
-test("postern pay follows a long job to its end: its progress is a bar on a screen", async () => {
-  const idOf = await takeLong();
-  const { payer } = payments;
-  const drawn: string[] = [];
-  const redraw = (line: string): void => {
-    drawn.push(line);
-    if (line !== "") void deliver(idOf());
-  };
-  const args = ["pay", urlOf(JOB_PATH), "--max", "5"];
-  const env = { POSTERN_PAYER_KEY: payer.privateKey };
-  const [ran] = await Promise.all([
-    runHere(args, env, { drawsProgress: true, redraw }),
-    tellProgress(idOf, { step: 2, steps: 4 }),
-  ]);
-  expect(ran.code).toBe(0);
-  expect(drawn).toEqual([`[${"#".repeat(15)}${".".repeat(15)}] 50 % 2/4`, ""]);
-  expect(ran.stdout).toMatch(
-    /state: injected \(the runner answered with 2xx\)\nresult: 200 text\/plain, 4 bytes\ndone\n$/,
-  );
+onlyInLongRun(() => {
+  test("postern pay follows a long job to its end: its progress is a bar on a screen", async () => {
+    const idOf = await takeLong();
+    const { payer } = payments;
+    const drawn: string[] = [];
+    const redraw = (line: string): void => {
+      drawn.push(line);
+      if (line !== "") void deliver(idOf());
+    };
+    const args = ["pay", urlOf(JOB_PATH), "--max", "5"];
+    const env = { POSTERN_PAYER_KEY: payer.privateKey };
+    const [ran] = await Promise.all([
+      runHere(args, env, { drawsProgress: true, redraw }),
+      tellProgress(idOf, { step: 2, steps: 4 }),
+    ]);
+    expect(ran.code).toBe(0);
+    expect(drawn).toEqual([`[${"#".repeat(15)}${".".repeat(15)}] 50 % 2/4`, ""]);
+    expect(ran.stdout).toMatch(
+      /state: injected \(the runner answered with 2xx\)\nresult: 200 text\/plain, 4 bytes\ndone\n$/,
+    );
+  });
 });
 
 test("postern pay -o json has each state and each word of the progress on a line, and the outcome last", async () => {
@@ -580,33 +592,35 @@ test("postern pay -o json has each state and each word of the progress on a line
   expect(lines.at(-2)).toEqual({ step: "progress", progress: { percent: 30 } });
 });
 
-test("postern pay fails if the runner of a long job delivers a failure, and says why; elsewhere than on a screen each word is a line", async () => {
-  const idOf = await takeLong();
-  const { payer } = payments;
-  const failure = { kind: "failure", status: 500, contentType: undefined, title: "Out of paint" } as const;
-  const lines: string[] = [];
-  const running = payments.postern.start(["pay", urlOf(JOB_PATH), "--max", "5"], {
-    env: { POSTERN_PAYER_KEY: payer.privateKey },
-    onLine(line) {
-      lines.push(line);
-      if (line.startsWith("progress: ")) void deliver(idOf(), failure);
-    },
+onlyInLongRun(() => {
+  test("postern pay fails if the runner of a long job delivers a failure, and says why; elsewhere than on a screen each word is a line", async () => {
+    const idOf = await takeLong();
+    const { payer } = payments;
+    const failure = { kind: "failure", status: 500, contentType: undefined, title: "Out of paint" } as const;
+    const lines: string[] = [];
+    const running = payments.postern.start(["pay", urlOf(JOB_PATH), "--max", "5"], {
+      env: { POSTERN_PAYER_KEY: payer.privateKey },
+      onLine(line) {
+        lines.push(line);
+        if (line.startsWith("progress: ")) void deliver(idOf(), failure);
+      },
+    });
+    await tellProgress(idOf, { any: "words" });
+    expect(await running.exit).toMatchObject({ code: 1 });
+    expect(lines).toContain('progress: {"any":"words"}');
+    expect(lines.at(-1)).toMatch(
+      /^you have paid, but the job failed \(500: Out of paint\)\. Its state: http\S+$/,
+    );
   });
-  await tellProgress(idOf, { any: "words" });
-  expect(await running.exit).toMatchObject({ code: 1 });
-  expect(lines).toContain('progress: {"any":"words"}');
-  expect(lines.at(-1)).toMatch(
-    /^you have paid, but the job failed \(500: Out of paint\)\. Its state: http\S+$/,
-  );
-});
 
-test("postern pay asks a gateway without streams for the state, until the runner has the job", async () => {
-  await payments.restartGateway({ results: { streams_max: 0 } });
-  await injectAll();
-  expect(await payHere("--max", "5")).toMatchObject({
-    code: 0,
-    stdout: expect.stringMatching(
-      /state: injected \(the runner answered with 2xx\)\nresult: 200 text\/plain, 10 bytes\nforty-two\n$/,
-    ),
+  test("postern pay asks a gateway without streams for the state, until the runner has the job", async () => {
+    await payments.restartGateway({ results: { streams_max: 0 } });
+    await injectAll();
+    expect(await payHere("--max", "5")).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(
+        /state: injected \(the runner answered with 2xx\)\nresult: 200 text\/plain, 10 bytes\nforty-two\n$/,
+      ),
+    });
   });
 });

@@ -21,6 +21,7 @@ import { PRICE, x402Table } from "../../../fixtures/x402.ts";
 import { audited } from "../../../support/audited.ts";
 import { csvRows } from "../../../support/csv-rows.ts";
 import { send } from "../../../support/http.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { openQueues } from "../../../support/queues.ts";
 import { takeBack } from "../../../support/take-back.ts";
 import { runHere } from "../run-here.ts";
@@ -180,17 +181,19 @@ test("with several exports at once each refund is in exactly one, and no empty e
   expect((await redis.client.keys("*refund*")).toSorted()).toEqual(before.toSorted());
 });
 
-test("a failed call that was forgotten is exported and paid back as any other, and has nothing of its sender", async () => {
-  const [id = ""] = await bought();
-  const words = ["calls", "forget", id, "--yes", "--reason", "a test"];
-  expect(await runHere([...words, "--config-dir", payments.postern.configDir])).toMatchObject({ code: 0 });
-  await until([id], "DISCARDED");
-  const made = await exported(id);
-  expect((await shown(made)).stdout).toContain(checksummed(payments.payer.address));
-  const transaction = await payBack();
-  expect((await check()).closed).toMatchObject([{ call_id: id, transaction }]);
-  expect(await stateOf(id)).toBe("REFUNDED");
-  expect((await payments.gateway.journal.find(id))?.call).toBeUndefined();
+onlyInLongRun(() => {
+  test("a failed call that was forgotten is exported and paid back as any other, and has nothing of its sender", async () => {
+    const [id = ""] = await bought();
+    const words = ["calls", "forget", id, "--yes", "--reason", "a test"];
+    expect(await runHere([...words, "--config-dir", payments.postern.configDir])).toMatchObject({ code: 0 });
+    await until([id], "DISCARDED");
+    const made = await exported(id);
+    expect((await shown(made)).stdout).toContain(checksummed(payments.payer.address));
+    const transaction = await payBack();
+    expect((await check()).closed).toMatchObject([{ call_id: id, transaction }]);
+    expect(await stateOf(id)).toBe("REFUNDED");
+    expect((await payments.gateway.journal.find(id))?.call).toBeUndefined();
+  });
 });
 
 const lineOf = (callId: string) =>
@@ -286,16 +289,18 @@ async function mintOther(to: Hex): Promise<void> {
   await devnet.chain.client.waitForTransactionReceipt({ hash });
 }
 
-test("a transfer closes no case before it is as deep as payments must be", async () => {
-  await bought();
-  // The devnet makes blocks of its own, one a second.
-  configure({ confirmations: 120 });
-  await exported();
-  await payBack();
-  await devnet.chain.mine();
-  expect((await check()).closed).toEqual([]);
-  await devnet.chain.mine(119);
-  expect((await check()).closed).toHaveLength(1);
+onlyInLongRun(() => {
+  test("a transfer closes no case before it is as deep as payments must be", async () => {
+    await bought();
+    // The devnet makes blocks of its own, one a second.
+    configure({ confirmations: 120 });
+    await exported();
+    await payBack();
+    await devnet.chain.mine();
+    expect((await check()).closed).toEqual([]);
+    await devnet.chain.mine(119);
+    expect((await check()).closed).toHaveLength(1);
+  });
 });
 
 test("two refunds of one amount to one payer need two transfers, however often the chain is checked and by how many", async () => {
@@ -335,45 +340,47 @@ test("a call whose record does not say whether it had an effect may have had one
   expect((await list()).stdout).toContain("0 refunds due, 1 left out: effect unknown");
 });
 
-test("a report of the refunds is a table for bookkeeping, on Redis as by the console, and exports nothing", async () => {
-  const [id = ""] = await bought();
-  const here = await run("report");
-  expect(csvRows(here.stdout)).toMatchObject([
-    { call_id: id, state: "failed", amount: "3.2", job_ran: "no" },
-  ]);
-  const { address } = await console.start({ configDir: payments.postern.configDir });
-  const there = await runHere(
-    ["refunds", "report", "--operator", `http://${address}`, "--config-dir", "/nowhere"],
-    { POSTERN_OPERATOR_TOKEN: TOKENS.viewer },
-  );
-  expect(there).toEqual(here);
-  expect(await stateOf(id)).toBe("FAILED");
-  for (const odd of [[id], ["-o", "csv"], ["--network", "eip155:1"], ["-o", "json"]])
-    expect(await run("report", ...odd)).toMatchObject({ code: 2, stdout: "" });
-});
+onlyInLongRun(() => {
+  test("a report of the refunds is a table for bookkeeping, on Redis as by the console, and exports nothing", async () => {
+    const [id = ""] = await bought();
+    const here = await run("report");
+    expect(csvRows(here.stdout)).toMatchObject([
+      { call_id: id, state: "failed", amount: "3.2", job_ran: "no" },
+    ]);
+    const { address } = await console.start({ configDir: payments.postern.configDir });
+    const there = await runHere(
+      ["refunds", "report", "--operator", `http://${address}`, "--config-dir", "/nowhere"],
+      { POSTERN_OPERATOR_TOKEN: TOKENS.viewer },
+    );
+    expect(there).toEqual(here);
+    expect(await stateOf(id)).toBe("FAILED");
+    for (const odd of [[id], ["-o", "csv"], ["--network", "eip155:1"], ["-o", "json"]])
+      expect(await run("report", ...odd)).toMatchObject({ code: 2, stdout: "" });
+  });
 
-test("a discard that goes on after the export of its call takes nothing back", async () => {
-  const [id = ""] = await bought();
-  const records = createFailedRecords(redis.partition);
-  const failedAt = Number(await redis.client.zscore(keys.inQueue("x402/1/7", "failed"), id));
-  const call = { id, queue: "x402/1/7", failedAt };
-  expect(await records.beginDiscard(call, ACT)).toBe("done");
-  await exported();
-  await records.endDiscard(call, Date.now());
-  expect(await stateOf(id)).toBe("REFUND_PENDING");
-  expect(await redis.client.pttl(keys.record(id))).toBe(-1);
-  expect(await records.beginReplay(call, ACT)).toBe(false);
-  expect(await records.beginDiscard(call, ACT)).toBe("left");
-});
+  test("a discard that goes on after the export of its call takes nothing back", async () => {
+    const [id = ""] = await bought();
+    const records = createFailedRecords(redis.partition);
+    const failedAt = Number(await redis.client.zscore(keys.inQueue("x402/1/7", "failed"), id));
+    const call = { id, queue: "x402/1/7", failedAt };
+    expect(await records.beginDiscard(call, ACT)).toBe("done");
+    await exported();
+    await records.endDiscard(call, Date.now());
+    expect(await stateOf(id)).toBe("REFUND_PENDING");
+    expect(await redis.client.pttl(keys.record(id))).toBe(-1);
+    expect(await records.beginReplay(call, ACT)).toBe(false);
+    expect(await records.beginDiscard(call, ACT)).toBe("left");
+  });
 
-test("a transfer that has closed a refund is remembered after the call is forgotten", async () => {
-  const [first = "", second = ""] = await bought(2);
-  await exported();
-  await payBack();
-  const [{ call_id: closed = "" } = {}] = (await check()).closed;
-  await redis.client.del(keys.record(closed), keys.payment(closed));
-  expect((await check()).closed).toEqual([]);
-  expect(await stateOf(closed === first ? second : first)).toBe("REFUND_PENDING");
+  test("a transfer that has closed a refund is remembered after the call is forgotten", async () => {
+    const [first = "", second = ""] = await bought(2);
+    await exported();
+    await payBack();
+    const [{ call_id: closed = "" } = {}] = (await check()).closed;
+    await redis.client.del(keys.record(closed), keys.payment(closed));
+    expect((await check()).closed).toEqual([]);
+    expect(await stateOf(closed === first ? second : first)).toBe("REFUND_PENDING");
+  });
 });
 
 test("a disputed, unconfirmed or unreadable payment is never exported, and one that an operator settled is", async () => {
@@ -433,18 +440,20 @@ test("a payment that becomes disputed, or whose effect becomes unknown, between 
   expect(await redis.client.exists(keys.refund(made.id))).toBe(0);
 });
 
-test("payments in any other state are no cases", async () => {
-  const open = await payments.claim();
-  const review = await payments.claimForReview();
-  const queued = await payments.buy();
-  for (const id of [open, review, queued]) {
-    const ran = await toCsv(id, "--effect-unknown");
-    expect([ran.code, ran.stdout]).toEqual([1, ""]);
-    expect(ran.stderr).toContain(`no refund can be exported for ${id}: it is `);
-  }
-  await payments.startProducer(async () => {});
-  await eventually("it is injected", async () => (await stateOf(queued)) === "INJECTED");
-  expect((await toCsv("--effect-unknown")).stderr).toBe(NOTHING);
+onlyInLongRun(() => {
+  test("payments in any other state are no cases", async () => {
+    const open = await payments.claim();
+    const review = await payments.claimForReview();
+    const queued = await payments.buy();
+    for (const id of [open, review, queued]) {
+      const ran = await toCsv(id, "--effect-unknown");
+      expect([ran.code, ran.stdout]).toEqual([1, ""]);
+      expect(ran.stderr).toContain(`no refund can be exported for ${id}: it is `);
+    }
+    await payments.startProducer(async () => {});
+    await eventually("it is injected", async () => (await stateOf(queued)) === "INJECTED");
+    expect((await toCsv("--effect-unknown")).stderr).toBe(NOTHING);
+  });
 });
 
 test("without a sender or a node that could see the refund nothing is exported, and an unknown export is told so", async () => {
@@ -459,57 +468,59 @@ test("without a sender or a node that could see the refund nothing is exported, 
   expect(none.stderr).toContain("there is no export r_0000");
 });
 
-test("a case of a token whose senders were taken out of the configuration stays open, and is told of", async () => {
-  await bought();
-  await exported();
-  await payBack();
-  configure({ refund_from: [] });
-  const ran = await run("check");
-  expect(ran.code).toBe(1);
-  expect(ran.stdout).toContain(
-    "the refund was not checked, because x402.toml has no refund_from or no rpc_url",
-  );
-});
+onlyInLongRun(() => {
+  test("a case of a token whose senders were taken out of the configuration stays open, and is told of", async () => {
+    await bought();
+    await exported();
+    await payBack();
+    configure({ refund_from: [] });
+    const ran = await run("check");
+    expect(ran.code).toBe(1);
+    expect(ran.stdout).toContain(
+      "the refund was not checked, because x402.toml has no refund_from or no rpc_url",
+    );
+  });
 
-test("an export is of one network", async () => {
-  const [id = "", other = ""] = await bought(2);
-  const terms = JSON.parse(String(await redis.client.hget(keys.payment(other), "terms")));
-  await redis.client.hset(keys.payment(other), "terms", JSON.stringify({ ...terms, network: "eip155:1" }));
-  const ran = await toCsv();
-  expect([ran.code, ran.stderr]).toEqual([
-    2,
-    expect.stringContaining("an export must be of one network, but these refunds are on eip155:"),
-  ]);
-  await exported("--network", devnet.network);
-  expect([await stateOf(id), await stateOf(other)]).toEqual(["REFUND_PENDING", "FAILED"]);
-});
-
-test("a network that is misspelt is refused, and one of an accepted token without a case is not", async () => {
-  const [id = ""] = await bought();
-  const { address } = await console.start({ configDir: payments.postern.configDir });
-  const there = (command: string, ...args: readonly string[]) =>
-    runHere(["refunds", command, "--operator", `http://${address}`, ...args], {
-      POSTERN_OPERATOR_TOKEN: TOKENS.operator,
-    });
-  const known = `choose one of ${devnet.network}`;
-  for (const network of ["8453", "eip155:1"])
-    for (const [command, ...format] of [["list"], ["export", "-o", "csv"]] as const)
-      for (const asked of [run, there])
-        expect(await asked(command, "--network", network, ...format)).toEqual({
-          ...{ code: 2, stdout: "" },
-          stderr: `error: no refund can be exported on ${network}, and no accepted token is on it; ${known}\n`,
-        });
-  expect(await stateOf(id)).toBe("FAILED");
-  const terms = JSON.parse(String(await redis.client.hget(keys.payment(id), "terms")));
-  await redis.client.hset(keys.payment(id), "terms", JSON.stringify({ ...terms, network: "eip155:1" }));
-  for (const asked of [run, there]) {
-    const empty = await asked("list", "--network", devnet.network);
-    expect([empty.code, empty.stdout]).toEqual([
-      0,
-      expect.stringContaining("0 refunds due, more on eip155:1"),
+  test("an export is of one network", async () => {
+    const [id = "", other = ""] = await bought(2);
+    const terms = JSON.parse(String(await redis.client.hget(keys.payment(other), "terms")));
+    await redis.client.hset(keys.payment(other), "terms", JSON.stringify({ ...terms, network: "eip155:1" }));
+    const ran = await toCsv();
+    expect([ran.code, ran.stderr]).toEqual([
+      2,
+      expect.stringContaining("an export must be of one network, but these refunds are on eip155:"),
     ]);
-    expect((await asked("list", "--network", "eip155:1")).stdout).toContain(id);
-  }
+    await exported("--network", devnet.network);
+    expect([await stateOf(id), await stateOf(other)]).toEqual(["REFUND_PENDING", "FAILED"]);
+  });
+
+  test("a network that is misspelt is refused, and one of an accepted token without a case is not", async () => {
+    const [id = ""] = await bought();
+    const { address } = await console.start({ configDir: payments.postern.configDir });
+    const there = (command: string, ...args: readonly string[]) =>
+      runHere(["refunds", command, "--operator", `http://${address}`, ...args], {
+        POSTERN_OPERATOR_TOKEN: TOKENS.operator,
+      });
+    const known = `choose one of ${devnet.network}`;
+    for (const network of ["8453", "eip155:1"])
+      for (const [command, ...format] of [["list"], ["export", "-o", "csv"]] as const)
+        for (const asked of [run, there])
+          expect(await asked(command, "--network", network, ...format)).toEqual({
+            ...{ code: 2, stdout: "" },
+            stderr: `error: no refund can be exported on ${network}, and no accepted token is on it; ${known}\n`,
+          });
+    expect(await stateOf(id)).toBe("FAILED");
+    const terms = JSON.parse(String(await redis.client.hget(keys.payment(id), "terms")));
+    await redis.client.hset(keys.payment(id), "terms", JSON.stringify({ ...terms, network: "eip155:1" }));
+    for (const asked of [run, there]) {
+      const empty = await asked("list", "--network", devnet.network);
+      expect([empty.code, empty.stdout]).toEqual([
+        0,
+        expect.stringContaining("0 refunds due, more on eip155:1"),
+      ]);
+      expect((await asked("list", "--network", "eip155:1")).stdout).toContain(id);
+    }
+  });
 });
 
 test("a 2xx after the export changes no state, and is marked ATTENTION wherever the payment is shown", async () => {
@@ -560,37 +571,42 @@ test("a refund whose call was injected after the export is not closed by any tra
   ]);
 });
 
-test("a case that cannot be read, and a node that is away, keep no other case from being closed and told of", async () => {
-  const [ill, well] = (await bought(2)) as [string, string];
-  await exported();
-  await payBack();
-  await devnet.chain.mine(2);
-  await redis.client.hset(keys.payment(ill), "terms", "{}");
-  const token = { ...devToken(devnet), refund_from: [safe], confirmations: 0 };
-  const away = { ...token, asset: devnet.callerRegistry, rpc_url: "http://127.0.0.1:1", symbol: "AWAY" };
-  const stranded = await payments.claim({});
-  await redis.client.hset(keys.record(stranded), "st", "REFUND_PENDING");
-  const terms = JSON.parse(String(await redis.client.hget(keys.payment(stranded), "terms")));
-  const elsewhere = JSON.stringify({ ...terms, asset: devnet.callerRegistry });
-  const refund = JSON.stringify({ export: `r_${"0".repeat(32)}`, at: 1, block: "1" });
-  await redis.client.hset(keys.payment(stranded), { terms: elsewhere, refund });
-  await redis.client.zadd(keys.refundsPending, 1, stranded);
-  payments.postern.configure({
-    postern: { redis: { url: asUser(redis.url, "operator") } },
-    x402: { ...x402Table({ devnet }), accepted_tokens: [away, token] },
-    job_pricing: { "1": { "7": "1000000000000000" } },
+onlyInLongRun(() => {
+  test("a case that cannot be read, and a node that is away, keep no other case from being closed and told of", async () => {
+    const [ill, well] = (await bought(2)) as [string, string];
+    await exported();
+    await payBack();
+    await devnet.chain.mine(2);
+    await redis.client.hset(keys.payment(ill), "terms", "{}");
+    const token = { ...devToken(devnet), refund_from: [safe], confirmations: 0 };
+    const away = { ...token, asset: devnet.callerRegistry, rpc_url: "http://127.0.0.1:1", symbol: "AWAY" };
+    const stranded = await payments.claim({});
+    await redis.client.hset(keys.record(stranded), "st", "REFUND_PENDING");
+    const terms = JSON.parse(String(await redis.client.hget(keys.payment(stranded), "terms")));
+    const elsewhere = JSON.stringify({ ...terms, asset: devnet.callerRegistry });
+    const refund = JSON.stringify({ export: `r_${"0".repeat(32)}`, at: 1, block: "1" });
+    await redis.client.hset(keys.payment(stranded), { terms: elsewhere, refund });
+    await redis.client.zadd(keys.refundsPending, 1, stranded);
+    payments.postern.configure({
+      postern: { redis: { url: asUser(redis.url, "operator") } },
+      x402: { ...x402Table({ devnet }), accepted_tokens: [away, token] },
+      job_pricing: { "1": { "7": "1000000000000000" } },
+    });
+    const ran = await run("check");
+    expect([ran.code, ran.stdout]).toEqual([
+      1,
+      expect.stringContaining(`${well} was refunded by transaction`),
+    ]);
+    expect(ran.stderr).toContain(`${ill}: `);
+    expect(ran.stderr).toContain("AWAY on ");
   });
-  const ran = await run("check");
-  expect([ran.code, ran.stdout]).toEqual([1, expect.stringContaining(`${well} was refunded by transaction`)]);
-  expect(ran.stderr).toContain(`${ill}: `);
-  expect(ran.stderr).toContain("AWAY on ");
-});
 
-test("a call that is named is on the network that is named, or nothing is exported", async () => {
-  const [id] = (await bought()) as [string];
-  const ran = await toCsv(id, "--network", "eip155:1");
-  expect([ran.code, ran.stderr]).toEqual([1, expect.stringContaining(`${id} is on ${devnet.network}`)]);
-  expect(await stateOf(id)).toBe("FAILED");
+  test("a call that is named is on the network that is named, or nothing is exported", async () => {
+    const [id] = (await bought()) as [string];
+    const ran = await toCsv(id, "--network", "eip155:1");
+    expect([ran.code, ran.stderr]).toEqual([1, expect.stringContaining(`${id} is on ${devnet.network}`)]);
+    expect(await stateOf(id)).toBe("FAILED");
+  });
 });
 
 type Audited = { surplus_refunds: { transaction: string; from: string; payment: { call_id: string } }[] };

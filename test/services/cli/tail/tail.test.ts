@@ -72,19 +72,21 @@ test("postern tail shows a webhook that is accepted and then injected, and says 
   expect(said.join("\n")).not.toContain("the body");
 });
 
-test("postern tail shows the attempts that fail, and the call that is given up", async () => {
-  let tries = 0;
-  producers.start({
-    inject: async () => {
-      tries += 1;
-      throw tries === 1 ? new NotNow("not yet", 10) : new Refused("never");
-    },
+onlyInLongRun(() => {
+  test("postern tail shows the attempts that fail, and the call that is given up", async () => {
+    let tries = 0;
+    producers.start({
+      inject: async () => {
+        tries += 1;
+        throw tries === 1 ? new NotNow("not yet", 10) : new Refused("never");
+      },
+    });
+    const { saw } = await tail();
+    const { call_id } = (await send(address, { path: "/a", body: "x" })).json<{ call_id: string }>();
+    const both = { call_id, endpoint: "/a", attempt: 1 };
+    await saw({ ...both, outcome: "retried", code: "runner.busy", reason: "not yet", attempts_before: 0 });
+    await saw({ ...both, outcome: "failed", code: "runner.refused", reason: "never", attempts_before: 1 });
   });
-  const { saw } = await tail();
-  const { call_id } = (await send(address, { path: "/a", body: "x" })).json<{ call_id: string }>();
-  const both = { call_id, endpoint: "/a", attempt: 1 };
-  await saw({ ...both, outcome: "retried", code: "runner.busy", reason: "not yet", attempts_before: 0 });
-  await saw({ ...both, outcome: "failed", code: "runner.refused", reason: "never", attempts_before: 1 });
 });
 
 test("a line of postern tail says how many attempts there were in all, once a replay has started their number again", () => {
@@ -130,22 +132,22 @@ test("postern tail --operator shows the same by the console, and goes on over on
   expect(said.filter((line) => line.startsWith("also following: webhooks gateway"))).toEqual([]);
 });
 
-test("postern tail --operator ends with 1 and says why if the console refuses its token", async () => {
-  const { address: at } = await consoles.start();
-  const ran = await runHereWith(postern)(["tail", "--operator", `http://${at}`]);
-  expect(ran).toMatchObject({ code: 1, stderr: expect.stringContaining("a token or a valid session") });
-});
-
-test("postern tail of a path that the configuration here does not have says so, and follows all the same", async () => {
-  postern.configure({
-    postern: { redis: { url: asUser(redis.url, "operator") } },
-    webhooks: { endpoints: ENDPOINTS },
-  });
-  const { said } = await tail("--endpoint", "/A");
-  expect(said[0]).toBe("warning: no endpoint has the path /A; did you mean /a?");
-});
-
 onlyInLongRun(() => {
+  test("postern tail --operator ends with 1 and says why if the console refuses its token", async () => {
+    const { address: at } = await consoles.start();
+    const ran = await runHereWith(postern)(["tail", "--operator", `http://${at}`]);
+    expect(ran).toMatchObject({ code: 1, stderr: expect.stringContaining("a token or a valid session") });
+  });
+
+  test("postern tail of a path that the configuration here does not have says so, and follows all the same", async () => {
+    postern.configure({
+      postern: { redis: { url: asUser(redis.url, "operator") } },
+      webhooks: { endpoints: ENDPOINTS },
+    });
+    const { said } = await tail("--endpoint", "/A");
+    expect(said[0]).toBe("warning: no endpoint has the path /A; did you mean /a?");
+  });
+
   test("postern tail of a path needs no webhooks.toml, and none that can be read", async () => {
     const without = tail("--endpoint", "/a");
     postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
@@ -221,14 +223,14 @@ onlyInLongRun(() => {
     expect(leftMs).toBeGreaterThan(0);
     expect(leftMs).toBeLessThanOrEqual(LEASE_MS);
   });
-});
 
-test("a flood of refusals is told by its count, in few messages", async () => {
-  const { lines } = await tail("--outcome", "refused");
-  const before = await published();
-  const flood = Array.from({ length: 500 }, () => send(address, { path: "/b", body: "x" }));
-  await Promise.all(flood);
-  const told = () => lines.reduce((sum, line) => sum + Number(line["times"]), 0);
-  await eventually("all are counted", () => told() === 500);
-  expect((await published()) - before).toBeLessThan(60);
+  test("a flood of refusals is told by its count, in few messages", async () => {
+    const { lines } = await tail("--outcome", "refused");
+    const before = await published();
+    const flood = Array.from({ length: 500 }, () => send(address, { path: "/b", body: "x" }));
+    await Promise.all(flood);
+    const told = () => lines.reduce((sum, line) => sum + Number(line["times"]), 0);
+    await eventually("all are counted", () => told() === 500);
+    expect((await published()) - before).toBeLessThan(60);
+  });
 });

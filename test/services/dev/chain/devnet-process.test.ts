@@ -9,6 +9,7 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { readX402 } from "../../../../shared/pricing/read-x402.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
 import { connectDevnet, type DevnetChain, startTestDevnet } from "../../../support/devnet.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 
 const DEVNET_CONFIG = fileURLToPath(new URL("../../../../config/devnet", import.meta.url));
 
@@ -81,22 +82,24 @@ test("a devnet without anvil says how to install it", () => {
   expect(() => findAnvil(nowhere, "")).toThrow(/foundryup/);
 });
 
-test("SIGKILL of a devnet leaves no anvil behind", async () => {
-  const anywhere = ["--rpc-port", "--facilitator-port", "--control-port"].flatMap((port) => [port, "0"]);
-  const doomed = postern.start(["devnet", ...anywhere]);
-  const { rpcUrl } = (await doomed.waitForEvent("service.started")) as unknown as Devnet;
-  const isUp = () =>
-    fetch(rpcUrl).then(
-      () => true,
-      () => false,
-    );
-  expect(await isUp()).toBe(true);
-  expect(await doomed.kill("SIGKILL")).toEqual({ code: null, signal: "SIGKILL" });
-  await eventually("the chain is gone", async () => !(await isUp()), 10_000);
-});
+onlyInLongRun(() => {
+  test("SIGKILL of a devnet leaves no anvil behind", async () => {
+    const anywhere = ["--rpc-port", "--facilitator-port", "--control-port"].flatMap((port) => [port, "0"]);
+    const doomed = postern.start(["devnet", ...anywhere]);
+    const { rpcUrl } = (await doomed.waitForEvent("service.started")) as unknown as Devnet;
+    const isUp = () =>
+      fetch(rpcUrl).then(
+        () => true,
+        () => false,
+      );
+    expect(await isUp()).toBe(true);
+    expect(await doomed.kill("SIGKILL")).toEqual({ code: null, signal: "SIGKILL" });
+    await eventually("the chain is gone", async () => !(await isUp()), 10_000);
+  });
 
-// The last one: it ends the devnet of those before.
-test("SIGTERM ends a devnet with exit code 0, and its anvil with it", async () => {
-  expect(await devnet.kill("SIGTERM")).toEqual({ code: 0, signal: null });
-  await expect(fetch(places.rpcUrl)).rejects.toThrow();
+  // The last one: it ends the devnet of those before.
+  test("SIGTERM ends a devnet with exit code 0, and its anvil with it", async () => {
+    expect(await devnet.kill("SIGTERM")).toEqual({ code: 0, signal: null });
+    await expect(fetch(places.rpcUrl)).rejects.toThrow();
+  });
 });

@@ -11,14 +11,6 @@ const postern = usePostern();
 
 /** The titles of chapters in the order of the help: those of every demo, and those that --all adds. */
 let titles: { always: string[]; more: string[] };
-beforeAll(async () => {
-  const { demo, text } = startDemo(postern, ["--help"]);
-  await demo.exit;
-  const [always = "", more = ""] = text().split("--all   Show these chapters too:");
-  const in_ = (part: string) => [...part.matchAll(/^ {4}(.+)$/gm)].map(([, title = ""]) => title);
-  titles = { always: in_(always), more: in_(more) };
-});
-
 function shownIn(text: string): string[] {
   return [...text.matchAll(/^\d+\. (.+)$/gm)].map(([, title = ""]) => title);
 }
@@ -36,26 +28,34 @@ async function listening(ports: readonly number[]): Promise<number[]> {
 const PAID_SUM =
   /^ {2}ok {2}It adds up: (\d+) payments = \1 charges on the chain, (\d+\.\d{6}) USDC in total$/m;
 
-test("a demo shows its seven chapters, stays up with the console that its last lines name, and leaves nothing after a signal", {
-  timeout: PATIENCE_MS,
-}, async () => {
-  const { demo, text } = startDemo(postern, []);
-  await eventually("the show has ended", () => text().includes("\nNext: "), PATIENCE_MS);
-  expect(wrongIn(text())).toEqual([]);
-  expect(shownIn(text())).toEqual(titles.always);
-  expect(titles.always).toHaveLength(7);
-  expect(text()).toMatch(SUM);
-  expect(PAID_SUM.exec(text())?.slice(1)).toEqual(["2", "0.096000"]);
-  const end = text().split("\n").slice(-3);
-  expect(end[0]).toMatch(/^Shown: +7 chapters, \d+ checks; all passed$/);
-  expect(end[2]).toMatch(/^Next: +npm run demo -- --all /);
-  const [, operator = ""] = /^Console: +(http:\/\/127\.0\.0\.1:\d+) /.exec(end[1] ?? "") ?? [];
-  expect(await (await fetch(operator)).text()).toContain("<script");
-  expect(await demo.kill("SIGTERM")).toEqual({ code: 0, signal: null });
-  expect(await listening(portsIn(text()))).toEqual([]);
-});
-
 onlyInLongRun(() => {
+  beforeAll(async () => {
+    const { demo, text } = startDemo(postern, ["--help"]);
+    await demo.exit;
+    const [always = "", more = ""] = text().split("--all   Show these chapters too:");
+    const in_ = (part: string) => [...part.matchAll(/^ {4}(.+)$/gm)].map(([, title = ""]) => title);
+    titles = { always: in_(always), more: in_(more) };
+  });
+
+  test("a demo shows its seven chapters, stays up with the console that its last lines name, and leaves nothing after a signal", {
+    timeout: PATIENCE_MS,
+  }, async () => {
+    const { demo, text } = startDemo(postern, []);
+    await eventually("the show has ended", () => text().includes("\nNext: "), PATIENCE_MS);
+    expect(wrongIn(text())).toEqual([]);
+    expect(shownIn(text())).toEqual(titles.always);
+    expect(titles.always).toHaveLength(7);
+    expect(text()).toMatch(SUM);
+    expect(PAID_SUM.exec(text())?.slice(1)).toEqual(["2", "0.096000"]);
+    const end = text().split("\n").slice(-3);
+    expect(end[0]).toMatch(/^Shown: +7 chapters, \d+ checks; all passed$/);
+    expect(end[2]).toMatch(/^Next: +npm run demo -- --all /);
+    const [, operator = ""] = /^Console: +(http:\/\/127\.0\.0\.1:\d+) /.exec(end[1] ?? "") ?? [];
+    expect(await (await fetch(operator)).text()).toContain("<script");
+    expect(await demo.kill("SIGTERM")).toEqual({ code: 0, signal: null });
+    expect(await listening(portsIn(text()))).toEqual([]);
+  });
+
   test("a demo with --all and --exit shows every chapter, its counts add up, and it exits with 0", {
     timeout: PATIENCE_MS,
   }, async () => {

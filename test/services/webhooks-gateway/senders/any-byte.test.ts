@@ -12,11 +12,16 @@ import type { Scheme } from "../../../../shared/webhook-auth/signature-scheme.ts
 import { RequestValues, toParts } from "../../../../shared/webhook-auth/template.ts";
 import { described, endpointFor } from "../../../fixtures/senders/endpoints.ts";
 import type { Sender, Signed } from "../../../fixtures/senders/sender.ts";
+import { LONG_RUN, sample } from "../../../support/long-run.ts";
 
 const NOW = Date.parse("2026-11-22T12:00:00Z");
 const SIGNING = described.filter((sender) =>
   schemesFor(sender).some(({ algorithm }) => algorithm !== "equal"),
 );
+
+/** Bytes are moved in all places for these senders, and changed for each sender. */
+const SAMPLED = sample(SIGNING);
+const CHANGES = { numRuns: LONG_RUN ? 200 : 10 };
 
 function endpointOf(sender: Sender) {
   const endpoints = [endpointFor(sender, "/any", [sender.key("any").configured])];
@@ -151,7 +156,7 @@ describe.each(SIGNING.map((sender) => [sender.name, sender] as const))("%s", (_n
     test("is refused with any byte of its body changed", () => {
       fc.assert(
         fc.property(changedBody(signed.body), (body) => refusal(check, { ...signed, body }) !== undefined),
-        { numRuns: 200 },
+        CHANGES,
       );
     });
 
@@ -162,7 +167,7 @@ describe.each(SIGNING.map((sender) => [sender.name, sender] as const))("%s", (_n
         fc.pre(withoutIgnored(text) !== withoutIgnored(value));
         return refusal(check, withValue(header, text)) !== undefined;
       }),
-      { numRuns: 200 },
+      CHANGES,
     );
   });
 
@@ -170,7 +175,7 @@ describe.each(SIGNING.map((sender) => [sender.name, sender] as const))("%s", (_n
     .map(sentAs)
     .filter((text) => /\d{10}|\d-\d\dT/.test(text));
   const unlike = Buffer.from(JSON.stringify({ memo: `x.y:${[...times, ...times].join(".evil")}{.}` }));
-  if (bindsBody(sender) && !sender.needsBody)
+  if (SAMPLED.includes(sender) && bindsBody(sender) && !sender.needsBody)
     test.each(signedHeaders(sender, signed))("is refused if bytes move between %s and the body", (header) => {
       const other = sender.sign(unlike, { keys: [sender.key("any")], at: new Date(NOW), id: "msg-1" });
       expect(refusal(check, other)).toBeUndefined();

@@ -5,6 +5,7 @@ import { at, described, endpointFor } from "../../../fixtures/senders/endpoints.
 import { type Occasion, type Sender, type Signed, sent } from "../../../fixtures/senders/sender.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
+import { LONG_RUN, sample } from "../../../support/long-run.ts";
 
 const NOW = Date.parse("2026-11-22T12:00:00Z");
 const webhooks = useWebhooks();
@@ -41,7 +42,7 @@ test("every preset has a sender that signs by itself, against which it is tested
 describe.each(described.map((sender) => [sender.name, sender] as const))("%s", (_name, sender) => {
   const endpoint: Partial<Description> = PRESETS[sender.preset]?.endpoint ?? {};
 
-  test.each(["new", "old"])("is accepted under each live secret: the %s one", async (key) => {
+  test.each(sample(["old", "new"]))("is accepted under each live secret: the %s one", async (key) => {
     const on = occasion(sender, { key });
     const signed = sender.sign(sender.sample, on);
     const answer = await post(sender, signed);
@@ -63,7 +64,7 @@ describe.each(described.map((sender) => [sender.name, sender] as const))("%s", (
     expect(await webhooks.waiting()).toEqual([]);
   });
 
-  if (!sender.needsBody)
+  if (LONG_RUN && !sender.needsBody)
     test("is accepted with an empty body", async () => {
       const answer = await post(sender, sender.sign(Buffer.alloc(0), occasion(sender)));
       expect(answer.status).toBe(sender.preset === "x" ? 401 : successOf(sender));

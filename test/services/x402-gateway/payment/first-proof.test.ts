@@ -5,7 +5,7 @@ import { useDevnet } from "../../../fixtures/devnet.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { idIn, PRICE, type TestX402, toAnybody, useX402 } from "../../../fixtures/x402.ts";
 import { codeOf } from "../../../support/books.ts";
-import { sample } from "../../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
 
@@ -81,30 +81,32 @@ test("the chain's proof that a payment cannot be made any more answers its payer
   expect(saidOf(x402, "payment.settle_answered")).toEqual([]);
 });
 
-test("a transfer that is not yet deep answers nobody, and if a reorganisation takes it away its payer gets the job once it is paid again", async () => {
-  const x402 = await fixture.gateway({ x402: SETTLE_SECS, token: { confirmations: 3 } });
-  const headers = await x402.pay({ payer: fixture.payer });
-  const before = await fixture.devnet.chain.snapshot();
-  await fixture.devnet.control.fault({ ...late, kind: "slow" });
-  let isAnswered = false;
-  const answered = x402.post(headers).finally(() => {
-    isAnswered = true;
-  });
-  await eventually("it lands", async () => (await fixture.charged()).length === 1);
-  const [id = ""] = await x402.redis.zrevrange(keys.payments, 0, 0);
-  for (let looks = 0; looks < 3; looks++) await lookedAt(x402, id);
-  expect([isAnswered, (await x402.journal.find(id))?.state]).toEqual([false, "SETTLING"]);
+onlyInLongRun(() => {
+  test("a transfer that is not yet deep answers nobody, and if a reorganisation takes it away its payer gets the job once it is paid again", async () => {
+    const x402 = await fixture.gateway({ x402: SETTLE_SECS, token: { confirmations: 3 } });
+    const headers = await x402.pay({ payer: fixture.payer });
+    const before = await fixture.devnet.chain.snapshot();
+    await fixture.devnet.control.fault({ ...late, kind: "slow" });
+    let isAnswered = false;
+    const answered = x402.post(headers).finally(() => {
+      isAnswered = true;
+    });
+    await eventually("it lands", async () => (await fixture.charged()).length === 1);
+    const [id = ""] = await x402.redis.zrevrange(keys.payments, 0, 0);
+    for (let looks = 0; looks < 3; looks++) await lookedAt(x402, id);
+    expect([isAnswered, (await x402.journal.find(id))?.state]).toEqual([false, "SETTLING"]);
 
-  await fixture.devnet.chain.revert(before);
-  await letAnswer();
-  await eventually("the facilitator answers", () => saidOf(x402, "payment.settle_answered").length === 1);
-  await fixture.devnet.chain.mine();
-  // From now on another settle request may be sent, and for a minute more: then its payer may have bought anew.
-  x402.skip(SETTLE_SECS.settle_timeout_secs * 1000);
-  await eventually("it is paid again", async () => (await fixture.charged()).length === 1);
-  const answer = await answered;
-  expect([202, 503]).toContain(answer.status);
-  await fixture.devnet.chain.mine(4);
-  await x402.untilState(id, "QUEUED");
-  expect(await x402.waiting()).toMatchObject([{ id }]);
+    await fixture.devnet.chain.revert(before);
+    await letAnswer();
+    await eventually("the facilitator answers", () => saidOf(x402, "payment.settle_answered").length === 1);
+    await fixture.devnet.chain.mine();
+    // From now on another settle request may be sent, and for a minute more: then its payer may have bought anew.
+    x402.skip(SETTLE_SECS.settle_timeout_secs * 1000);
+    await eventually("it is paid again", async () => (await fixture.charged()).length === 1);
+    const answer = await answered;
+    expect([202, 503]).toContain(answer.status);
+    await fixture.devnet.chain.mine(4);
+    await x402.untilState(id, "QUEUED");
+    expect(await x402.waiting()).toMatchObject([{ id }]);
+  });
 });

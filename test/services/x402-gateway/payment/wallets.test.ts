@@ -8,6 +8,7 @@ import { useDevnet } from "../../../fixtures/devnet.ts";
 import { idIn, inTime, JOB_PATH, PRICE, type TestX402, toAnybody, useX402 } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
 import { send } from "../../../support/http.ts";
+import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 import { clientSigner, type Payer, signPayment } from "../../../support/sign-payment.ts";
 import {
   asErc6492,
@@ -36,11 +37,12 @@ async function payBy(x402: TestX402, payer: Payer, resign = (signature: `0x${str
   return { headers, nonce: signed.authorization.nonce };
 }
 
-test.each([
+const WALLETS = [
   ["deployed", { deployed: true }],
-  ["deployed, whose signature is its owner's own", { deployed: true, form: "bare" }],
   ["not deployed yet", { deployed: false }],
-] as const)(
+  ["deployed, whose signature is its owner's own", { deployed: true, form: "bare" }],
+] as const;
+test.each(sample(WALLETS, 2))(
   "the official client buys a job as it comes for a wallet that is %s, in both versions",
   async (_what, choice) => {
     const x402 = await fixture.gateway();
@@ -111,7 +113,7 @@ test("a wallet's payment is not revealed to another signature, unless the wallet
   expect(await fixture.charged(wallet)).toEqual([PRICE]);
 });
 
-test.each(NOT_SIGNED)(
+test.each(sample(NOT_SIGNED))(
   "a wallet that answers %s has not signed: the payer gets 402, and no facilitator is asked",
   async (answers) => {
     const x402 = await fixture.gateway();
@@ -124,13 +126,14 @@ test.each(NOT_SIGNED)(
   },
 );
 
-test.each([
+const BROKEN_CONTRACTS = [
   ["jumps to nowhere", "0x600056"],
   ["takes from an empty stack", "0x50"],
   ["has an instruction that there is not", "0x0c"],
   ["fills the stack", "0x5b5f5f5f600056"],
   ["returns what was not returned to it", "0x60205f5f3e"],
-] as const)(
+] as const;
+test.each(sample(BROKEN_CONTRACTS))(
   "a payer's contract that %s is refused at once with 402, as the node is not asked again and again",
   async (_what, bytecode) => {
     const x402 = await fixture.gateway();
@@ -192,15 +195,17 @@ test("a signature that deploys another wallet than the payer's, or none, is refu
   expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
 });
 
-test("a factory that the facilitator does not deploy with is the payer's error, not the offer's", async () => {
-  const x402 = await fixture.gateway();
-  const factory = "0x00000000000000000000000000000000000fac99";
-  await devnet.chain.client.setCode({ address: factory, bytecode: walletFactoryCode });
-  const wallet = await newWallet(devnet, { deployed: false, factory });
-  const answer = await x402.post((await payBy(x402, wallet)).headers);
-  expect(codeIn(answer)).toEqual([402, "payment.rejected"]);
-  expect(answer.json()["detail"]).toContain("eip6492_factory_not_allowed");
-  expect(x402.log.events.filter(({ event }) => event === "offer.invalid")).toEqual([]);
+onlyInLongRun(() => {
+  test("a factory that the facilitator does not deploy with is the payer's error, not the offer's", async () => {
+    const x402 = await fixture.gateway();
+    const factory = "0x00000000000000000000000000000000000fac99";
+    await devnet.chain.client.setCode({ address: factory, bytecode: walletFactoryCode });
+    const wallet = await newWallet(devnet, { deployed: false, factory });
+    const answer = await x402.post((await payBy(x402, wallet)).headers);
+    expect(codeIn(answer)).toEqual([402, "payment.rejected"]);
+    expect(answer.json()["detail"]).toContain("eip6492_factory_not_allowed");
+    expect(x402.log.events.filter(({ event }) => event === "offer.invalid")).toEqual([]);
+  });
 });
 
 test("an undeployed wallet without money is told so, and not that its signature is bad", async () => {
@@ -240,24 +245,26 @@ test("an address that names a wallet in bad payments is told to wait, and the ow
   }
 });
 
-test("whoever shares an address with a sender of bad signatures pays with a key all the while", async () => {
-  const x402 = await fixture.gateway({ x402: { unpaid_verifies_per_address: 3 } });
-  const wallet = await newWallet(devnet, { tokens: 0n });
-  const bad = async (i: number) =>
-    x402.post((await payBy(x402, wallet, () => `0x${"11".repeat(65 + i)}`)).headers);
-  const answers = [];
-  for (let i = 0; i < 4; i++) answers.push((await bad(i)).status);
-  expect(answers).toEqual([402, 402, 402, 429]);
-  expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);
-});
-
-test("a wallet that says yes to the gateway and no to the facilitator uses up its verifies and those of its address", async () => {
-  const x402 = await fixture.gateway({
-    x402: { unpaid_verifies_per_payer: 2, settle_timeout_secs: 1, open_payments_per_payer: 50 },
+onlyInLongRun(() => {
+  test("whoever shares an address with a sender of bad signatures pays with a key all the while", async () => {
+    const x402 = await fixture.gateway({ x402: { unpaid_verifies_per_address: 3 } });
+    const wallet = await newWallet(devnet, { tokens: 0n });
+    const bad = async (i: number) =>
+      x402.post((await payBy(x402, wallet, () => `0x${"11".repeat(65 + i)}`)).headers);
+    const answers = [];
+    for (let i = 0; i < 4; i++) answers.push((await bad(i)).status);
+    expect(answers).toEqual([402, 402, 402, 429]);
+    expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);
   });
-  const wallet = await newWallet(devnet);
-  await devnet.control.fault({ on: "settle", kind: "refuse", reason: "invalid_exact_evm_signature" });
-  const answers = [];
-  for (let i = 0; i < 3; i++) answers.push((await x402.post((await payBy(x402, wallet)).headers)).status);
-  expect(answers).toEqual([503, 503, 429]);
+
+  test("a wallet that says yes to the gateway and no to the facilitator uses up its verifies and those of its address", async () => {
+    const x402 = await fixture.gateway({
+      x402: { unpaid_verifies_per_payer: 2, settle_timeout_secs: 1, open_payments_per_payer: 50 },
+    });
+    const wallet = await newWallet(devnet);
+    await devnet.control.fault({ on: "settle", kind: "refuse", reason: "invalid_exact_evm_signature" });
+    const answers = [];
+    for (let i = 0; i < 3; i++) answers.push((await x402.post((await payBy(x402, wallet)).headers)).status);
+    expect(answers).toEqual([503, 503, 429]);
+  });
 });

@@ -22,7 +22,7 @@ import {
 } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
 import { type Answer, openRaw, send } from "../../../support/http.ts";
-import { onlyInLongRun } from "../../../support/long-run.ts";
+import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 import { deliverResultOn } from "../../../support/results.ts";
 import { signInAs, signInAskedBy } from "../../../support/sign-in.ts";
 import { signedIn, signPayment } from "../../../support/sign-payment.ts";
@@ -139,7 +139,7 @@ describe("400", () => {
     return { v1, v2 };
   }
 
-  test.each([
+  const AMBIGUOUS: readonly [string, (v1: string, v2: string) => string[]][] = [
     ["one payment of each version", (v1: string, v2: string) => ["PAYMENT-SIGNATURE", v2, "X-PAYMENT", v1]],
     ["the same payment twice", (_: string, v2: string) => ["PAYMENT-SIGNATURE", v2, "payment-signature", v2]],
     ["a version 1 payment twice", (v1: string) => ["X-PAYMENT", v1, "X-Payment", v1]],
@@ -147,15 +147,19 @@ describe("400", () => {
       "one good payment and a bad one",
       (_: string, v2: string) => ["PAYMENT-SIGNATURE", v2, "X-PAYMENT", "bad"],
     ],
-  ])("a request with %s is refused with 400, and none is taken", async (_what, headersOf) => {
-    const x402 = await fixture.gateway();
-    const { v1, v2 } = await payments(x402);
-    const answer = await send(x402.address, { path: JOB_PATH, headers: headersOf(v1, v2), body: "hello" });
-    expect([answer.status, answer.json()["code"]]).toEqual([400, "payment.ambiguous"]);
-    expect(answer.headers["payment-required"]).toBeUndefined();
-    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
-    expect(await fixture.charged()).toEqual([]);
-  });
+  ];
+  test.each(sample(AMBIGUOUS, 2))(
+    "a request with %s is refused with 400, and none is taken",
+    async (_what, headersOf) => {
+      const x402 = await fixture.gateway();
+      const { v1, v2 } = await payments(x402);
+      const answer = await send(x402.address, { path: JOB_PATH, headers: headersOf(v1, v2), body: "hello" });
+      expect([answer.status, answer.json()["code"]]).toEqual([400, "payment.ambiguous"]);
+      expect(answer.headers["payment-required"]).toBeUndefined();
+      expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+      expect(await fixture.charged()).toEqual([]);
+    },
+  );
 
   test("a paid request with an operator's quote that does not read is refused with 400", async () => {
     const x402 = await fixture.gateway(honouringQuotes);
@@ -332,7 +336,7 @@ describe("403", () => {
 });
 
 describe("404", () => {
-  test.each([
+  const NO_JOBS = [
     "/x402/jobs/1/%37",
     "/x402/jobs/%31/7",
     "/x402/jobs/01/7",
@@ -354,16 +358,20 @@ describe("404", () => {
     "/x402/jobs/1/7;a",
     "/x402/jobs/1/7%00",
     "/x402/jobs/1/7/settle",
-  ])("the path %s is 404 with or without a payment, and never a job", async (path) => {
-    const x402 = await fixture.gateway();
-    const payment = await x402.pay({ payer: fixture.payer });
-    for (const headers of [{}, payment, { "PAYMENT-SIGNATURE": "no payment" }]) {
-      const answer = await x402.post(headers, { path });
-      expect([answer.status, answer.json()["code"]]).toEqual([404, "request.not_found"]);
-    }
-    expect(await x402.waiting()).toEqual([]);
-    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
-  });
+  ];
+  test.each(sample(NO_JOBS, 4))(
+    "the path %s is 404 with or without a payment, and never a job",
+    async (path) => {
+      const x402 = await fixture.gateway();
+      const payment = await x402.pay({ payer: fixture.payer });
+      for (const headers of [{}, payment, { "PAYMENT-SIGNATURE": "no payment" }]) {
+        const answer = await x402.post(headers, { path });
+        expect([answer.status, answer.json()["code"]]).toEqual([404, "request.not_found"]);
+      }
+      expect(await x402.waiting()).toEqual([]);
+      expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+    },
+  );
 
   test("a query is no part of a job's path", async () => {
     expect((await (await fixture.gateway()).post({}, { path: `${JOB_PATH}?a=/../8` })).status).toBe(402);
@@ -390,7 +398,7 @@ describe("404", () => {
 });
 
 describe("405", () => {
-  test.each(["GET", "HEAD", "PUT", "PATCH", "DELETE"])(
+  test.each(sample(["GET", "HEAD", "PUT", "PATCH", "DELETE"], 2))(
     "%s of a job's path is 405 even with a payment, allows POST and OPTIONS, and no facilitator is asked",
     async (method) => {
       const x402 = await fixture.gateway();
@@ -724,7 +732,7 @@ describe("502", () => {
     expect(answer.headers["preference-applied"]).toBe("wait=30");
   });
 
-  test.each([402, 401, 409])(
+  test.each(sample([402, 401, 409]))(
     "a client that waits gets no %i that the runner has answered, but a 502",
     async (status) => {
       const x402 = await fixture.gateway();

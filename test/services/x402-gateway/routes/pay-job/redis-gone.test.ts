@@ -4,6 +4,7 @@ import type { Fault } from "../../../../fixtures/redis-proxy.ts";
 import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
 import { PRICE, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import type { Answer } from "../../../../support/http.ts";
+import { sample } from "../../../../support/long-run.ts";
 import { STEPS, type Step } from "../../redis-steps.ts";
 
 const fixture = useX402();
@@ -59,7 +60,7 @@ const once = Object.keys(KINDS).flatMap((kind) =>
   (Object.keys(STEPS) as (keyof typeof STEPS)[]).map((step) => [kind, STEP_NAMES[step], step] as const),
 );
 
-test.each(once)(
+test.each(sample(once, 3))(
   "a payment is one charge and one job though Redis once %s the %s",
   async (how, _name, step) => {
     const x402 = await gateway();
@@ -75,7 +76,7 @@ test.each(once)(
   },
 );
 
-test.each(["find", "claim"] as const)(
+test.each(sample(["claim", "find"] as const))(
   "while Redis never gets the %s of a payment, it is 503 and no settle request is sent",
   async (step) => {
     const x402 = await gateway();

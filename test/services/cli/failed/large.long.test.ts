@@ -2,7 +2,6 @@ import { beforeEach, expect, test } from "vitest";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { asUser, keys, useOwnRedis } from "../../../fixtures/redis.ts";
-import { LONG_RUN, onlyInLongRun } from "../../../support/long-run.ts";
 import { copyId, multiplyFailed } from "../../../support/multiply-failed.ts";
 import { runHereWith } from "../run-here.ts";
 
@@ -12,8 +11,7 @@ const fixture = useFailedCalls({ redis });
 const run = runHereWith(usePostern(() => ({ postern: { redis: { url: asUser(redis.url, "operator") } } })));
 
 const LARGE = 20 * 1024 * 1024;
-/** A few show as well that a command reads no body. */
-const CALLS = LONG_RUN ? 25 : 3;
+const CALLS = 25;
 
 async function failLarge(bytes = LARGE, calls = CALLS): Promise<string> {
   const [id = ""] = await fixture.fail([{ body: Buffer.alloc(bytes, 0xa5), path: "/large" }]);
@@ -48,15 +46,13 @@ test(`postern failed list lists and counts ${CALLS} calls of 20 MiB by endpoint 
   await expectNoBody();
 });
 
-onlyInLongRun(() => {
-  test("postern failed list reads no body either if the calls have no head", async () => {
-    const calls = await redis.client.zrange(keys.inQueue("webhook/7/1", "failed"), "0", "-1");
-    for (const id of calls) await redis.client.hdel(keys.inQueue("webhook/7/1", id), "head");
-    const ran = await run(["failed", "list", "--endpoint", "/large", "-o", "json"]);
-    expect(ran).toMatchObject({ code: 0, stderr: `${CALLS} failed calls\n` });
-    expect(jsonLines(ran)[0]).toMatchObject({ bytes: LARGE, endpoint: "/large" });
-    await expectNoBody();
-  });
+test("postern failed list reads no body either if the calls have no head", async () => {
+  const calls = await redis.client.zrange(keys.inQueue("webhook/7/1", "failed"), "0", "-1");
+  for (const id of calls) await redis.client.hdel(keys.inQueue("webhook/7/1", id), "head");
+  const ran = await run(["failed", "list", "--endpoint", "/large", "-o", "json"]);
+  expect(ran).toMatchObject({ code: 0, stderr: `${CALLS} failed calls\n` });
+  expect(jsonLines(ran)[0]).toMatchObject({ bytes: LARGE, endpoint: "/large" });
+  await expectNoBody();
 });
 
 test(`postern failed replay puts ${CALLS} calls of 20 MiB back, and reads none of their bodies`, async () => {

@@ -12,14 +12,13 @@ import { keys, loginOf } from "../../fixtures/redis.ts";
 import { useSentinels } from "../../fixtures/redis-topology.ts";
 import { at } from "../../support/failover/topology.ts";
 import { send } from "../../support/http.ts";
-import { LONG_RUN } from "../../support/long-run.ts";
 
 const PATH = "/hooks/job";
 const JOB = "0/1";
 const QUEUE = `webhook/${JOB}`;
 const LOCK_MS = 3000;
 /** One more than the crashes after which a call fails. */
-const ROUNDS = LONG_RUN ? 4 : 1;
+const ROUNDS = 4;
 
 const redis = useSentinels();
 const runner = useFakeRunner();

@@ -10,7 +10,6 @@ import { useDevnet } from "../../fixtures/devnet.ts";
 import { CONSOLE_TOKEN, useStack } from "../../fixtures/stack.ts";
 import { violationsIn } from "../../support/books.ts";
 import { send } from "../../support/http.ts";
-import { LONG_RUN } from "../../support/long-run.ts";
 import { setAnswers } from "../../support/wallets.ts";
 import { createBuyer, type Purchase } from "../fleet/buyer.ts";
 import { seeded } from "../fleet/seeded.ts";
@@ -24,19 +23,17 @@ import {
 } from "../payers.ts";
 
 /** POSTERN_TEST_KILLS and POSTERN_TEST_SEED make it longer, and another one. */
-const KILLS = Number(process.env["POSTERN_TEST_KILLS"] ?? (LONG_RUN ? 20 : 2));
+const KILLS = Number(process.env["POSTERN_TEST_KILLS"] ?? 20);
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? 15);
 const MINUTES_MAX = 2 + KILLS / 4;
-const SENDERS = LONG_RUN ? 16 : 2;
+const SENDERS = 16;
 /** Of each kind at least one. */
-const PAYERS = LONG_RUN ? 5 : PAYER_KINDS.length;
+const PAYERS = 5;
 /** So often a wallet says after a purchase that it has signed nothing, and the payment is sent again. */
 const DENIED_ONCE_IN = 2;
 /** For any number of kills: some 300,000 jobs. */
 const ENOUGH_TOKENS = 1_000_000_000_000n;
 const RETRY_PAUSE_MS = 50;
-/** Between two deliveries of a sender, and two purchases of a payer. */
-const PACE_MS = LONG_RUN ? 0 : 25;
 const AS_OPERATOR = { Authorization: `Bearer ${CONSOLE_TOKEN}`, "Content-Type": "application/json" };
 /** A failpoint that nothing reaches in this time is left alone. */
 const REACHED_MS = 10_000;
@@ -82,7 +79,6 @@ async function deliverAll(sender: number): Promise<string[]> {
   const callIds: string[] = [];
   for (let n = 0; !isOver; n++) {
     callIds.push(await deliver(`${sender}-${n}`));
-    await pause(PACE_MS);
   }
   return callIds;
 }
@@ -132,7 +128,6 @@ async function buyAll(payerIndex: number): Promise<Purchase[]> {
     await buyer.buy(stack.x402, purchase, 2);
     if (chance.onceIn(DENIED_ONCE_IN)) await repeatDenied(customer, purchase);
     bought.push(purchase);
-    await pause(PACE_MS);
   }
   return bought;
 }

@@ -11,7 +11,6 @@ import { x402Table } from "../../fixtures/x402.ts";
 import { SAFE } from "../../services/console/refundable.ts";
 import { newPayer } from "../../support/devnet.ts";
 import { WAYS } from "../../support/failover/ways.ts";
-import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { createBuyer } from "../fleet/buyer.ts";
 
 const PATH = "/x402/jobs/1/1";
@@ -76,7 +75,7 @@ async function buyWhile(gateways: readonly Part[], meanwhile: () => Promise<void
 
 const MODES = ["was killed", "stood still", "was exchanged by an operator"] as const;
 
-test.each(sample(MODES))(
+test.each(MODES)(
   "payments that are open while the primary %s are made once",
   {
     timeout: 180_000,
@@ -90,37 +89,35 @@ test.each(sample(MODES))(
   },
 );
 
-onlyInLongRun(() => {
-  test.each(MODES)(
-    "each refund is in one export, also if the primary %s meanwhile",
-    {
-      timeout: 240_000,
-    },
-    async (way) => {
-      const ids = await buyWhile(await startSelling(), async () => {});
-      configureFor("operator");
-      await eventually("all refunds are due", async () => {
-        const listed = jsonLines(await postern.run(["refunds", "list", "-o", "json"]));
-        return ids.every((id) => listed.some(({ call_id }) => call_id === id));
-      });
+test.each(MODES)(
+  "each refund is in one export, also if the primary %s meanwhile",
+  {
+    timeout: 240_000,
+  },
+  async (way) => {
+    const ids = await buyWhile(await startSelling(), async () => {});
+    configureFor("operator");
+    await eventually("all refunds are due", async () => {
+      const listed = jsonLines(await postern.run(["refunds", "list", "-o", "json"]));
+      return ids.every((id) => listed.some(({ call_id }) => call_id === id));
+    });
 
-      const exported: string[] = [];
-      const exportOne = async (): Promise<boolean> => {
-        const ran = await postern.run(["refunds", "export", "-o", "json", "--limit", "1"]);
-        for (const { rows } of jsonLines(ran))
-          exported.push(...(rows as { call_id: string }[]).map(({ call_id }) => call_id));
-        return ran.code === 0 && ran.stdout === "";
-      };
-      const failedOver = WAYS[way](redis);
-      for (let i = 0; i < 3; i++) await exportOne();
-      await failedOver;
-      await eventually("all are exported", exportOne);
-      expect(new Set(exported).size).toBe(exported.length);
-      // An export that was not proven printed nothing, and is pending.
-      const pending = jsonLines(
-        await postern.run(["payments", "list", "--state", "refund_pending", "-o", "json"]),
-      );
-      for (const id of ids) expect(pending.map(({ call_id }) => call_id)).toContain(id);
-    },
-  );
-});
+    const exported: string[] = [];
+    const exportOne = async (): Promise<boolean> => {
+      const ran = await postern.run(["refunds", "export", "-o", "json", "--limit", "1"]);
+      for (const { rows } of jsonLines(ran))
+        exported.push(...(rows as { call_id: string }[]).map(({ call_id }) => call_id));
+      return ran.code === 0 && ran.stdout === "";
+    };
+    const failedOver = WAYS[way](redis);
+    for (let i = 0; i < 3; i++) await exportOne();
+    await failedOver;
+    await eventually("all are exported", exportOne);
+    expect(new Set(exported).size).toBe(exported.length);
+    // An export that was not proven printed nothing, and is pending.
+    const pending = jsonLines(
+      await postern.run(["payments", "list", "--state", "refund_pending", "-o", "json"]),
+    );
+    for (const id of ids) expect(pending.map(({ call_id }) => call_id)).toContain(id);
+  },
+);
