@@ -43,7 +43,11 @@ describe("200", () => {
       })
       .toBeGreaterThan(0);
     const cancelled = await service.ask("DELETE", location);
-    expect([cancelled.status, cancelled.json()["state"]]).toEqual([200, "cancelling"]);
+    // The run may have ended by the time the answer is read.
+    expect([cancelled.status, cancelled.json()["state"]]).toEqual([
+      200,
+      expect.stringMatching(/^cancell(ing|ed)$/),
+    ]);
     const left = await runIn(service, location, "cancelled");
     proxy.replyPauseMs = () => 0;
     expect(left.done).toBeLessThan(CALLS);
