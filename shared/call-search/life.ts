@@ -47,7 +47,7 @@ export type CallLife = {
   head: LifeHead | undefined;
   /** How many bytes of the body are stored, as base64; 0 once it is not kept. */
   storedBytes: number;
-  /** What happened, the oldest first. Of failed attempts, failures and replays only the newest of each. */
+  /** What happened, the oldest first. Of failed attempts, failures, replays and early runs only the newest of each. */
   steps: readonly LifeStep[];
   /** How many attempts there were in all, also across replays. Undefined if that is no longer known. */
   attempts: number | undefined;

@@ -35,7 +35,7 @@ export type LifeStep = {
   /** The outcome was not recorded: the producer ended, stopped or lost the call. */
   | { kind: "attempt lost"; n: number }
   | { kind: "failed"; code: ErrorCode; reason: string }
-  | { kind: "replayed"; by: string; reason: string | undefined }
+  | { kind: "replayed" | "run early"; by: string; reason: string | undefined }
   /** The `n`-th attempt succeeded; undefined if that number is no longer known. */
   | { kind: "injected"; n: number | undefined; ms?: number | undefined }
   | { kind: "discarded"; by?: string; reason?: string | undefined }

@@ -1,7 +1,9 @@
+import { jobKey } from "../call/job-ids.ts";
 import { inEach } from "./between-keys.ts";
 import { closedReceiver } from "./callbacks-toml.ts";
 import { waitSecsOf } from "./endpoint-toml.ts";
 import { commonBodyLimit, isTable } from "./fields.ts";
+import type { ReadJob } from "./job-pricing-toml.ts";
 import type { PosternToml } from "./postern-toml.ts";
 import { keyOf, type Problem, problem } from "./problem.ts";
 import type { WebhooksToml } from "./webhooks-toml.ts";
@@ -71,6 +73,16 @@ export function closedReceivers({ callbacks }: PosternToml, { endpoints }: Webho
 
 export const NO_CALLBACKS =
   "needs [callbacks] with a secret in postern.toml: without it, no callback is sent";
+
+/** Jobs to which `postern.toml` and `job_pricing.toml` give different names. */
+export function renamedJobs({ jobs }: PosternToml, priced: readonly ReadJob[]): Problem[] {
+  return priced.flatMap(({ path, ids, name }) => {
+    const other = ids && jobs[jobKey(ids)]?.name;
+    if (name === undefined || other === undefined || name === other) return [];
+    const message = `must be the name of [jobs] in postern.toml, which is ${JSON.stringify(other)}; or leave one of them out`;
+    return [problem([...path, "name"], message)];
+  });
+}
 
 /** A body that is larger than the budget of all bodies would be cut each time it comes. */
 function budgetProblems({ http }: PosternToml, bodies: readonly LargestBody[]): Problem[] {

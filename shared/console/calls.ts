@@ -118,7 +118,7 @@ export const CallLifeView = z
     service_id: count.nullable(),
     job_id: count.nullable(),
     queue: z.object({ name: z.string(), as: z.string(), due_at: isoTime.nullable() }).nullable(),
-    /** The oldest first. Of failed attempts, failures and replays only the newest five of each. */
+    /** The oldest first. Of failed attempts, failures, replays and early runs only the newest five of each. */
     timeline: z.array(Step),
     content_type: z.string().nullable(),
     bytes: count.nullable(),

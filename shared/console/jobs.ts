@@ -171,7 +171,7 @@ export function createJobsApi({ partition, clock, log, by, jobNames }: Deps): Jo
       const why = { at: clock(), by, reason };
       const calls = await delayed.ofJob(job, why);
       if (calls > 0) logAudited(log, gateAct("run_delayed", job, why));
-      return { calls, ...(await current(job)) };
+      return { ...(await current(job)), calls };
     },
   };
 }

@@ -1,7 +1,9 @@
 import type { z } from "zod";
 import { jobKey } from "../call/job-ids.ts";
+import { renamedJobs } from "../config/between-files.ts";
 import type { CheckedTables } from "../config/checked-tables.ts";
 import { type JobPrice, type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
+import type { PosternToml } from "../config/postern-toml.ts";
 import { type PricingToml, pricingToml, tooCheapToQuote } from "../config/pricing-toml.ts";
 import type { Problem } from "../config/problem.ts";
 import type { Reader } from "../config/read-postern.ts";
@@ -13,6 +15,7 @@ import { CLOCK_SKEW_SECS, DIFFICULTY_BEARABLE } from "./proof-of-work.ts";
 
 /* What lies between pricing.toml and the prices of jobs. */
 
+const POSTERN = "postern.toml";
 const PRICING = "pricing.toml";
 const JOB_PRICING = "job_pricing.toml";
 
@@ -32,8 +35,9 @@ export function readPricing(
 ): PricingConfig {
   const config = readConfig(files, env, reader);
   const pricing = files.read({ name: PRICING, schema, optional: true });
-  const { jobs, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, files.dir);
+  const { jobs, read, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, files.dir);
   files.report(JOB_PRICING, [...problems, ...(files.has(PRICING) ? tooCheap(jobs.values()) : [])]);
+  files.reportBetween<[PosternToml]>(JOB_PRICING, [POSTERN], (postern) => renamedJobs(postern, read));
 
   const { warnings, ...common } = files.checked(config);
   return {

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { jobKey } from "../call/job-ids.ts";
-import { NO_CALLBACKS, x402BudgetProblems } from "../config/between-files.ts";
+import { NO_CALLBACKS, renamedJobs, x402BudgetProblems } from "../config/between-files.ts";
 import { callbackHostWarnings, closedReceiver } from "../config/callbacks-toml.ts";
 import type { CheckedTables } from "../config/checked-tables.ts";
 import { decimals, markupBps, rate } from "../config/evm-fields.ts";
@@ -52,7 +52,7 @@ export function readX402(files: CheckedTables, env: Env, reader: Reader | undefi
     namesHosts && callbacks === undefined ? [problem("callback_hosts", NO_CALLBACKS)] : [],
   );
   files.reportBetween<[PosternToml]>(JOB_PRICING, [POSTERN], ({ callbacks }) => untold(read, callbacks));
-  files.reportBetween<[PosternToml]>(JOB_PRICING, [POSTERN], ({ jobs }) => renamed(read, jobs));
+  files.reportBetween<[PosternToml]>(JOB_PRICING, [POSTERN], (postern) => renamedJobs(postern, read));
 
   const { warnings, ...common } = files.checked(config);
   return { ...common, x402, prices, warnings: [...warnings, ...(x402 ? x402Warnings(x402, prices) : [])] };
@@ -65,16 +65,6 @@ function untold(jobs: readonly ReadJob[], callbacks: PosternToml["callbacks"]): 
     const message =
       callbacks === undefined ? NO_CALLBACKS : closedReceiver(callbackUrl, callbacks.allow_cidrs);
     return message ? [problem([...path, "callback_url"], message)] : [];
-  });
-}
-
-/** Jobs to which the two files give different names. */
-function renamed(read: readonly ReadJob[], jobs: PosternToml["jobs"]): Problem[] {
-  return read.flatMap(({ path, ids, name }) => {
-    const other = ids && jobs[jobKey(ids)]?.name;
-    if (name === undefined || other === undefined || name === other) return [];
-    const message = `must be the name of [jobs] in ${POSTERN}, which is ${JSON.stringify(other)}; or leave one of them out`;
-    return [problem([...path, "name"], message)];
   });
 }
 

@@ -5,6 +5,7 @@
 --   failed     a failed attempt after which the call failed for good, at that time; without `take`, a failure without an attempt
 --   lost       an attempt whose outcome was not recorded: its producer ended, stopped or lost the call; known since that time
 --   replayed   an operator replayed the call at that time
+--   early      an operator ran the delayed call before its time
 --   discarded  an operator discarded it
 --
 -- Each entry has the counts up to it: `n` is how many attempts there were, `taken` the highest take that had one (left out if there was
@@ -87,6 +88,12 @@ local function logReplay(log, historyOff, at, note)
   local newest = newestOf(log)
   newest.life, newest.ready = (newest.life or 1) + 1, tonumber(at)
   append(log, historyOff, entryOf('"replayed":' .. at, newest, string.sub(note, 2)))
+end
+
+-- A full Redis keeps one entry of a call. Why the call is delayed is worth more then, so nothing is added.
+local function logEarly(log, historyOff, at, note)
+  if redis.call('EXISTS', historyOff) == 1 then return end
+  append(log, historyOff, entryOf('"early":' .. at, newestOf(log), string.sub(note, 2)))
 end
 
 local function logDiscard(log, historyOff, at, note)

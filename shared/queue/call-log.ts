@@ -3,16 +3,16 @@ import { parseJson } from "../platform/text/parse-json.ts";
 import { wellFormedJson } from "../platform/text/well-formed-json.ts";
 
 /*
- * The log of a call: its failed attempts, and the replays and the discard between them. The step of each act writes its entry, so a crash
- * leaves none out. The forms of the entries are in call-log.lua.
+ * The log of a call: its failed attempts, and the replays, early runs and the discard between them. The step of each act writes its entry,
+ * so a crash leaves none out. The forms of the entries are in call-log.lua.
  *
  * The audit has replays and discards as well, but of all calls together: to find those of one call, a reader would go through everything
  * that operators did since the call was accepted.
  */
 
 /**
- * How many entries of a kind are kept, the newest: failed attempts, attempts after which the call failed for good, and replays. While Redis
- * is nearly full, only the newest entry is kept.
+ * How many entries of a kind are kept, the newest: failed attempts, attempts after which the call failed for good, replays, and early runs.
+ * While Redis is nearly full, only the newest entry is kept.
  */
 export const LOG_KEPT = 5;
 
@@ -39,13 +39,19 @@ export type LogEntry =
   /** The outcome of the `n`-th attempt was not recorded: its producer ended, stopped or lost the call. */
   | { kind: "lost"; n: number; at: number }
   /** By an operator, and why. */
-  | { kind: "replayed" | "discarded"; n: number; at: number; by: string; reason: string | undefined };
+  | {
+      kind: "replayed" | "run early" | "discarded";
+      n: number;
+      at: number;
+      by: string;
+      reason: string | undefined;
+    };
 
 /** What is kept, the oldest first; and how many attempts and replays there were in all, except for an attempt that succeeded. */
 export type CallLog = { entries: readonly LogEntry[]; attempts: number; replays: number };
 
 type Stored = NewAttempt & { n: number; life?: number; take?: number; by?: string } & Partial<
-    Record<"failed" | "lost" | "replayed" | "discarded", number>
+    Record<"failed" | "lost" | "replayed" | "early" | "discarded", number>
   >;
 
 /** Reads the lines of a log as they are stored. */
@@ -62,10 +68,11 @@ export function errorOf(line: string): string | undefined {
   return entry.code === undefined ? entry.reason : `${entry.code}: ${entry.reason}`;
 }
 
-function toEntry({ n, take, failed, lost, replayed, discarded, ...stored }: Stored): LogEntry {
+function toEntry({ n, take, failed, lost, replayed, early, discarded, ...stored }: Stored): LogEntry {
   const { at, code, reason, worker, ms, status, by = "" } = stored;
   if (lost !== undefined) return { kind: "lost", n, at: lost };
   if (replayed !== undefined) return { kind: "replayed", n, at: replayed, by, reason };
+  if (early !== undefined) return { kind: "run early", n, at: early, by, reason };
   if (discarded !== undefined) return { kind: "discarded", n, at: discarded, by, reason };
   if (failed !== undefined && take === undefined) return { kind: "failed", n, at: failed, reason };
   return { kind: "attempt", n, at, code, reason, worker, ms, status, failedAt: failed };
@@ -74,7 +81,7 @@ function toEntry({ n, take, failed, lost, replayed, discarded, ...stored }: Stor
 /** The audit has the whole of a longer reason. */
 const REASON_MAX = 200;
 
-/** Who replayed or discarded a call, and why, as the Lua takes it. */
+/** Who replayed, ran early or discarded a call, and why, as the Lua takes it. */
 export function noteOf(by: string, reason: string | undefined): string {
   const isLong = reason !== undefined && reason.length > REASON_MAX;
   return wellFormedJson({

@@ -10,6 +10,7 @@
 local prefix = ARGV.prefix .. ':'
 --@include "./batch.lua"
 --@include "../redis/audit/add-act.lua"
+--@include "./call-log.lua"
 local q = opened(ARGV.gate, ARGV.queue)
 local delayed = q.jobs .. 'delayed'
 local since = tonumber(ARGV.since) or now
@@ -29,8 +30,11 @@ if #ids > 0 then
   if ARGV.line ~= '' then addAct(ARGV.line) end
   redis.call('ZREM', delayed, unpack(ids))
   redis.call('LPUSH', q.wait, unpack(ids))
-  -- As BullMQ does when a call's time has come.
-  for _, id in ipairs(ids) do redis.call('HSET', q.jobs .. id, 'delay', 0) end
+  -- The delay is 0, as BullMQ sets it when a call's time has come. The log says who ran the call (`note`); one that is unreadable stops no call.
+  for _, id in ipairs(ids) do
+    redis.call('HSET', q.jobs .. id, 'delay', 0)
+    pcall(logEarly, prefix .. 'attempts:' .. id, prefix .. 'history-off', whole(now), ARGV.note)
+  end
   q.tells = true
 end
 endBatch()

@@ -3,6 +3,7 @@ import { AUDIT, actKeys, toLine } from "../redis/audit/audit.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { integer, text, tuple } from "../redis/reply.ts";
+import { noteOf } from "./call-log.ts";
 import { type GateAct, gateAct, queuesBehind } from "./jobs.ts";
 import { QUEUE_CONSTANTS } from "./lua-constants.ts";
 import { gateOf, type QueueName } from "./queue-name.ts";
@@ -19,7 +20,7 @@ const MOVED_AT_ONCE = 100;
 const RUN_DELAYED = defineScript({
   source: runDelayedLua,
   keys: "acts, repeats, actCount",
-  args: "prefix, gate, queue, id, from, since, line",
+  args: "prefix, gate, queue, id, from, since, line, note",
   constants: { ...QUEUE_CONSTANTS, AUDIT, MOVED_AT_ONCE },
   proof: "needed",
   reply: tuple(integer, text, text),
@@ -31,7 +32,10 @@ export function openDelayed(partition: Partition) {
   const run = RUN_DELAYED.on(redis);
   const begin = { id: "", from: "-inf", since: "" };
   const step = (act: AuditEntry, queue: QueueName, asked: typeof begin & { line: string }) =>
-    run(actKeys(keys, act), { prefix, gate: gateOf(queue), queue, ...asked });
+    run(actKeys(keys, act), {
+      ...{ prefix, gate: gateOf(queue), queue, ...asked },
+      note: noteOf(act.by, act.reason),
+    });
 
   return {
     /**

@@ -99,7 +99,7 @@ function callKeys(prefix: string) {
   return {
     /** Hash: the record of a call (shared/queue/protocol.ts). */
     record: (callId: string) => `${prefix}:call:${callId}`,
-    /** List: the log of a call: its failed attempts, replays and discard, as JSON, oldest first (shared/queue/call-log.ts). */
+    /** List: the log of a call: its failed attempts, replays, early runs and discard, as JSON, oldest first (shared/queue/call-log.ts). */
     attempts: (callId: string) => `${prefix}:attempts:${callId}`,
     /** String: the result of a call, while it is kept (shared/call/results). */
     result: (callId: string) => `${prefix}:result:${callId}`,

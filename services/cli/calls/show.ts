@@ -115,6 +115,7 @@ function stepText(step: CallLifeView["timeline"][number]): string {
     case "injected":
       return step.n === undefined ? "" : `attempt ${step.n}`;
     case "replayed":
+    case "run early":
     case "discarded":
       return step.by === undefined ? "" : actText(step.by, step.reason);
     case "failed":

@@ -68,6 +68,7 @@ describe("the page of a call", needs("chromium"), () => {
     await shoot(page, "call-run-now");
     await page.getByRole("button", { name: "Run call" }).click();
     await page.getByRole("button", { name: "Run now…" }).waitFor({ state: "detached" });
+    await page.getByText("Run early by otto").waitFor();
     const job = await open({ hash: "#/jobs/7/1" });
     await job.getByRole("button", { name: "Run delayed calls…" }).click();
     await job.getByRole("textbox", { name: "Reason" }).fill("the runner is repaired");

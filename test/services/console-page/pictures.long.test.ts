@@ -7,12 +7,17 @@ import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { livelyConfig, useLively } from "../../fixtures/lively.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { violationsOf } from "../../support/axe.ts";
+import { delayCalls } from "../../support/delay-calls.ts";
 import { needs } from "../../support/needs.ts";
 
 type Shown = { name: string; hash: string; whole: (page: Page) => Promise<unknown> };
 
 /** What is shown, where, and what is there once it is whole. */
-const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): readonly Shown[] => [
+const pagesOf = ({
+  failed,
+  inReview,
+  delayed,
+}: Record<"failed" | "inReview" | "delayed", string>): readonly Shown[] => [
   {
     name: "flow",
     hash: "#/overview",
@@ -72,6 +77,21 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
     hash: `#/payments/${inReview}`,
     whole: (page) => page.getByText(/ was asked once to settle it, at /).waitFor(),
   },
+  {
+    name: "disputed",
+    hash: "#/payments?state=disputed",
+    whole: (page) =>
+      page
+        .getByRole("checkbox", { name: /^Select c_/ })
+        .first()
+        .check(),
+  },
+  {
+    // The page is the same, so the payment is still selected.
+    name: "acknowledge",
+    hash: "#/payments?state=disputed",
+    whole: (page) => page.getByRole("button", { name: "Acknowledge 1…" }).click(),
+  },
   { name: "endpoints", hash: "#/endpoints", whole: (page) => page.getByText("/hooks/orders").waitFor() },
   {
     name: "endpoint",
@@ -89,6 +109,21 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
       await page.getByRole("img", { name: /^Calls per second/ }).waitFor();
       await page.getByRole("region", { name: "Latest calls" }).getByText("waiting").first().waitFor();
     },
+  },
+  {
+    name: "job-delayed",
+    hash: "#/jobs/7/1",
+    whole: (page) => page.getByRole("button", { name: "Run delayed calls…" }).waitFor(),
+  },
+  {
+    name: "run-delayed",
+    hash: "#/jobs/7/1",
+    whole: (page) => page.getByRole("button", { name: "Run delayed calls…" }).click(),
+  },
+  {
+    name: "call-delayed",
+    hash: `#/calls/${delayed}`,
+    whole: (page) => page.getByRole("button", { name: "Run now…" }).waitFor(),
   },
   { name: "prices", hash: "#/payments?view=prices", whole: (page) => page.getByText("3.2 USDC").waitFor() },
   {
@@ -164,7 +199,9 @@ describe("in each look", needs("chromium"), () => {
 
   beforeAll(async () => {
     await redis.client.flushdb();
-    pages = pagesOf(await lively.begin());
+    const begun = await lively.begin();
+    const [delayed = ""] = await delayCalls(redis.partition);
+    pages = pagesOf({ ...begun, delayed });
     at = (await start()).address;
   });
 

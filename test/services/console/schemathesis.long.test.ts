@@ -51,7 +51,8 @@ function run(address: string): Promise<Ran> {
     ...["--exclude-operation-id", "streamLive", "--exclude-operation-id", "streamEvents"],
     ...["--request-timeout", "30", "--continue-on-failure"],
     ...["--suppress-health-check", "all", "--warnings", "off"],
-    ...["--workers", "2", "--seed", "1", "--no-color", "--output-truncate", "false"],
+    // With two threads, `ast.parse` of CPython 3.11 fails at times (python/cpython#106905).
+    ...["--workers", "1", "--seed", "1", "--no-color", "--output-truncate", "false"],
   ];
   const cwd = tempDir();
   writeFileSync(join(cwd, "schemathesis.toml"), CONFIG);
@@ -63,7 +64,7 @@ function run(address: string): Promise<Ran> {
 }
 
 test("no request that Schemathesis makes of the document gets a 5xx, no answer, or one that is not as the document says", {
-  timeout: 20 * 60_000,
+  timeout: 40 * 60_000,
   ...needs("python"),
 }, async () => {
   install();

@@ -18,6 +18,7 @@ import { noteOf } from "../../../shared/queue/call-log.ts";
 import { type CallRecords, createCallRecords } from "../../../shared/queue/call-record.ts";
 import { prepareCallback } from "../../../shared/queue/callbacks.ts";
 import { callbackQueueOf } from "../../../shared/queue/queue-name.ts";
+import { openDelayed } from "../../../shared/queue/run-delayed.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { claimed, queued } from "../../support/made-payment.ts";
@@ -96,6 +97,14 @@ async function failAndReplay(id: string, times: number): Promise<void> {
   }
 }
 
+/** An attempt fails, and an operator runs the call before its time. */
+async function delayAndRun(id: string, n = 1): Promise<void> {
+  await fetch();
+  await attempts(id, 1, n);
+  await backend.moveToDelayed(id, Date.now(), 600_000, TOKEN, {});
+  await openDelayed(redis.partition).ofJob("7/1", { at: 1, by: "otto", reason: `repaired ${n}` });
+}
+
 /** The worker that has the call in hand ends, and another one takes the call back. */
 async function takeBack(id: string): Promise<void> {
   await redis.client.del(keys.inQueue(QUEUE, `${id}:lock`));
@@ -123,6 +132,34 @@ describe("the log of a call", () => {
       { kind: "injected", n: 3 },
     ]);
     expect(await redis.client.pttl(keys.attempts(id))).toBeGreaterThan(0);
+  });
+
+  test("has who ran the delayed call before its time, and why, and the failure before that stays the last one", async () => {
+    const { id } = await added();
+    await delayAndRun(id);
+    await delayAndRun(id, 2);
+    expect(await fetch()).toMatchObject({
+      ...{ attemptsBefore: 2, lastFailure: expect.stringContaining("500 no 1") },
+    });
+    await inject(id);
+    const life = await lifeOf(id);
+    expect(life).toMatchObject({ state: "injected", attempts: 3, replays: 0 });
+    expect(life.steps.filter(({ kind }) => kind !== "result")).toMatchObject([
+      { kind: "attempt failed", n: 1 },
+      { kind: "run early", by: "otto", reason: "repaired 1" },
+      { kind: "attempt failed", n: 2 },
+      { kind: "run early", by: "otto", reason: "repaired 2" },
+      { kind: "injected", n: 3 },
+    ]);
+    expect(await redis.client.pttl(keys.attempts(id))).toBeGreaterThan(0);
+  });
+
+  test("has no early run while Redis is nearly full, but the failure before it", async () => {
+    const { id } = await added();
+    await redis.client.set(keys.historyOff, "a gateway");
+    await delayAndRun(id);
+    expect(await fetch()).toMatchObject({ lastFailure: expect.stringContaining("500 no 1") });
+    expect(kinds(await lifeOf(id))).toEqual(["created", "attempt failed"]);
   });
 
   test("has the one time at which a call failed, which its record and the list of failed calls have too", async () => {

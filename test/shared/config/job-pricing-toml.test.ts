@@ -186,4 +186,6 @@ test.each([
   const postern = `[jobs."1/7"]\nname = "${name}"\n[jobs."1/8"]\nname = "free"\n`;
   const jobs = described('name = "report"');
   expect(problems({ x402: x402(), postern, jobs })).toEqual(found);
+  const dir = x402Dir({ x402: x402(), postern, jobs });
+  expect(problemsOf(() => loadConfig(readPricing, { dir, env: {} }))).toEqual(found);
 });

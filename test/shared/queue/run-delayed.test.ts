@@ -202,6 +202,13 @@ test("calls that have the same score, as many that fail in one millisecond do, a
   expect(new Set(await waiting())).toEqual(new Set(ids));
 });
 
+test("a call whose log cannot be read is run with the others", async () => {
+  const [id = ""] = await delayMany(3);
+  await redis.client.set(keys.attempts(id), "no list");
+  expect(await delayed().ofJob("7/1", why)).toBe(3);
+  expect(await redis.client.llen(keys.attempts("c_001"))).toBe(1);
+});
+
 test("delayed calls are run in a full Redis too", async () => {
   await delayMany(3);
   await redis.client.config("SET", "maxmemory", 1);

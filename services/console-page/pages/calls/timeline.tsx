@@ -215,6 +215,7 @@ const TELL: Readonly<Record<string, Tell>> = {
     ),
   }),
   replayed: ({ by, reason }) => ({ title: `Replayed by ${by}`, tone: "accent", text: reason }),
+  "run early": ({ by, reason }) => ({ title: `Run early by ${by}`, tone: "accent", text: reason }),
   injected: ({ n, ms }) => ({
     title: "Injected into the runner",
     tone: "good",

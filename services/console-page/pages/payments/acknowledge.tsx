@@ -23,7 +23,10 @@ export function AcknowledgeDialog({ ids, onCancel, onDone }: Props) {
       onDone={() => {}}
       act={async (reason) => setRun(await beginAcknowledge(ids, reason))}
     >
-      <p>This records that you have seen the disputes. Nothing else changes: no call is taken back.</p>
+      <p>
+        This records that you have seen the {ids.length === 1 ? "dispute" : "disputes"}. Nothing else changes:
+        no call is taken back.
+      </p>
     </Confirm>
   );
 }

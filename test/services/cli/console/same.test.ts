@@ -6,6 +6,7 @@ import { TOKENS, useOperator } from "../../../fixtures/console.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { keys } from "../../../fixtures/redis.ts";
+import { delayCalls } from "../../../support/delay-calls.ts";
 import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { auditOf } from "../../console/audit-of.ts";
@@ -117,6 +118,15 @@ test("what commands show is the same by the console as on Redis, for people and 
       ["refunds", "check"],
       ["payments", "list-spent"],
     ],
+    ...[
+      ["calls", "run-now", waiting],
+      ["calls", "run-now", unknown],
+      ["jobs", "run-delayed", "7/1", "7/9"],
+    ],
+    ...[
+      ["--acknowledged", settling],
+      ["--acknowledged", "--all"],
+    ].map((chosen) => [...["payments", "resolve", ...chosen, "--reason", "x"]]),
     ["payments", "audit", "--from-block", "1"],
     ["payments", "audit", "--from-block", "2", "--to-block", "1"],
     ["payments", "audit", "--from-block", "1", "--network", "eip155:1"],
@@ -132,9 +142,18 @@ test("what commands show is the same by the console as on Redis, for people and 
 test("what commands do is done by the console as well, under the name of its token", async () => {
   const ids = await calls.fail([{}, {}, {}]);
   const [one = "", two = "", three = ""] = ids;
+  for (let i = 0; i < 2; i += 1) await calls.add();
+  const [delayed = ""] = await delayCalls(redis.partition);
   const review = await payments.claimForReview();
   const [refund = ""] = await refundable(payments);
+  const [disputed, another] = [await payments.buy(), await payments.buy()];
+  for (const id of [disputed, another])
+    await payments.gateway.journal.markDisputed(id, "the chain says: expired");
   const done: string[][] = [
+    ["calls", "run-now", delayed],
+    ["jobs", "run-delayed", "7/1"],
+    ["payments", "resolve", disputed, "--acknowledged", "--reason", "x"],
+    ["payments", "resolve", "--acknowledged", "--all", "--reason", "x"],
     ["failed", "replay", one],
     ["failed", "discard", two, "--yes", "--reason", "x"],
     ["calls", "forget", three, "--yes", "--reason", "x"],
@@ -150,6 +169,7 @@ test("what commands do is done by the console as well, under the name of its tok
   const audited = await auditOf(redis);
   expect(audited.map(({ action, by }) => [action, by])).toEqual(
     [
+      ...["run_now", "run_delayed", "acknowledge", "begin_acknowledge", "acknowledge"],
       ...["begin_replay", "replay", "begin_discard", "discard", "forget", "pause", "pause", "resume"],
       ...["resume", "void", "refund"],
     ].map((action) => [action, "otto"]),

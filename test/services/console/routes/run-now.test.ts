@@ -23,6 +23,9 @@ describe("204", () => {
       expect((await post(`/api/v1/calls/${id}/run-now`, why)).status).toBe(204);
       expect((await get(`/api/v1/calls/${id}`)).json()).toMatchObject({
         ...{ state: "queued", queue: { as: "waiting", due_at: null } },
+        timeline: expect.arrayContaining([
+          expect.objectContaining({ what: "run early", by: "otto", reason: why.reason }),
+        ]),
       });
     }
     expect(await calls.audited()).toMatchObject(
