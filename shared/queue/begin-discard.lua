@@ -12,7 +12,7 @@ local prefix = ARGV.prefix .. ':'
 local isFirst = st ~= 'DISCARDED'
 if isFirst then addAct(ARGV.line) end
 if st ~= 'INJECTED' then
-  if isFirst then logDiscard(KEYS.attempts, KEYS.historyOff, whole(now), ARGV.note) end
+  if isFirst then logAct('discarded', KEYS.attempts, KEYS.historyOff, whole(now), ARGV.note) end
   changeState(KEYS.record, ARGV.id, 'DISCARDED', ARGV.now)
   redis.call('PERSIST', KEYS.record)
   -- A delivery may have come before the call had a record.

@@ -90,12 +90,7 @@ local function logReplay(log, historyOff, at, note)
   append(log, historyOff, entryOf('"replayed":' .. at, newest, string.sub(note, 2)))
 end
 
--- A full Redis keeps one entry of a call. Why the call is delayed is worth more then, so nothing is added.
-local function logEarly(log, historyOff, at, note)
-  if redis.call('EXISTS', historyOff) == 1 then return end
-  append(log, historyOff, entryOf('"early":' .. at, newestOf(log), string.sub(note, 2)))
-end
-
-local function logDiscard(log, historyOff, at, note)
-  append(log, historyOff, entryOf('"discarded":' .. at, newestOf(log), string.sub(note, 2)))
+-- `act` is 'early' or 'discarded'.
+local function logAct(act, log, historyOff, at, note)
+  append(log, historyOff, entryOf('"' .. act .. '":' .. at, newestOf(log), string.sub(note, 2)))
 end

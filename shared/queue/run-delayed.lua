@@ -1,7 +1,7 @@
 -- Moves delayed calls of a queue to those that wait: the call `id`, or else a number of those with a score from `from` on. They go behind the
 -- calls that wait already, and no attempt counts. Held calls stay. `since` is when the first step began, or empty in that step. A call that was
 -- taken after it has failed once more meanwhile: it stays, or a runner that is still down would cost it all its attempts. `line` is empty once a
--- step has moved a call.
+-- step has moved a call. `note` says in the log of each call who ran it.
 --
 -- No pause or hold of an operator ends here, so the time until now counts as latency (unlike with noteResumed).
 --
@@ -30,10 +30,14 @@ if #ids > 0 then
   if ARGV.line ~= '' then addAct(ARGV.line) end
   redis.call('ZREM', delayed, unpack(ids))
   redis.call('LPUSH', q.wait, unpack(ids))
-  -- The delay is 0, as BullMQ sets it when a call's time has come. The log says who ran the call (`note`); one that is unreadable stops no call.
-  for _, id in ipairs(ids) do
-    redis.call('HSET', q.jobs .. id, 'delay', 0)
-    pcall(logEarly, prefix .. 'attempts:' .. id, prefix .. 'history-off', whole(now), ARGV.note)
+  -- As BullMQ does when a call's time has come.
+  for _, id in ipairs(ids) do redis.call('HSET', q.jobs .. id, 'delay', 0) end
+  -- A full Redis keeps one entry of a call's log: why the call was delayed is worth more. A log that cannot be read stops no call.
+  local historyOff = prefix .. 'history-off'
+  if redis.call('EXISTS', historyOff) == 0 then
+    for _, id in ipairs(ids) do
+      pcall(logAct, 'early', prefix .. 'attempts:' .. id, historyOff, whole(now), ARGV.note)
+    end
   end
   q.tells = true
 end
