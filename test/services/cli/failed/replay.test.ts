@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { asUser, keys } from "../../../fixtures/redis.ts";
+import { LONG_RUN } from "../../../support/long-run.ts";
 import { runHereWith } from "../run-here.ts";
 
 const fixture = useFailedCalls();
@@ -59,7 +60,7 @@ test("postern failed replay exits with 1 for a named call that has not failed, a
 });
 
 test("postern failed replay ended by Ctrl-C says what is done and how to go on, which does exactly the rest", async () => {
-  const CALLS = 600;
+  const CALLS = LONG_RUN ? 1500 : 600;
   const ids = await fixture.fail(Array.from({ length: CALLS }, () => ({ path: "/it's" })));
   const one = ["failed", "replay", "--endpoint", "/it's", "--concurrency", "1"];
   const first = await postern.run(one, { interruptAt: /replayed \d+ of / });
