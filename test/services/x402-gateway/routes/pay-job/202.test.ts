@@ -96,9 +96,9 @@ test("a payment by a client of version 1, which reads nothing but the body of th
 
 test("the metadata of a paid call is complete and comes from verified data, never from the request", async () => {
   const x402 = await fixture.gateway();
-  const [offer] = (await x402.ask()).v2.accepts;
   const { address } = fixture.payer;
   const payment = await x402.pay({ payer: fixture.payer });
+  const { accepted } = decoded(payment["PAYMENT-SIGNATURE"]) as { accepted: PaymentRequirements };
   const claims = Object.fromEntries(
     ["PAYER", "AMOUNT", "TRANSACTION", "QUOTE-DIGEST", "ORIGIN"].map((name) => [`X-X402-${name}`, "mine"]),
   );
@@ -111,7 +111,7 @@ test("the metadata of a paid call is complete and comes from verified data, neve
     payer: address,
     nonce: transfer?.nonce ?? "",
   });
-  const digest = (offer as PaymentRequirements).extra["quoteDigest"];
+  const digest = accepted.extra["quoteDigest"];
   const [call] = await x402.waiting();
   expect(call?.metadata).toEqual({
     "X-PLATFORM-SERVICE-ID": "1",

@@ -234,7 +234,7 @@ test("repeats of a payment get its outcome without a byte of their bodies in mem
 });
 
 test("copies of a payment that are sent at once take one slot and keep one body while it settles", async () => {
-  const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 10 } });
+  const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 60 } });
   const body = "x".repeat(MIB);
   const headers = await x402.pay({ payer: fixture.payer });
   const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
@@ -245,7 +245,7 @@ test("copies of a payment that are sent at once take one slot and keep one body 
     delayMs: LONG_RUN ? 4000 : 2000,
     times: 1,
   });
-  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 2000, times: 1 });
+  await fixture.devnet.control.fault({ on: "settle", kind: "slow", replyDelayMs: 600_000, times: 1 });
   const raws = openMany(x402, LONG_RUN ? 100 : 10, headOf(headers));
   await eventually("their bodies are waited for", () => raws.every(isBodyWanted));
   for (const { socket } of raws) socket.write(body);
@@ -254,6 +254,7 @@ test("copies of a payment that are sent at once take one slot and keep one body 
   for (const { received } of raws) expect(received()).toMatch(/^HTTP\/1\.1 100 Continue\s+$/);
   expect((await x402.post(another)).status).toBe(202);
   expect((await fixture.asked()).settle).toBe(2);
+  await fixture.devnet.control.clearFaults();
   await eventually("all are answered", () => raws.every(({ received }) => /\}$/.test(received())));
   for (const { received } of raws) expect(received()).toMatch(/HTTP\/1\.1 202 /);
   expect(await fixture.asked()).toEqual({ verify: 2, settle: 2 });
@@ -264,7 +265,7 @@ onlyInLongRun(() => {
   test("of a thousand copies of a payment sent at once only a few become claims, and there is a slot for another payment", async () => {
     const x402 = await fixture.gateway({
       ...{ redisUrl: proxy.url, directUrl: fixture.redis.url },
-      x402: { settle_timeout_secs: 10 },
+      x402: { settle_timeout_secs: 60 },
     });
     // Each claim has a name of its own; one whose answer is late is sent again under the same.
     const claims = new Set<string | undefined>();
@@ -276,7 +277,7 @@ onlyInLongRun(() => {
     const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
     // As long as the verify takes, all of them come to wait for it.
     await fixture.devnet.control.fault({ on: "verify", kind: "slow", delayMs: 3000, times: 1 });
-    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 3000, times: 1 });
+    await fixture.devnet.control.fault({ on: "settle", kind: "slow", replyDelayMs: 600_000, times: 1 });
     const answers: number[] = [];
     const copies = Array.from({ length: 1100 }, async () => {
       const { status } = await x402.post(headers);
@@ -285,6 +286,7 @@ onlyInLongRun(() => {
     await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
     expect((await x402.post(another)).status).toBe(202);
     expect(answers).not.toContain(202);
+    await fixture.devnet.control.clearFaults();
     await Promise.all(copies);
     // A copy that was checked when the first had just been claimed claims it too, alone.
     expect(claims.size).toBeLessThan(20);
