@@ -12,7 +12,7 @@ const LONG = "test/**/*.long.test.ts";
 const NODE_FLAGS = ["--max-semi-space-size=64"];
 
 /**
- * Tests start real processes, and wait for them two thirds of the time: five files at a time keep two cores busy. The deadlines are
+ * Tests start real processes, and wait for them: seven files at a time keep two cores busy. The deadlines are
  * long, and a test that waits waits for an event.
  */
 const shared = {
@@ -20,7 +20,7 @@ const shared = {
   setupFiles: "test/support/worker.ts",
   pool: "forks",
   isolate: false,
-  maxWorkers: 5,
+  maxWorkers: 7,
   maxConcurrency: 2,
   execArgv: NODE_FLAGS,
   testTimeout: 180_000,
