@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { callIdFrom } from "./call-id.ts";
+import { callIdBeside } from "./call-id.ts";
 
 /*
  * A callback tells of the end of a call. It is a call itself, of an origin of its own, whose runner is the receiver: so it is retried,
@@ -39,7 +39,7 @@ export const CallbackEvent = z.object({
 });
 export type CallbackEvent = z.infer<typeof CallbackEvent>;
 
-/** The id of the callback of this call for this ending, however often it is written. */
+/** The id of the callback of this call for this ending, however often it is written. One step ends the call and adds its callback. */
 export function callbackId(callId: string, ending: Ending): string {
-  return callIdFrom("callback", callId, ending);
+  return callIdBeside(callId, "callback", callId, ending);
 }

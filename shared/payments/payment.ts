@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { callIdFrom } from "../call/call-id.ts";
+import { callIdBeside, callIdFrom } from "../call/call-id.ts";
 import { JobCall, toJson } from "../call/job-call.ts";
 import { jobKey } from "../call/job-ids.ts";
 import { STATES, type State, toState } from "../call/record-state.ts";
@@ -318,7 +318,8 @@ export function revenueOf({ terms, settledAt, claimedAt }: Payment) {
 /**
  * The call id of a payment. The payer, the nonce that the payer chose, and the contract that takes this nonce once identify a payment,
  * so every replica knows the id before the payment settles, and afterwards the chain alone is enough to compute it. That contract is
- * the token (EIP-3009), or Permit2 for all its tokens. docs/payments.md has a vector.
+ * the token (EIP-3009), or Permit2 for all its tokens. All payments of a payer lie in one partition, where one step counts those that
+ * are open. docs/payments.md has a vector.
  */
 export function paymentCallId({
   chainId,
@@ -335,7 +336,8 @@ export function paymentCallId({
   nonce: string;
 }): string {
   const contract = methodOnChain(method).nonceContract(asset);
-  return callIdFrom(String(chainId), contract.toLowerCase(), payer.toLowerCase(), nonce.toLowerCase());
+  const ofPayer = callIdFrom(payer.toLowerCase());
+  return callIdBeside(ofPayer, String(chainId), contract.toLowerCase(), payer.toLowerCase(), nonce.toLowerCase());
 }
 
 /** A payment that has moved money, whatever its state is now. */

@@ -15,7 +15,7 @@ import { fromScript, isUnreadable } from "./unreadable.ts";
  * Number of the layout of the keys in keys.ts. docs/decisions.md says which changes raise it: those that alter what is settled, voided,
  * refunded or run again.
  */
-export const LAYOUT = 5;
+export const LAYOUT = 6;
 
 /** Number of the layout of the runner's keys, which are never emptied. */
 export const RUNNER_LAYOUT = 1;

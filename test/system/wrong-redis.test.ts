@@ -12,6 +12,7 @@ import { silentLogger } from "../../shared/platform/log/logger.ts";
 import { delay } from "../../shared/platform/time/clock.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import { newDeploymentId } from "../../shared/redis/deployment.ts";
+import { LAYOUT } from "../../shared/redis/layout.ts";
 import { useEnds } from "../fixtures/ends.ts";
 import { CALLBACK_SECRET } from "../fixtures/receivers.ts";
 import { keys, useOwnRedis } from "../fixtures/redis.ts";
@@ -246,7 +247,7 @@ test("with durability relaxed, whose loss is accepted, an empty Redis is used as
 });
 
 test("the data of a release without ids is taken as this deployment's, and not as another's copy later", async () => {
-  await redis.client.set(keys.layout, JSON.stringify({ layout: 5, release: "0.0.9" }));
+  await redis.client.set(keys.layout, JSON.stringify({ layout: LAYOUT, release: "0.0.9" }));
   const { part } = await gateway({ deployment_id: OLD_ID });
   await part.ready();
   expect(await redis.client.hget(keys.deployment, "id")).toBe(OLD_ID);

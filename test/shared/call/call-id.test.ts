@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { callIdFrom, callIdOfDelivery, callIdOfSignedDelivery } from "../../../shared/call/call-id.ts";
+import { callIdBeside, callIdFrom, callIdOfDelivery, callIdOfSignedDelivery } from "../../../shared/call/call-id.ts";
 
 // Computed by Python's hashlib. These ids are in Redis and in what clients keep, so no release may change them.
 test.each([
@@ -12,4 +12,9 @@ test.each([
 test("the id of a delivery says whether a signature covers the delivery's id", () => {
   expect(callIdOfDelivery("/hooks/a", "evt_1")).toBe("c_edb25bc9f2a9ab98f912dadfd5b94290");
   expect(callIdOfSignedDelivery("/hooks/a", "evt_1")).toBe("c_832b647bc41099df00dea939cc962a8d");
+});
+
+test("an id beside another begins as that one does, and differs by its own parts", () => {
+  const parent = "c_abc00000000000000000000000000000";
+  expect(callIdBeside(parent, "a", "b")).toBe("c_abcdde7abf1eac5b301273ab2e282f79");
 });
