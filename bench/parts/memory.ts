@@ -114,7 +114,12 @@ function calls({ withId = false, inject }: { withId?: boolean; inject?: Inject }
           open -= 1;
           return inject(...taken);
         };
-        const producer = composeProducer({ postern: PRODUCER, redis, log: silentLogger, inject: ending });
+        const producer = composeProducer({
+          postern: PRODUCER,
+          partition: partitionOf(redis),
+          log: silentLogger,
+          inject: ending,
+        });
         await eventually("all calls were offered to the runner", () => open === 0);
         await producer.close(60_000);
       },

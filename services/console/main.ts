@@ -7,6 +7,7 @@ import type { ProcessOptions } from "../../shared/part/process.ts";
 import { runMonitored, serveWhenReady } from "../../shared/part/serve.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { connectBeside } from "../../shared/redis/connect.ts";
+import { partitionOf } from "../../shared/redis/partition.ts";
 import { createMeters } from "./metrics.ts";
 import { composeOperator } from "./operator.ts";
 import { builtPage } from "./serve-page.ts";
@@ -28,12 +29,13 @@ export function runOperator(options: ProcessOptions): Promise<number> {
     },
   };
   return runMonitored({ ...part, opsAddress: "127.0.0.1:9095", createMeters }, options, (host) => {
-    const { operator, metrics, redis, log, shutdown } = host;
+    const { operator, metrics, partition, log, shutdown } = host;
     const bindAddress = bindAddressOf(host);
     const { host: bindHost } = parseAddress(bindAddress);
-    const workRedis = connectBeside(redis, { commandTimeout: PATIENCE_MS });
+    const workRedis = connectBeside(partition.redis, { commandTimeout: PATIENCE_MS });
     shutdown.defer("redis for long work", () => workRedis.disconnect());
-    const service = composeOperator({ ...host, bindHost, pageDir: builtPage(), configDir, env, workRedis });
+    const work = partitionOf(workRedis, partition.prefix);
+    const service = composeOperator({ ...host, bindHost, pageDir: builtPage(), configDir, env, work });
     const streams = metrics.gauge("postern_operator_streams", "Open streams of server-sent events");
     metrics.beforeScrape(() => streams.set(service.liveStreams()));
 

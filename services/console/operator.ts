@@ -25,11 +25,9 @@ import type { Logger } from "../../shared/platform/log/logger.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import { createAudit } from "../../shared/redis/audit/audit.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
-import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
-import { prefixOf } from "../../shared/redis/keys.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
-import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
+import type { Partition } from "../../shared/redis/partition.ts";
 import { createAssertHost } from "./auth/hosts.ts";
 import { createCheckToken, createIdentify } from "./auth/identify.ts";
 import { createLockout } from "./auth/lockout.ts";
@@ -52,8 +50,8 @@ type Options = Host & {
   /** Where the files of the other services are, for what is configured there. */
   configDir: string;
   env: Env;
-  /** Its own connection for replies that may take long, as the body of a call or a run over many calls. */
-  workRedis: Redis;
+  /** Over its own connection, for replies that may take long, as the body of a call or a run over many calls. */
+  work: Partition;
   liveTimes?: Partial<LiveTimes>;
   pace?: Pace;
 };
@@ -74,10 +72,9 @@ const BODIES = { max: 8, perPartyMax: 4, what: "bodies", code: "request.rate_lim
 
 /** The operator's service, made of its parts. What its replicas must agree on is in the configuration and in Redis. */
 export function composeOperator(options: Options): ComposedOperator {
-  const { operator, postern, redis, log, clock = redisClock(redis).now } = options;
+  const { operator, postern, partition, work, log, clock = redisClock(partition.redis).now } = options;
   const { tokens, public_url: publicUrl, session_secs } = operator;
-  const partition = partitionOf(redis, prefixOf(postern.redis.name));
-  const durable = watchRedis(redis, partition, options);
+  const durable = watchRedis(options);
   const addressOf = createClientAddressOf(toProxyOptions(postern));
   const checkToken = createCheckToken(tokens, createLockout(clock));
   const isSecure = publicUrl?.startsWith("https:") === true;
@@ -85,7 +82,6 @@ export function composeOperator(options: Options): ComposedOperator {
   const answered = createEventCounter(log, "operator.answered");
   const refusals = createRefusalLog(log, "operator.refused");
   const common = { partition, clock, log, ...configuredBy(options, clock) };
-  const work = partitionOf(options.workRedis, prefixOf(postern.redis.name));
   const worker = startRunWorker({ partition: work, kinds: bulkWorkers({ ...common, partition: work }), log });
   const { configDir, env, liveTimes: times } = options;
   const overview = createOverview({ partition, clock, configDir, env, ...toDurability(postern.redis) });
@@ -140,10 +136,10 @@ export function composeOperator(options: Options): ComposedOperator {
 }
 
 /** Accepts a Redis that keeps no promise too: that is one of the things that an operator has to see. */
-function watchRedis(redis: Redis, partition: Partition, { deployment, log }: Options): DurableRedis {
+function watchRedis({ partition, deployment, log }: Options): DurableRedis {
   const check = deployment?.createCheck(partition, { claims: false });
   return new DurableRedis({
-    redis,
+    redis: partition.redis,
     mode: "relaxed",
     async checkData() {
       await check?.();

@@ -33,8 +33,6 @@ import { type PricingConfig, readPricing } from "../../shared/pricing/read-prici
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { createClaimData } from "../../shared/redis/deployment.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
-import { prefixOf } from "../../shared/redis/keys.ts";
-import { partitionOf } from "../../shared/redis/partition.ts";
 import { type GrpcListening, listenGrpc } from "./grpc.ts";
 import { createHttpHandler } from "./http.ts";
 import { createAskPrice, createGetJobPrice, type GetJobPrice, type Settlement } from "./job-price.ts";
@@ -145,13 +143,12 @@ export type ComposedService = ComposedServer & {
 
 /** @internal The engine, made of its parts. What its replicas must agree on is in Redis. */
 export function composePricingService(options: Options): ComposedService {
-  const { postern, pricing, jobs, settlement, redis, log, clock = systemClock } = options;
+  const { postern, pricing, jobs, settlement, partition, log, clock = systemClock } = options;
   warnIfPortable(log);
   const signer = createSigner(pricing.key.reveal());
   const separator = domainSeparator(pricing.domain);
-  const partition = partitionOf(redis, prefixOf(postern.redis.name));
   const durable = new DurableRedis({
-    redis,
+    redis: partition.redis,
     ...toDurability(postern.redis),
     log,
     checkData: createClaimData(partition, options.deployment),
@@ -170,7 +167,7 @@ export function composePricingService(options: Options): ComposedService {
     memory,
     settle: settlement === undefined ? () => undefined : createSettle(settlement, options.rateOf ?? rates.of),
     clock,
-    redisTime: options.clock ?? redisClock(redis).now,
+    redisTime: options.clock ?? redisClock(partition.redis).now,
   });
   const ask = createAskPrice(getJobPrice, { clock, log, refusals });
   let draining = false;
@@ -180,7 +177,10 @@ export function composePricingService(options: Options): ComposedService {
 
   function readiness(): Readiness {
     const found = explain(() => durable.server().proof);
-    return { ready: found.ok && !draining, checks: { redis: found.text, ...clockCheck(redis), draining } };
+    return {
+      ready: found.ok && !draining,
+      checks: { redis: found.text, ...clockCheck(partition.redis), draining },
+    };
   }
 
   return {

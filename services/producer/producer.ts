@@ -29,8 +29,7 @@ import {
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { createClaimData } from "../../shared/redis/deployment.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
-import { prefixOf } from "../../shared/redis/keys.ts";
-import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
+import type { Partition } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
 import { publishCallbackKeys } from "../../shared/telemetry/processes/callback-keys.ts";
 import { createCallbacks } from "./callbacks/callbacks.ts";
@@ -125,13 +124,12 @@ export type ComposedProducer = Composed & { readonly workerId: string };
 
 /** @internal The producer, made of its parts. */
 export function composeProducer(options: Options): ComposedProducer {
-  const { postern, redis, origins, clock = systemClock } = options;
+  const { postern, partition, origins, clock = systemClock } = options;
   const { concurrency, lock_ms: lockMs, body_budget_bytes: bodyBudgetBytes } = postern.producer;
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
-  const partition = partitionOf(redis, prefixOf(postern.redis.name));
   const log = tellFollowers(options.log, { partition, service: "producer", clock });
   const durable = new DurableRedis({
-    redis,
+    redis: partition.redis,
     // Writes that one server loses are done again. A new primary that lacks them would have calls sent twice.
     mode: postern.redis.durability === "replicated" ? "replicated" : "relaxed",
     checkData: createClaimData(partition, options.deployment),
@@ -145,7 +143,7 @@ export function composeProducer(options: Options): ComposedProducer {
   const callbacks = postern.callbacks && toCallbackOptions(postern.callbacks);
   const runners = options.inject === undefined ? openRunners(options, jobs) : undefined;
   if (runners !== undefined) options.reports?.watchRunners(runners);
-  const delivering = createDelivering({ ...options, jobs, callbacks, runners, partition, log, workerId });
+  const delivering = createDelivering({ ...options, jobs, callbacks, runners, log, workerId });
   const consumer = consume({
     partition,
     server: durable,
@@ -178,7 +176,7 @@ export function composeProducer(options: Options): ComposedProducer {
     readiness() {
       const beating = presence.isFresh();
       const found = explain(() => durable.server().proof);
-      const checks = { redis: found.text, beating, ...clockCheck(redis) };
+      const checks = { redis: found.text, beating, ...clockCheck(partition.redis) };
       return { ready: beating && found.ok && !isStopped, checks };
     },
     graceMs: longestMs,
@@ -230,7 +228,10 @@ function graceMsOf({ inject, postern }: Options, jobs: Jobs): number {
 }
 
 /** Signatures and what is told of the runners are by Redis' clock, so that they are right although this machine's clock is wrong. */
-function openRunners({ postern, redis, log, clock = redisClock(redis).now }: Options, jobs: Jobs): Runners {
+function openRunners(
+  { postern, partition, log, clock = redisClock(partition.redis).now }: Options,
+  jobs: Jobs,
+): Runners {
   const named = Object.entries({ ...postern.runners, [DEFAULT_RUNNER]: postern.runner });
   return createRunners({
     runners: Object.fromEntries(
@@ -251,14 +252,13 @@ type Delivering = Options & {
   jobs: Jobs;
   callbacks: Callbacks | undefined;
   runners: Runners | undefined;
-  partition: Partition;
   workerId: string;
 };
 
 /** Delivers calls to `inject` or to the runners of their jobs, and callbacks to their receivers. */
 function createDelivering(options: Delivering) {
-  const { postern, redis, jobs, runners, partition, log, workerId, random = Math.random } = options;
-  const redisTime = options.clock ?? redisClock(redis).now;
+  const { postern, partition, jobs, runners, log, workerId, random = Math.random } = options;
+  const redisTime = options.clock ?? redisClock(partition.redis).now;
   const { attempts, backoff } = postern.producer;
   const limits = toHistoryLimits(postern);
   const history = limits && createCallHistory({ partition, limits, clock: redisTime, log });

@@ -11,6 +11,7 @@ import { mountPath, openPart, type ServedOptions } from "../../shared/part/optio
 import { type ComposedServer, createServedPart, type ServedPart } from "../../shared/part/part.ts";
 import { systemClock, within } from "../../shared/platform/time/clock.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
+import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { givesWayAbove } from "../../shared/redis/give-way.ts";
 import { runnerKeysOf, runnerPrefixOf } from "../../shared/redis/keys.ts";
@@ -69,7 +70,9 @@ function isRouter(jobs: unknown): boolean {
 
 const GRACE_MS = 10_000;
 
-type Options = Host & {
+type Options = Omit<Host, "partition"> & {
+  /** Its keys are the runners' own. It fails fast, and the runner does not close it. */
+  redis: Redis;
   jobs: Router;
   bodyBytesMax?: number | undefined;
   random?: () => number;

@@ -24,9 +24,7 @@ import { mountPath, openPart, type ServedOptions, tableOption } from "../../shar
 import { createServedPart, type ServedPart } from "../../shared/part/part.ts";
 import { createEventCounter } from "../../shared/platform/log/event-counter.ts";
 import { type Clock, systemClock } from "../../shared/platform/time/clock.ts";
-import { prefixOf } from "../../shared/redis/keys.ts";
 import { extraMs } from "../../shared/redis/large.ts";
-import { partitionOf } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
 import { createRecordRejected } from "../../shared/telemetry/rejected/record.ts";
 import { createAccept } from "./accept.ts";
@@ -84,8 +82,7 @@ type Options = Host & {
 
 /** @internal The gateway, made of its parts. It holds no state that two replicas would have to share. */
 export function composeWebhooksGateway(options: Options): Gateway {
-  const { webhooks, postern, redis, serviceId = 0, clock = systemClock } = options;
-  const partition = partitionOf(redis, prefixOf(postern.redis.name));
+  const { webhooks, postern, partition, serviceId = 0, clock = systemClock } = options;
   const log = tellFollowers(options.log, { partition, service: "webhooks", about: { serviceId }, clock });
   const states = createEndpointStates(partition);
   const ingress = openIngress("webhook", partition, options, async () => {

@@ -30,9 +30,7 @@ import { systemClock } from "../../shared/platform/time/clock.ts";
 import { toIso } from "../../shared/platform/time/iso.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
 import { readX402, type X402Config } from "../../shared/pricing/read-x402.ts";
-import { prefixOf } from "../../shared/redis/keys.ts";
 import { extraMs } from "../../shared/redis/large.ts";
-import { partitionOf } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { Facilitators } from "./facilitator/pool.ts";
@@ -120,7 +118,7 @@ export type ComposedGateway = Gateway & {
 
 /** @internal The gateway, made of its parts. What two replicas have to agree on is in Redis or on the chain. */
 export function composeX402Gateway(options: Options): ComposedGateway {
-  const { x402, prices, postern, redis, authorize, isDrained, clock = systemClock } = options;
+  const { x402, prices, postern, partition, authorize, isDrained, clock = systemClock } = options;
   const metadataPrefix = postern.metadata_prefix;
   const settleTimeoutMs = x402.settle_timeout_secs * 1000;
   const maxTimeoutMs = x402.max_timeout_secs * 1000;
@@ -129,7 +127,6 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   const statusUrlOf = (callId: string) => `${x402.public_url}/x402/calls/${callId}`;
 
   // What it stands on: the queue, the journal, chains, facilitators and rates.
-  const partition = partitionOf(redis, prefixOf(postern.redis.name));
   const log = tellFollowers(options.log, { partition, service: "x402", clock });
   warnIfPortable(log);
   const ingress = openIngress("x402", partition, options);

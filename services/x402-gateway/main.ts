@@ -3,8 +3,6 @@ import { serveGateway } from "../../shared/ingress/serve.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { type ProcessHost, runMonitored } from "../../shared/part/serve.ts";
 import { jobsOnSale } from "../../shared/pricing/prices.ts";
-import { prefixOf } from "../../shared/redis/keys.ts";
-import { partitionOf } from "../../shared/redis/partition.ts";
 import { startDrain } from "./drain.ts";
 import { type ComposedGateway, composeX402Gateway, X402 } from "./gateway.ts";
 import { createMeters, registerGauges } from "./metrics.ts";
@@ -18,10 +16,10 @@ export function runX402(options: X402Process): Promise<number> {
   const { drain: isDrained = false } = options;
   const own = { file: "x402.toml", title: "payment gateway", opsAddress: "127.0.0.1:9093", createMeters };
   return runMonitored({ ...X402, ...own }, options, (host) => {
-    const { x402, postern, prices, metrics, redis } = host;
+    const { x402, prices, metrics, partition } = host;
     const plain = composeX402Gateway({ ...host, isDrained });
     const gateway = isDrained ? drained(plain, host) : plain;
-    registerGauges(metrics, gateway, partitionOf(redis, prefixOf(postern.redis.name)));
+    registerGauges(metrics, gateway, partition);
     return serveGateway(gateway, host, {
       bindAddress: options.bindAddress ?? x402.bind_address,
       about: {
@@ -38,9 +36,9 @@ export function runX402(options: X402Process): Promise<number> {
 /** The same gateway, which drains its Redis and tells on `/readyz` how far that is. */
 function drained(
   gateway: ComposedGateway,
-  { x402, postern, redis, log, shutdown }: ProcessHost & { x402: X402Toml },
+  { x402, partition, log, shutdown }: ProcessHost & { x402: X402Toml },
 ): ComposedGateway {
-  const drain = startDrain({ partition: partitionOf(redis, prefixOf(postern.redis.name)), x402, log });
+  const drain = startDrain({ partition, x402, log });
   shutdown.defer("drain of payments", drain.stop);
   return {
     ...gateway,

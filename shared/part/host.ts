@@ -8,6 +8,7 @@ import type { Clock } from "../platform/time/clock.ts";
 import type { Redis } from "../redis/connect.ts";
 import { Deployment } from "../redis/deployment.ts";
 import { prefixOf } from "../redis/keys.ts";
+import { type Partition, partitionOf } from "../redis/partition.ts";
 import type { ProcessKind } from "../telemetry/processes/process.ts";
 import { noReports, openReports, type Reports } from "../telemetry/processes/report.ts";
 import { type Need, openConnection } from "./redis-option.ts";
@@ -27,8 +28,8 @@ export type PartKind<Config extends PosternConfig> = {
 /** @internal The configuration, connection and log that every part is composed of. */
 export type Host = {
   postern: PosternToml;
-  /** It fails fast if the part answers requests, and waits if the part does work. The part does not close it. */
-  redis: Redis;
+  /** Its connection fails fast if the part answers requests, and waits if the part does work. The part does not close it. */
+  partition: Partition;
   log: Logger;
   /** In place of the process's clock and of Redis', as it is known here. */
   clock?: Clock;
@@ -61,14 +62,16 @@ export function openHost<Config extends PosternConfig>(
   // In a Cluster the deployment's keys may be on another node than the part's.
   const isSplit = isShared && table.nodes !== undefined && ownPrefix !== prefix;
   const deployment = isSplit ? connect(prefix, silentLogger) : own;
-  const { redis } = deployment;
+  const partition = partitionOf(deployment.redis, prefix);
   const ofDeployment = new Deployment(toDeploymentOptions(postern.redis), given.log);
   const reports = isShared
-    ? openReports({ kind, postern, config, serviceId, redis, deployment: ofDeployment, log: given.log })
+    ? openReports({ kind, postern, config, serviceId, partition, deployment: ofDeployment, log: given.log })
     : noReports(given.log);
   return {
     ...(checked as Tables<Config>),
+    /** Its keys begin with the part's own prefix. */
     redis: own.redis,
+    partition,
     reports,
     deployment: ofDeployment,
     log: reports.log,

@@ -337,7 +337,13 @@ export function paymentCallId({
 }): string {
   const contract = methodOnChain(method).nonceContract(asset);
   const ofPayer = callIdFrom(payer.toLowerCase());
-  return callIdBeside(ofPayer, String(chainId), contract.toLowerCase(), payer.toLowerCase(), nonce.toLowerCase());
+  return callIdBeside(
+    ofPayer,
+    String(chainId),
+    contract.toLowerCase(),
+    payer.toLowerCase(),
+    nonce.toLowerCase(),
+  );
 }
 
 /** A payment that has moved money, whatever its state is now. */

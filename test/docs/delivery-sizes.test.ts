@@ -50,7 +50,7 @@ async function bytesPerCall(withId: boolean): Promise<number> {
           return enqueue(call, withId ? known : undefined);
         }),
       );
-    const producer = composeProducer({ postern, inject, redis: redis.client, log: silentLogger });
+    const producer = composeProducer({ postern, inject, partition: redis.partition, log: silentLogger });
     ends.defer(() => producer.close(1000));
     await eventually("all are injected", () => injected === count);
     await producer.close(1000);

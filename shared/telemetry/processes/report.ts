@@ -5,12 +5,10 @@ import type { Logger } from "../../platform/log/logger.ts";
 import { metered } from "../../platform/log/metered.ts";
 import { type Clock, systemClock, within } from "../../platform/time/clock.ts";
 import { redisClock } from "../../redis/clock.ts";
-import type { Redis } from "../../redis/connect.ts";
 import { defineScript } from "../../redis/define-script.ts";
 import type { Deployment } from "../../redis/deployment.ts";
-import { prefixOf } from "../../redis/keys.ts";
 import { LAYOUT, RELEASE } from "../../redis/layout.ts";
-import { type Partition, partitionOf } from "../../redis/partition.ts";
+import type { Partition } from "../../redis/partition.ts";
 import { nothing } from "../../redis/reply.ts";
 import { createSeriesMeters } from "../series/from-log.ts";
 import { Series } from "../series/series.ts";
@@ -49,12 +47,12 @@ const FAREWELL_MS = 1000;
 type Options = {
   kind: ProcessKind;
   /** All of `postern.toml`: its hash is reported. */
-  postern: { console: { report: boolean }; redis: { name: string; durability: string } };
+  postern: { console: { report: boolean }; redis: { durability: string } };
   /** What the process has of other files. */
   config?: Readonly<Record<string, unknown>>;
   /** The webhooks gateway's. */
   serviceId?: number | undefined;
-  redis: Redis;
+  partition: Partition;
   deployment?: Deployment | undefined;
   log: Logger;
   clock?: Clock;
@@ -78,7 +76,8 @@ export type Reports = {
  * nothing is told.
  */
 export function openReports(options: Options): Reports {
-  const { kind, postern, config = {}, serviceId, redis, log } = options;
+  const { kind, postern, config = {}, serviceId, log } = options;
+  const { redis } = options.partition;
   const { now, aheadMs, read } = redisClock(redis);
   if (!postern.console.report) return noReports(log);
   const series = new Series(options.clock ?? now);
@@ -97,8 +96,7 @@ export function openReports(options: Options): Reports {
     clock_ahead_ms: aheadMs() ?? 0,
     ...(runners && { runners: storeRunners(runners.health()) }),
   });
-  const partition = partitionOf(redis, prefixOf(postern.redis.name));
-  const reporter = createReporter({ ...options, partition, read: fields, series });
+  const reporter = createReporter({ ...options, read: fields, series });
   const flush = async () => {
     if (aheadMs() === undefined && redis.status === "ready") await within(REPORT_MS, read());
     await reporter.report(REPORT_MS);
@@ -131,8 +129,7 @@ export function noReports(log: Logger): Reports {
 
 type Fields = Readonly<Record<string, string | number>> & { kind: ProcessKind };
 
-type Reporter = Pick<Options, "deployment" | "log"> & {
-  partition: Partition;
+type Reporter = Pick<Options, "partition" | "deployment" | "log"> & {
   read: () => Fields;
   series: Series;
 };

@@ -1,5 +1,10 @@
 import { expect, test } from "vitest";
-import { callIdBeside, callIdFrom, callIdOfDelivery, callIdOfSignedDelivery } from "../../../shared/call/call-id.ts";
+import {
+  callIdBeside,
+  callIdFrom,
+  callIdOfDelivery,
+  callIdOfSignedDelivery,
+} from "../../../shared/call/call-id.ts";
 
 // Computed by Python's hashlib. These ids are in Redis and in what clients keep, so no release may change them.
 test.each([

@@ -174,7 +174,7 @@ test("a report raises the time of the deployment's last report, and tells nothin
     const opened = openReports({
       kind: "webhooks",
       postern: withDrain(5),
-      redis: redis.client,
+      partition: redis.partition,
       deployment,
       log: silentLogger,
     });
