@@ -20,6 +20,7 @@ import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { DEFAULT_NAME, runnerKeysOf, runnerPrefixOf } from "../../shared/redis/keys.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
+import { partitionsOver } from "../../test/support/partitions.ts";
 import { openProbe } from "../support/redis-probe.ts";
 import type { Setup } from "../support/setup.ts";
 import { table } from "../support/table.ts";
@@ -116,7 +117,7 @@ function calls({ withId = false, inject }: { withId?: boolean; inject?: Inject }
         };
         const producer = composeProducer({
           postern: PRODUCER,
-          partition: partitionOf(redis),
+          partitions: partitionsOver(redis),
           log: silentLogger,
           inject: ending,
         });

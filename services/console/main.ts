@@ -7,7 +7,6 @@ import type { ProcessOptions } from "../../shared/part/process.ts";
 import { runMonitored, serveWhenReady } from "../../shared/part/serve.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { connectBeside } from "../../shared/redis/connect.ts";
-import { partitionOf } from "../../shared/redis/partition.ts";
 import { createMeters } from "./metrics.ts";
 import { composeOperator } from "./operator.ts";
 import { builtPage } from "./serve-page.ts";
@@ -21,6 +20,7 @@ export function runOperator(options: ProcessOptions): Promise<number> {
   const part: PartKind<OperatorConfig> = {
     kind: "operator",
     need: "requests",
+    hasCalls: true,
     read(files) {
       const config = readOperator(files, env, "operator");
       const [problem] = openProblems(config.operator, bindAddressOf(config));
@@ -29,12 +29,14 @@ export function runOperator(options: ProcessOptions): Promise<number> {
     },
   };
   return runMonitored({ ...part, opsAddress: "127.0.0.1:9095", createMeters }, options, (host) => {
-    const { operator, metrics, partition, log, shutdown } = host;
+    const { operator, metrics, partitions, log, shutdown } = host;
     const bindAddress = bindAddressOf(host);
     const { host: bindHost } = parseAddress(bindAddress);
-    const workRedis = connectBeside(partition.redis, { commandTimeout: PATIENCE_MS });
-    shutdown.defer("redis for long work", () => workRedis.disconnect());
-    const work = partitionOf(workRedis, partition.prefix);
+    const work = partitions.map((partition) => {
+      const redis = connectBeside(partition.redis, { commandTimeout: PATIENCE_MS });
+      shutdown.defer("redis for long work", () => redis.disconnect());
+      return { ...partition, redis };
+    });
     const service = composeOperator({ ...host, bindHost, pageDir: builtPage(), configDir, env, work });
     const streams = metrics.gauge("postern_operator_streams", "Open streams of server-sent events");
     metrics.beforeScrape(() => streams.set(service.liveStreams()));

@@ -27,7 +27,7 @@ import { createAudit } from "../../shared/redis/audit/audit.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
-import type { Partition } from "../../shared/redis/partition.ts";
+import type { Partition, Partitions } from "../../shared/redis/partition.ts";
 import { createAssertHost } from "./auth/hosts.ts";
 import { createCheckToken, createIdentify } from "./auth/identify.ts";
 import { createLockout } from "./auth/lockout.ts";
@@ -50,8 +50,8 @@ type Options = Host & {
   /** Where the files of the other services are, for what is configured there. */
   configDir: string;
   env: Env;
-  /** Over its own connection, for replies that may take long, as the body of a call or a run over many calls. */
-  work: Partition;
+  /** Over connections of their own, for replies that may take long, as the body of a call or a run over many calls. */
+  work: Partitions;
   liveTimes?: Partial<LiveTimes>;
   pace?: Pace;
 };
@@ -72,7 +72,8 @@ const BODIES = { max: 8, perPartyMax: 4, what: "bodies", code: "request.rate_lim
 
 /** The operator's service, made of its parts. What its replicas must agree on is in the configuration and in Redis. */
 export function composeOperator(options: Options): ComposedOperator {
-  const { operator, postern, partition, work, log, clock = redisClock(partition.redis).now } = options;
+  const { operator, postern, log, clock = redisClock(options.partitions.control.redis).now } = options;
+  const [partition, work] = [options.partitions.control, options.work.control];
   const { tokens, public_url: publicUrl, session_secs } = operator;
   const durable = watchRedis(options);
   const addressOf = createClientAddressOf(toProxyOptions(postern));
@@ -136,8 +137,9 @@ export function composeOperator(options: Options): ComposedOperator {
 }
 
 /** Accepts a Redis that keeps no promise too: that is one of the things that an operator has to see. */
-function watchRedis({ partition, deployment, log }: Options): DurableRedis {
-  const check = deployment?.createCheck(partition, { claims: false });
+function watchRedis({ partitions, deployments, log }: Options): DurableRedis {
+  const partition = partitions.control;
+  const check = deployments?.control.createCheck(partition, { claims: false });
   return new DurableRedis({
     redis: partition.redis,
     mode: "relaxed",

@@ -3,6 +3,11 @@ declare module "*.lua" {
   export default source;
 }
 
+declare module "cluster-key-slot" {
+  /** The slot of a Redis Cluster in which a key lies. */
+  export default function slotOf(key: string): number;
+}
+
 declare module "*.proto" {
   import type { INamespace } from "protobufjs";
 

@@ -143,7 +143,8 @@ export type ComposedService = ComposedServer & {
 
 /** @internal The engine, made of its parts. What its replicas must agree on is in Redis. */
 export function composePricingService(options: Options): ComposedService {
-  const { postern, pricing, jobs, settlement, partition, log, clock = systemClock } = options;
+  const { postern, pricing, jobs, settlement, partitions, log, clock = systemClock } = options;
+  const partition = partitions.control;
   warnIfPortable(log);
   const signer = createSigner(pricing.key.reveal());
   const separator = domainSeparator(pricing.domain);
@@ -151,7 +152,7 @@ export function composePricingService(options: Options): ComposedService {
     redis: partition.redis,
     ...toDurability(postern.redis),
     log,
-    checkData: createClaimData(partition, options.deployment),
+    checkData: createClaimData(partition, options.deployments?.control),
   });
   const memory = createProofMemory({ partition, durable, operator: signer.address, separator });
   const addressOf = createClientAddressOf(toProxyOptions(postern));

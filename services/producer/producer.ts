@@ -63,6 +63,7 @@ export type Producer = Part & {
 export const PRODUCER: PartKind<PosternConfig> = {
   kind: "producer",
   need: "work",
+  hasCalls: true,
   read: (tables, env) => readPostern(tables, env, "producer"),
 };
 
@@ -124,7 +125,8 @@ export type ComposedProducer = Composed & { readonly workerId: string };
 
 /** @internal The producer, made of its parts. */
 export function composeProducer(options: Options): ComposedProducer {
-  const { postern, partition, origins, clock = systemClock } = options;
+  const { postern, partitions, origins, clock = systemClock } = options;
+  const partition = partitions.control;
   const { concurrency, lock_ms: lockMs, body_budget_bytes: bodyBudgetBytes } = postern.producer;
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
   const log = tellFollowers(options.log, { partition, service: "producer", clock });
@@ -132,7 +134,7 @@ export function composeProducer(options: Options): ComposedProducer {
     redis: partition.redis,
     // Writes that one server loses are done again. A new primary that lacks them would have calls sent twice.
     mode: postern.redis.durability === "replicated" ? "replicated" : "relaxed",
-    checkData: createClaimData(partition, options.deployment),
+    checkData: createClaimData(partition, options.deployments?.control),
     onUsable() {
       presence.announce();
       consumer.refill();
@@ -229,7 +231,7 @@ function graceMsOf({ inject, postern }: Options, jobs: Jobs): number {
 
 /** Signatures and what is told of the runners are by Redis' clock, so that they are right although this machine's clock is wrong. */
 function openRunners(
-  { postern, partition, log, clock = redisClock(partition.redis).now }: Options,
+  { postern, partitions, log, clock = redisClock(partitions.control.redis).now }: Options,
   jobs: Jobs,
 ): Runners {
   const named = Object.entries({ ...postern.runners, [DEFAULT_RUNNER]: postern.runner });
@@ -257,7 +259,8 @@ type Delivering = Options & {
 
 /** Delivers calls to `inject` or to the runners of their jobs, and callbacks to their receivers. */
 function createDelivering(options: Delivering) {
-  const { postern, partition, jobs, runners, log, workerId, random = Math.random } = options;
+  const { postern, partitions, jobs, runners, log, workerId, random = Math.random } = options;
+  const partition = partitions.control;
   const redisTime = options.clock ?? redisClock(partition.redis).now;
   const { attempts, backoff } = postern.producer;
   const limits = toHistoryLimits(postern);

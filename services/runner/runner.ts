@@ -48,7 +48,7 @@ export const RUNNER: PartKind<PosternConfig> = {
   kind: "runner",
   need: "requests",
   read: (tables, env) => readPostern(tables, env, "runner"),
-  redisOf: toRunnerRedis,
+  redisOf: ({ runner }) => runner.redis,
   prefixOf: runnerPrefixOf,
 };
 
@@ -70,7 +70,7 @@ function isRouter(jobs: unknown): boolean {
 
 const GRACE_MS = 10_000;
 
-type Options = Omit<Host, "partition"> & {
+type Options = Omit<Host, "partitions"> & {
   /** Its keys are the runners' own. It fails fast, and the runner does not close it. */
   redis: Redis;
   jobs: Router;

@@ -58,6 +58,7 @@ export type WebhooksGateway = ServedPart;
 export const WEBHOOKS: PartKind<Config> = {
   kind: "webhooks",
   need: "requests",
+  hasCalls: true,
   read: (tables, env) => readWebhooks(tables, env, "gateway"),
 };
 
@@ -82,10 +83,11 @@ type Options = Host & {
 
 /** @internal The gateway, made of its parts. It holds no state that two replicas would have to share. */
 export function composeWebhooksGateway(options: Options): Gateway {
-  const { webhooks, postern, partition, serviceId = 0, clock = systemClock } = options;
+  const { webhooks, postern, partitions, serviceId = 0, clock = systemClock } = options;
+  const partition = partitions.control;
   const log = tellFollowers(options.log, { partition, service: "webhooks", about: { serviceId }, clock });
   const states = createEndpointStates(partition);
-  const ingress = openIngress("webhook", partition, options, async () => {
+  const ingress = openIngress("webhook", options, async () => {
     await Promise.all([states.read(), sendTests()]);
   });
   const { admission, bodies, results, waits, streams, redisTime, clientAddressOf: addressOf } = ingress;

@@ -85,6 +85,7 @@ export type X402Gateway = ServedPart & {
 export const X402: PartKind<X402Config> = {
   kind: "x402",
   need: "requests",
+  hasCalls: true,
   read: (tables, env) => readX402(tables, env, "gateway"),
 };
 
@@ -118,7 +119,8 @@ export type ComposedGateway = Gateway & {
 
 /** @internal The gateway, made of its parts. What two replicas have to agree on is in Redis or on the chain. */
 export function composeX402Gateway(options: Options): ComposedGateway {
-  const { x402, prices, postern, partition, authorize, isDrained, clock = systemClock } = options;
+  const { x402, prices, postern, partitions, authorize, isDrained, clock = systemClock } = options;
+  const partition = partitions.control;
   const metadataPrefix = postern.metadata_prefix;
   const settleTimeoutMs = x402.settle_timeout_secs * 1000;
   const maxTimeoutMs = x402.max_timeout_secs * 1000;
@@ -129,7 +131,7 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   // What it stands on: the queue, the journal, chains, facilitators and rates.
   const log = tellFollowers(options.log, { partition, service: "x402", clock });
   warnIfPortable(log);
-  const ingress = openIngress("x402", partition, options);
+  const ingress = openIngress("x402", options);
   const { largePartition, admission, beginWrite, firstCheck, isUsable, bodies } = ingress;
   const { results, waits, waitMsMax, streams, redisTime, unsettledBytesMax } = ingress;
   const clientKeyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
@@ -149,7 +151,7 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   // What is sold, and to whom.
   const isSound = (token: AcceptedToken) => chains.isSound(token);
   const sellable = toCatalog(x402, prices, rates.of, isSound, () => facilitators.offerable());
-  const unauditedSince = () => options.deployment?.unauditedSince;
+  const unauditedSince = () => options.deployments?.control.unauditedSince;
   const audited = soldOnceAudited(sellable, () => unauditedSince() !== undefined);
   const catalog = isDrained ? toDrained(sellable) : audited;
   const logTokenKinds = createLogTokenKinds(catalog.tokens, log);

@@ -16,10 +16,10 @@ export function runX402(options: X402Process): Promise<number> {
   const { drain: isDrained = false } = options;
   const own = { file: "x402.toml", title: "payment gateway", opsAddress: "127.0.0.1:9093", createMeters };
   return runMonitored({ ...X402, ...own }, options, (host) => {
-    const { x402, prices, metrics, partition } = host;
+    const { x402, prices, metrics, partitions } = host;
     const plain = composeX402Gateway({ ...host, isDrained });
     const gateway = isDrained ? drained(plain, host) : plain;
-    registerGauges(metrics, gateway, partition);
+    registerGauges(metrics, gateway, partitions.control);
     return serveGateway(gateway, host, {
       bindAddress: options.bindAddress ?? x402.bind_address,
       about: {
@@ -36,9 +36,9 @@ export function runX402(options: X402Process): Promise<number> {
 /** The same gateway, which drains its Redis and tells on `/readyz` how far that is. */
 function drained(
   gateway: ComposedGateway,
-  { x402, partition, log, shutdown }: ProcessHost & { x402: X402Toml },
+  { x402, partitions, log, shutdown }: ProcessHost & { x402: X402Toml },
 ): ComposedGateway {
-  const drain = startDrain({ partition, x402, log });
+  const drain = startDrain({ partition: partitions.control, x402, log });
   shutdown.defer("drain of payments", drain.stop);
   return {
     ...gateway,

@@ -1,4 +1,5 @@
 import { hash, randomFillSync } from "node:crypto";
+import { ROUTE_END } from "../redis/partition.ts";
 
 export const NOT_A_CALL_ID = "must be a call id: c_ and 32 lower-case hex digits";
 
@@ -18,11 +19,7 @@ export function callIdFrom(...parts: readonly string[]): string {
   return `c_${hash("sha256", text, "hex").slice(0, 32)}`;
 }
 
-/** The first hex digits of an id say in which partition the call lies. They are enough for 64 partitions of one size. */
-const ROUTE_DIGITS = 3;
-const ROUTE_END = "c_".length + ROUTE_DIGITS;
-
-/** As `callIdFrom`, but in the partition of `callId`, whose first digits it begins with. */
+/** As `callIdFrom`, but in the partition of `callId`, with whose first digits it begins. */
 export function callIdBeside(callId: string, ...parts: readonly string[]): string {
   return callId.slice(0, ROUTE_END) + callIdFrom(...parts).slice(ROUTE_END);
 }

@@ -11,7 +11,7 @@ import type { ComposedServer } from "../part/part.ts";
 import { systemClock } from "../platform/time/clock.ts";
 import { createReadDepth } from "../queue/depth.ts";
 import { redisClock } from "../redis/clock.ts";
-import { createClaimData } from "../redis/deployment.ts";
+import { createClaimData, type Deployment } from "../redis/deployment.ts";
 import { DurableRedis } from "../redis/durable.ts";
 import { LargeWrites } from "../redis/large-writes.ts";
 import type { Partition } from "../redis/partition.ts";
@@ -26,7 +26,7 @@ import { startEviction } from "./evict.ts";
 /** A gateway of either kind, as its process holds it. */
 export type Gateway = ComposedServer & ReturnType<typeof openIngress>["gateway"];
 
-type IngressHost = Pick<Host, "postern" | "log" | "clock" | "deployment">;
+type IngressHost = Pick<Host, "postern" | "partitions" | "log" | "clock" | "deployments">;
 
 /**
  * What both gateways are composed of: whether calls can be taken now, how one is added, and what its request may cost before. `readSettings`
@@ -34,11 +34,11 @@ type IngressHost = Pick<Host, "postern" | "log" | "clock" | "deployment">;
  */
 export function openIngress(
   origin: Origin,
-  partition: Partition,
   host: IngressHost,
   readSettings: () => Promise<void> = async () => {},
 ) {
-  const { postern, log, deployment, clock = systemClock } = host;
+  const { postern, log, clock = systemClock } = host;
+  const [partition, deployment] = [host.partitions.control, host.deployments?.control];
   const { redis } = partition;
   const redisTime = host.clock ?? redisClock(redis).now;
   const durability = toDurability(postern.redis);
@@ -119,7 +119,7 @@ export function openIngress(
 
 function createCheckData(
   partition: Partition,
-  deployment: Host["deployment"],
+  deployment: Deployment | undefined,
   readSettings: () => Promise<void>,
 ) {
   const claimData = createClaimData(partition, deployment);
@@ -132,7 +132,7 @@ function createCheckData(
 /** How clients ask for a result: at once, while they wait, or as they watch the call. */
 function openResults(
   partition: Partition,
-  { postern, clock, log }: Required<Omit<IngressHost, "deployment">>,
+  { postern, clock, log }: Required<Pick<IngressHost, "postern" | "clock" | "log">>,
 ) {
   const results = createResults(partition);
   const changes = createChanges(partition);

@@ -20,7 +20,7 @@ export function serveGateway(
         deliverers: toDeliverers(postern),
         writes: gateway.resultWrites,
         limits: toResultLimits(postern),
-        clock: redisClock(host.partition.redis).now,
+        clock: redisClock(host.partitions.control.redis).now,
         log,
       })
     : REFUSED_DELIVERIES;

@@ -1,16 +1,16 @@
 import type { CheckedTables } from "../config/checked-tables.ts";
 import type { PosternToml } from "../config/postern-toml.ts";
 import type { PosternConfig } from "../config/read-postern.ts";
-import { type RedisTable, toDeploymentOptions, toRedisTarget } from "../config/redis-toml.ts";
+import { type RedisTable, toControlTable, toDeploymentOptions, toRedisTarget } from "../config/redis-toml.ts";
 import type { Env } from "../config/secrets.ts";
 import { type Logger, silentLogger } from "../platform/log/logger.ts";
 import type { Clock } from "../platform/time/clock.ts";
-import type { Redis } from "../redis/connect.ts";
+import type { Redis, RedisTarget } from "../redis/connect.ts";
 import { Deployment } from "../redis/deployment.ts";
-import { prefixOf } from "../redis/keys.ts";
-import { type Partition, partitionOf } from "../redis/partition.ts";
+import { Partitioned, type Partitions, partitionOf } from "../redis/partition.ts";
 import type { ProcessKind } from "../telemetry/processes/process.ts";
 import { noReports, openReports, type Reports } from "../telemetry/processes/report.ts";
+import { placesOf } from "./places.ts";
 import { type Need, openConnection } from "./redis-option.ts";
 
 /** @internal A kind of part, and how its configuration is read and its Redis found, in its process and in another program. */
@@ -19,23 +19,25 @@ export type PartKind<Config extends PosternConfig> = {
   need: Need;
   /** Reads the part's tables. */
   read(tables: CheckedTables, env: Env): Config | undefined;
-  /** Table of the part's Redis, if that is not `redis`. */
-  redisOf?(postern: PosternToml): RedisTable;
-  /** Prefix of the part's keys, if that is not the deployment's. */
+  /** Whether it works on calls, which lie in all partitions. Another part uses the first one alone. */
+  hasCalls?: boolean;
+  /** Prefix of the part's own keys, if it has some beside the deployment's. */
   prefixOf?(name: string): string;
+  /** Table of the Redis that has these, if that is not the deployment's. */
+  redisOf?(postern: PosternToml): RedisTable | undefined;
 };
 
-/** @internal The configuration, connection and log that every part is composed of. */
+/** @internal The configuration, connections and log that every part is composed of. */
 export type Host = {
   postern: PosternToml;
-  /** Its connection fails fast if the part answers requests, and waits if the part does work. The part does not close it. */
-  partition: Partition;
+  /** Their connections fail fast if the part answers requests, and wait if the part does work. The part does not close them. */
+  partitions: Partitions;
   log: Logger;
   /** In place of the process's clock and of Redis', as it is known here. */
   clock?: Clock;
   reports?: Pick<Reports, "watchRunners">;
-  /** The deployment whose data Redis must hold. Without it, any data is used. */
-  deployment?: Deployment;
+  /** The deployment whose data each partition must hold. Without it, any data is used. */
+  deployments?: Partitioned<Deployment>;
 };
 
 /** @internal A part's configuration without absent tables: a part does not start without those that it needs. */
@@ -45,40 +47,77 @@ type Given = { redis?: Redis | undefined; log: Logger; serviceId?: number | unde
 
 /** @internal Logs the warnings about a configuration, connects to its Redis, and begins the reports. */
 export function openHost<Config extends PosternConfig>(
-  { kind, need, redisOf = ({ redis }) => redis, prefixOf: ownPrefixOf = prefixOf }: PartKind<Config>,
+  part: PartKind<Config>,
   checked: Config,
   { serviceId, ...given }: Given,
 ) {
   const { warnings, ...config } = checked;
   for (const warning of warnings) given.log.warn("config.warning", { warning });
   const { postern } = checked;
-  const table = redisOf(postern);
-  const connect = (prefix: string, log: Logger) =>
-    openConnection(given.redis, toRedisTarget(table, prefix), need, log);
-  const [prefix, ownPrefix] = [prefixOf(postern.redis.name), ownPrefixOf(postern.redis.name)];
-  const own = connect(ownPrefix, given.log);
+  const ownTable = part.redisOf?.(postern);
+  const { own, partitions, close } = openRedis(part, postern, given);
+  const deployments = partitions.map(
+    ({ index }) => new Deployment(toDeploymentOptions(postern.redis, index), given.log, partitions.control),
+  );
   // Nothing reads the reports in a Redis that only this part has.
-  const isShared = table === postern.redis;
-  // In a Cluster the deployment's keys may be on another node than the part's.
-  const isSplit = isShared && table.nodes !== undefined && ownPrefix !== prefix;
-  const deployment = isSplit ? connect(prefix, silentLogger) : own;
-  const partition = partitionOf(deployment.redis, prefix);
-  const ofDeployment = new Deployment(toDeploymentOptions(postern.redis), given.log);
-  const reports = isShared
-    ? openReports({ kind, postern, config, serviceId, partition, deployment: ofDeployment, log: given.log })
-    : noReports(given.log);
+  const reports =
+    ownTable === undefined
+      ? openReports({ kind: part.kind, postern, config, serviceId, partitions, deployments, log: given.log })
+      : noReports(given.log);
   return {
     ...(checked as Tables<Config>),
     /** Its keys begin with the part's own prefix. */
-    redis: own.redis,
-    partition,
+    redis: own,
+    partitions,
     reports,
-    deployment: ofDeployment,
+    deployments,
     log: reports.log,
-    /** Sends the last report, and closes the connection if the part made it. */
+    /** Sends the last report, and closes the connections that the part made. */
     async end(): Promise<void> {
       await reports.stop();
-      for (const connection of new Set([own, deployment])) connection.close();
+      close();
     },
+  };
+}
+
+/** The connection to the part's own keys, and those to the partitions. A part that has keys of its own uses one for both where it can. */
+function openRedis<Config extends PosternConfig>(
+  { need, hasCalls = false, prefixOf: ownPrefixOf, redisOf }: PartKind<Config>,
+  postern: PosternToml,
+  { redis: ofHost, log }: Given,
+) {
+  const connect = (target: RedisTarget, to: Logger) => openConnection(ofHost, target, need, to);
+  const ownTable = redisOf?.(postern);
+  const ownPrefix = ownPrefixOf?.(postern.redis.name);
+  const own =
+    ownPrefix === undefined
+      ? undefined
+      : connect(toRedisTarget(ownTable ?? toControlTable(postern.redis), ownPrefix), log);
+  // In a Cluster the deployment's keys may be on another node than the part's.
+  const isElsewhere = ownTable === undefined && postern.redis.nodes !== undefined;
+  const places = placesOf(postern.redis);
+  const opened = (hasCalls ? places : places.slice(0, 1)).map(({ target, prefix }, index) => {
+    const ofPlace = own === undefined ? ofPartition(log, index, places.length) : silentLogger;
+    const connection = own !== undefined && !isElsewhere ? own : connect(target, ofPlace);
+    return { connection, partition: partitionOf(connection.redis, prefix, { index, count: places.length }) };
+  });
+  const partitions = new Partitioned(opened.map(({ partition }) => partition));
+  return {
+    own: own?.redis ?? partitions.control.redis,
+    partitions,
+    close(): void {
+      own?.close();
+      for (const { connection } of opened) connection.close();
+    },
+  };
+}
+
+/** A log that names the partition, if there are several. */
+function ofPartition(log: Logger, partition: number, count: number): Logger {
+  if (count === 1) return log;
+  return {
+    info: (event, fields) => log.info(event, { partition, ...fields }),
+    warn: (event, fields) => log.warn(event, { partition, ...fields }),
+    error: (event, fields) => log.error(event, { partition, ...fields }),
   };
 }

@@ -37,7 +37,7 @@ export function runMonitored<Config extends PosternConfig>(
     const counted = metered(log, part.createMeters(metrics));
     const host = openInProcess(part, options, { log: counted, shutdown });
     registerClock(metrics, host.redis);
-    registerDeployment(metrics, host.deployment);
+    registerDeployment(metrics, host.deployments);
     const opsAddress = options.opsAddress ?? host.postern.ops_address ?? part.opsAddress;
     return start({ ...host, metrics, opsAddress });
   });

@@ -9,8 +9,9 @@ import { toIso } from "../platform/time/iso.ts";
 import { defineScript } from "./define-script.ts";
 import { createClaimLayout, LAYOUT } from "./layout.ts";
 import lookAtDeploymentLua from "./look-at-deployment.lua";
-import type { Partition } from "./partition.ts";
-import { integer, numeric, optional, text, tuple } from "./reply.ts";
+import type { Partition, Partitioned } from "./partition.ts";
+import raiseLastReportLua from "./raise-last-report.lua";
+import { integer, nothing, numeric, optional, text, tuple } from "./reply.ts";
 
 /** Begins an id (UTC). */
 const DAY = "2026-11-07";
@@ -27,13 +28,26 @@ function isNew(id: string): boolean {
   return age >= -DAY_MS && age < 2 * DAY_MS; // a clock that was reset makes no deployment new again
 }
 
+/** The id, when it was adopted and when its last report was, the report that the data lacks, and the start of what is unaudited. */
+const LOOKED = tuple(text, integer, integer, integer, optional(numeric));
+type Looked = ReturnType<typeof LOOKED>;
+
 const LOOK = defineScript({
   source: lookAtDeploymentLua,
   keys: "deployment, layout",
   args: "id, beginsEmpty, beginsKept, seenAdopted, seenAt, lossMs",
   constants: { LAYOUT },
   proof: "expendable",
-  reply: optional(tuple(text, integer, integer, integer, optional(numeric))),
+  reply: optional(LOOKED),
+});
+
+const RAISE = defineScript({
+  source: raiseLastReportLua,
+  keys: "layout, deployment",
+  args: "deploymentId, isSettled, seenAdopted, seenAt, lossMs",
+  constants: { LAYOUT },
+  proof: "expendable",
+  reply: nothing,
 });
 
 /** The deployment as a process saw it last: when an operator adopted it, and when its last report was. Unix ms by Redis' clock. */
@@ -65,6 +79,7 @@ const GAP_MS = 5000;
 export class Deployment {
   readonly #options: DeploymentOptions;
   readonly #log: Logger;
+  readonly #control: Partition | undefined;
   #seen: Seen | undefined;
   #problem: string | undefined;
   #unauditedSince: number | undefined;
@@ -75,9 +90,11 @@ export class Deployment {
   /** Tells apart the processes that share a state file. */
   readonly #writer = randomBytes(4).toString("hex");
 
-  constructor(options: DeploymentOptions, log: Logger) {
+  /** `control` lists the partitions that have begun; without it there is one. */
+  constructor(options: DeploymentOptions, log: Logger, control?: Partition) {
     this.#options = options;
     this.#log = log;
+    this.#control = control;
     const { id, stateFile } = options;
     const kept = stateFile === undefined ? undefined : readState(stateFile);
     if (id === undefined || kept?.id === id) this.#seen = kept;
@@ -94,47 +111,62 @@ export class Deployment {
   }
 
   /** The words with which a script compares the data with what was seen (older.lua). `id` is empty while none is known. */
-  get words() {
+  get #words() {
     const { id, acceptsLoss = false, lossMs = 0 } = this.#options;
     const { adopted, at } = (acceptsLoss ? undefined : this.#seen) ?? { adopted: 0, at: 0 };
     return { id: id ?? this.#seen?.id ?? "", seenAdopted: adopted, seenAt: at, lossMs };
   }
 
   /**
-   * Whether the reports of this process raise the time of the last report. At first they do not, because another process may have seen newer
-   * data: it would then take an old copy for new.
+   * The words with which a script raises the time of the last report (last-report.lua). At first it does not (`isSettled`), because another
+   * process may have seen newer data: it would then take an old copy for new.
    */
-  get isSettled(): boolean {
+  get wordsOfReport() {
     const { settledMs = SETTLED_MS } = this.#options;
-    return this.#seen !== undefined && this.#checkedAt - this.#passesSince >= settledMs;
+    const isSettled = this.#seen !== undefined && this.#checkedAt - this.#passesSince >= settledMs;
+    const { id: deploymentId, ...seen } = this.#words;
+    return { deploymentId, isSettled, ...seen };
+  }
+
+  /** Raises the time of the last report in a partition that has no reports. */
+  createRaise({ redis, keys: { layout, deployment } }: Partition): () => Promise<void> {
+    const raise = RAISE.on(redis);
+    return () => raise({ layout, deployment }, this.wordsOfReport);
   }
 
   /** Throws `start.wrong_redis` if the data is not the deployment's newest. With `claims`, new data may become the deployment's. */
-  createCheck({ redis, keys }: Partition, { claims }: { claims: boolean }): () => Promise<void> {
+  createCheck({ redis, keys, index }: Partition, { claims }: { claims: boolean }): () => Promise<void> {
     const look = LOOK.on(redis);
+    const { deployment, layout } = keys;
     const { id: configured, acceptsLoss = false } = this.#options;
+    const begun =
+      this.#control && index !== this.#control.index ? createBegun(index, this.#control) : undefined;
     return async () => {
-      const words = this.words;
+      const words = this.#words;
       const isFirst = words.seenAt === 0;
       const mayBeEmpty = acceptsLoss || (isFirst && (configured === undefined || isNew(configured)));
-      const found = await look(
-        { deployment: keys.deployment, layout: keys.layout },
-        {
-          ...words,
-          id: words.id || newDeploymentId(),
-          beginsEmpty: claims && mayBeEmpty,
-          beginsKept: claims && isFirst,
-        },
-      );
+      const lookAs = (beginsEmpty: boolean) =>
+        look(
+          { deployment, layout },
+          { ...words, id: words.id || newDeploymentId(), beginsEmpty, beginsKept: claims && isFirst },
+        );
+      const begins = claims && mayBeEmpty;
+      let found = await lookAs(begins && begun === undefined);
+      if (begins && found?.[0] === "" && (acceptsLoss || !(await begun?.hasThis())))
+        found = await lookAs(true);
       this.#problem = undefined;
-      if (found === undefined) return;
-      const [id, adopted, at, expects, unauditedSince] = found;
-      if (id === "" && mayBeEmpty) return;
-      this.#problem = problemOf(words.id, { id, at, expects });
-      if (this.#problem !== undefined) throw new AppError("start.wrong_redis", { reason: this.#problem });
-      this.#unauditedSince = unauditedSince;
-      this.#remember({ id, adopted, at });
+      if (found === undefined || (found[0] === "" && mayBeEmpty && !claims)) return;
+      this.#accept(words.id, found);
+      if (claims) begun?.add();
     };
+  }
+
+  /** Throws `start.wrong_redis`. */
+  #accept(expected: string, [id, adopted, at, expects, unauditedSince]: Looked): void {
+    this.#problem = problemOf(expected, { id, at, expects });
+    if (this.#problem !== undefined) throw new AppError("start.wrong_redis", { reason: this.#problem });
+    this.#unauditedSince = unauditedSince;
+    this.#remember({ id, adopted, at });
   }
 
   /** Replies of several connections may come in another order than Redis gave them. */
@@ -165,13 +197,36 @@ export class Deployment {
   }
 }
 
+/** Whether the partition of this index is on the list of those that have begun: one of these is never new. */
+function createBegun(index: number, { redis, keys }: Partition) {
+  let isListed = false;
+  return {
+    /** Throws `queue.unavailable` if the list cannot be read. */
+    async hasThis(): Promise<boolean> {
+      if (redis.status !== "ready") throw new AppError("queue.unavailable", { reason: NO_LIST });
+      return (await redis.sismember(keys.partitions, String(index))) === 1;
+    },
+    add(): void {
+      if (isListed || redis.status !== "ready") return;
+      redis.sadd(keys.partitions, String(index)).then(
+        () => {
+          isListed = true;
+        },
+        () => {},
+      );
+    },
+  };
+}
+
+const NO_LIST = "partition 0, which knows whether this one is new, cannot be reached";
+
 /** Shows whether the data in Redis is refused. */
-export function registerDeployment(metrics: Metrics, deployment: Deployment): void {
+export function registerDeployment(metrics: Metrics, deployments: Partitioned<Deployment>): void {
   const wrong = metrics.gauge(
     "postern_redis_wrong_data",
-    "1 while Redis is empty, or holds old data or another deployment's",
+    "1 while Redis, or a partition of it, is empty, or holds old data or another deployment's",
   );
-  metrics.beforeScrape(() => wrong.set(deployment.problem === undefined ? 0 : 1));
+  metrics.beforeScrape(() => wrong.set(deployments.all.some(({ problem }) => problem !== undefined) ? 1 : 0));
 }
 
 /** The check of a process that writes: of the deployment first, so that nothing is written to a wrong Redis, then of the layout. */

@@ -7,7 +7,7 @@ import { connectBeside } from "./connect.ts";
 import { createClaimData, type Deployment } from "./deployment.ts";
 import { DurableRedis } from "./durable.ts";
 import { ownMs } from "./large.ts";
-import { type Partition, partitionOf } from "./partition.ts";
+import type { Partition } from "./partition.ts";
 import { proverOf, proveWith } from "./prover.ts";
 import { whenReady } from "./ready.ts";
 import type { DurabilityMode } from "./server-state.ts";
@@ -49,7 +49,7 @@ export class LargeWrites {
   #patienceMs = 0;
 
   constructor({ beside, mode, deployment, clock, log }: Options) {
-    this.partition = partitionOf(connectForLarge(beside.redis), beside.prefix);
+    this.partition = { ...beside, redis: connectForLarge(beside.redis) };
     this.#beside = beside.redis;
     this.#durable = new DurableRedis({
       redis: this.partition.redis,

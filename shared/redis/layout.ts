@@ -25,17 +25,29 @@ const { version } = createRequire(import.meta.url)("postern/package.json") as { 
 
 export const RELEASE = version;
 
-/** What lies under the key of the layout: `release` wrote it. `durability` is there once a process has had its writes replicated. */
+/**
+ * What lies under the key of the layout: `release` wrote it. `durability` is there once a process has had its writes replicated. The
+ * runner's keys are in no partition.
+ */
 const Stored = z.object({
   layout: z.int(),
   release: z.string(),
+  partition: z.object({ index: z.int(), count: z.int() }).optional(),
   durability: z.literal("replicated").optional(),
 });
 
+type Place = Pick<Partition, "index" | "count">;
+
 /** The words with which a process claims its layout. */
-function claimOf(layout: number, replicated: boolean) {
-  const own = { layout, release: version, ...(replicated && { durability: "replicated" as const }) };
-  return { own: JSON.stringify(own satisfies z.infer<typeof Stored>), layout, replicated };
+function claimOf(layout: number, replicated: boolean, place?: Place) {
+  const partition = place && { index: place.index, count: place.count };
+  const own = {
+    layout,
+    release: version,
+    ...(partition && { partition }),
+    ...(replicated && { durability: "replicated" as const }),
+  };
+  return { own: JSON.stringify(own satisfies z.infer<typeof Stored>), layout, replicated, partition };
 }
 
 const isReplicated = (redis: Redis): boolean => proverOf(redis) !== undefined;
@@ -53,11 +65,15 @@ const CLAIM = defineScript({
  * if another is there. Both are one step, so of two releases that start on an empty Redis one is refused. Call it on each
  * connection before the first write, since Redis may have lost its data.
  */
-export function createClaimLayout({ redis, keys }: Partition): () => Promise<void> {
+export function createClaimLayout(partition: Partition): () => Promise<void> {
+  const { redis, keys } = partition;
   const claim = CLAIM.on(redis);
   const touched = { layout: keys.layout, sign: keys.layout };
-  const words = { ...claimOf(LAYOUT, isReplicated(redis)), refusesSign: false };
-  return async () => requireOwn(await claim(touched, words).catch(unlessUnreadable), words, drain);
+  const own = claimOf(LAYOUT, isReplicated(redis), partition);
+  return async () => {
+    const found = await claim(touched, { ...own, refusesSign: false }).catch(unlessUnreadable);
+    requireOwn(found, own, drain);
+  };
 }
 
 /**
@@ -77,9 +93,10 @@ export function createClaimRunnerLayout(redis: Redis, keys: RunnerKeys): () => P
 }
 
 /** For commands, which must not claim an empty Redis: throws `start.layout_mismatch` if another layout is there. */
-export async function checkLayout({ redis, keys }: Partition): Promise<void> {
+export async function checkLayout(partition: Partition): Promise<void> {
+  const { redis, keys } = partition;
   const found = await redis.get(keys.layout).catch(unlessUnreadable);
-  if (found !== null) requireOwn(found, claimOf(LAYOUT, isReplicated(redis)), drain);
+  if (found !== null) requireOwn(found, claimOf(LAYOUT, isReplicated(redis), partition), drain);
 }
 
 const WEAKER =
@@ -94,11 +111,12 @@ function unlessUnreadable(error: unknown): string {
 
 function requireOwn(
   stored: string,
-  { layout: own, replicated }: ReturnType<typeof claimOf>,
+  { layout: own, replicated, partition }: ReturnType<typeof claimOf>,
   remedyWith: (release: string) => string,
 ): void {
   const found = Stored.safeParse(parseJson(stored)).data;
   if (found?.layout === own) {
+    requirePlace(found.partition, partition);
     if (found.durability === undefined || replicated) return;
     throw new AppError("start.redis_not_durable", { reason: WEAKER });
   }
@@ -108,6 +126,16 @@ function requireOwn(
       : [`layout ${found.layout}, written by release ${found.release}`, `release ${found.release}`];
   throw new AppError("start.layout_mismatch", {
     reason: `Redis holds ${what}, but this release (${version}) needs layout ${own}. ${remedyWith(release)}`,
+  });
+}
+
+function requirePlace(found: Place | undefined, own: Place | undefined): void {
+  if (own === undefined || (found?.index === own.index && found.count === own.count)) return;
+  const what = found === undefined ? "keys of no partition" : `partition ${found.index} of ${found.count}`;
+  throw new AppError("start.layout_mismatch", {
+    reason:
+      `Redis holds ${what}, but [redis] makes it partition ${own.index} of ${own.count}. Both stay as they were at the first start: ` +
+      "correct partitions in postern.toml (docs/redis.md#partitions)",
   });
 }
 

@@ -3,10 +3,49 @@ import { type Keys, keysOf, PREFIX } from "./keys.ts";
 
 /**
  * Keys that lie in one slot of a Redis Cluster, and the connection that leads there. Whatever reads or writes keys is made for
- * one partition, so no script and no batch crosses two. Today there is one.
+ * one partition, so no script and no batch crosses two.
  */
-export type Partition = { readonly redis: Redis; readonly prefix: string; readonly keys: Keys };
+export type Partition = {
+  readonly redis: Redis;
+  readonly prefix: string;
+  readonly keys: Keys;
+  /** Its place among the partitions of the deployment, from 0, and how many there are. */
+  readonly index: number;
+  readonly count: number;
+};
 
-export function partitionOf(redis: Redis, prefix = PREFIX): Partition {
-  return { redis, prefix, keys: keysOf(prefix) };
+export function partitionOf(redis: Redis, prefix = PREFIX, { index = 0, count = 1 } = {}): Partition {
+  return { redis, prefix, keys: keysOf(prefix), index, count };
 }
+
+/** The first hex digits of a call id say in which partition the call lies. They are enough for 64 partitions of one size. */
+const ROUTE_DIGITS = 3;
+const ROUTE_BEGIN = "c_".length;
+export const ROUTE_END = ROUTE_BEGIN + ROUTE_DIGITS;
+
+/** Something of which each partition has one, such as its connection or the scripts on that. */
+export class Partitioned<One> {
+  /** By index. */
+  readonly all: readonly One[];
+  /** That of the first partition, which also has what belongs to no call. */
+  readonly control: One;
+
+  /** Takes at least one. */
+  constructor(all: readonly One[]) {
+    this.all = all;
+    this.control = all[0] as One;
+  }
+
+  /** That of the partition in which a call lies. */
+  of(callId: string): One {
+    if (this.all.length === 1) return this.control;
+    const route = Number.parseInt(callId.slice(ROUTE_BEGIN, ROUTE_END), 16);
+    return this.all[route % this.all.length] as One;
+  }
+
+  map<Made>(make: (one: One, index: number) => Made): Partitioned<Made> {
+    return new Partitioned(this.all.map(make));
+  }
+}
+
+export type Partitions = Partitioned<Partition>;

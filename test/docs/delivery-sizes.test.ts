@@ -10,6 +10,7 @@ import { aCall } from "../fixtures/producer.ts";
 import { useOwnRedis } from "../fixtures/redis.ts";
 import { usedBytes } from "../services/runner/stores.ts";
 import { onlyInLongRun } from "../support/long-run.ts";
+import { partitionsOver } from "../support/partitions.ts";
 import { readDocument } from "./blocks.ts";
 
 const redis = useOwnRedis();
@@ -50,7 +51,12 @@ async function bytesPerCall(withId: boolean): Promise<number> {
           return enqueue(call, withId ? known : undefined);
         }),
       );
-    const producer = composeProducer({ postern, inject, partition: redis.partition, log: silentLogger });
+    const producer = composeProducer({
+      postern,
+      inject,
+      partitions: partitionsOver(redis.client),
+      log: silentLogger,
+    });
     ends.defer(() => producer.close(1000));
     await eventually("all are injected", () => injected === count);
     await producer.close(1000);

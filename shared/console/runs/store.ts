@@ -98,7 +98,8 @@ export type RunStore = ReturnType<typeof createRunStore>;
 export type Runs = Pick<RunStore, "create" | "find" | "list" | "cancel" | "resume">;
 
 /** Keeps runs in Redis: a bounded number, each change one step. */
-export function createRunStore({ redis, keys, prefix }: Partition) {
+export function createRunStore(partition: Partition) {
+  const { redis, keys, prefix } = partition;
   const [create, cancel, resume] = [CREATE.on(redis), CANCEL.on(redis), RESUME.on(redis)];
   const placesOf = placesIn(keys);
 
@@ -114,7 +115,7 @@ export function createRunStore({ redis, keys, prefix }: Partition) {
   }
 
   return {
-    ...createHolding({ redis, keys, prefix }),
+    ...createHolding(partition),
 
     /** With its line in the audit, unless it changes nothing. Throws `run.too_many`. */
     async create({ kind, by, request }: NewRun, actOf?: (id: string) => RunAct): Promise<Run> {

@@ -2,18 +2,12 @@
 -- is: the process ends by that, or takes nothing more. Data that the process refuses gets no report either (shared/redis/deployment.ts). A
 -- process that has used the data for a while (`isSettled`) raises the time of the last report. A batch that was counted before is not counted again. It is
 -- noted before it is counted, so that one which fails half way is not either.
-local layout = redis.call('GET', KEYS.layout)
-if layout and not string.find(layout, '"layout":' .. LAYOUT .. '[,}]') then return end
---@include "../../redis/older.lua"
-local deployment, adopted, at, expects = unpack(redis.call('HMGET', KEYS.deployment, 'id', 'adopted', 'at', 'expects'))
-at = tonumber(at or 0)
-if deployment and ARGV.deploymentId ~= '' then
-  if deployment ~= ARGV.deploymentId or expects or isOlder(tonumber(adopted or 0), at) then return end
-end
+--@include "../../redis/last-report.lua"
+if refusesData() then return end
 --@include "../../redis/even-if-full.lua"
 --@include "../../redis/now.lua"
 --@include "../series/add-counted.lua"
-if deployment and ARGV.isSettled == '1' then redis.call('HSET', KEYS.deployment, 'at', math.max(now, at + 1)) end
+raiseLastReport(now)
 local last = redis.call('HGET', KEYS.process, 'batch')
 redis.call('HSET', KEYS.process, 'batch', ARGV.number, unpack(ARGV, FIRST.fields))
 redis.call('PEXPIRE', KEYS.process, ARGV.keptMs)

@@ -8,7 +8,7 @@ import { redisClock } from "../../redis/clock.ts";
 import { defineScript } from "../../redis/define-script.ts";
 import type { Deployment } from "../../redis/deployment.ts";
 import { LAYOUT, RELEASE } from "../../redis/layout.ts";
-import type { Partition } from "../../redis/partition.ts";
+import type { Partitioned, Partitions } from "../../redis/partition.ts";
 import { nothing } from "../../redis/reply.ts";
 import { createSeriesMeters } from "../series/from-log.ts";
 import { Series } from "../series/series.ts";
@@ -37,7 +37,7 @@ const FAREWELL = defineScript({
 });
 
 /** Tells the report of a process that knows no deployment. It raises nothing. */
-const NO_DEPLOYMENT = { id: "", seenAdopted: 0, seenAt: 0, lossMs: 0 };
+const NO_DEPLOYMENT = { deploymentId: "", isSettled: false, seenAdopted: 0, seenAt: 0, lossMs: 0 };
 
 /** How long Redis has for a report. One that comes later is sent again, and counted once. */
 const REPORT_MS = 5000;
@@ -52,8 +52,9 @@ type Options = {
   config?: Readonly<Record<string, unknown>>;
   /** The webhooks gateway's. */
   serviceId?: number | undefined;
-  partition: Partition;
-  deployment?: Deployment | undefined;
+  /** The first has the reports; in each of them they raise the time of the last report. */
+  partitions: Partitions;
+  deployments?: Partitioned<Deployment> | undefined;
   log: Logger;
   clock?: Clock;
   everyMs?: number;
@@ -77,7 +78,7 @@ export type Reports = {
  */
 export function openReports(options: Options): Reports {
   const { kind, postern, config = {}, serviceId, log } = options;
-  const { redis } = options.partition;
+  const { redis } = options.partitions.control;
   const { now, aheadMs, read } = redisClock(redis);
   if (!postern.console.report) return noReports(log);
   const series = new Series(options.clock ?? now);
@@ -129,16 +130,20 @@ export function noReports(log: Logger): Reports {
 
 type Fields = Readonly<Record<string, string | number>> & { kind: ProcessKind };
 
-type Reporter = Pick<Options, "partition" | "deployment" | "log"> & {
+type Reporter = Pick<Options, "partitions" | "deployments" | "log"> & {
   read: () => Fields;
   series: Series;
 };
 
-function createReporter({ partition, read, series, deployment, log }: Reporter) {
-  const { redis, keys } = partition;
+function createReporter({ partitions, read, series, deployments, log }: Reporter) {
+  const { redis, keys } = partitions.control;
   const [send, farewell] = [REPORT.on(redis), FAREWELL.on(redis)];
   const id = `${read().kind}-${randomBytes(6).toString("hex")}`;
   const own = { process: keys.process(id), processes: keys.processes };
+  const others = partitions.all.slice(1).map((partition) => ({
+    redis: partition.redis,
+    raise: deployments?.all[partition.index]?.createRaise(partition),
+  }));
   let number = 0;
   let pending: Batch[] = [];
   let underWay: Promise<void> | undefined;
@@ -146,9 +151,8 @@ function createReporter({ partition, read, series, deployment, log }: Reporter) 
 
   async function sendOne({ counts, batch }: Batch, ms: number): Promise<boolean> {
     const fields = Object.entries(read()).map(([name, value]) => ({ name, value }));
-    const { id: deploymentId, ...seen } = deployment?.words ?? NO_DEPLOYMENT;
-    const isSettled = deployment?.isSettled ?? false;
-    const words = { id, number, batch, keptMs: REPORT_KEPT_MS, deploymentId, isSettled, ...seen, fields };
+    const ofData = deployments?.control.wordsOfReport ?? NO_DEPLOYMENT;
+    const words = { id, number, batch, keptMs: REPORT_KEPT_MS, ...ofData, fields };
     const touched = { ...own, layout: keys.layout, deployment: keys.deployment, counts };
     const sent = await within(ms, send(touched, words));
     if (sent.kind !== "done" && !isFailing) {
@@ -179,9 +183,14 @@ function createReporter({ partition, read, series, deployment, log }: Reporter) 
     if (isAgain && !isFailing) await sendAll(ms);
   }
 
+  function raiseOthers(): void {
+    for (const other of others) if (other.redis.status === "ready") other.raise?.().catch(() => {});
+  }
+
   return {
     /** Without a connection nothing is sent: one for work would keep it until Redis is back. */
     async report(ms: number): Promise<void> {
+      raiseOthers();
       await underWay;
       if (redis.status !== "ready") return;
       underWay ??= both(ms).finally(() => {

@@ -5,6 +5,7 @@ import { spawnChild } from "../../../shared/dev/child.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { adoptDeployment } from "../../../shared/redis/adopt.ts";
 import { Deployment, type DeploymentOptions } from "../../../shared/redis/deployment.ts";
+import { Partitioned } from "../../../shared/redis/partition.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
 import { FROM_SOURCE } from "../../support/from-source.ts";
@@ -54,7 +55,7 @@ test("the first reports of a process that starts on an old copy do not hide its 
   await restored({ at: now - HOUR_MS });
   const fresh = opened();
   await fresh.check();
-  await reports.start({ deployment: fresh.deployment });
+  await reports.start({ deployments: new Partitioned([fresh.deployment]) });
   await expect(running.check()).rejects.toThrow(/holds an old copy/);
   await expect(fresh.check()).rejects.toThrow(/holds an old copy/);
 });

@@ -6,6 +6,7 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import { silentLogger } from "../../../../shared/platform/log/logger.ts";
 import { Deployment } from "../../../../shared/redis/deployment.ts";
+import { Partitioned } from "../../../../shared/redis/partition.ts";
 import { configHash } from "../../../../shared/telemetry/processes/config-hash.ts";
 import { createReadProcesses } from "../../../../shared/telemetry/processes/list.ts";
 import { REPORT_KEPT_MS } from "../../../../shared/telemetry/processes/process.ts";
@@ -174,8 +175,8 @@ test("a report raises the time of the deployment's last report, and tells nothin
     const opened = openReports({
       kind: "webhooks",
       postern: withDrain(5),
-      partition: redis.partition,
-      deployment,
+      partitions: new Partitioned([redis.partition]),
+      deployments: new Partitioned([deployment]),
       log: silentLogger,
     });
     return opened.flush().then(() => opened.stop());

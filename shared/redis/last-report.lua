@@ -1,0 +1,16 @@
+-- Defines `raiseLastReport()` and `refusesData()`. A process refuses data with another layout or of another deployment, and data that is
+-- older than the newest that it has seen.
+--@include "./older.lua"
+local deployment, adopted, at, expects = unpack(redis.call('HMGET', KEYS.deployment, 'id', 'adopted', 'at', 'expects'))
+at = tonumber(at or 0)
+
+local function refusesData()
+  local layout = redis.call('GET', KEYS.layout)
+  if layout and not string.find(layout, '"layout":' .. LAYOUT .. '[,}]') then return true end
+  if not deployment or ARGV.deploymentId == '' then return false end
+  return deployment ~= ARGV.deploymentId or expects or isOlder(tonumber(adopted or 0), at)
+end
+
+local function raiseLastReport(now)
+  if deployment and ARGV.isSettled == '1' then redis.call('HSET', KEYS.deployment, 'at', math.max(now, at + 1)) end
+end
