@@ -1,4 +1,4 @@
-import { partitionTables, type RedisToml, toRedisTarget } from "../config/redis-toml.ts";
+import { type RedisToml, toRedisTarget } from "../config/redis-toml.ts";
 import type { RedisTarget } from "../redis/connect.ts";
 import { prefixesOf } from "../redis/keys.ts";
 
@@ -7,9 +7,8 @@ export type Place = { readonly target: RedisTarget; readonly prefix: string };
 
 /** The places of a deployment's partitions, in their order. */
 export function placesOf(redis: RedisToml): Place[] {
-  const { tables, sharing } = partitionTables(redis);
-  const prefixes = prefixesOf(redis.name, sharing);
-  return tables.flatMap((table) =>
-    prefixes.map((prefix) => ({ target: toRedisTarget(table, prefix), prefix })),
-  );
+  return prefixesOf(redis.name, 1).map((prefix) => ({
+    target: toRedisTarget(redis, prefix),
+    prefix,
+  }));
 }

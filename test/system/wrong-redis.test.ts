@@ -247,7 +247,10 @@ test("with durability relaxed, whose loss is accepted, an empty Redis is used as
 });
 
 test("the data of a release without ids is taken as this deployment's, and not as another's copy later", async () => {
-  await redis.client.set(keys.layout, JSON.stringify({ layout: LAYOUT, release: "0.0.9" }));
+  await redis.client.set(
+    keys.layout,
+    JSON.stringify({ layout: LAYOUT, release: "0.0.9", partition: { index: 0, count: 1 } }),
+  );
   const { part } = await gateway({ deployment_id: OLD_ID });
   await part.ready();
   expect(await redis.client.hget(keys.deployment, "id")).toBe(OLD_ID);

@@ -52,7 +52,12 @@ test("what lies under the key counts as another layout if it is no string", asyn
 });
 
 test("a layout with fields of a later release is this one, and keeps them", async () => {
-  const later = JSON.stringify({ layout: LAYOUT, release: "0.9.0", since: 1 });
+  const later = JSON.stringify({
+    layout: LAYOUT,
+    partition: { index: 0, count: 1 },
+    release: "0.9.0",
+    since: 1,
+  });
   await redis.client.set(keys.layout, later);
   await createClaimLayout(redis.partition)();
   expect(await layout()).toBe(later);
