@@ -12,8 +12,8 @@ const LONG = "test/**/*.long.test.ts";
 const NODE_FLAGS = ["--max-semi-space-size=64"];
 
 /**
- * Tests start real processes, and wait for them: seven files at a time keep two cores busy. The deadlines are
- * long, and a test that waits waits for an event.
+ * Tests start real processes, and wait for them: seven files at a time keep two cores busy. The deadlines are long, and a test that
+ * waits waits for an event.
  */
 const shared = {
   root,
