@@ -12,15 +12,15 @@ const LONG = "test/**/*.long.test.ts";
 const NODE_FLAGS = ["--max-semi-space-size=64"];
 
 /**
- * Tests start real processes, and wait for them: seven files at a time keep two cores busy. The deadlines are
- * long, and a test that waits waits for an event.
+ * Tests start real processes, and wait for them: seven files at a time keep two cores busy, and five of the long run, whose tests
+ * compile, flood and fuzz. The deadlines are long, and a test that waits waits for an event.
  */
 const shared = {
   root,
   setupFiles: "test/support/worker.ts",
   pool: "forks",
   isolate: false,
-  maxWorkers: 7,
+  maxWorkers: LONG_RUN ? 5 : 7,
   maxConcurrency: 2,
   execArgv: NODE_FLAGS,
   testTimeout: 180_000,

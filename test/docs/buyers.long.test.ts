@@ -20,13 +20,13 @@ const TOOLS: Readonly<Record<string, { toolchain: ProgramName[]; prepare: string
 
 const toolsOf = ({ program }: Buyer) => TOOLS[program.language] as (typeof TOOLS)[string];
 
-/** Runs commands in the buyer's folder; of Python's in its own environment. */
+/** Runs commands in the buyer's folder; of Python's in its own environment. A compiler leaves the processor to other tests. */
 async function shell(cwd: string, commands: string, key = ""): Promise<string> {
   // npm and Vitest set variables for this project. A buyer has none of them.
   const own = Object.entries(process.env).filter(([name]) => !/^(?:npm_|INIT_CWD$|NODE_)/.test(name));
   const PATH = `${join(cwd, ".venv/bin")}:${process.env["PATH"]}`;
   const env = { ...Object.fromEntries(own), PATH, POSTERN_PAYER_KEY: key };
-  const { stdout } = await promisify(execFile)("bash", ["-ec", commands], { cwd, env });
+  const { stdout } = await promisify(execFile)("nice", ["bash", "-ec", commands], { cwd, env });
   return stdout;
 }
 

@@ -17,6 +17,8 @@ const ends = useEnds();
 const proxy = useRedisProxy(fixture.redis);
 
 const MIB = 1024 * 1024;
+/** The payment settles, and its answer comes once the faults are cleared. */
+const HELD_SETTLE = { on: "settle", kind: "slow", replyDelayMs: 600_000, times: 1 } as const;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** The head of a request whose body is declared, and comes once it is asked for. */
@@ -245,7 +247,7 @@ test("copies of a payment that are sent at once take one slot and keep one body 
     delayMs: LONG_RUN ? 4000 : 2000,
     times: 1,
   });
-  await fixture.devnet.control.fault({ on: "settle", kind: "slow", replyDelayMs: 600_000, times: 1 });
+  await fixture.devnet.control.fault(HELD_SETTLE);
   const raws = openMany(x402, LONG_RUN ? 100 : 10, headOf(headers));
   await eventually("their bodies are waited for", () => raws.every(isBodyWanted));
   for (const { socket } of raws) socket.write(body);
@@ -277,7 +279,7 @@ onlyInLongRun(() => {
     const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
     // As long as the verify takes, all of them come to wait for it.
     await fixture.devnet.control.fault({ on: "verify", kind: "slow", delayMs: 3000, times: 1 });
-    await fixture.devnet.control.fault({ on: "settle", kind: "slow", replyDelayMs: 600_000, times: 1 });
+    await fixture.devnet.control.fault(HELD_SETTLE);
     const answers: number[] = [];
     const copies = Array.from({ length: 1100 }, async () => {
       const { status } = await x402.post(headers);
