@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { callIdFrom } from "../call/call-id.ts";
+import { callIdBeside } from "../call/call-id.ts";
 import { JobCall, WEBHOOK_REPLAY_OF } from "../call/job-call.ts";
 import { createResults } from "../call/results/store.ts";
 import { AppError } from "../platform/errors/app-error.ts";
@@ -58,7 +58,7 @@ export function createReplayDelivered({ partition, clock, log, by }: OperateDeps
   return async function replayDelivered(id, { reason, requestId = randomUUID() }) {
     if (await results.isPaid(id)) throw paid(id);
     const stored = await readHead({ kept: keys.kept(id) });
-    const callId = callIdFrom("replay", id, requestId);
+    const callId = callIdBeside(id, "replay", id, requestId);
     if (stored === "") return known(callId);
     const at = clock();
     const made = toReplay(id, stored, { id: callId, accepted_at: at });
