@@ -91,10 +91,9 @@ export function composeWebhooksGateway(options: Options): Gateway {
     await Promise.all([states.read(), sendTests()]);
   });
   const { admission, bodies, results, waits, streams, redisTime, clientAddressOf: addressOf } = ingress;
-  const accept = createAccept({
-    enqueue: createEnqueue(partition, ingress.largePartition),
-    beginWrite: ingress.beginWrite,
-  });
+  const accepts = ingress.partitions.map(({ partition: small, large, beginWrite }) =>
+    createAccept({ enqueue: createEnqueue(small, large), beginWrite }),
+  );
   const perMinute = webhooks.refusals_per_minute;
   const refusals = { perSecond: perMinute / 60, burst: perMinute };
   const limits = createRateLimits({ partition, log, refusals });
@@ -118,7 +117,7 @@ export function composeWebhooksGateway(options: Options): Gateway {
     admission,
     admitReceiver,
     bodies,
-    accept,
+    accept: (call, options) => accepts.of(call.id)(call, options),
     heldAtOf: states.heldAtOf,
     refuse,
     waits,
@@ -232,6 +231,7 @@ function toEndpoints(
       serviceId,
       metadataPrefix,
       accessOf,
+      newCallId: (job) => admission.newCallId(job),
       clock: redisTime,
       readCallback: createReadCallback({
         metadataPrefix,

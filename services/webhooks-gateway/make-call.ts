@@ -1,10 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import {
-  callIdFrom,
-  callIdOfDelivery,
-  callIdOfSignedDelivery,
-  randomCallId,
-} from "../../shared/call/call-id.ts";
+import { callIdFrom, callIdOfDelivery, callIdOfSignedDelivery } from "../../shared/call/call-id.ts";
 import { toTarget } from "../../shared/call/callback-target.ts";
 import {
   type JobCall,
@@ -19,6 +14,7 @@ import {
   WEBHOOK_PATH,
   WEBHOOK_QUERY,
 } from "../../shared/call/job-call.ts";
+import { jobKey } from "../../shared/call/job-ids.ts";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { rawQuery, traceparentOf } from "../../shared/http/headers.ts";
 import type { ResultAccess } from "../../shared/ingress/ask-result.ts";
@@ -57,6 +53,8 @@ type Options = {
   readCallback: ReadCallback;
   /** How the receiver of a callback asks for the result; undefined if nobody can. */
   accessOf: ((callId: string) => ResultAccess) | undefined;
+  /** Returns a random id for a call of this job. */
+  newCallId: (job: string) => string;
   clock: Clock;
 };
 
@@ -69,7 +67,7 @@ export type MakeCall = (req: IncomingMessage, values: RequestValues) => Made;
  */
 export function createMakeCall(
   endpoint: EndpointToml,
-  { serviceId, metadataPrefix, readCallback, accessOf, clock }: Options,
+  { serviceId, metadataPrefix, readCallback, accessOf, newCallId, clock }: Options,
 ): MakeCall {
   const keys = platformKeys(metadataPrefix);
   // It has a place for the call id, since an object that grows a computed key is slow to make and to write as JSON.
@@ -94,7 +92,7 @@ export function createMakeCall(
     const bodySha256 = sha256Hex(body);
     const { delivery, noId } = readDeliveryId(values);
     const named = delivery === undefined ? undefined : name(delivery, bodySha256);
-    const id = named?.id ?? randomCallId();
+    const id = named?.id ?? newCallId(jobKey({ serviceId, jobIndex: jobId }));
     const metadata: Record<string, string> = { ...template, [keys.callId]: id };
     if (delivery !== undefined) metadata[WEBHOOK_DELIVERY_ID] = delivery;
     addTo(metadata, req, values);

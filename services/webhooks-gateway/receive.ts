@@ -119,7 +119,7 @@ export function createReceive(deps: Deps): Receive {
   /** Throws if calls of this job, or callbacks to the receiver that the request names, are not taken now. */
   async function admit({ path }: EndpointToml, { call, receiverByWildcard }: MadeCall): Promise<void> {
     const job = jobKeyOf(call);
-    admission.assertOpen(job);
+    admission.assertOpen(job, call.id);
     if (receiverByWildcard !== undefined) await admitReceiver(`endpoint:${path}`, job, receiverByWildcard);
   }
 

@@ -5,7 +5,7 @@ import type { Logger } from "../../shared/platform/log/logger.ts";
 import { CLOCK_CHANGE_MS, type Clock, systemClock } from "../../shared/platform/time/clock.ts";
 import { toIso } from "../../shared/platform/time/iso.ts";
 import { redisClock } from "../../shared/redis/clock.ts";
-import type { Partition } from "../../shared/redis/partition.ts";
+import type { Partition, Partitions } from "../../shared/redis/partition.ts";
 import { confirmed } from "../../shared/redis/prover.ts";
 
 const LOOK_EVERY_MS = 10_000;
@@ -30,7 +30,7 @@ export type DrainState = {
 };
 
 type Deps = {
-  partition: Partition;
+  partitions: Partitions;
   x402: X402Toml;
   log: Logger;
   /** The process' own clock and Redis' by default. Offers end by Redis', authorizations once both say so. */
@@ -44,19 +44,21 @@ export type Drain = {
 };
 
 /**
- * Keeps a mark in Redis that refuses the claim of every new payment, at every gateway of this Redis. Tells when all that was offered
+ * Keeps a mark in each partition that refuses the claim of every new payment, at every gateway of this Redis. Tells when all that was offered
  * or used here has expired: from then on no authorization, quote or proof can buy at two deployments.
  */
 export function startDrain(deps: Deps, everyMs = LOOK_EVERY_MS): Drain {
-  const { partition, log } = deps;
-  const redisTime = deps.clock ?? redisClock(partition.redis).now;
-  const look = createLookAtDrain({ clock: systemClock, ...deps }, redisTime);
+  const { partitions, log } = deps;
+  const looks = partitions.map((partition) => {
+    const redisTime = deps.clock ?? redisClock(partition.redis).now;
+    const look = createLookAtDrain(partition, { clock: systemClock, ...deps, redisTime });
+    return async () => look(await mark(partition, redisTime()));
+  });
   let last: DrainState | undefined;
 
   async function round(): Promise<void> {
     try {
-      const since = await mark(partition, redisTime());
-      const state = await look(since);
+      const state = toState(await Promise.all(looks.all.map((look) => look())));
       if (JSON.stringify(state) !== JSON.stringify(last))
         log.info(state.drained ? "drain.done" : "drain.waiting", state);
       last = state;
@@ -88,7 +90,34 @@ async function mark({ redis, keys }: Partition, now: number): Promise<number> {
   return since;
 }
 
-function createLookAtDrain({ partition, x402, clock }: Required<Deps>, redisTime: Clock) {
+/** What is found in one partition. The ends are unix ms, and undefined once they have passed. */
+type Found = {
+  open: number;
+  authorizationsUntil: number | undefined;
+  offersUntil: number | undefined;
+  used: number;
+};
+
+function toState(all: readonly Found[]): DrainState {
+  const sum = (of: (found: Found) => number) => all.reduce((total, found) => total + of(found), 0);
+  const last = (of: (found: Found) => number | undefined) => {
+    const ends = all.flatMap((found) => of(found) ?? []);
+    return ends.length === 0 ? null : toIso(Math.max(...ends));
+  };
+  const state = {
+    open_payments: sum(({ open }) => open),
+    authorizations_until: last(({ authorizationsUntil }) => authorizationsUntil),
+    offers_until: last(({ offersUntil }) => offersUntil),
+    used_quotes_and_proofs: sum(({ used }) => used),
+  };
+  const { open_payments: open, used_quotes_and_proofs: used, ...ends } = state;
+  return { drained: open === 0 && used === 0 && Object.values(ends).every((end) => end === null), ...state };
+}
+
+function createLookAtDrain(
+  partition: Partition,
+  { x402, clock, redisTime }: Pick<Required<Deps>, "x402" | "clock"> & { redisTime: Clock },
+) {
   const { redis, keys } = partition;
   const payments = createPaymentList(partition);
   const offersMs = x402.quote_ttl_secs * 1000 + OFFER_ROUNDING_MS + CLOCK_CHANGE_MS;
@@ -112,23 +141,20 @@ function createLookAtDrain({ partition, x402, clock }: Required<Deps>, redisTime
     return found.size;
   }
 
-  return async function lookAtDrain(since: number): Promise<DrainState> {
+  return async function lookAtDrain(since: number): Promise<Found> {
     const [unresolved, inReview, authorizationsUntil, used] = await Promise.all([
       redis.zcard(keys.paymentsUnresolved),
       redis.zcard(keys.paymentsInReview),
       lastAuthorization(),
       countUsed(),
     ]);
-    const open = unresolved + inReview;
     const offersUntil = since + offersMs;
     const authorizationsEnded = Math.min(clock(), redisTime()) >= authorizationsUntil;
-    const offersEnded = redisTime() >= offersUntil;
     return {
-      drained: open === 0 && used === 0 && authorizationsEnded && offersEnded,
-      open_payments: open,
-      authorizations_until: authorizationsEnded ? null : toIso(authorizationsUntil),
-      offers_until: offersEnded ? null : toIso(offersUntil),
-      used_quotes_and_proofs: used,
+      open: unresolved + inReview,
+      authorizationsUntil: authorizationsEnded ? undefined : authorizationsUntil,
+      offersUntil: redisTime() >= offersUntil ? undefined : offersUntil,
+      used,
     };
   };
 }

@@ -12,6 +12,7 @@ import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { createProvesByToken } from "../../shared/ingress/ask-result.ts";
 import { callbackKeysRoute } from "../../shared/ingress/callback-keys.ts";
 import { type Gateway, openIngress } from "../../shared/ingress/ingress.ts";
+import type { IngressPartition } from "../../shared/ingress/ingress-partition.ts";
 import { createAdmitReceiver } from "../../shared/ingress/named-receivers.ts";
 import { createReadCallback } from "../../shared/ingress/read-callback.ts";
 import type { Host, PartKind } from "../../shared/part/host.ts";
@@ -31,6 +32,7 @@ import { toIso } from "../../shared/platform/time/iso.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
 import { readX402, type X402Config } from "../../shared/pricing/read-x402.ts";
 import { extraMs } from "../../shared/redis/large.ts";
+import { byCall } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { Facilitators } from "./facilitator/pool.ts";
@@ -40,6 +42,7 @@ import { toOfferSettings } from "./offer/offer.ts";
 import { OperatorQuotes } from "./offer/operator-quote.ts";
 import { RequestedJobs } from "./offer/requested-jobs.ts";
 import { createNoteSpent } from "./payment/already-spent.ts";
+import { createCallerNonces } from "./payment/caller-nonces.ts";
 import { Chains, type NodeTimes } from "./payment/chains.ts";
 import { PAID, PaymentCheck } from "./payment/check.ts";
 import { createAssertFits } from "./payment/input-check.ts";
@@ -120,7 +123,6 @@ export type ComposedGateway = Gateway & {
 /** @internal The gateway, made of its parts. What two replicas have to agree on is in Redis or on the chain. */
 export function composeX402Gateway(options: Options): ComposedGateway {
   const { x402, prices, postern, partitions, authorize, isDrained, clock = systemClock } = options;
-  const partition = partitions.control;
   const metadataPrefix = postern.metadata_prefix;
   const settleTimeoutMs = x402.settle_timeout_secs * 1000;
   const maxTimeoutMs = x402.max_timeout_secs * 1000;
@@ -129,14 +131,16 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   const statusUrlOf = (callId: string) => `${x402.public_url}/x402/calls/${callId}`;
 
   // What it stands on: the queue, the journal, chains, facilitators and rates.
-  const log = tellFollowers(options.log, { partition, service: "x402", clock });
+  const { control } = partitions;
+  const log = tellFollowers(options.log, { partition: control, service: "x402", clock });
   warnIfPortable(log);
   const ingress = openIngress("x402", options);
-  const { largePartition, admission, beginWrite, firstCheck, isUsable, bodies } = ingress;
-  const { results, waits, waitMsMax, streams, redisTime, unsettledBytesMax } = ingress;
+  const { admission, firstCheck, bodies, results, waits, waitMsMax, streams, redisTime } = ingress;
   const clientKeyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
-  const journal = new PaymentJournal(partition, largePartition);
-  const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
+  const journals = ingress.partitions.map(({ partition, large }) => new PaymentJournal(partition, large));
+  const journal = byCall(journals.map((each) => ({ look: (callId: string) => each.look(callId) })));
+  const callerNonces = createCallerNonces(ingress.partitions);
+  const rates = createRates({ tokens: x402.accepted_tokens, partition: control, clock, log });
   const chains = new Chains(x402, { nodeTimes: options.nodeTimes, clock, log });
   const facilitators = new Facilitators({
     facilitators: x402.facilitators,
@@ -177,7 +181,7 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     provesByToken,
     journal,
     chains,
-    partition,
+    partitions,
     clientKeyOf,
     clock,
     redisTime,
@@ -186,7 +190,7 @@ export function composeX402Gateway(options: Options): ComposedGateway {
 
   // A payment, from its header to its call.
   const paidRequests = new PaidRequests({ catalog, admission, bodies, clientKeyOf });
-  const knownPayments = new KnownPayments({ journal, operatorQuotes, clock, patienceMs: settleTimeoutMs });
+  const knownPayments = new KnownPayments({ journals, operatorQuotes, clock, patienceMs: settleTimeoutMs });
   const checkParts = {
     x402,
     requestedJobs,
@@ -198,14 +202,17 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     clock,
     redisTime,
   };
-  const settling = { journal, chains, facilitators, beginWrite, maxTimeoutMs, clock, log };
-  const settler = new Settler({ ...settling, openMax, unsettledBytesMax });
+  const settling = { chains, facilitators, maxTimeoutMs, clock, log };
+  const settlers = ingress.partitions.map(({ beginWrite, unsettledBytesMax }, index) => {
+    const own = { journal: journals.all[index] as PaymentJournal, beginWrite, unsettledBytesMax };
+    return { ...own, settler: new Settler({ ...settling, ...own, callerNonces, openMax }) };
+  });
 
   // The routes.
   const challenge = createChallenge({
     requestedJobs,
     narrowOffers: createNarrowOffers(catalog.tokens, x402.max_offers),
-    journal,
+    journals,
     offerSettings,
     headers: CORS_HEADERS,
     clock: redisTime,
@@ -219,9 +226,9 @@ export function composeX402Gateway(options: Options): ComposedGateway {
       assertFits: createAssertFits(clock, { isPaid: true }),
       mode: PAID,
     }),
-    admitReceiver: createAdmitReceiver(partition, postern.limits.callback_receivers_max),
-    settler,
-    noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock: redisTime, log }),
+    admitReceiver: createAdmitReceiver(control, postern.limits.callback_receivers_max),
+    settlers: settlers.map(({ settler }) => settler),
+    noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(control), clock: redisTime, log }),
     statusUrlOf,
     payersResult: createPayersResult({ tokens, refusalOf, statusUrlOf, waits, waitMsMax, clock }),
     bodyBytesMax: x402.body_limit_bytes,
@@ -235,7 +242,8 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     catalog,
     paidRequests,
     knownPayments,
-    journal,
+    journals,
+    callerNonces,
     bodies,
     clientKeyOf,
   });
@@ -258,14 +266,18 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     requestedJobs,
     statusUrlOf,
     refusals,
-    callbackKeysRoute: callbackKeysRoute(partition),
+    callbackKeysRoute: callbackKeysRoute(control),
     readiness,
     metadataPrefix,
     clock,
   });
 
   // What is still open, on any replica.
-  const reconciler = startReconciler({ ...settling, settler, partition, isUsable, settleTimeoutMs });
+  const reconcilers = settlers.map((own, index) => {
+    const { partition, durable } = ingress.partitions.all[index] as IngressPartition;
+    const isUsable = () => durable.isUsable;
+    return startReconciler({ ...settling, ...own, partition, isUsable, settleTimeoutMs });
+  });
   const readRates = () => rates.start();
   const sharedRates = firstCheck.then(readRates, readRates); // Redis has what another replica has read
   const checked = Promise.all([chains.start(), facilitators.start(), sharedRates]).then(() => {
@@ -285,7 +297,7 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     async close() {
       challenge.flush();
       refusals.flush();
-      await reconciler.stop();
+      await Promise.all(reconcilers.all.map((each) => each.stop()));
       rates.close();
       await Promise.all([facilitators.close(), chains.close()]);
       log.stop();

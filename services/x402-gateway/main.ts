@@ -19,7 +19,7 @@ export function runX402(options: X402Process): Promise<number> {
     const { x402, prices, metrics, partitions } = host;
     const plain = composeX402Gateway({ ...host, isDrained });
     const gateway = isDrained ? drained(plain, host) : plain;
-    registerGauges(metrics, gateway, partitions.control);
+    registerGauges(metrics, gateway, partitions);
     return serveGateway(gateway, host, {
       bindAddress: options.bindAddress ?? x402.bind_address,
       about: {
@@ -38,7 +38,7 @@ function drained(
   gateway: ComposedGateway,
   { x402, partitions, log, shutdown }: ProcessHost & { x402: X402Toml },
 ): ComposedGateway {
-  const drain = startDrain({ partition: partitions.control, x402, log });
+  const drain = startDrain({ partitions, x402, log });
   shutdown.defer("drain of payments", drain.stop);
   return {
     ...gateway,

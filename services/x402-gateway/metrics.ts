@@ -1,11 +1,11 @@
 import { registerPressure } from "../../shared/ingress/backpressure.ts";
 import { createHttpMeters } from "../../shared/ingress/http-metrics.ts";
-import { createUnresolved } from "../../shared/payments/list.ts";
+import { createUnresolved, sumOfUnresolved } from "../../shared/payments/list.ts";
 import type { Meter } from "../../shared/platform/log/metered.ts";
 import type { Metrics } from "../../shared/platform/metrics/metrics.ts";
 import { registerRates } from "../../shared/pricing/rates/rates.ts";
 import { redisClock } from "../../shared/redis/clock.ts";
-import type { Partition } from "../../shared/redis/partition.ts";
+import type { Partitions } from "../../shared/redis/partition.ts";
 import type { ComposedGateway } from "./gateway.ts";
 
 /** What the gateway's events add to its metrics. */
@@ -59,17 +59,18 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
 export function registerGauges(
   metrics: Metrics,
   { pressure, rates }: Pick<ComposedGateway, "pressure" | "rates">,
-  partition: Partition,
+  partitions: Partitions,
 ): void {
   registerPressure(metrics, "x402", pressure);
   registerRates(metrics, rates);
-  registerUnresolved(metrics, partition);
+  registerUnresolved(metrics, partitions);
 }
 
 /** Read from the journal at each scrape; absent while it cannot be read. */
-function registerUnresolved(metrics: Metrics, partition: Partition): void {
-  const readUnresolved = createUnresolved(partition);
-  const { now } = redisClock(partition.redis);
+function registerUnresolved(metrics: Metrics, partitions: Partitions): void {
+  const reads = partitions.map(createUnresolved).all;
+  const readUnresolved = async () => sumOfUnresolved(await Promise.all(reads.map((read) => read())));
+  const { now } = redisClock(partitions.control.redis);
   const count = metrics.gauge("postern_payments", "Payments that wait for an end, by state", ["state"]);
   const age = metrics.gauge(
     "postern_payment_unresolved_age_seconds",

@@ -55,8 +55,9 @@ export function toAskOptions(postern: WithResults & { http: { connections: numbe
   };
 }
 
-/** How results are kept (shared/call/results/result.ts). */
-export function toResultLimits({ results: table }: WithResults) {
+/** How results are kept in each of so many partitions (shared/call/results/result.ts). */
+export function toResultLimits({ results: table }: WithResults, partitions = 1) {
   const { secs, result_bytes_max, bytes_max } = table;
-  return { resultMs: secs * 1000, resultBytesMax: result_bytes_max, bytesMax: bytes_max };
+  const bytesMax = Math.max(result_bytes_max, Math.floor(bytes_max / partitions));
+  return { resultMs: secs * 1000, resultBytesMax: result_bytes_max, bytesMax };
 }

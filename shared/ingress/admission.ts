@@ -1,21 +1,25 @@
+import { randomCallId } from "../call/call-id.ts";
 import { explain, type Readiness } from "../http/readiness.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { clockCheck } from "../redis/clock.ts";
-import type { DurableRedis } from "../redis/durable.ts";
-import type { Backpressure } from "./backpressure.ts";
+import type { Partitioned } from "../redis/partition.ts";
+import type { IngressPartition } from "./ingress-partition.ts";
+
+/** So many random ids are tried, so that one is found even if one of 64 partitions is open. */
+const TRIES = 1000;
+
+type Admitting = Pick<IngressPartition, "durable" | "backpressure">;
 
 /**
  * Whether this replica takes calls now. It ends in two steps: while it drains it is not ready but still takes requests,
  * because a load balancer sends them until it has noticed; once it is stopped it takes none.
  */
 export class Admission {
-  readonly #durable: DurableRedis;
-  readonly #backpressure: Backpressure;
+  readonly #partitions: Partitioned<Admitting>;
   #state: "open" | "draining" | "stopped" = "open";
 
-  constructor(durable: DurableRedis, backpressure: Backpressure) {
-    this.#durable = durable;
-    this.#backpressure = backpressure;
+  constructor(partitions: Partitioned<Admitting>) {
+    this.#partitions = partitions;
   }
 
   get ending(): boolean {
@@ -30,41 +34,79 @@ export class Admission {
     this.#state = "stopped";
   }
 
-  /** Throws `service.draining`, `service.starting` or `queue.*` while calls, or those of this job, cannot be taken. */
-  assertOpen(job?: string): void {
+  /**
+   * Throws `service.draining`, `service.starting` or `queue.*` while calls, or those of this job, cannot be taken: in the partition of a call
+   * whose id is known, else in any of them.
+   */
+  assertOpen(job?: string, callId?: string): void {
     if (this.#state === "stopped")
       throw new AppError("service.draining", { reason: "the gateway is shutting down" });
-    this.#durable.assertUsable();
-    this.#backpressure.assertRoom(job);
+    assertTakes(callId === undefined ? this.#anyFor(job) : this.#partitions.of(callId), job);
   }
 
-  /** Throws `queue.overloaded` while too many callbacks wait for a receiver that a request names. */
+  #anyFor(job: string | undefined): Admitting {
+    const { all, control } = this.#partitions;
+    return all.length === 1 ? control : (all.find((each) => takes(each, job)) ?? control);
+  }
+
+  /** A random id, in a partition that takes calls of this job now if there is one. */
+  newCallId(job: string): string {
+    let id = randomCallId();
+    if (this.#partitions.all.length === 1) return id;
+    for (let tries = 1; tries < TRIES && !takes(this.#partitions.of(id), job); tries++) id = randomCallId();
+    return id;
+  }
+
+  /** Throws `queue.overloaded` while too many callbacks of one partition wait for a receiver that a request names. */
   assertReceiverOpen(receiver: string): void {
-    this.#backpressure.assertRoomAt(receiver);
+    for (const { backpressure } of this.#partitions.all) backpressure.assertRoomAt(receiver);
   }
 
   /**
    * Not ready only for this replica's own reasons: its Redis, its drain, its start. Backpressure and silent workers are the
-   * same for every replica, so they are only reported.
+   * same for every replica, so they are only reported. With one partition that can be used it is ready.
    */
   readiness(): Readiness {
-    const redis = explain(() => this.#durable.server().proof);
-    const pressure = this.#backpressure.seen();
+    const { all, control } = this.#partitions;
+    const found = all.map(checksOf);
+    const usable = found.filter(({ isUsable }) => isUsable).length;
+    const partitions = found.map(({ checks }) => checks);
+    const ofRedis =
+      all.length === 1
+        ? partitions[0]
+        : { redis: `${usable} of ${all.length} partitions can be used`, partitions };
+    const { durable } = control;
     return {
-      ready: redis.ok && !this.ending,
-      checks: {
-        redis: redis.text,
-        writes: this.#durable.fullReason ?? "taken",
-        durability: this.#durable.mode,
-        maxmemory_bytes: this.#durable.isUsable ? this.#durable.server().maxMemoryBytes : null,
-        ...clockCheck(this.#durable.redis),
-        draining: this.ending,
-        backpressure: explain(() => {
-          this.#backpressure.assertRoom();
-          return "none";
-        }).text,
-        workers_alive: pressure?.workersAlive ?? null,
-      },
+      ready: usable > 0 && !this.ending,
+      checks: { ...ofRedis, durability: durable.mode, ...clockCheck(durable.redis), draining: this.ending },
     };
   }
+}
+
+function assertTakes({ durable, backpressure }: Admitting, job: string | undefined): void {
+  durable.assertUsable();
+  backpressure.assertRoom(job);
+}
+
+function takes(partition: Admitting, job: string | undefined): boolean {
+  return explain(() => {
+    assertTakes(partition, job);
+    return "";
+  }).ok;
+}
+
+function checksOf({ durable, backpressure }: Admitting) {
+  const redis = explain(() => durable.server().proof);
+  const pressure = explain(() => {
+    backpressure.assertRoom();
+    return "none";
+  });
+  const checks = {
+    redis: redis.text,
+    writes: durable.fullReason ?? "taken",
+    maxmemory_bytes: durable.isUsable ? durable.server().maxMemoryBytes : null,
+    backpressure: pressure.text,
+    workers_alive: backpressure.seen()?.workersAlive ?? null,
+  };
+  return { isUsable: redis.ok, checks };
 }

@@ -5,7 +5,7 @@ import type { Metrics } from "../platform/metrics/metrics.ts";
 import type { Clock } from "../platform/time/clock.ts";
 import type { OriginDepth } from "../queue/depth.ts";
 import { lastBeats } from "../queue/heartbeat.ts";
-import { COUNTS } from "../queue/registry.ts";
+import { COUNTS, sums } from "../queue/registry.ts";
 import type { DurableRedis } from "../redis/durable.ts";
 import { PAYMENTS_PART } from "../redis/give-way.ts";
 import type { Partition } from "../redis/partition.ts";
@@ -190,11 +190,27 @@ function crowdedReceivers({ depth, maxMemoryBytes }: Pressure, { queueBytesMax }
   return new Map([...byReceiver].filter(([, own]) => own > free * RECEIVER_SHARE));
 }
 
+/** The queues of all partitions together. Undefined before the first look at one of them. */
+export function sumOfPressures(all: readonly (Pressure | undefined)[]) {
+  const seen = all.flatMap((each) => each ?? []);
+  if (seen.length === 0) return undefined;
+  return {
+    depth: sums(
+      seen.map(({ depth }) => depth),
+      [...COUNTS, "bytes"],
+    ),
+    oldestAgeMs: Math.max(...seen.map(({ oldestAgeMs }) => oldestAgeMs)),
+    memoryRatio: Math.max(...seen.map(({ memoryRatio }) => memoryRatio)),
+    maxMemoryBytes: Math.min(...seen.map(({ maxMemoryBytes }) => maxMemoryBytes)),
+    workersAlive: Math.min(...seen.map(({ workersAlive }) => workersAlive)),
+  };
+}
+
 /** Gauges of the queue behind the gateway, as last seen. */
 export function registerPressure(
   metrics: Metrics,
   origin: Origin,
-  pressure: () => Pressure | undefined,
+  pressure: () => ReturnType<typeof sumOfPressures>,
 ): void {
   const jobs = metrics.gauge("postern_queue_calls", "Calls in the queues, by state", ["origin", "state"]);
   const oldest = metrics.gauge(

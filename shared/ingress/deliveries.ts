@@ -25,7 +25,7 @@ import { failpoint } from "../platform/lifecycle/failpoint.ts";
 import type { Logger } from "../platform/log/logger.ts";
 import { parseJson } from "../platform/text/parse-json.ts";
 import type { Clock } from "../platform/time/clock.ts";
-import type { Partition } from "../redis/partition.ts";
+import { byCall, type Partition, type Partitioned } from "../redis/partition.ts";
 import type { BeginWrite } from "../redis/retry-write.ts";
 
 /** The runners that may deliver, and which of them has a job. */
@@ -46,7 +46,7 @@ export type ResultWrites = {
 
 type Options = {
   deliverers: Deliverers;
-  writes: ResultWrites;
+  writes: Partitioned<ResultWrites>;
   limits: ResultLimits;
   clock: Clock;
   log: Logger;
@@ -141,7 +141,7 @@ function createAuthenticate({ deliverers, clock }: Options) {
  * runner was told, or it has none any more.
  */
 function createAssertOfJob({ deliverers, writes }: Options) {
-  const results = createResults(writes.small);
+  const results = byCall(writes.map(({ small }) => createResults(small)));
   return async function assertOfJob(callId: string, runners: readonly string[]): Promise<void> {
     const job = await results.jobOf(callId);
     if (job === undefined || runners.includes(deliverers.runnerOf(job))) return;
@@ -156,10 +156,15 @@ function unavailable(cause: unknown): never {
 
 /** Resolves once the result is on disk, or the same was. Throws `result.conflict` and `result.too_late`. */
 function createTakeResult({ writes, limits, clock, log }: Options) {
-  const lanes = {
-    small: createDeliverResult(writes.small, limits),
-    large: createDeliverResult(writes.large, limits),
-  };
+  const deliver = byCall(
+    writes.map(({ small, large, beginWrite }) => {
+      const lanes = { small: createDeliverResult(small, limits), large: createDeliverResult(large, limits) };
+      return {
+        store: (callId: string, delivery: Delivery, bytes: number) =>
+          beginWrite(bytes)((lane) => lanes[lane](callId, delivery), bytes),
+      };
+    }),
+  );
 
   return async function takeResult(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
     const status = statusOf(req);
@@ -172,7 +177,7 @@ function createTakeResult({ writes, limits, clock, log }: Options) {
     const delivery = toDelivery(req, status, isTooLong ? undefined : body, clock());
     const bytes = body?.length ?? 0;
     failpoint("delivery.before_stored");
-    const became = await writes.beginWrite(bytes)((lane) => lanes[lane](callId, delivery), bytes);
+    const became = await deliver.store(callId, delivery, bytes);
     failpoint("delivery.after_stored");
     if (became === "too late") throw tooLate();
     if (became === "another") throw AppError.public("result.conflict", "the call already has another result");
@@ -182,7 +187,9 @@ function createTakeResult({ writes, limits, clock, log }: Options) {
 
 /** Resolves once Redis has it. Throws `result.too_late`. */
 function createTakeProgress({ writes, limits, clock }: Options) {
-  const tellProgress = createTellProgress(writes.small, limits);
+  const { tellProgress } = byCall(
+    writes.map(({ small }) => ({ tellProgress: createTellProgress(small, limits) })),
+  );
 
   return async function takeProgress(
     req: IncomingMessage,

@@ -19,7 +19,7 @@ export function serveGateway(
     ? deliveryRoutes({
         deliverers: toDeliverers(postern),
         writes: gateway.resultWrites,
-        limits: toResultLimits(postern),
+        limits: toResultLimits(postern, host.partitions.all.length),
         clock: redisClock(host.partitions.control.redis).now,
         log,
       })

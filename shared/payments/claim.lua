@@ -2,6 +2,8 @@
 -- does not have repeats the payment. Names that stand for two calls, one of which may be the call that used up the
 -- quote, are refused. NEW comes with how many ms ago the payment was claimed.
 --
+-- `nonceRefusal` is why the caller's nonce is refused, if that lies in another partition; `nonceUntil` is 0 then.
+--
 -- `nonceUntil` and `quoteUntil` say how long the caller's nonce and the quote are remembered (unix ms), and are 0 if
 -- there is none. One that can no longer be remembered is refused as expired, whatever the gateway's clock said:
 -- otherwise it could be used again. `clients` are JSON.
@@ -31,6 +33,7 @@ if redis.call('EXISTS', KEYS.drained) == 1 then return {'DRAINED'} end
 if redis.call('HEXISTS', KEYS.deployment, 'unaudited') == 1 then return {'UNAUDITED'} end
 if redis.call('SCARD', KEYS.open) >= tonumber(ARGV.openMax) then return {'TOO_MANY_OPEN'} end
 local nonceMs, quoteMs = ARGV.nonceUntil - now, ARGV.quoteUntil - now
+if ARGV.nonceRefusal ~= '' then return {ARGV.nonceRefusal} end
 if ARGV.nonceUntil ~= '0' and redis.call('EXISTS', KEYS.callerNonce) == 1 then return {'NONCE_USED'} end
 if ARGV.nonceUntil ~= '0' and nonceMs <= 0 then return {'NONCE_EXPIRED'} end
 if quoted then return {'QUOTE_USED'} end

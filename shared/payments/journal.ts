@@ -32,6 +32,7 @@ import {
   FORGET,
   LOOK,
   LOOK_AGAIN,
+  type NonceRefusal,
   PROVEN,
   READ,
   REVIEW,
@@ -55,6 +56,8 @@ type Claiming = {
   unsettledBytesMax: number;
   /** After how many ms the reconciler looks. */
   dueInMs: number;
+  /** What became of the caller's nonce in its own partition; undefined if it lies in this one. */
+  reserved?: NonceRefusal | "" | undefined;
 };
 
 /**
@@ -93,7 +96,7 @@ export class PaymentJournal {
   /** Writes a whole paid call before money moves, or returns what is known of it. */
   async claim(
     payment: NewPayment,
-    { clients, ...claiming }: Claiming,
+    { clients, reserved, ...claiming }: Claiming,
     lane: Lane = "small",
   ): Promise<Claimed> {
     const { call, route, callerNonce, quoteUse } = payment;
@@ -103,7 +106,8 @@ export class PaymentJournal {
       bodySha256: call.sha256,
       route,
       windowMs: REMEMBERED_MS,
-      nonceUntil: callerNonce?.keptUntil ?? 0,
+      nonceUntil: reserved === undefined ? (callerNonce?.keptUntil ?? 0) : 0,
+      nonceRefusal: reserved,
       quoteUntil: quoteUse?.keptUntil ?? 0,
       clients: JSON.stringify(clients),
       fields: fieldsOf(payment),
@@ -129,11 +133,6 @@ export class PaymentJournal {
   async findIdentified(payer: string, identifier: string): Promise<string | undefined> {
     const key = this.#keys.paymentIdentifier(payer, identifier);
     return (await this.#redis.hget(key, "id").catch(rethrow)) ?? undefined;
-  }
-
-  /** Whether a payment has used up this caller's nonce. */
-  async isNonceUsed(hash: string): Promise<boolean> {
-    return (await this.#redis.exists(this.#keys.callerNonce(hash)).catch(rethrow)) === 1;
   }
 
   /** The id of the call whose payment has used up this operator's quote. */

@@ -358,6 +358,23 @@ type Waiting = { payments: number; oldestAt: number | undefined };
  */
 type Unresolved = Record<"settling" | "review" | "disputed" | "refund_pending", Waiting>;
 
+/** Those of all partitions. */
+export function sumOfUnresolved(all: readonly Unresolved[]): Unresolved {
+  const sum = (name: keyof Unresolved): Waiting => {
+    const oldest = all.flatMap((each) => each[name].oldestAt ?? []);
+    return {
+      payments: all.reduce((payments, each) => payments + each[name].payments, 0),
+      oldestAt: oldest.length === 0 ? undefined : Math.min(...oldest),
+    };
+  };
+  return {
+    settling: sum("settling"),
+    review: sum("review"),
+    disputed: sum("disputed"),
+    refund_pending: sum("refund_pending"),
+  };
+}
+
 export function createUnresolved({ redis, keys }: Partition): () => Promise<Unresolved> {
   async function waiting(key: string): Promise<Waiting> {
     const [payments, oldest] = await Promise.all([

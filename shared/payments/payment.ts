@@ -336,14 +336,18 @@ export function paymentCallId({
   nonce: string;
 }): string {
   const contract = methodOnChain(method).nonceContract(asset);
-  const ofPayer = callIdFrom(payer.toLowerCase());
   return callIdBeside(
-    ofPayer,
+    routeOfPayer(payer),
     String(chainId),
     contract.toLowerCase(),
     payer.toLowerCase(),
     nonce.toLowerCase(),
   );
+}
+
+/** An id that lies in the partition of all payments of this payer. */
+export function routeOfPayer(payer: string): string {
+  return callIdFrom(payer.toLowerCase());
 }
 
 /** A payment that has moved money, whatever its state is now. */

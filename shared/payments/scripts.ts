@@ -56,10 +56,13 @@ export type Claimed =
   /** With this payment more would be unsettled than its client may have, or than there may be of all clients; or it never fits. */
   | { kind: "client_full" | "full" | "too_large" };
 
+/** Why the claim refuses a caller's nonce, in its own words. */
+export type NonceRefusal = "NONCE_USED" | "NONCE_EXPIRED";
+
 export const CLAIM = defineScript({
   source: claimLua,
   keys: "record, payment, due, payments, open, identifier, callerNonce, unresolved, quote, idempotencyKey, usage, usageBy, drained, deployment",
-  args: "id, bodySha256, route, dueInMs, windowMs, by, openMax, nonceUntil, quoteUntil, clients, unsettledBytesMax, ...fields",
+  args: "id, bodySha256, route, dueInMs, windowMs, by, openMax, nonceUntil, nonceRefusal, quoteUntil, clients, unsettledBytesMax, ...fields",
   constants: { USAGE_BASE_BYTES },
   proof: "needed",
   reply: toClaimed,

@@ -3,6 +3,7 @@ import type { Redis } from "ioredis";
 import { AppError, messageOf, RETRY_AFTER_MS } from "../platform/errors/app-error.ts";
 import type { ErrorCode } from "../platform/errors/codes.ts";
 import type { Logger } from "../platform/log/logger.ts";
+import { delay } from "../platform/time/clock.ts";
 import { findsPrimary } from "./connector.ts";
 import { deniedAs, failureOf } from "./failure.ts";
 import {
@@ -36,6 +37,18 @@ const FULL_MS = 10_000;
 const DENIED_MS = 5000;
 /** How long an answer of the server is believed. */
 const FRESH_MS = 1000;
+
+/** Once one partition can be used, a start waits so long for the others. */
+const OTHERS_MS = 2000;
+
+/** Resolves once some partitions can be used; rejects if one of those that answer in time must not be used. */
+export async function firstCheckOf(all: readonly Pick<DurableRedis, "firstCheck">[]): Promise<void> {
+  const checks = all.map(({ firstCheck }) => firstCheck);
+  const [first] = checks;
+  if (checks.length === 1) return first;
+  const some = Promise.any(checks).then(() => delay(OTHERS_MS));
+  await Promise.race([Promise.all(checks), some]);
+}
 
 /**
  * A connection whose writes are known to be on disk. It checks the server again and again. `write` refuses before the first

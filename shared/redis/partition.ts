@@ -1,3 +1,5 @@
+import type { Logger } from "../platform/log/logger.ts";
+import { withFields } from "../platform/log/with-fields.ts";
 import type { Redis } from "./connect.ts";
 import { type Keys, keysOf, PREFIX } from "./keys.ts";
 
@@ -16,6 +18,11 @@ export type Partition = {
 
 export function partitionOf(redis: Redis, prefix = PREFIX, { index = 0, count = 1 } = {}): Partition {
   return { redis, prefix, keys: keysOf(prefix), index, count };
+}
+
+/** A log that names the partition, if there are several. */
+export function logOf({ index, count }: Pick<Partition, "index" | "count">, log: Logger): Logger {
+  return count === 1 ? log : withFields(log, { partition: index });
 }
 
 /** The first hex digits of a call id say in which partition the call lies. They are enough for 64 partitions of one size. */
@@ -49,3 +56,15 @@ export class Partitioned<One> {
 }
 
 export type Partitions = Partitioned<Partition>;
+
+type OfCalls = Record<string, (callId: string, ...rest: never[]) => unknown>;
+
+/** The functions of each, whose first argument is a call's id, as one: they do their work in the partition of that call. */
+export function byCall<Each extends OfCalls>(each: Partitioned<Each>): Each {
+  if (each.all.length === 1) return each.control;
+  const routed = Object.keys(each.control).map((name) => [
+    name,
+    (callId: string, ...rest: never[]) => each.of(callId)[name]?.(callId, ...rest),
+  ]);
+  return Object.fromEntries(routed) as Each;
+}

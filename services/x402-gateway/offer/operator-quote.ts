@@ -6,6 +6,8 @@ import { keccak256Hex, toHex } from "../../../shared/chain/encoding.ts";
 import { recoverAddress } from "../../../shared/chain/signatures.ts";
 import { domainSeparator, type Eip712Domain } from "../../../shared/chain/typed-data.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
+import type { PaymentJournal } from "../../../shared/payments/journal.ts";
+import { routeOfPayer } from "../../../shared/payments/payment.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/platform/time/clock.ts";
 import {
@@ -14,6 +16,7 @@ import {
   jobQuoteDigest,
   type SignedJobQuote,
 } from "../../../shared/pricing/job-quote.ts";
+import type { Partitioned } from "../../../shared/redis/partition.ts";
 
 /** A quote of an operator's pricing engine, which a request brings to buy at its price. */
 export type OperatorQuote = { quote: JobQuote; digest: `0x${string}` };
@@ -87,6 +90,13 @@ export class OperatorQuotes {
 /** What the claim uses up: the digest, and until when it is remembered. In its last second the quote is still good. */
 export function toQuoteUse({ quote, digest }: OperatorQuote): { digest: string; keptUntil: number } {
   return { digest, keptUntil: (Number(quote.expiry) + 1) * 1000 + CLOCK_CHANGE_MS };
+}
+
+type Journals = Partitioned<Pick<PaymentJournal, "findQuoted">>;
+
+/** The id of the call whose payment has used up the quote. It can only be its requester's. */
+export function findUseOf({ quote, digest }: OperatorQuote, journals: Journals): Promise<string | undefined> {
+  return journals.of(routeOfPayer(quote.requester)).findQuoted(digest);
 }
 
 /** Throws `quote.rejected` if the payer is not the one the quote was made for. */

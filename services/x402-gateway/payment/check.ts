@@ -87,7 +87,7 @@ export class PaymentCheck {
     const { offerSettings, mode, clock, redisTime } = this.#deps;
     const { req, clientKey, verifiesTaken: taken } = paid;
     const job = requestedJobs.jobOf(req, paid.ids);
-    admission.assertOpen(jobKey(paid.ids));
+    admission.assertOpen(jobKey(paid.ids), paid.signed.callId);
     assertNotEncoded(req);
     const signed = inAcceptedToken(paid.signed);
     const { decoded, payer } = signed;

@@ -1,9 +1,10 @@
 import type { IncomingMessage } from "node:http";
 import type { JobIds } from "../../../shared/call/job-ids.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
-import { hasSettlement, type Payment } from "../../../shared/payments/payment.ts";
+import { hasSettlement, type Payment, routeOfPayer } from "../../../shared/payments/payment.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { type Clock, delay, within } from "../../../shared/platform/time/clock.ts";
+import type { Partitioned } from "../../../shared/redis/partition.ts";
 import { jobPath } from "../offer/catalog.ts";
 import type { OperatorQuotes } from "../offer/operator-quote.ts";
 import type { SignedPayment } from "./header.ts";
@@ -40,7 +41,7 @@ const WAIT_MS_LEAST = 5000;
 const UNWATCHED_MS = 3000;
 
 type Deps = {
-  journal: Pick<PaymentJournal, "look" | "confirm" | "findIdentified" | "findQuoted">;
+  journals: Partitioned<Pick<PaymentJournal, "look" | "confirm" | "findIdentified" | "findQuoted">>;
   operatorQuotes: Pick<OperatorQuotes, "honoured">;
   clock: Clock;
   /** How long a request waits for a settlement that is under way. */
@@ -81,7 +82,7 @@ export class KnownPayments {
   }
 
   async #lookUp({ req, ids, signed }: Asked) {
-    const { journal, operatorQuotes } = this.#deps;
+    const { journals, operatorQuotes } = this.#deps;
     const own = await this.#byItself(signed);
     if (own !== undefined) return { known: own, code: "payment.conflict" } as const;
     const names = namesOf(signed).map(async ({ name, code }) => {
@@ -91,19 +92,24 @@ export class KnownPayments {
     const [first, ...others] = (await Promise.all(names)).flat();
     if (first === undefined) return undefined;
     const quote = operatorQuotes.honoured(req, ids);
-    const quoted = quote && (await journal.findQuoted(quote.digest));
+    const quoted = quote && (await journals.of(routeOfPayer(signed.payer)).findQuoted(quote.digest));
     const found = [...others.map(({ known }) => known.id), ...(quoted === undefined ? [] : [quoted])];
     if (found.some((id) => id !== first.known.id)) throw twoPurchases();
     return first;
   }
 
+  #journalOf(callId: string) {
+    return this.#deps.journals.of(callId);
+  }
+
   async #byItself(signed: SignedPayment): Promise<Payment | undefined> {
-    const known = signed.callId === undefined ? undefined : await this.#deps.journal.look(signed.callId);
+    const { callId } = signed;
+    const known = callId === undefined ? undefined : await this.#journalOf(callId).look(callId);
     return known !== undefined && isSameSignature(known, signed) ? known : undefined;
   }
 
   async #byName(payer: string, name: string | undefined): Promise<Payment | undefined> {
-    const { journal } = this.#deps;
+    const journal = this.#journalOf(routeOfPayer(payer));
     const id = name === undefined ? undefined : await journal.findIdentified(payer, name);
     return id === undefined ? undefined : journal.look(id);
   }
@@ -120,9 +126,11 @@ export class KnownPayments {
     if (payment.state === "REVIEW") throw inReview(payment);
     if (!hasSettlement(payment)) throw open?.error ?? outcomeUnknown(id, `${id} is still ${payment.state}`);
     // Another gateway may have written it, and not know yet whether it survives a failover.
-    await this.#deps.journal.confirm().catch((cause) => {
-      throw outcomeUnknown(id, "the replicas have not confirmed the payment", cause);
-    });
+    await this.#journalOf(id)
+      .confirm()
+      .catch((cause) => {
+        throw outcomeUnknown(id, "the replicas have not confirmed the payment", cause);
+      });
     return toPaidCall(payment, { replayed: open === undefined && !isFirst, isFirst });
   }
 
@@ -160,9 +168,11 @@ export class KnownPayments {
   }
 
   async #look(id: string): Promise<Payment | undefined> {
-    return this.#deps.journal.look(id).catch((cause) => {
-      throw outcomeUnknown(id, "payments cannot be read", cause);
-    });
+    return this.#journalOf(id)
+      .look(id)
+      .catch((cause) => {
+        throw outcomeUnknown(id, "payments cannot be read", cause);
+      });
   }
 
   /**
@@ -172,7 +182,9 @@ export class KnownPayments {
   async untilDecided(id: string, settling: Promise<unknown>): Promise<Payment | undefined> {
     let pauseMs = UNWATCHED_MS;
     while ((await within(pauseMs, settling)).kind === "late") {
-      const payment = await this.#deps.journal.look(id).catch(() => undefined);
+      const payment = await this.#journalOf(id)
+        .look(id)
+        .catch(() => undefined);
       if (payment !== undefined && payment.state !== "SETTLING") return payment;
       pauseMs = LOOK_EVERY_MS;
     }

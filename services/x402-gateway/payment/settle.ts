@@ -6,6 +6,7 @@ import {
   type FacilitatorRequest,
   type NewPayment,
   type Payment,
+  type PaymentState,
   type SettledPayment,
   type Settlement,
   settledFields,
@@ -20,6 +21,7 @@ import { type Clock, delay } from "../../../shared/platform/time/clock.ts";
 import { extraMs } from "../../../shared/redis/large.ts";
 import type { BeginWrite, Lane } from "../../../shared/redis/retry-write.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
+import type { CallerNonces } from "./caller-nonces.ts";
 import type { Chains } from "./chains.ts";
 import { toSettling } from "./new-payment.ts";
 import { outcomeUnknown, refusedClaim } from "./outcome.ts";
@@ -35,6 +37,7 @@ const PROVE_AFTER_MS = 30_000;
 
 type Deps = {
   journal: PaymentJournal;
+  callerNonces: CallerNonces;
   facilitators: Facilitators;
   chains: Pick<Chains, "of">;
   beginWrite: BeginWrite;
@@ -65,7 +68,9 @@ export class Settler {
    * on with it.
    */
   async claim(payment: NewPayment, clientKey: string): Promise<ClaimedNow> {
-    const { journal, beginWrite, openMax, unsettledBytesMax, clock } = this.#deps;
+    const { journal, callerNonces, beginWrite, openMax, unsettledBytesMax, clock } = this.#deps;
+    const { callerNonce } = payment;
+    const reserved = callerNonce && (await callerNonces.reserve(payment.call.id, callerNonce));
     const by = randomUUID();
     const clients = networksOf(clientKey);
     const bytes = storedBytes(payment.call);
@@ -74,7 +79,7 @@ export class Settler {
     const attempt = async (lane: Lane): Promise<Claimed> => {
       const sentAt = clock();
       const limits = { openMax, clients, unsettledBytesMax: unsettledBytesMax() };
-      const claimed = await journal.claim(payment, { by, dueInMs, ...limits }, lane);
+      const claimed = await journal.claim(payment, { by, dueInMs, reserved, ...limits }, lane);
       // The reply may have been long on its way.
       return claimed.kind === "new" ? { ...claimed, ageMs: claimed.ageMs + clock() - sentAt } : claimed;
     };
@@ -134,10 +139,9 @@ export class Settler {
    * the payment again meanwhile: that request may have settled it, and so be why this one was refused.
    */
   async #endRefused(payment: Payment, reason: string): Promise<void> {
-    const { journal, beginWrite, clock } = this.#deps;
-    const write = beginWrite();
+    const { beginWrite } = this.#deps;
     const { dispatches } = payment;
-    const ended = write(() => journal.markVoid(payment, { reason, dispatches }, { now: clock() }));
+    const ended = beginWrite()(() => this.markVoid(payment, { reason, dispatches }));
     const found = await ended.catch((cause) => {
       throw outcomeUnknown(payment.id, "the facilitator refused, and this could not be recorded", cause);
     });
@@ -189,6 +193,19 @@ export class Settler {
       log.info("payment.settled", settledFields(payment, settlement));
     if (found === CALL_DROPPED) log.warn("payment.refund_due", { callId: payment.id });
     return found !== undefined && !ENDED_OTHERWISE.includes(found);
+  }
+
+  /** The money has not moved and cannot move any more. Resolves with the state found. */
+  async markVoid(
+    payment: Payment,
+    why: { reason: string; dispatches?: number },
+  ): Promise<PaymentState | undefined> {
+    const { journal, callerNonces, clock } = this.#deps;
+    const found = await journal.markVoid(payment, why, { now: clock() });
+    const { id, callerNonce } = payment;
+    if (callerNonce !== undefined && (found === "SETTLING" || found === "VOID"))
+      await callerNonces.free(id, callerNonce).catch(() => {}); // it ends by its time
+    return found;
   }
 
   /** Leaves a payment to an operator, because the evidence does not say what became of it. */

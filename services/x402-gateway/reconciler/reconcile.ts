@@ -117,7 +117,7 @@ function createSettleOpen(
       }
       case "unpaid": {
         const { reason } = evidence;
-        await journal.markVoid(payment, { reason }, { now: clock() });
+        await settler.markVoid(payment, { reason });
         failpoint("x402.after_void");
         log.warn("payment.void", { callId: payment.id, payer: payment.terms.payer, reason });
         return;

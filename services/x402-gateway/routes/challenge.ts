@@ -11,10 +11,11 @@ import { createEventCounter } from "../../../shared/platform/log/event-counter.t
 import type { Logger } from "../../../shared/platform/log/logger.ts";
 import { type Clock, within } from "../../../shared/platform/time/clock.ts";
 import { discoveryOf, resourceOf } from "../../../shared/pricing/discovery.ts";
+import type { Partitioned } from "../../../shared/redis/partition.ts";
 import { assertOffered, type Job, jobPath } from "../offer/catalog.ts";
 import type { Narrowed, NarrowOffers } from "../offer/narrow-offers.ts";
 import { expiryOf, type OfferSettings, toOffers, toOffersV1 } from "../offer/offer.ts";
-import type { OperatorQuote } from "../offer/operator-quote.ts";
+import { findUseOf, type OperatorQuote } from "../offer/operator-quote.ts";
 import type { RequestedJobs } from "../offer/requested-jobs.ts";
 import { refusedClaim } from "../payment/outcome.ts";
 import { OPTIONAL_IDENTIFIER, PAYMENT_IDENTIFIER } from "../payment/payment-identifier.ts";
@@ -32,7 +33,7 @@ type Prepared = { status: number; expiry: number; headers: string[]; body: Buffe
 type Deps = {
   requestedJobs: RequestedJobs;
   narrowOffers: NarrowOffers;
-  journal: PaymentJournal;
+  journals: Partitioned<Pick<PaymentJournal, "findQuoted">>;
   offerSettings: OfferSettings;
   /** Sent with every challenge, beside the headers of every answer. */
   headers: Readonly<Record<string, string>>;
@@ -48,7 +49,7 @@ export type Challenge = ReturnType<typeof createChallenge>;
  * The answer to a request without payment is made once for each job, choice of offers and some seconds, and then sent as it is.
  */
 export function createChallenge(deps: Deps) {
-  const { requestedJobs, narrowOffers, journal, offerSettings, headers: extraHeaders, clock, log } = deps;
+  const { requestedJobs, narrowOffers, journals, offerSettings, headers: extraHeaders, clock, log } = deps;
   const preparedByJob = new WeakMap<Job, Map<string, Prepared>>();
   const counter = createEventCounter(log, "payment.challenged");
 
@@ -78,8 +79,8 @@ export function createChallenge(deps: Deps) {
   }
 
   /** Throws `quote.used`. If Redis does not say it in time, the quote counts as unused: the claim asks again. */
-  async function assertUnused({ digest }: OperatorQuote): Promise<void> {
-    const looked = await within(QUOTE_LOOK_MS, journal.findQuoted(digest));
+  async function assertUnused(quote: OperatorQuote): Promise<void> {
+    const looked = await within(QUOTE_LOOK_MS, findUseOf(quote, journals));
     if (looked.kind === "done" && looked.result !== undefined) throw refusedClaim("quote_used");
   }
 

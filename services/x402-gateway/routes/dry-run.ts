@@ -3,10 +3,13 @@ import { type JobIds, jobKey } from "../../../shared/call/job-ids.ts";
 import { assertDeclared, readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget } from "../../../shared/http/body-budget.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
+import { routeOfPayer } from "../../../shared/payments/payment.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import type { Partitioned } from "../../../shared/redis/partition.ts";
 import { createFairLimit } from "../fair-limit.ts";
 import { assertOffered, type Catalog, type Job } from "../offer/catalog.ts";
-import { assertInputs } from "../offer/operator-quote.ts";
+import { assertInputs, findUseOf } from "../offer/operator-quote.ts";
+import type { CallerNonces } from "../payment/caller-nonces.ts";
 import { type CheckParts, PaymentCheck } from "../payment/check.ts";
 import { hasPayment } from "../payment/header.ts";
 import { type AssertFits, createAssertFits } from "../payment/input-check.ts";
@@ -19,7 +22,8 @@ type Deps = CheckParts & {
   catalog: Catalog;
   paidRequests: PaidRequests;
   knownPayments: KnownPayments;
-  journal: PaymentJournal;
+  journals: Partitioned<Pick<PaymentJournal, "countOpen" | "findQuoted">>;
+  callerNonces: Pick<CallerNonces, "isUsed">;
   bodies: BodyBudget;
   clientKeyOf: ClientKeyOf;
 };
@@ -43,11 +47,11 @@ export class DryRun {
   }
 
   async answer(req: IncomingMessage, res: ServerResponse, ids: JobIds): Promise<object> {
-    const { catalog, journal } = this.#deps;
+    const { catalog, callerNonces } = this.#deps;
     const caller: AuthorizedCaller | undefined = hasPayment(req)
       ? await this.#tryPayment(req, res, ids)
       : await this.#tryCaller(req, res, ids);
-    if (caller?.nonce !== undefined && (await journal.isNonceUsed(caller.nonce.hash))) {
+    if (caller?.nonce !== undefined && (await callerNonces.isUsed(caller.nonce.hash))) {
       throw refusedClaim("nonce_used");
     }
     return {
@@ -63,7 +67,7 @@ export class DryRun {
   }
 
   async #tryRead(request: PaidRequest) {
-    const { knownPayments, journal, x402 } = this.#deps;
+    const { knownPayments, journals, x402 } = this.#deps;
     const known = await knownPayments.find(request);
     if (known !== undefined) {
       // The paid route refuses a known payment no more: it gives it its own answer.
@@ -73,7 +77,8 @@ export class DryRun {
     assertDeclared(request.req, x402.body_limit_bytes);
     const { caller, job } = await this.#paymentCheck.check(request);
     await this.#assertQuoteUnused(job);
-    if ((await journal.countOpen(request.signed.payer)) >= x402.open_payments_per_payer)
+    const { payer } = request.signed;
+    if ((await journals.of(routeOfPayer(payer)).countOpen(payer)) >= x402.open_payments_per_payer)
       throw refusedClaim("too_many_open");
     return caller;
   }
@@ -102,7 +107,7 @@ export class DryRun {
 
   async #assertQuoteUnused({ operatorQuote }: Job): Promise<void> {
     if (operatorQuote === undefined) return;
-    const usedBy = await this.#deps.journal.findQuoted(operatorQuote.digest);
+    const usedBy = await findUseOf(operatorQuote, this.#deps.journals);
     if (usedBy !== undefined) throw refusedClaim("quote_used");
   }
 }

@@ -8,6 +8,7 @@ import { createConcurrencyLimit } from "../../../shared/platform/lifecycle/concu
 import { failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/platform/log/logger.ts";
 import { type Clock, settled } from "../../../shared/platform/time/clock.ts";
+import type { Partitioned } from "../../../shared/redis/partition.ts";
 import { AlreadySpent, type NoteSpent } from "../payment/already-spent.ts";
 import type { Admitted, PaymentCheck } from "../payment/check.ts";
 import type { SignedPayment } from "../payment/header.ts";
@@ -24,7 +25,7 @@ type Deps = {
   paymentCheck: PaymentCheck;
   /** Counts a receiver that a request names by a wildcard. */
   admitReceiver: AdmitReceiver;
-  settler: Settler;
+  settlers: Partitioned<Settler>;
   noteSpent: NoteSpent;
   statusUrlOf: (callId: string) => string;
   payersResult: PayersResult;
@@ -138,11 +139,12 @@ export class PayJob {
     admitted: Admitted,
     onDecided: (known: Known) => void,
   ): Promise<Known | Paid> {
-    const { settler, knownPayments, payersResult, metadataPrefix, clock, redisTime } = this.#deps;
+    const { settlers, knownPayments, payersResult, metadataPrefix, clock, redisTime } = this.#deps;
     const { req, lease, clientKey } = request;
     const { accessOf } = payersResult;
     const payment = toNewPayment(req, admitted, { metadataPrefix, accessOf, now: redisTime() });
     const { id } = payment.call;
+    const settler = settlers.of(id);
     const claiming = settler.claim(payment, clientKey);
     this.#claims.set(id, claiming);
     const claimed = await settled(claiming).finally(() => this.#claims.delete(id));

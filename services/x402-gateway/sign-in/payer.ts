@@ -9,6 +9,7 @@ import { toAppError } from "../../../shared/platform/errors/app-error.ts";
 import { type Allowance, createAllowance } from "../../../shared/platform/lifecycle/allowance.ts";
 import { createShortCache } from "../../../shared/platform/lifecycle/short-cache.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
+import type { Partitioned } from "../../../shared/redis/partition.ts";
 import { asUnavailable, type Chains } from "../payment/chains.ts";
 import { type ClaimedSignIn, notSignedIn, type ReadSignIn } from "./header.ts";
 import type { UseNonce } from "./nonce.ts";
@@ -42,7 +43,7 @@ type Deps = {
   /** What is known of a call's payment. */
   journal: Pick<PaymentJournal, "look">;
   chains: Pick<Chains, "of">;
-  useNonce: UseNonce;
+  useNonces: Partitioned<UseNonce>;
   allowances: SignInAllowances;
   clientKeyOf: (req: IncomingMessage) => string;
   clock: Clock;
@@ -55,7 +56,7 @@ type Deps = {
  * answer, and what the journal throws.
  */
 export function createAssertSignedIn(deps: Deps) {
-  const { readSignIn, journal, chains, useNonce, allowances, clientKeyOf, clock } = deps;
+  const { readSignIn, journal, chains, useNonces, allowances, clientKeyOf, clock } = deps;
   const answers = createShortCache<Asked>({
     keptMs: ANSWER_KEPT_MS,
     keeps: (answer) => answer.kind === "done" || toAppError(answer.error).code === "result.sign_in_required",
@@ -92,7 +93,7 @@ export function createAssertSignedIn(deps: Deps) {
       release();
     }
     const releaseCall = allowances.ofCalls.use(callId);
-    const problem = await useNonce(nonce, nonceIssuedAt);
+    const problem = await useNonces.of(callId)(nonce, nonceIssuedAt);
     if (problem === undefined) return;
     releaseCall();
     throw notSignedIn(`nonce: ${problem}`);

@@ -6,7 +6,7 @@ import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { toAppError } from "../../../shared/platform/errors/app-error.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
-import type { Partition } from "../../../shared/redis/partition.ts";
+import type { Partitions } from "../../../shared/redis/partition.ts";
 import type { Chains } from "../payment/chains.ts";
 import { type AskForSignIn, createAskForSignIn, createTermsOf } from "./challenge.ts";
 import { createReadSignIn } from "./header.ts";
@@ -18,7 +18,7 @@ type Deps = {
   provesByToken: Proves;
   journal: Pick<PaymentJournal, "look">;
   chains: Pick<Chains, "of">;
-  partition: Partition;
+  partitions: Partitions;
   clientKeyOf: (req: IncomingMessage) => string;
   clock: Clock;
   /** By which nonces are made and judged. */
@@ -33,7 +33,7 @@ export type SignIn = {
 };
 
 export function createSignIn(x402: X402Toml, deps: Deps): SignIn {
-  const { provesByToken, journal, chains, partition, clientKeyOf, clock, redisTime } = deps;
+  const { provesByToken, journal, chains, partitions, clientKeyOf, clock, redisTime } = deps;
   const nonces = createSignInNonces(x402.quote_secret as [Secret, ...Secret[]], redisTime);
   const termsOf = createTermsOf(x402.public_url);
   const networks = [...new Set(x402.accepted_tokens.map(({ network }) => network))];
@@ -41,7 +41,7 @@ export function createSignIn(x402: X402Toml, deps: Deps): SignIn {
     readSignIn: createReadSignIn({ nonces, termsOf, networks, clock: redisTime }),
     journal,
     chains,
-    useNonce: createUseNonce(partition),
+    useNonces: partitions.map(createUseNonce),
     allowances: createSignInAllowances(x402.unpaid_verifies_per_address, clock),
     clientKeyOf,
     clock,

@@ -10,7 +10,6 @@ import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { CLOCK_CHANGE_MS, systemClock } from "../../../shared/platform/time/clock.ts";
 import { connectForWork } from "../../../shared/redis/connect.ts";
-import { partitionOf } from "../../../shared/redis/partition.ts";
 import { proveWith } from "../../../shared/redis/prover.ts";
 import type { ProcessKind } from "../../../shared/telemetry/processes/process.ts";
 import { useEnds } from "../../fixtures/ends.ts";
@@ -20,6 +19,7 @@ import { idIn, JOB_PATH, PRICE, signOffer, useX402, x402Table } from "../../fixt
 import { newPayer } from "../../support/devnet.ts";
 import { send } from "../../support/http.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
+import { partitionsOver } from "../../support/partitions.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { unproven } from "../../support/unproven.ts";
@@ -134,7 +134,7 @@ test("a drain is done once no payment is open and all authorizations, offers, us
   const clock = () => systemClock() + aheadMs;
   const startWith = (quote_ttl_secs: number) => {
     const x402 = x402Toml({ env: {} }).parse(x402Table({ devnet: fixture.devnet, x402: { quote_ttl_secs } }));
-    const drain = startDrain({ partition: fixture.redis.partition, x402, clock, log }, 20);
+    const drain = startDrain({ partitions: partitionsOver(fixture.redis.client), x402, clock, log }, 20);
     ends.defer(drain.stop);
     return drain;
   };
@@ -177,7 +177,7 @@ test("a drain is not done while a failover could lose the mark that refuses paym
   proveWith(connection, unproven);
   const x402 = x402Toml({ env: {} }).parse(x402Table({ devnet: fixture.devnet }));
   const log = recordingLog();
-  const drain = startDrain({ partition: partitionOf(connection), x402, clock: systemClock, log }, 20);
+  const drain = startDrain({ partitions: partitionsOver(connection), x402, clock: systemClock, log }, 20);
   ends.defer(drain.stop);
   await eventually("it has looked", () => log.events.length > 0);
   expect(log.events[0]).toMatchObject({ event: "drain.check_failed" });

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { KnownPayments } from "../../../../services/x402-gateway/payment/known-payments.ts";
 import { outcomeUnknown } from "../../../../services/x402-gateway/payment/outcome.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
+import { Partitioned } from "../../../../shared/redis/partition.ts";
 import { useMadePayments } from "../../../fixtures/made-payments.ts";
 import { claimed } from "../../../support/made-payment.ts";
 
@@ -24,7 +25,7 @@ async function open(waitingMax = 10) {
     },
   };
   const knownPayments = new KnownPayments({
-    journal: watched,
+    journals: new Partitioned([watched]),
     operatorQuotes: { honoured: () => undefined },
     clock: () => now,
     patienceMs: PATIENCE_MS,
@@ -107,7 +108,7 @@ test("waiting repeats, which cost nothing, do not cause a first request to be re
 test("a first request whose claim did not reach the journal is told why, and not that the payment is gone", async () => {
   const clock = Date.now;
   const knownPayments = new KnownPayments({
-    journal: payments.journal,
+    journals: new Partitioned([payments.journal]),
     operatorQuotes: { honoured: () => undefined },
     clock,
     patienceMs: PATIENCE_MS,

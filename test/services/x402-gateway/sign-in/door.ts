@@ -9,12 +9,12 @@ import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import { toAppError } from "../../../../shared/platform/errors/app-error.ts";
 import { type Clock, systemClock } from "../../../../shared/platform/time/clock.ts";
 import { connectForRequests } from "../../../../shared/redis/connect.ts";
-import { partitionOf } from "../../../../shared/redis/partition.ts";
 import { whenReady } from "../../../../shared/redis/ready.ts";
 import type { UsedDevnet } from "../../../fixtures/devnet.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { x402Table } from "../../../fixtures/x402.ts";
 import { type Answer, send } from "../../../support/http.ts";
+import { partitionsOver } from "../../../support/partitions.ts";
 import { recordingLog } from "../../../support/recording-log.ts";
 import { type SignInExtension, signInAskedBy } from "../../../support/sign-in.ts";
 
@@ -46,13 +46,13 @@ export function useDoors() {
     const x402 = x402Toml({ env: {} }).parse(x402Table(options));
     const redis = connectForRequests({ url: new Secret(redisUrl) }, log);
     await whenReady(redis, 10_000);
-    const partition = partitionOf(redis);
+    const partitions = partitionsOver(redis);
     const chains = new Chains(x402, { clock, log });
     const signIn = createSignIn(x402, {
       provesByToken: async () => false,
-      journal: new PaymentJournal(partition),
+      journal: new PaymentJournal(partitions.control),
       chains,
-      partition,
+      partitions,
       clientKeyOf: (req) => String(req.headers["x-client-key"]),
       ...{ clock, redisTime: clock },
     });

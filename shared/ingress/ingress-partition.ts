@@ -1,0 +1,68 @@
+import type { Origin } from "../call/origin.ts";
+import { toLimits } from "../config/postern-toml.ts";
+import { toDurability } from "../config/redis-toml.ts";
+import type { Host } from "../part/host.ts";
+import { systemClock } from "../platform/time/clock.ts";
+import { createReadDepth } from "../queue/depth.ts";
+import { redisClock } from "../redis/clock.ts";
+import { createClaimData, type Deployment } from "../redis/deployment.ts";
+import { DurableRedis } from "../redis/durable.ts";
+import { LargeWrites } from "../redis/large-writes.ts";
+import { logOf, type Partition } from "../redis/partition.ts";
+import { createBeginWrite } from "../redis/retry-write.ts";
+import { Backpressure, limitsOf, unsettledBytesMaxOf } from "./backpressure.ts";
+import { startEviction } from "./evict.ts";
+
+export type IngressPartition = ReturnType<typeof openIngressPartition>;
+
+type Options = Pick<Host, "postern" | "log" | "clock"> & {
+  origin: Origin;
+  deployment: Deployment | undefined;
+  /** Part of each check of Redis, once a second. */
+  readSettings?: () => Promise<void>;
+};
+
+/** A partition as a gateway uses it: whether it takes calls now, and how one is written to it. */
+export function openIngressPartition(partition: Partition, options: Options) {
+  const { postern, origin, deployment, readSettings, clock = systemClock } = options;
+  const { redis, count } = partition;
+  const log = logOf(partition, options.log);
+  const durability = toDurability(postern.redis);
+  const large = new LargeWrites({ beside: partition, ...durability, deployment, clock, log });
+  const claimData = createClaimData(partition, deployment);
+  const durable = new DurableRedis({
+    redis,
+    ...durability,
+    async checkData() {
+      await claimData();
+      await readSettings?.();
+    },
+    patienceMs: () => large.patienceMs(),
+    log,
+  });
+  const limits = toLimits(postern, count);
+  const backpressure = new Backpressure({
+    ...{ durable, partition, log },
+    readDepth: createReadDepth(partition, origin),
+    limits: limitsOf(origin, limits),
+    clock: options.clock ?? redisClock(redis).now,
+  });
+  const eviction = startEviction({ partition, durable, webhooksAbove: limits.redisMemoryRatioMax, log });
+  const deadlineMs = postern.limits.enqueue_timeout_ms;
+  return {
+    partition,
+    /** The same keys over the connection for large writes. */
+    large: large.partition,
+    durable,
+    backpressure,
+    beginWrite: createBeginWrite({ small: durable, large, clock, deadlineMs }),
+    unsettledBytesMax: () => unsettledBytesMaxOf(limits, durable.server().maxMemoryBytes),
+    /** Ends the timers, and the connection beside the host's. */
+    close(): void {
+      backpressure.stop();
+      eviction.stop();
+      durable.stop();
+      large.close();
+    },
+  };
+}
