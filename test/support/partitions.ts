@@ -7,6 +7,15 @@ const COUNT = Number(process.env["POSTERN_TEST_PARTITIONS"] ?? 1);
 
 /** The partitions of a test's deployment, on one server. */
 export function partitionsOver(redis: Redis, count = COUNT): Partitions {
+  return partitionsOn(Array.from({ length: count }, () => redis));
+}
+
+/** One partition over each of these connections. */
+export function partitionsOn(connections: readonly Redis[]): Partitions {
+  const count = connections.length;
+  for (const redis of connections) redis.setMaxListeners(0); // several partitions may share one
   const prefixes = prefixesOf(DEFAULT_NAME, count);
-  return new Partitioned(prefixes.map((prefix, index) => partitionOf(redis, prefix, { index, count })));
+  return new Partitioned(
+    connections.map((redis, index) => partitionOf(redis, prefixes[index], { index, count })),
+  );
 }

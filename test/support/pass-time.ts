@@ -1,4 +1,5 @@
 import type { Redis } from "../../shared/redis/connect.ts";
+import type { Partitions } from "../../shared/redis/partition.ts";
 import { partitionsOver } from "./partitions.ts";
 
 /** KEYS due, payments. ARGV ms, prefix of the payments. */
@@ -11,8 +12,8 @@ for _, id in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
 end`;
 
 /** Makes the payments in Redis older, as if so many ms had passed: nobody can put Redis' own clock ahead. */
-export async function passTime(redis: Redis, ms: number): Promise<void> {
-  for (const { keys } of partitionsOver(redis).all)
+export async function passTime(partitions: Partitions, ms: number): Promise<void> {
+  for (const { redis, keys } of partitions.all)
     await redis.eval(AGE, 2, keys.paymentsDue, keys.payments, Math.round(ms), keys.payment(""));
 }
 

@@ -24,8 +24,7 @@ return total`;
 export type TestQueues = ReturnType<typeof openQueues>;
 
 /** Looks at the queues of all partitions with BullMQ's own Queue, as other tools for BullMQ would. */
-export function openQueues(redis: Redis) {
-  const partitions = partitionsOver(redis);
+export function openQueues(redis: Redis, partitions = partitionsOver(redis)) {
   const open = new Map<string, Queue<JobCall>>();
 
   function of(name: string, { prefix }: Pick<Partition, "prefix"> = partitions.control): Queue<JobCall> {

@@ -6,6 +6,7 @@ import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import type { TestX402, TestX402Options } from "../../../fixtures/x402.ts";
 import { onlyInLongRun } from "../../../support/long-run.ts";
 import { claimed, queued } from "../../../support/made-payment.ts";
+import { partitionsOver } from "../../../support/partitions.ts";
 import { passTime } from "../../../support/pass-time.ts";
 
 /** Large: 400 KiB as stored. */
@@ -28,7 +29,7 @@ const eventsOf = ({ log }: TestX402) => log.events.map(({ event }) => event);
 
 test("the reconciler reads no body, not even of a large call that its queue has lost and that it adds again", async () => {
   const open = await claimed(payments.journal, made());
-  await passTime(redis.client, MINUTE_MS);
+  await passTime(partitionsOver(redis.client), MINUTE_MS);
   const [waiting, ended, lost] = [
     await queued(payments.journal, made()),
     await queued(payments.journal, made()),
