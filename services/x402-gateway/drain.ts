@@ -90,7 +90,7 @@ async function mark({ redis, keys }: Partition, now: number): Promise<number> {
   return since;
 }
 
-/** What is found in one partition. The ends are unix ms, and undefined once they have passed. */
+/** The state of one partition. The ends are unix ms, and undefined once they have passed. */
 type Found = {
   open: number;
   authorizationsUntil: number | undefined;

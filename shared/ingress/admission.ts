@@ -5,7 +5,7 @@ import { clockCheck } from "../redis/clock.ts";
 import type { Partitioned } from "../redis/partition.ts";
 import type { IngressPartition } from "./ingress-partition.ts";
 
-/** So many random ids are tried, so that one is found even if one of 64 partitions is open. */
+/** Number of random ids that are tried. It finds the one open partition among 64. */
 const TRIES = 1000;
 
 type Admitting = Pick<IngressPartition, "durable" | "backpressure">;

@@ -51,7 +51,7 @@ export function openIngressPartition(partition: Partition, options: Options) {
   const deadlineMs = postern.limits.enqueue_timeout_ms;
   return {
     partition,
-    /** The same keys over the connection for large writes. */
+    /** Its keys over the connection for large writes. */
     large: large.partition,
     durable,
     backpressure,

@@ -52,7 +52,7 @@ export function openIngress(origin: Origin, host: IngressHost, readSettings?: ()
   };
   return {
     ...asked,
-    /** What a call is written to, by its id. */
+    /** The partitions as calls are written to them. */
     partitions,
     clientAddressOf,
     bodies,

@@ -2,7 +2,7 @@
 -- does not have repeats the payment. Names that stand for two calls, one of which may be the call that used up the
 -- quote, are refused. NEW comes with how many ms ago the payment was claimed.
 --
--- `nonceRefusal` is why the caller's nonce is refused, if that lies in another partition; `nonceUntil` is 0 then.
+-- If the caller's nonce is in another partition, `nonceUntil` is 0, and `nonceRefusal` says whether and why it is refused there.
 --
 -- `nonceUntil` and `quoteUntil` say how long the caller's nonce and the quote are remembered (unix ms), and are 0 if
 -- there is none. One that can no longer be remembered is refused as expired, whatever the gateway's clock said:

@@ -56,7 +56,7 @@ type Claiming = {
   unsettledBytesMax: number;
   /** After how many ms the reconciler looks. */
   dueInMs: number;
-  /** What became of the caller's nonce in its own partition; undefined if it lies in this one. */
+  /** Why the nonce's own partition refuses it, or ""; undefined if it is in this one. */
   reserved?: NonceRefusal | "" | undefined;
 };
 

@@ -358,7 +358,7 @@ type Waiting = { payments: number; oldestAt: number | undefined };
  */
 type Unresolved = Record<"settling" | "review" | "disputed" | "refund_pending", Waiting>;
 
-/** Those of all partitions. */
+/** The sums over all partitions. */
 export function sumOfUnresolved(all: readonly Unresolved[]): Unresolved {
   const sum = (name: keyof Unresolved): Waiting => {
     const oldest = all.flatMap((each) => each[name].oldestAt ?? []);

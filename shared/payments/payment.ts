@@ -345,7 +345,7 @@ export function paymentCallId({
   );
 }
 
-/** An id that lies in the partition of all payments of this payer. */
+/** An id in the partition that has all payments of this payer. */
 export function routeOfPayer(payer: string): string {
   return callIdFrom(payer.toLowerCase());
 }

@@ -56,7 +56,7 @@ export type Claimed =
   /** With this payment more would be unsettled than its client may have, or than there may be of all clients; or it never fits. */
   | { kind: "client_full" | "full" | "too_large" };
 
-/** Why the claim refuses a caller's nonce, in its own words. */
+/** Reasons for which a claim refuses a caller's nonce. */
 export type NonceRefusal = "NONCE_USED" | "NONCE_EXPIRED";
 
 export const CLAIM = defineScript({

@@ -94,7 +94,7 @@ export function toQuoteUse({ quote, digest }: OperatorQuote): { digest: string; 
 
 type Journals = Partitioned<Pick<PaymentJournal, "findQuoted">>;
 
-/** The id of the call whose payment has used up the quote. It can only be its requester's. */
+/** The id of the call whose payment has used up the quote. Only its requester can have used it. */
 export function findUseOf({ quote, digest }: OperatorQuote, journals: Journals): Promise<string | undefined> {
   return journals.of(routeOfPayer(quote.requester)).findQuoted(digest);
 }

@@ -31,8 +31,8 @@ export type CallerNonce = { hash: string; keptUntil: number };
 export type CallerNonces = ReturnType<typeof createCallerNonces>;
 
 /**
- * Nonces of callers, each in the partition that its hash chooses, so that payments of all payers meet there. The claim of a payment that lies
- * in that partition uses the nonce up itself. For any other it is reserved before the claim is sent, and the reservation is proven first.
+ * Nonces of callers. Each is in the partition that its hash chooses, so payments of all payers find it there. The claim of a payment in that
+ * partition uses the nonce up itself. For any other payment it is reserved, and the reservation proven, before the claim is sent.
  *
  * A claim that is refused, or has an unknown outcome, frees nothing: a copy of the payment may be claimed elsewhere, and rely on the
  * reservation. It ends by its time, or once the payment is known to be void.
@@ -63,8 +63,8 @@ export function createCallerNonces(
     },
 
     /**
-     * Resolves with what the claim has to say of the nonce; undefined if it uses the nonce up itself. Throws `queue.unavailable`: then nothing
-     * was claimed.
+     * Resolves with why the claim must refuse the nonce, or ""; undefined if the claim itself uses it up. Throws `queue.unavailable` before
+     * anything is claimed.
      */
     async reserve(callId: string, { hash, keptUntil }: CallerNonce): Promise<NonceRefusal | "" | undefined> {
       if (isAtHome(callId, hash)) return undefined;

@@ -1,5 +1,5 @@
--- Reserves a caller's nonce for a call until `keptUntil` (unix ms). Answers why the claim is to refuse it, or ''. A reservation for this call
--- is written again: what another gateway has written may not survive a failover.
+-- Reserves a caller's nonce for a call until `keptUntil` (unix ms). Answers why the claim must refuse it, or ''. A reservation for this call
+-- is written again, since the write of another gateway may not survive a failover.
 --@include "../../../shared/redis/now.lua"
 local ms, by = ARGV.keptUntil - now, redis.call('GET', KEYS.nonce)
 if by and by ~= ARGV.id then return 'NONCE_USED' end

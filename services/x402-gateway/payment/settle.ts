@@ -195,7 +195,7 @@ export class Settler {
     return found !== undefined && !ENDED_OTHERWISE.includes(found);
   }
 
-  /** The money has not moved and cannot move any more. Resolves with the state found. */
+  /** The money has not moved and can no longer move. Resolves with the state found. */
   async markVoid(
     payment: Payment,
     why: { reason: string; dispatches?: number },
