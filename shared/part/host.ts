@@ -110,8 +110,8 @@ function openRedis<Config extends PosternConfig>(
   };
 }
 
-/** A log that names the partition, if there are several. */
-function ofPartition(log: Logger, partition: number, count: number): Logger {
+/** @internal A log that names the partition, if there are several. */
+export function ofPartition(log: Logger, partition: number, count: number): Logger {
   if (count === 1) return log;
   return {
     info: (event, fields) => log.info(event, { partition, ...fields }),
