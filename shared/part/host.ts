@@ -7,7 +7,7 @@ import { type Logger, silentLogger } from "../platform/log/logger.ts";
 import type { Clock } from "../platform/time/clock.ts";
 import type { Redis, RedisTarget } from "../redis/connect.ts";
 import { Deployment } from "../redis/deployment.ts";
-import { Partitioned, type Partitions, partitionOf } from "../redis/partition.ts";
+import { logOf, Partitioned, type Partitions, partitionOf } from "../redis/partition.ts";
 import type { ProcessKind } from "../telemetry/processes/process.ts";
 import { noReports, openReports, type Reports } from "../telemetry/processes/report.ts";
 import { placesOf } from "./places.ts";
@@ -95,9 +95,12 @@ function openRedis<Config extends PosternConfig>(
   const isElsewhere = ownTable === undefined && postern.redis.nodes !== undefined;
   const places = placesOf(postern.redis);
   const opened = (hasCalls ? places : places.slice(0, 1)).map(({ target, prefix }, index) => {
-    const ofPlace = own === undefined ? ofPartition(log, index, places.length) : silentLogger;
-    const connection = own !== undefined && !isElsewhere ? own : connect(target, ofPlace);
-    return { connection, partition: partitionOf(connection.redis, prefix, { index, count: places.length }) };
+    const place = { index, count: places.length };
+    const connection =
+      own !== undefined && !isElsewhere
+        ? own
+        : connect(target, own === undefined ? logOf(place, log) : silentLogger);
+    return { connection, partition: partitionOf(connection.redis, prefix, place) };
   });
   const partitions = new Partitioned(opened.map(({ partition }) => partition));
   return {
@@ -107,15 +110,5 @@ function openRedis<Config extends PosternConfig>(
       own?.close();
       for (const { connection } of opened) connection.close();
     },
-  };
-}
-
-/** A log that names the partition, if there are several. */
-function ofPartition(log: Logger, partition: number, count: number): Logger {
-  if (count === 1) return log;
-  return {
-    info: (event, fields) => log.info(event, { partition, ...fields }),
-    warn: (event, fields) => log.warn(event, { partition, ...fields }),
-    error: (event, fields) => log.error(event, { partition, ...fields }),
   };
 }

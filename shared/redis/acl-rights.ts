@@ -75,11 +75,16 @@ const OPTIONAL_RIGHTS = words(
 /** The rights of a process in the deployment of this name, as rules of ACL SETUSER. */
 export function aclRules(process: RightsOf, name = DEFAULT_NAME): string {
   const { commands, keys, channels }: Rights = RIGHTS[process];
-  const named = (pattern: string): string =>
-    pattern.replace("{name}", prefixOf(name)).replace("{runner}", runnerPrefixOf(name));
+  // A name has no period, so the second prefix is that of the further partitions alone (`prefixesOf`).
+  const named = (pattern: string): string[] => {
+    const own = [prefixOf(name), prefixOf(`${name}.*`)];
+    return pattern.includes("{name}")
+      ? own.map((prefix) => pattern.replace("{name}", prefix))
+      : [pattern.replace("{runner}", runnerPrefixOf(name))];
+  };
   return [
-    ...["resetkeys", ...keys.map((pattern) => `~${named(pattern)}`)],
-    ...["resetchannels", ...channels.map((channel) => `&${named(channel)}`)],
+    ...["resetkeys", ...keys.flatMap(named).map((pattern) => `~${pattern}`)],
+    ...["resetchannels", ...channels.flatMap(named).map((channel) => `&${channel}`)],
     ...["-@all", ...[...commands, ...OPTIONAL_RIGHTS].sort().map((command) => `+${command}`)],
   ].join(" ");
 }

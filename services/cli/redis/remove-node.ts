@@ -1,4 +1,4 @@
-import { toRedisTarget } from "../../../shared/config/redis-toml.ts";
+import { type Place, placesOf } from "../../../shared/part/places.ts";
 import { AppError, messageOf } from "../../../shared/platform/errors/app-error.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { delay, settled } from "../../../shared/platform/time/clock.ts";
@@ -18,13 +18,7 @@ const AUDIT_PAUSE_MS = 1000;
 /** `postern redis remove-node`: 1 if it is not done, because it was not confirmed, or the node is not gone. */
 export function removeNode(deps: ProgramDeps, node: string, options: RemoveNodeOptions): Promise<number> {
   return withRedis(deps, options, async (session) => {
-    const target = toRedisTarget(session.postern.redis, session.partition.prefix);
-    if (!("finder" in target))
-      throw AppError.public(
-        "command.failed",
-        "[redis] has neither sentinels nor nodes, so no replica is waited for",
-      );
-    const removal = await planRemoval(target, node);
+    const { removal, target } = await planAmong(placesOf(session.postern.redis), node);
     if (!(await mayChange(deps, options, questionOf(node, removal)))) return EXIT.failed;
     await removal.run((server) => deps.say(`forgotten by ${server}\n`));
     const { unreached, replicas } = removal;
@@ -39,6 +33,26 @@ export function removeNode(deps: ProgramDeps, node: string, options: RemoveNodeO
     for (const note of notes(removal, minReplicas)) deps.note(`warning: ${note}\n`);
     return EXIT.ok;
   });
+}
+
+/**
+ * Plans the removal at the first partition whose servers list the node as a replica. All nodes of a Cluster list each other, so that partition
+ * stands for all that are in it.
+ */
+async function planAmong(places: readonly Place[], node: string) {
+  const targets = places.map(({ target }) => target).filter((target) => "finder" in target);
+  if (targets.length === 0)
+    throw AppError.public(
+      "command.failed",
+      "[redis] has neither sentinels nor nodes, so no replica is waited for",
+    );
+  const refusals: unknown[] = [];
+  for (const target of targets) {
+    const planned = await settled(planRemoval(target, node));
+    if (planned.kind === "done") return { removal: planned.result, target };
+    refusals.push(planned.error);
+  }
+  throw refusals[0];
 }
 
 function questionOf(node: string, { listedBy }: Removal): string {

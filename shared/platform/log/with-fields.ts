@@ -1,0 +1,10 @@
+import type { Fields, Logger } from "./logger.ts";
+
+/** A log whose events also have these fields. */
+export function withFields(log: Logger, own: Fields): Logger {
+  return {
+    info: (event, fields) => log.info(event, { ...own, ...fields }),
+    warn: (event, fields) => log.warn(event, { ...own, ...fields }),
+    error: (event, fields) => log.error(event, { ...own, ...fields }),
+  };
+}
