@@ -52,10 +52,10 @@ export function withConsole(
 
 /** The operations on Redis. A bulk operation is done by this process. */
 function onRedis(session: Session, { env }: ProgramDeps, configDir: string): Operations {
-  const { partition, clock, log, postern } = session;
+  const { partition, partitions, clock, log, postern } = session;
   const kinds = bulkWorkers({ ...session, listedMax: Number.POSITIVE_INFINITY });
   const runs = createLocalRuns({ kinds, audit: createAudit(partition, log), clock });
-  const overview = createOverview({ partition, clock, configDir, env, ...toDurability(postern.redis) });
+  const overview = createOverview({ partitions, clock, configDir, env, ...toDurability(postern.redis) });
   const jobNames = createJobNames(configDir);
   return clientOf(OPERATIONS, createHandlers({ ...session, runs, overview, jobNames }));
 }

@@ -2,8 +2,8 @@ import { hasConfigFiles, loadConfig } from "../../shared/config/config-dir.ts";
 import { endpointPaths } from "../../shared/config/endpoint-names.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import { readPostern } from "../../shared/config/read-postern.ts";
-import { toRedisTarget } from "../../shared/config/redis-toml.ts";
 import { createTokenSource, type TokenSource } from "../../shared/console/tokens.ts";
+import { type Place, placesOf } from "../../shared/part/places.ts";
 import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/platform/errors/codes.ts";
 import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
@@ -14,18 +14,19 @@ import { redisClock } from "../../shared/redis/clock.ts";
 import { connectForRequests, type Redis, type RedisTarget } from "../../shared/redis/connect.ts";
 import { addressText } from "../../shared/redis/connector.ts";
 import { unlessRedis } from "../../shared/redis/failure.ts";
-import { prefixOf } from "../../shared/redis/keys.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
-import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
+import { unavailable } from "../../shared/redis/merge.ts";
+import { type Partition, Partitioned, type Partitions, partitionOf } from "../../shared/redis/partition.ts";
 import { whenReady } from "../../shared/redis/ready.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { operatorName } from "./terminal.ts";
 
 export type Session = {
-  redis: Redis;
+  partitions: Partitions;
+  /** Partition 0. */
   partition: Partition;
-  /** The same: every answer may take long. */
-  patient: Partition;
+  /** Equal to `partitions`: every answer may take long. */
+  patient: Partitions;
   /** Without the secrets of runners. */
   postern: PosternToml;
   /** Writes nothing: a command says itself what it does, and the audit is in Redis. */
@@ -48,6 +49,8 @@ const EXIT_CODES: Partial<Record<ErrorCode, number>> = {
 
 /** Short, because a person waits. */
 const READY_DEADLINE_MS = 5000;
+/** For further partitions: a command may not need them. */
+const FURTHER_DEADLINE_MS = 2000;
 
 /** For one reply, which may be a body of 25 MiB that comes from afar. While Redis is away a command still fails at once. */
 const REPLY_DEADLINE_MS = 60_000;
@@ -64,20 +67,29 @@ export function withRedis(
   return exitCodeOf(deps, async () => {
     const { env } = deps;
     const { postern } = loadConfig(readPostern, { dir: configDir, env, reader: "command" });
-    const target = toRedisTarget(postern.redis, prefixOf(postern.redis.name));
-    const redis = connectForRequests(target, silentLogger);
-    redis.options.commandTimeout = REPLY_DEADLINE_MS;
+    const places = placesOf(postern.redis);
+    const opened = new Partitioned(places.map((place, index) => open(place, index, places.length)));
     try {
-      await connected(redis, target, configDir);
-      const partition = partitionOf(redis, prefixOf(postern.redis.name));
-      await checkLayout(partition);
-      if (!ofAnyDeployment) await checkDeployment(partition, postern);
-      const { read, now: clock } = redisClock(redis);
+      const problems = await Promise.all(
+        opened.all.map(({ partition, place }) => problemOf(partition, place, configDir)),
+      );
+      const partitions = opened
+        .map(({ partition }) => partition)
+        .guardedBy((index) => {
+          if (problems[index] !== undefined) throw problems[index];
+        });
+      const partition = partitions.control;
+      for (const [index, each] of partitions.all.entries()) {
+        if (problems[index] !== undefined) continue;
+        await checkLayout(each);
+        if (!ofAnyDeployment) await checkDeployment(each, postern);
+      }
+      const { read, now: clock } = redisClock(partition.redis);
       await read();
       return await work({
-        redis,
+        partitions,
         partition,
-        patient: partition,
+        patient: partitions,
         postern,
         runnerMemoryMs: postern.runner.memory_secs * 1000,
         tokens: createTokenSource({ configDir, env, clock }),
@@ -88,9 +100,32 @@ export function withRedis(
         by: operatorName(),
       });
     } finally {
-      redis.disconnect();
+      for (const { partition } of opened.all) partition.redis.disconnect();
     }
   });
+}
+
+function open(place: Place, index: number, count: number): { place: Place; partition: Partition } {
+  const redis = connectForRequests(place.target, silentLogger);
+  redis.options.commandTimeout = REPLY_DEADLINE_MS;
+  return { place, partition: partitionOf(redis, place.prefix, { index, count }) };
+}
+
+/** Why a partition cannot be used. Throws it if that is the first one, because no command works without it. */
+async function problemOf(
+  partition: Partition,
+  { target }: Place,
+  configDir: string,
+): Promise<AppError | undefined> {
+  try {
+    const deadlineMs = partition.index === 0 ? READY_DEADLINE_MS : FURTHER_DEADLINE_MS;
+    await connected(partition.redis, { target, configDir, deadlineMs });
+    return undefined;
+  } catch (error) {
+    const isAway = error instanceof AppError && error.code === "queue.unavailable";
+    if (partition.index === 0 || !isAway) throw error;
+    return unavailable(partition, error);
+  }
 }
 
 /** Whether the Redis that this directory configures answers. True also if the configuration cannot be read. */
@@ -98,9 +133,10 @@ export async function redisAnswers({ env }: ProgramDeps, configDir: string): Pro
   let redis: Redis | undefined;
   try {
     const { postern } = loadConfig(readPostern, { dir: configDir, env, reader: "command" });
-    const target = toRedisTarget(postern.redis, prefixOf(postern.redis.name));
-    redis = connectForRequests(target, silentLogger);
-    await connected(redis, target, configDir);
+    const [first] = placesOf(postern.redis);
+    if (first === undefined) return true;
+    redis = connectForRequests(first.target, silentLogger);
+    await connected(redis, { target: first.target, configDir, deadlineMs: READY_DEADLINE_MS });
     return true;
   } catch (error) {
     return !(error instanceof AppError && error.code === "queue.unavailable");
@@ -120,8 +156,11 @@ export async function exitCodeOf({ printError }: ProgramDeps, work: () => Promis
   }
 }
 
-async function connected(redis: Redis, target: RedisTarget, configDir: string): Promise<void> {
-  await whenReady(redis, READY_DEADLINE_MS).catch((cause: unknown) => {
+async function connected(
+  redis: Redis,
+  { target, configDir, deadlineMs }: { target: RedisTarget; configDir: string; deadlineMs: number },
+): Promise<void> {
+  await whenReady(redis, deadlineMs).catch((cause: unknown) => {
     if (cause instanceof AppError && cause.code === "queue.denied") throw cause;
     const reason = `Redis at ${placeOf(target)} cannot be reached: ${messageOf(cause)}${unconfigured(configDir)}`;
     throw new AppError("queue.unavailable", { reason, cause });

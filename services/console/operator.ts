@@ -17,8 +17,7 @@ import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import type { Host } from "../../shared/part/host.ts";
 import type { ComposedServer } from "../../shared/part/part.ts";
-import type { AppError } from "../../shared/platform/errors/app-error.ts";
-import { messageOf } from "../../shared/platform/errors/app-error.ts";
+import { AppError, messageOf } from "../../shared/platform/errors/app-error.ts";
 import { createConcurrencyLimit } from "../../shared/platform/lifecycle/concurrency-limit.ts";
 import { createEventCounter } from "../../shared/platform/log/event-counter.ts";
 import type { Logger } from "../../shared/platform/log/logger.ts";
@@ -27,7 +26,8 @@ import { createAudit } from "../../shared/redis/audit/audit.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
-import type { Partition, Partitions } from "../../shared/redis/partition.ts";
+import { unavailable } from "../../shared/redis/merge.ts";
+import { logOf, type Partition, type Partitioned, type Partitions } from "../../shared/redis/partition.ts";
 import { createAssertHost } from "./auth/hosts.ts";
 import { createCheckToken, createIdentify } from "./auth/identify.ts";
 import { createLockout } from "./auth/lockout.ts";
@@ -73,19 +73,23 @@ const BODIES = { max: 8, perPartyMax: 4, what: "bodies", code: "request.rate_lim
 /** The operator's service, made of its parts. What its replicas must agree on is in the configuration and in Redis. */
 export function composeOperator(options: Options): ComposedOperator {
   const { operator, postern, log, clock = redisClock(options.partitions.control.redis).now } = options;
-  const [partition, work] = [options.partitions.control, options.work.control];
+  const durables = watchRedis(options);
+  const durable = durables.control;
+  const guard = guardOf(durables);
+  const [partitions, work] = [options.partitions.guardedBy(guard), options.work.guardedBy(guard)];
+  const partition = partitions.control;
   const { tokens, public_url: publicUrl, session_secs } = operator;
-  const durable = watchRedis(options);
   const addressOf = createClientAddressOf(toProxyOptions(postern));
   const checkToken = createCheckToken(tokens, createLockout(clock));
   const isSecure = publicUrl?.startsWith("https:") === true;
   const sessions = createSessions({ tokens, partition, clock, isSecure, sessionMs: session_secs * 1000 });
   const answered = createEventCounter(log, "operator.answered");
   const refusals = createRefusalLog(log, "operator.refused");
-  const common = { partition, clock, log, ...configuredBy(options, clock) };
-  const worker = startRunWorker({ partition: work, kinds: bulkWorkers({ ...common, partition: work }), log });
+  const common = { partitions, clock, log, ...configuredBy(options, clock) };
+  const kinds = bulkWorkers({ ...common, partitions: work });
+  const worker = startRunWorker({ partition: work.control, kinds, log });
   const { configDir, env, liveTimes: times } = options;
-  const overview = createOverview({ partition, clock, configDir, env, ...toDurability(postern.redis) });
+  const overview = createOverview({ partitions, clock, configDir, env, ...toDurability(postern.redis) });
   const places = { lists: createConcurrencyLimit(LISTS), bodies: createConcurrencyLimit(BODIES) };
   const runs = createRunStore(partition);
   const operationsOf = createOperationsOf({ ...common, overview, patient: work, runs, wake: worker.wake });
@@ -117,7 +121,7 @@ export function composeOperator(options: Options): ComposedOperator {
       pace: options.pace ?? PACE,
       assertUsable,
     }),
-    readiness: () => readinessOf(durable, ending),
+    readiness: () => readinessOf(durables, ending),
     liveStreams: live.count,
     http: toConnectionLimits(postern),
     firstCheck: durable.firstCheck,
@@ -131,33 +135,56 @@ export function composeOperator(options: Options): ComposedOperator {
       await worker.stop(); // leaves the runs in flight to other replicas
       answered.flush();
       refusals.flush();
-      durable.stop();
+      for (const each of durables.all) each.stop();
     },
   };
 }
 
 /** Accepts a Redis that keeps no promise too: that is one of the things that an operator has to see. */
-function watchRedis({ partitions, deployments, log }: Options): DurableRedis {
-  const partition = partitions.control;
-  const check = deployments?.control.createCheck(partition, { claims: false });
-  return new DurableRedis({
-    redis: partition.redis,
-    mode: "relaxed",
-    async checkData() {
-      await check?.();
-      await checkLayout(partition);
-    },
-    log: { ...log, info() {} }, // which would say how durable this process has its writes: it promises nothing of them
+function watchRedis({ partitions, deployments, log }: Options): Partitioned<DurableRedis> {
+  return partitions.map((partition, index) => {
+    const check = deployments?.all[index]?.createCheck(partition, { claims: false });
+    return new DurableRedis({
+      redis: partition.redis,
+      mode: "relaxed",
+      async checkData() {
+        await check?.();
+        await checkLayout(partition);
+      },
+      log: { ...logOf(partition, log), info() {} }, // which would say how durable this process has its writes: it promises nothing of them
+    });
   });
 }
 
-function readinessOf(durable: DurableRedis, draining: boolean): Readiness {
-  const found = explain(() => durable.server().proof);
-  const maxmemory_bytes = durable.isUsable ? durable.server().maxMemoryBytes : null;
-  return {
-    ready: found.ok && !draining,
-    checks: { redis: found.text, maxmemory_bytes, ...clockCheck(durable.redis), draining },
+/** The first partition is checked once for each request. */
+function guardOf({ all }: Partitioned<DurableRedis>): (index: number) => void {
+  return (index) => {
+    if (index === 0) return;
+    try {
+      all[index]?.assertUsable();
+    } catch (error) {
+      throw error instanceof AppError ? unavailable({ index, count: all.length }, error) : error;
+    }
   };
+}
+
+/** It is ready while the first partition can be used. */
+function readinessOf({ all, control }: Partitioned<DurableRedis>, draining: boolean): Readiness {
+  const [found, ...further] = all.map(checksOf);
+  return {
+    ready: control.isUsable && !draining,
+    checks: {
+      ...found,
+      ...(further.length > 0 && { further_partitions: further }),
+      ...clockCheck(control.redis),
+      draining,
+    },
+  };
+}
+
+function checksOf(durable: DurableRedis) {
+  const maxmemory_bytes = durable.isUsable ? durable.server().maxMemoryBytes : null;
+  return { redis: explain(() => durable.server().proof).text, maxmemory_bytes };
 }
 
 /**

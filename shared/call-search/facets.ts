@@ -1,8 +1,8 @@
-import type { Partition } from "../redis/partition.ts";
+import type { Partitions } from "../redis/partition.ts";
 import type { CallSearch, FoundCall } from "./found-call.ts";
 import { createFindNamed, normalized, wholeId } from "./named-calls.ts";
 import { beginningOf, isUnlisted, type SearchOptions } from "./search.ts";
-import { createSources, isFound } from "./sources.ts";
+import { createAllSources, isFound } from "./sources.ts";
 
 /** The fields that matching calls are counted by. */
 export const FACETS = ["state", "endpoint", "job", "event", "code"] as const;
@@ -28,9 +28,9 @@ const VALUES_MAX = 1000;
 const SEEN_MAX = 20_000;
 
 /** Counts all calls that a search finds. Only some of them are in memory at a time. */
-export function createCountFacets(partition: Partition, { paths, patienceMs }: SearchOptions): CountFacets {
-  const named = createFindNamed(partition, paths);
-  const sourcesOf = createSources(partition);
+export function createCountFacets(partitions: Partitions, { paths, patienceMs }: SearchOptions): CountFacets {
+  const named = createFindNamed(partitions, paths);
+  const sourcesOf = createAllSources(partitions);
 
   return async function count(given) {
     const asked = normalized(given);

@@ -3,7 +3,7 @@ import { createPaymentList } from "../payments/list.ts";
 import { createCallRecords } from "../queue/call-record.ts";
 import { createFailedCalls } from "../queue/failed.ts";
 import { createQueuedCalls } from "../queue/queued.ts";
-import type { Partition } from "../redis/partition.ts";
+import type { Partition, Partitions } from "../redis/partition.ts";
 import type { CallSearch, FoundCall } from "./found-call.ts";
 import { createReadHistory } from "./history/read.ts";
 import { NOTHING, ofEnded, ofFailed, ofPayment, ofQueue, outOfQueue } from "./sources.ts";
@@ -22,13 +22,14 @@ export function wholeId({ id }: CallSearch): string | undefined {
 }
 
 /** Finds the calls whose id follows from what is asked for: it is the id, or the delivery id at a known endpoint. */
-export function createFindNamed(partition: Partition, paths: () => readonly string[]) {
-  const find = createFindCall(partition);
-  const records = createCallRecords(partition);
+export function createFindNamed(partitions: Partitions, paths: () => readonly string[]) {
+  const finds = partitions.map(createFindCall);
+  const find = (id: string) => finds.of(id)(id);
+  const records = partitions.map(createCallRecords);
 
   /** Without a record the call is in the history, in a queue, or nowhere. */
   async function findRecorded(id: string): Promise<FoundCall | undefined> {
-    return (await records.brief(id)) === undefined ? undefined : find(id);
+    return (await records.of(id).brief(id)) === undefined ? undefined : find(id);
   }
 
   return async function named(search: CallSearch): Promise<FoundCall[]> {

@@ -1,8 +1,8 @@
 import { mergePages } from "../redis/pages.ts";
-import type { Partition } from "../redis/partition.ts";
+import type { Partitions } from "../redis/partition.ts";
 import type { CallSearch, FoundCall, FoundPage, PageCursor, SearchCalls } from "./found-call.ts";
 import { createFindNamed, normalized, wholeId } from "./named-calls.ts";
-import { createSources, isFound, type Source } from "./sources.ts";
+import { createAllSources, isFound, type Source } from "./sources.ts";
 
 export type SearchOptions = {
   /** The paths of the endpoints that there are, by which a delivery is found whatever became of its call. */
@@ -16,9 +16,9 @@ export type SearchOptions = {
  * payments. Without a state, of the calls that are no longer anywhere only those with an id, or a delivery id of a known endpoint, are
  * found. It reads no large body, and costs a bounded time.
  */
-export function createSearchCalls(partition: Partition, { paths, patienceMs }: SearchOptions): SearchCalls {
-  const named = createFindNamed(partition, paths);
-  const sourcesOf = createSources(partition);
+export function createSearchCalls(partitions: Partitions, { paths, patienceMs }: SearchOptions): SearchCalls {
+  const named = createFindNamed(partitions, paths);
+  const sourcesOf = createAllSources(partitions);
 
   return async function search(given, { limit = 50, after } = {}): Promise<FoundPage> {
     const asked = normalized(given);

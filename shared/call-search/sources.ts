@@ -5,8 +5,9 @@ import { createFailedCalls, type FailedCall, toFailure } from "../queue/failed.t
 import type { FailedHead } from "../queue/failed-head.ts";
 import { jobOf, originOf } from "../queue/queue-name.ts";
 import { createQueuedCalls, QUEUED_STATES, type QueuedCall } from "../queue/queued.ts";
+import { readIn } from "../redis/merge.ts";
 import { inPages } from "../redis/pages.ts";
-import type { Partition } from "../redis/partition.ts";
+import { type Partition, type Partitions, ROUTE_END } from "../redis/partition.ts";
 import type { CallSearch, CallState, FoundCall } from "./found-call.ts";
 import type { EndedCall } from "./history/block.ts";
 import { createHistoryPages } from "./history/read.ts";
@@ -27,8 +28,19 @@ const LISTED = ["settling", "review", "refund_pending"] as const;
 /** Those that have none: finding them takes a look at all payments. */
 const UNLISTED = ["void", "discarded", "refunded"] as const;
 
-/** The places in which calls that match may be. */
-export function createSources(partition: Partition) {
+/** The places in which calls that match may be, in the partitions that may have them. */
+export function createAllSources(partitions: Partitions): (search: CallSearch, limits: Limits) => Source[] {
+  const each = partitions.map(createSources);
+  return (search, limits) => {
+    const { id = "" } = search;
+    if (id.length >= ROUTE_END) return each.of(id)(search, limits);
+    return each.all.flatMap((sourcesOf, index) =>
+      sourcesOf(search, limits).map((source) => readIn(each, index, source)),
+    );
+  };
+}
+
+function createSources(partition: Partition) {
   const queued = createQueuedCalls(partition);
   const failed = createFailedCalls(partition);
   const history = createHistoryPages(partition);

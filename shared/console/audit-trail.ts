@@ -3,7 +3,7 @@ import { CALL_ID, NOT_A_CALL_ID } from "../call/call-id.ts";
 import { toIso } from "../platform/time/iso.ts";
 import { AUDIT_STREAMS, isAuditAction } from "../redis/audit/actions.ts";
 import { createReadAudit } from "../redis/audit/read.ts";
-import type { Partition } from "../redis/partition.ts";
+import type { Partitions } from "../redis/partition.ts";
 import { gate } from "./contract/parameters.ts";
 import { next, type PageAsked } from "./cursor.ts";
 import { RUN_ID } from "./runs/run.ts";
@@ -74,8 +74,8 @@ type AuditPageRead = Awaited<ReturnType<ReadAudit>>;
 type Entry = AuditPageRead["entries"][number];
 
 /** Reads what operators did, by the console or by commands. */
-export function createReadAuditTrail(partition: Partition): ReadAuditTrail {
-  const read = createReadAudit(partition);
+export function createReadAuditTrail(partitions: Partitions): ReadAuditTrail {
+  const read = createReadAudit(partitions);
   return async ({ since, until, ...rest }, { limit, cursor, grouped = false }) => {
     const wanted = { ...rest, since: askedMs(since), until: askedMs(until) };
     if (grouped) return readGrouped(read, wanted, { limit, after: cursor });

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { AppError } from "../platform/errors/app-error.ts";
-import type { OperateDeps } from "../queue/operate.ts";
+import type { OperatorDeps } from "../queue/operate.ts";
 import type { AuditEntry } from "../redis/audit/actions.ts";
 import { logAudited } from "../redis/audit/audit.ts";
 import {
@@ -82,7 +82,7 @@ const KINDS: Record<BulkKind, Kind> = {
   "refund-check": { selectionOf: () => ALL_PENDING, toView: toRefundCheckView, isListedWhole: false },
 };
 
-type Deps = OperateDeps & {
+type Deps = OperatorDeps & {
   runs: Runs;
   tokens: TokenSource;
   /** Tells the worker of this process that there is something to do. */
@@ -90,8 +90,8 @@ type Deps = OperateDeps & {
 };
 
 /** Begins bulk operations, shows and changes them. To begin one throws `run.too_many`. */
-export function createBulkOperations({ runs, clock, log, by, wake, tokens, partition }: Deps) {
-  const readOutcome = createReadReplayOutcome(partition, clock);
+export function createBulkOperations({ runs, clock, log, by, wake, tokens, partitions }: Deps) {
+  const readOutcome = createReadReplayOutcome(partitions, clock);
 
   async function find(id: string): Promise<Run> {
     const run = await runs.find(id);
@@ -167,9 +167,13 @@ const LISTED_MAX = 200;
 /** How a process does bulk operations of each kind. An audit or a refund check is done again from the beginning after an interruption. */
 export function bulkWorkers({
   listedMax = LISTED_MAX,
-  ...deps
+  ...given
 }: Parameters<typeof failedBulk>[0] &
-  Parameters<typeof createCheckRefunds>[0] & { listedMax?: number }): Record<BulkKind, DoRun> {
+  Omit<Parameters<typeof createCheckRefunds>[0], "partition"> & { listedMax?: number }): Record<
+  BulkKind,
+  DoRun
+> {
+  const deps = { ...given, partition: given.partitions.control };
   const findMatches = createFindMatches(deps.partition, deps.tokens, listedMax);
   const auditing = createAuditing(deps);
   const checkRefunds = createCheckRefunds(deps);

@@ -4,11 +4,20 @@ import { createPaymentList } from "../payments/list.ts";
 import type { PaymentState } from "../payments/payment.ts";
 import { optionWords, shellLine } from "../platform/text/shell-quote.ts";
 import { toIso } from "../platform/time/iso.ts";
+import { createAllFailed } from "../queue/all-failed.ts";
 import { createDiscard } from "../queue/discard.ts";
-import { createFailedCalls, type FailedCall } from "../queue/failed.ts";
-import { type ManyResult, type OperateDeps, operateMany, type Progress, select } from "../queue/operate.ts";
+import type { FailedCall } from "../queue/failed.ts";
+import {
+  type ManyResult,
+  type OperatorDeps,
+  operateIn,
+  operateMany,
+  type Progress,
+  select,
+} from "../queue/operate.ts";
 import { originOf } from "../queue/queue-name.ts";
 import { createReplay } from "../queue/replay.ts";
+import { askOwn } from "../redis/merge.ts";
 import { inPages } from "../redis/pages.ts";
 import { type FailedFilter, isTooOld, toCallFilter, whereIs } from "./failed.ts";
 import { type Adding, createPaidSum, PaidSum, type PartialSum } from "./paid-sum.ts";
@@ -95,7 +104,7 @@ const PAYMENTS_AT_ONCE = 100;
 /** The refund of a failed call becomes due by its discard in these states. In others its job is done, or it was not paid for. */
 const BECOME_DUE: readonly PaymentState[] = ["FAILED", "QUEUED", "DISCARDED"];
 
-type Deps = OperateDeps & { runnerMemoryMs: number; tokens: Pick<TokenSource, "names"> };
+type Deps = OperatorDeps & { runnerMemoryMs: number; tokens: Pick<TokenSource, "names"> };
 
 /**
  * Replays or discards many failed calls. They are counted first, and then read once more as they are operated on; a million of them need no
@@ -103,11 +112,13 @@ type Deps = OperateDeps & { runnerMemoryMs: number; tokens: Pick<TokenSource, "n
  * taken twice.
  */
 export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
-  const { partition, clock } = deps;
-  const calls = createFailedCalls(partition);
-  const payments = createPaymentList(partition);
+  const { partitions, clock } = deps;
+  const calls = createAllFailed(partitions);
+  const payments = partitions.map(createPaymentList);
+  const readPayments = async (ids: readonly string[]) =>
+    (await askOwn(payments, ids, (list, own) => list.read(own))).flat();
   const decimalsOf = decimalsFrom(tokens);
-  const operations = { replay: createReplay(deps), discard: createDiscard(deps) };
+  const operations = { replay: operateIn(createReplay, deps), discard: operateIn(createDiscard, deps) };
 
   function chosenBy({ filter, ids }: BulkRequest, until?: number) {
     const wanted = toCallFilter(filter);
@@ -117,7 +128,7 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
   /** The same calls, once what was paid for them is added. */
   async function* addingPaid(selected: AsyncIterable<FailedCall>, paid: Adding): AsyncGenerator<FailedCall> {
     for await (const page of inPages(selected, PAYMENTS_AT_ONCE)) {
-      const found = await payments.read(page.filter(isPaidFor).map(({ id }) => id));
+      const found = await readPayments(page.filter(isPaidFor).map(({ id }) => id));
       for (const payment of found)
         if (payment === undefined || BECOME_DUE.includes(payment.state)) paid.add(payment);
       yield* page;
@@ -137,7 +148,7 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
       const counting = paid === undefined ? selected : addingPaid(selected, paid);
       const { found, ...counted } = await countAll(counting, needsForce(request), ids.length > 0);
       const absent = signal.aborted ? [] : ids.filter((id) => !found.has(id));
-      const missing = await Promise.all(absent.map((id) => whereIs(partition, id)));
+      const missing = await Promise.all(absent.map((id) => whereIs(partitions.of(id), id)));
       return {
         ...counted,
         paid: paid?.sum() ?? null,
@@ -163,7 +174,7 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
         operate: async (call, why) => {
           const operated = await operations[action](call, why);
           if (operated === "done" && due !== undefined && isPaidFor(call)) {
-            const [payment] = await payments.read([call.id]);
+            const [payment] = await payments.of(call.id).read([call.id]);
             if (payment === undefined || payment.state === "DISCARDED") due.add(payment);
           }
           if (operated === "finished" && isPaidFor(call)) isWhole = false;

@@ -18,9 +18,9 @@ import { createSearchCalls } from "../call-search/search.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { toIso } from "../platform/time/iso.ts";
 import { toCode } from "../queue/failed.ts";
-import type { OperateDeps } from "../queue/operate.ts";
+import type { OperateDeps, OperatorDeps } from "../queue/operate.ts";
 import { createAudit } from "../redis/audit/audit.ts";
-import type { Partition } from "../redis/partition.ts";
+import { byCall, type Partitions } from "../redis/partition.ts";
 import { type CallFacetsView, toFacetsView } from "./call-facets.ts";
 import { errorCode, jobKey, payer, searchText, transaction } from "./contract/parameters.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
@@ -208,9 +208,9 @@ export type CallsApi = {
   forget(id: string, reason: string): Promise<ForgottenView>;
 };
 
-type Deps = OperateDeps & {
-  /** The same keys over a connection on which an answer may take longer, for bodies. */
-  patient: Partition;
+type Deps = OperatorDeps & {
+  /** Connections on which an answer may take longer, for bodies. */
+  patient: Partitions;
   tokens: TokenSource;
   /** The paths of the endpoints that there are. */
   paths: () => readonly string[];
@@ -221,21 +221,17 @@ const PATIENCE_MS = 10_000;
 
 /** What an operator sees of calls, wherever they are, and has forgotten of them. */
 export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): CallsApi {
-  const { partition, clock, log, by } = deps;
+  const { partitions, clock, log, by } = deps;
   const decimalsOf = decimalsFrom(tokens);
-  const search = createSearchCalls(partition, { paths, patienceMs: PATIENCE_MS });
-  const countFacets = createCountFacets(partition, { paths, patienceMs: PATIENCE_MS });
-  const findRejected = createFindRejected(partition, clock);
-  const readLife = createReadLife(partition);
-  const readBody = createReadBody(patient);
-  const results = createResults(patient);
-  const readKept = createReadKept(patient);
-  const replay = createReplayDelivered({ ...deps, partition: patient });
-  const forget = createForget(deps);
-  const audit = createAudit(partition, log);
+  const search = createSearchCalls(partitions, { paths, patienceMs: PATIENCE_MS });
+  const countFacets = createCountFacets(partitions, { paths, patienceMs: PATIENCE_MS });
+  const findRejected = createFindRejected(partitions.control, clock);
+  const own = byCall(partitions.map((partition) => operationsIn({ ...deps, partition })));
+  const bodies = byCall(patient.map((partition) => bodiesIn({ ...deps, partition })));
+  const audits = partitions.map((partition) => createAudit(partition, log));
 
   async function show(id: string): Promise<CallLifeView> {
-    const life = await readLife(id);
+    const life = await own.readLife(id);
     if (life !== undefined) return toLifeView(life, decimalsOf);
     const detail = `${id} is unknown: there was no such call, or it ended so long ago that it is no longer kept (history_secs of [console] in postern.toml)`;
     throw AppError.public("call.unknown", detail);
@@ -271,25 +267,25 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
     },
 
     async body(id) {
-      const body = await readBody(id);
+      const body = await bodies.readBody(id);
       if (body !== undefined) {
-        await audit({ at: clock(), action: "read_body", callId: id, by, selection: "by id" });
+        await audits.of(id)({ at: clock(), action: "read_body", callId: id, by, selection: "by id" });
         return body;
       }
       throw await noBody(id);
     },
 
     async replay(id, { reason, request_id: requestId }) {
-      const replayed = await replay(id, { reason, requestId });
+      const replayed = await bodies.replay(id, { reason, requestId });
       if (replayed === undefined) throw await notKept(id);
       return { call_id: replayed.callId, replay_of: id, changed: replayed.changed };
     },
 
     async result(id) {
-      const read = await results.read(id);
-      const answer = read.kind === "answer" ? read : (await readKept(id))?.answer;
+      const read = await bodies.readResult(id);
+      const answer = read.kind === "answer" ? read : (await bodies.readKept(id))?.answer;
       if (answer?.kind === "answer") {
-        await audit({ at: clock(), action: "read_result", callId: id, by, selection: "by id" });
+        await audits.of(id)({ at: clock(), action: "read_result", callId: id, by, selection: "by id" });
         return answer.body;
       }
       const { result } = await show(id);
@@ -297,10 +293,26 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
     },
 
     async forget(id, reason) {
-      const forgotten = await forget(id, reason);
+      const forgotten = await own.forget(id, reason);
       const before = forgotten.kind === "before" ? toIso(forgotten.at) : null;
       return { changed: before === null, forgotten_before: before };
     },
+  };
+}
+
+/** Reads and changes a call in its partition. */
+function operationsIn(deps: OperateDeps) {
+  return { readLife: createReadLife(deps.partition), forget: createForget(deps) };
+}
+
+/** Reads what may be large of a call, or copies it, in its partition. */
+function bodiesIn(deps: OperateDeps) {
+  const { partition } = deps;
+  return {
+    readBody: createReadBody(partition),
+    readResult: createResults(partition).read,
+    readKept: createReadKept(partition),
+    replay: createReplayDelivered(deps),
   };
 }
 

@@ -6,16 +6,17 @@ import type { RecordState } from "../call/record-state.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { isErrorCode } from "../platform/errors/codes.ts";
 import { toIso } from "../platform/time/iso.ts";
+import { createAllFailed } from "../queue/all-failed.ts";
 import type { FailedAttempt } from "../queue/call-log.ts";
 import { createCallRecords } from "../queue/call-record.ts";
 import { createDiscard } from "../queue/discard.ts";
-import { type CallFilter, createFailedCalls, type FailedCall } from "../queue/failed.ts";
-import type { Operate, OperateDeps } from "../queue/operate.ts";
+import type { CallFilter, FailedCall } from "../queue/failed.ts";
+import { type Operate, type OperatorDeps, operateIn } from "../queue/operate.ts";
 import { jobIdsOf, originOf } from "../queue/queue-name.ts";
 import { openRegistry } from "../queue/registry.ts";
 import { createReplay } from "../queue/replay.ts";
 import { createAudit } from "../redis/audit/audit.ts";
-import type { Partition } from "../redis/partition.ts";
+import type { Partition, Partitions } from "../redis/partition.ts";
 import { errorCode } from "./contract/parameters.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { askedMs, askedTime, count, isoTime } from "./view.ts";
@@ -128,31 +129,31 @@ export type FailedApi = {
   discard(id: string, why: { reason: string }): Promise<void>;
 };
 
-type Deps = OperateDeps & {
-  /** The same keys over a connection on which an answer may take longer, for bodies. */
-  patient: Partition;
+type Deps = OperatorDeps & {
+  /** Connections on which an answer may take longer, for bodies. */
+  patient: Partitions;
   /** For how long the runner remembers keys. */
   runnerMemoryMs: number;
 };
 
 /** What an operator sees of failed calls, and does to a single one, with a line in the audit. */
 export function createFailedApi(deps: Deps): FailedApi {
-  const { partition, clock, log, by, runnerMemoryMs } = deps;
-  const calls = createFailedCalls(partition);
-  const bodies = createFailedCalls(deps.patient);
-  const records = createCallRecords(partition);
-  const audit = createAudit(partition, log);
-  const [replay, discard] = [createReplay(deps), createDiscard(deps)];
+  const { partitions, clock, log, by, runnerMemoryMs } = deps;
+  const calls = createAllFailed(partitions);
+  const bodies = createAllFailed(deps.patient);
+  const records = partitions.map(createCallRecords);
+  const audits = partitions.map((partition) => createAudit(partition, log));
+  const [replay, discard] = [operateIn(createReplay, deps), operateIn(createDiscard, deps)];
 
   async function find(id: string): Promise<FailedCall> {
     const found = await calls.find(id);
-    if (found === undefined) throw await whereIs(partition, id);
+    if (found === undefined) throw await whereIs(partitions.of(id), id);
     return found;
   }
 
   async function operate(operation: Operate, found: FailedCall, reason: string): Promise<void> {
     const operated = await operation(found, { selection: "by id", reason });
-    if (operated === "left") throw await whereIs(partition, found.id);
+    if (operated === "left") throw await whereIs(partitions.of(found.id), found.id);
   }
 
   return {
@@ -192,18 +193,18 @@ export function createFailedApi(deps: Deps): FailedApi {
       const found = await find(id);
       const [head, record, attempts] = await Promise.all([
         calls.head(found),
-        records.state(id),
-        records.attempts(id),
+        records.of(id).state(id),
+        records.of(id).attempts(id),
       ]);
-      if (head === undefined) throw await whereIs(partition, id);
+      if (head === undefined) throw await whereIs(partitions.of(id), id);
       return toDetail(found, head, record, attempts);
     },
 
     async body(id) {
       const stored = await bodies.stored(await find(id));
-      if (stored === undefined) throw await whereIs(partition, id);
+      if (stored === undefined) throw await whereIs(partitions.of(id), id);
       if (stored.call !== undefined) {
-        await audit({ at: clock(), action: "read_body", callId: id, by, selection: "by id" });
+        await audits.of(id)({ at: clock(), action: "read_body", callId: id, by, selection: "by id" });
         return Buffer.from(stored.call.body, "base64");
       }
       throw AppError.public("call.corrupt", `${id}: the stored data is unreadable as a call`);

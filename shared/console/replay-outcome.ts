@@ -4,7 +4,8 @@ import { createCallRecords } from "../queue/call-record.ts";
 import { createFailedIndex } from "../queue/failed-index.ts";
 import { RANDOM_ID_KEEP_MS } from "../queue/protocol.ts";
 import { createReadAudit } from "../redis/audit/read.ts";
-import type { Partition } from "../redis/partition.ts";
+import { askOwn } from "../redis/merge.ts";
+import type { Partitions } from "../redis/partition.ts";
 import type { Run } from "./runs/run.ts";
 import { count } from "./view.ts";
 
@@ -30,15 +31,18 @@ const CLOCKS_APART_MS = 3_600_000;
 export type ReadReplayOutcome = (run: Pick<Run, "id" | "at">, done: number) => Promise<ReplayOutcome>;
 
 /** Reads the current state of the calls of a replay. The audit log has their ids. */
-export function createReadReplayOutcome(partition: Partition, clock: () => number): ReadReplayOutcome {
-  const readAudit = createReadAudit(partition);
-  const index = createFailedIndex(partition);
-  const records = createCallRecords(partition);
+export function createReadReplayOutcome(partitions: Partitions, clock: () => number): ReadReplayOutcome {
+  const readAudit = createReadAudit(partitions);
+  const indexes = partitions.map(createFailedIndex);
+  const records = partitions.map(createCallRecords);
 
   async function failedOf(ids: readonly string[]): Promise<Set<string>> {
-    const failed = new Set<string>();
-    for await (const refs of index.find(ids, {})) for (const { id } of refs) failed.add(id);
-    return failed;
+    const found = await askOwn(indexes, ids, async (index, own) => {
+      const failed: string[] = [];
+      for await (const refs of index.find(own, {})) failed.push(...refs.map(({ id }) => id));
+      return failed;
+    });
+    return new Set(found.flat());
   }
 
   return async function readReplayOutcome({ id, at }, done) {
@@ -47,7 +51,7 @@ export function createReadReplayOutcome(partition: Partition, clock: () => numbe
     const ids = [...new Set(entries.flatMap(({ fields }) => fields["call_id"] ?? []))];
     const failed = await failedOf(ids);
     const rest = ids.filter((each) => !failed.has(each));
-    const states = await Promise.all(rest.map((each) => records.state(each)));
+    const states = await Promise.all(rest.map((each) => records.of(each).state(each)));
     // Without a record a call waits, unless it was injected so long ago that its record is gone.
     const isRecent = clock() - at < RANDOM_ID_KEEP_MS;
     const injected = states.filter((state) => state === "INJECTED").length;

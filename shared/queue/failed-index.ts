@@ -95,6 +95,6 @@ export function createFailedIndex(partition: Partition) {
 type Walk = { newest: boolean; size: number; after?: Place | undefined };
 
 /** The order of Redis, over all queues. */
-function isLess(a: Place, b: Place): boolean {
+export function isLess(a: Place, b: Place): boolean {
   return a.failedAt < b.failedAt || (a.failedAt === b.failedAt && a.id < b.id);
 }

@@ -224,14 +224,12 @@ function createCounting({ index, readAll }: Reading) {
 
     /** How many calls match, by queue and code, with the times of the oldest and the newest of each. */
     async groups(filter: Omit<CallFilter, "ids">, signal?: AbortSignal): Promise<FailedGroup[]> {
-      const groups = new Map<string, FailedGroup>();
+      let groups: FailedGroup[] = [];
       for await (const { queue, byCode } of counted(filter, signal)) {
-        for (const [code, tally] of byCode) {
-          const name = `${queue} ${code}`;
-          groups.set(name, { queue, code, ...sumOf(groups.get(name), tally) });
-        }
+        const found = [...byCode].map(([code, tally]) => ({ queue, code, ...tally }));
+        groups = sumOfGroups([...groups, ...found]);
       }
-      return [...groups.values()];
+      return groups;
     },
   };
 }
@@ -278,6 +276,17 @@ export function toCode(text: string): ErrorCode {
 
 function add(tallies: Map<ErrorCode, Tally>, code: ErrorCode, tally: Tally): void {
   tallies.set(code, sumOf(tallies.get(code), tally));
+}
+
+/** Joins the groups of one queue and code. */
+export function sumOfGroups(groups: readonly FailedGroup[]): FailedGroup[] {
+  const sums = new Map<string, FailedGroup>();
+  for (const group of groups) {
+    const { queue, code } = group;
+    const name = `${queue} ${code}`;
+    sums.set(name, { queue, code, ...sumOf(sums.get(name), group) });
+  }
+  return [...sums.values()];
 }
 
 const HOUR_MS = 3_600_000;

@@ -1,7 +1,7 @@
 import { type AppError, toAppError } from "../platform/errors/app-error.ts";
 import type { Logger } from "../platform/log/logger.ts";
 import type { Clock } from "../platform/time/clock.ts";
-import type { Partition } from "../redis/partition.ts";
+import type { Partition, Partitions } from "../redis/partition.ts";
 import type { FailedRef } from "./call-record.ts";
 import type { CallFilter, FailedCall, FailedCalls } from "./failed.ts";
 
@@ -19,6 +19,18 @@ export type Why = { selection: string; reason?: string | undefined; run?: string
 
 /** What replay and discard need; `by` is the operator. */
 export type OperateDeps = { partition: Partition; clock: Clock; log: Logger; by: string };
+
+/** Replay and discard over all partitions need this. */
+export type OperatorDeps = Omit<OperateDeps, "partition"> & { partitions: Partitions };
+
+/** An operation that is done in the partition of each call. */
+export function operateIn(
+  create: (deps: OperateDeps) => Operate,
+  { partitions, ...deps }: OperatorDeps,
+): Operate {
+  const each = partitions.map((partition) => create({ ...deps, partition }));
+  return (failed, why) => each.of(failed.id)(failed, why);
+}
 
 /** The calls that match, oldest first, at most `limit` of them; fewer if aborted. */
 export async function* select(

@@ -5,7 +5,7 @@
 --@include "./audit/add-act.lua"
 local id, at, expects, unaudited = unpack(redis.call('HMGET', KEYS.deployment, 'id', 'at', 'expects', 'unaudited'))
 if id and id ~= ARGV.id and id ~= ARGV.replaced then return id end
-addAct(ARGV.line)
+if ARGV.line ~= '' then addAct(ARGV.line) end
 -- Newer than all that a process has seen, even if Redis' clock was ahead then.
 local newest = math.max(now, tonumber(at or 0) + 1, tonumber(expects or 0) + 1)
 redis.call('HSET', KEYS.deployment, 'id', ARGV.id, 'adopted', newest, 'at', newest)

@@ -21,18 +21,19 @@ type Adoption = {
   replaced: string | undefined;
   /** Start of the time whose payments must be audited before jobs are sold again (unix ms). */
   unauditedSince: number | undefined;
-  act: AuditEntry<"acts">;
+  /** Its line in the audit. Only one partition has it. */
+  act?: AuditEntry<"acts">;
 };
 
 /**
- * Has all processes of a deployment use the data in this Redis, with a line in the audit. Resolves with the id of the deployment whose data
+ * Has all processes of a deployment use the data in this partition. Resolves with the id of the deployment whose data
  * it is, if that is neither this one nor `replaced`; then nothing has changed.
  */
 export function adoptDeployment(
   { redis, keys }: Partition,
   { id, act, replaced, unauditedSince }: Adoption,
 ): Promise<string | undefined> {
-  const line = toLine(act);
+  const line = act && toLine(act);
   const touched = { deployment: keys.deployment, ...actKeys(keys, act) };
   return ADOPT.on(redis)(touched, { id, replaced, unaudited: unauditedSince, line });
 }

@@ -285,6 +285,15 @@ export function parseAddress(text: string): ServerAddress {
   return { host: text.slice(0, at).replace(/^\[(.*)\]$/, "$1"), port: Number(text.slice(at + 1)) };
 }
 
+/** Address of the server that a connection leads to, or the path of its socket; null while that is not known. */
+export function addressOf(redis: Redis): string | null {
+  const { path, host = "", port = 0 } = redis.options;
+  if (!findsPrimary(redis)) return path ?? addressText({ host, port });
+  const { remoteAddress, remotePort } = redis.stream ?? {};
+  if (remoteAddress === undefined || remotePort === undefined) return null;
+  return addressText({ host: remoteAddress, port: remotePort });
+}
+
 /** `host:port`, with an IPv6 address in brackets. */
 export function addressText({ host, port }: ServerAddress): string {
   return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;

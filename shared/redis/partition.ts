@@ -37,21 +37,37 @@ export class Partitioned<One> {
   /** That of the first partition, which also has what belongs to no call. */
   readonly control: One;
 
+  /** Throws if the partition of this index must not be used now. */
+  readonly assertUsable: (index: number) => void;
+
   /** Takes at least one. */
-  constructor(all: readonly One[]) {
+  constructor(all: readonly One[], assertUsable = (_index: number): void => {}) {
     this.all = all;
     this.control = all[0] as One;
+    this.assertUsable = assertUsable;
   }
 
-  /** That of the partition in which a call lies. */
+  /** Index of the partition in which a call lies. */
+  indexOf(callId: string): number {
+    const { length } = this.all;
+    return length === 1 ? 0 : Number.parseInt(callId.slice(ROUTE_BEGIN, ROUTE_END), 16) % length;
+  }
+
+  /** That of the partition in which a call lies. Throws if that must not be used now. */
   of(callId: string): One {
     if (this.all.length === 1) return this.control;
-    const route = Number.parseInt(callId.slice(ROUTE_BEGIN, ROUTE_END), 16);
-    return this.all[route % this.all.length] as One;
+    const index = this.indexOf(callId);
+    this.assertUsable(index);
+    return this.all[index] as One;
   }
 
   map<Made>(make: (one: One, index: number) => Made): Partitioned<Made> {
-    return new Partitioned(this.all.map(make));
+    return new Partitioned(this.all.map(make), this.assertUsable);
+  }
+
+  /** Guards each, and all that is made of it: it is used only while `assertUsable` does not throw. */
+  guardedBy(assertUsable: (index: number) => void): Partitioned<One> {
+    return new Partitioned(this.all, assertUsable);
   }
 }
 

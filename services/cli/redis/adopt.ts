@@ -3,6 +3,7 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { toIso } from "../../../shared/platform/time/iso.ts";
 import { adoptDeployment, readDeployment } from "../../../shared/redis/adopt.ts";
 import { newDeploymentId } from "../../../shared/redis/deployment.ts";
+import { askAll } from "../../../shared/redis/merge.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { mayChange } from "../terminal.ts";
 import { jsonLine, plain } from "../text.ts";
@@ -45,43 +46,67 @@ function questionOf({ withoutAudit = false }: AdoptOptions): string {
 
 type Adopted = { id: string; unauditedSince: number | undefined };
 
+/**
+ * Adopts all partitions: the first one first, because what is sold is decided there, and it has the line in the audit. If that is
+ * interrupted, the same command does the rest. Nothing is changed if a partition has the data of another deployment.
+ */
 async function adopt(session: Session, options: AdoptOptions): Promise<Adopted> {
-  const { partition, postern, clock, by } = session;
+  const { partitions, postern, clock, by } = session;
   const { reason, since, withoutAudit, replace } = options;
   const configured = postern.redis.deployment_id;
-  const found = await readDeployment(partition);
-  const id = configured ?? found.id ?? newDeploymentId();
-  const unauditedSince = withoutAudit ? undefined : startOfLoss(since, found.lastReport, clock());
-  const selection =
-    unauditedSince === undefined ? "without audit" : `data lost since ${toIso(unauditedSince)}`;
+  const found = await askAll(partitions, readDeployment);
+  const id = configured ?? found.find((each) => each.id !== undefined)?.id ?? newDeploymentId();
+  for (const [index, each] of found.entries())
+    if (each.id !== undefined && each.id !== id && each.id !== replace)
+      throw ofOther(each.id, index, found.length);
+  const unauditedSince = withoutAudit ? undefined : startOfLoss(since, found, clock());
+  const audit = unauditedSince === undefined ? "without audit" : `data lost since ${toIso(unauditedSince)}`;
+  const selection = found.length === 1 ? audit : `${audit}; ${found.map(inAudit).join(", ")}`;
   const act = { at: clock(), action: "adopt", deployment: id, by, selection, reason } as const;
-  const other = await adoptDeployment(partition, { id, replaced: replace, unauditedSince, act });
-  if (other === undefined) return { id, unauditedSince };
-  if (configured !== undefined) throw ofOther(other);
-  return adopt(session, options); // another process has given the data its id meanwhile
+  for (const [index, partition] of partitions.all.entries()) {
+    const adoption = { id, replaced: replace, unauditedSince, ...(index === 0 && { act }) };
+    const other = await adoptDeployment(partition, adoption);
+    if (other === undefined) continue;
+    if (configured !== undefined || index > 0) throw ofOther(other, index, found.length);
+    return adopt(session, options); // another process has given the data its id meanwhile
+  }
+  return { id, unauditedSince };
+}
+
+type Found = Awaited<ReturnType<typeof readDeployment>>;
+
+/** Describes the data of a partition before it was adopted. */
+function inAudit({ id, lastReport }: Found, index: number): string {
+  if (id === undefined) return `partition ${index} was empty`;
+  return `partition ${index} had ${lastReport === undefined ? "no report" : `a report of ${toIso(lastReport)}`}`;
 }
 
 /** Limit on how far a report may be ahead of a time that was read before it. */
 const READING_MS = 60_000;
 
 /** Unix ms. If it were too late, an audit that does not cover the lost time would have jobs sold again. */
-function startOfLoss(since: number | undefined, lastReport: number | undefined, now: number): number {
+function startOfLoss(since: number | undefined, found: readonly Found[], now: number): number {
   if (since !== undefined && since > now)
     throw AppError.public(
       "request.malformed",
       "--since is in the future; give the time at which data was first lost",
     );
   if (since !== undefined) return since;
-  if (lastReport !== undefined && lastReport <= now + READING_MS) return lastReport;
-  const reason =
-    lastReport === undefined ? "has no report" : `has a report of ${toIso(lastReport)}, in the future`;
-  throw AppError.public(
-    "request.malformed",
-    `--since is required: this Redis ${reason}, so the start of the lost time is unknown; if nothing was sold, use --without-audit`,
-  );
+  const reports = found.map(({ lastReport }, index) => {
+    if (lastReport !== undefined && lastReport <= now + READING_MS) return lastReport;
+    const which = found.length === 1 ? "this Redis" : `partition ${index}`;
+    const reason =
+      lastReport === undefined ? "has no report" : `has a report of ${toIso(lastReport)}, in the future`;
+    throw AppError.public(
+      "request.malformed",
+      `--since is required: ${which} ${reason}, so the start of the lost time is unknown; if nothing was sold, use --without-audit`,
+    );
+  });
+  return Math.min(...reports);
 }
 
-function ofOther(id: string): AppError {
-  const detail = `Redis holds the data of deployment ${plain(id)}. If that one no longer uses this Redis, add --replace ${plain(id)}`;
+function ofOther(id: string, index: number, count: number): AppError {
+  const place = count === 1 ? "Redis" : `Partition ${index} of ${count}`;
+  const detail = `${place} holds the data of deployment ${plain(id)}. If that one no longer uses this Redis, add --replace ${plain(id)}`;
   return AppError.public("start.wrong_redis", detail);
 }

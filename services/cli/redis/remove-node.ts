@@ -1,4 +1,4 @@
-import { toRedisTarget } from "../../../shared/config/redis-toml.ts";
+import { type Place, placesOf } from "../../../shared/part/places.ts";
 import { AppError, messageOf } from "../../../shared/platform/errors/app-error.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { delay, settled } from "../../../shared/platform/time/clock.ts";
@@ -18,13 +18,7 @@ const AUDIT_PAUSE_MS = 1000;
 /** `postern redis remove-node`: 1 if it is not done, because it was not confirmed, or the node is not gone. */
 export function removeNode(deps: ProgramDeps, node: string, options: RemoveNodeOptions): Promise<number> {
   return withRedis(deps, options, async (session) => {
-    const target = toRedisTarget(session.postern.redis, session.partition.prefix);
-    if (!("finder" in target))
-      throw AppError.public(
-        "command.failed",
-        "[redis] has neither sentinels nor nodes, so no replica is waited for",
-      );
-    const removal = await planRemoval(target, node);
+    const { removal, target } = await planAmong(placesOf(session.postern.redis), node);
     if (!(await mayChange(deps, options, questionOf(node, removal)))) return EXIT.failed;
     await removal.run((server) => deps.say(`forgotten by ${server}\n`));
     const { unreached, replicas } = removal;
@@ -39,6 +33,28 @@ export function removeNode(deps: ProgramDeps, node: string, options: RemoveNodeO
     for (const note of notes(removal, minReplicas)) deps.note(`warning: ${note}\n`);
     return EXIT.ok;
   });
+}
+
+/**
+ * Plans the removal at the partitions whose servers list the node as a replica, and resolves with the plan of the one that has the fewest
+ * others. All nodes of a Cluster list each other, so any of its partitions has them all forget the node.
+ */
+async function planAmong(places: readonly Place[], node: string) {
+  const targets = places.map(({ target }) => target).filter((target) => "finder" in target);
+  if (targets.length === 0)
+    throw AppError.public(
+      "command.failed",
+      "[redis] has neither sentinels nor nodes, so no replica is waited for",
+    );
+  const planned = await Promise.all(
+    targets.map(async (target) => ({ target, outcome: await settled(planRemoval(target, node)) })),
+  );
+  const [fewest] = planned
+    .flatMap(({ target, outcome }) => (outcome.kind === "done" ? [{ target, removal: outcome.result }] : []))
+    .sort((a, b) => a.removal.replicas.length - b.removal.replicas.length);
+  if (fewest !== undefined) return fewest;
+  const [first] = planned;
+  throw first?.outcome.kind === "failed" ? first.outcome.error : undefined;
 }
 
 function questionOf(node: string, { listedBy }: Removal): string {

@@ -146,6 +146,14 @@ const RUNNERS: readonly Column[] = [
   { heading: "ADDRESS" },
 ];
 
+const PARTITIONS: readonly Column[] = [
+  { heading: "PARTITION", ...NUMBER },
+  { heading: "ADDRESS" },
+  { heading: "STATE", tone: (word) => (word === "usable" ? undefined : "bad") },
+  { heading: "WAITING", ...NUMBER },
+  { heading: "MEMORY", ...NUMBER },
+];
+
 /** For people. */
 function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
   const { queues, workers, redis, last_hour: lastHour, processes, processes_unreadable: unreadable } = shown;
@@ -181,6 +189,12 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
       shown.runners.map((runner) => runnerCells(runner, at)),
     );
   }
+  if (shown.partitions.length > 1) {
+    print("\npartitions:\n");
+    show(PARTITIONS, shown.partitions.map(partitionCells));
+    for (const { index, reachable } of shown.partitions)
+      if (!reachable) print(`${paint("bad", `the counts lack the calls of partition ${index}`)}\n`);
+  }
   for (const line of paymentLines(shown.payments, at)) print(`\n${paint("attention", line)}`);
   const alive = `producers alive: ${workers.length}`;
   return [
@@ -193,6 +207,21 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
     ),
     `\nredis: ${paint(redis.problem === null ? undefined : "bad", redisLine(redis))}\n`,
   ].join("");
+}
+
+function partitionCells({
+  index,
+  address,
+  reachable,
+  problem,
+  waiting,
+  used_memory_bytes: used,
+  max_memory_bytes: max,
+}: Shown["partitions"][number]): string[] {
+  const state = !reachable ? "unusable" : problem === null ? "usable" : "durability not kept";
+  const memory =
+    used === null ? "-" : max ? `${round((used / max) * 100)} %` : `${Math.round(used / 1e6)} MB`;
+  return [String(index), plain(address ?? "-"), state, waiting === null ? "-" : String(waiting), memory];
 }
 
 /** A line for each kind of payment that an operator must decide. */

@@ -24,16 +24,19 @@ export type EndedFilter = {
 const SAME = ["endpoint", "deliveryId", "payer", "transaction", "event"] as const;
 type Same = (typeof SAME)[number];
 
+/** Shared by the partitions, because a search reads all of them at once. */
 const BLOCKS_AT_ONCE = 16;
 
 /** Reads the calls that are remembered and match in pages, newest first. Some blocks are in memory at a time. */
-export function createHistoryPages({ redis, keys }: Partition) {
+export function createHistoryPages({ redis, keys, count }: Partition) {
+  const atOnce = Math.max(1, Math.floor(BLOCKS_AT_ONCE / count));
+
   /** The blocks whose newest call ended at `until` or a little later, and those before, newest first. */
   async function* blocks({ since = 0, until = Number.POSITIVE_INFINITY }: EndedFilter, signal?: AbortSignal) {
     const max = Number.isFinite(until) ? until + BLOCK_SPAN_MS : "+inf";
     const members = toScored(await redis.zrevrangebyscore(keys.history, max, since, "WITHSCORES"));
-    for (let i = 0; i < members.length && !signal?.aborted; i += BLOCKS_AT_ONCE) {
-      const page = members.slice(i, i + BLOCKS_AT_ONCE);
+    for (let i = 0; i < members.length && !signal?.aborted; i += atOnce) {
+      const page = members.slice(i, i + atOnce);
       const texts = await redis.mget(page.map(({ member }) => keys.historyBlock(idOf(member))));
       for (const [at, text] of texts.entries()) yield { newest: page[at]?.score ?? 0, text: text ?? "" };
     }

@@ -1,6 +1,7 @@
 import { AppError } from "../../platform/errors/app-error.ts";
 import { systemClock } from "../../platform/time/clock.ts";
 import { toIso } from "../../platform/time/iso.ts";
+import type { Partition } from "../../redis/partition.ts";
 import { createReadAuditTrail } from "../audit-trail.ts";
 import { createBulkOperations } from "../bulk-operations.ts";
 import { createCallsApi } from "../calls.ts";
@@ -21,23 +22,26 @@ import type { File, Handlers, Work } from "./operation.ts";
 export type HandlersDeps = Parameters<typeof createFailedApi>[0] &
   Parameters<typeof createBulkOperations>[0] &
   Parameters<typeof createCallsApi>[0] &
-  Parameters<typeof createPaymentsApi>[0] & {
+  Omit<Parameters<typeof createPaymentsApi>[0], "partition"> & {
     overview: Overview;
     /** By `<service id>/<job index>`. */
     jobNames: () => Record<string, string>;
   };
 
+type Deps = HandlersDeps & { partition: Partition };
+
 /** Does every operation on Redis. */
-export function createHandlers(deps: HandlersDeps): Handlers<typeof OPERATIONS, Work> {
+export function createHandlers(given: HandlersDeps): Handlers<typeof OPERATIONS, Work> {
+  const deps = { ...given, partition: given.partitions.control };
   return { ...deploymentHandlers(deps), ...callHandlers(deps), ...moneyHandlers(deps) };
 }
 
 type Some = Partial<Handlers<typeof OPERATIONS, Work>>;
 
-function deploymentHandlers(deps: HandlersDeps) {
+function deploymentHandlers(deps: Deps) {
   const { overview } = deps;
   const jobs = createJobsApi(deps);
-  const auditTrail = createReadAuditTrail(deps.partition);
+  const auditTrail = createReadAuditTrail(deps.partitions);
   return {
     getOverview: overview.read,
     getQueues: async ({ job }) => ({ queues: await overview.queues(job) }),
@@ -59,7 +63,7 @@ function deploymentHandlers(deps: HandlersDeps) {
   } satisfies Some;
 }
 
-function callHandlers(deps: HandlersDeps) {
+function callHandlers(deps: Deps) {
   const failed = createFailedApi(deps);
   const bulk = createBulkOperations(deps);
   const calls = createCallsApi(deps);
@@ -102,7 +106,7 @@ function callHandlers(deps: HandlersDeps) {
   } satisfies Some;
 }
 
-function moneyHandlers(deps: HandlersDeps) {
+function moneyHandlers(deps: Deps) {
   const payments = createPaymentsApi(deps);
   const refunds = createRefundsApi(deps);
   return {

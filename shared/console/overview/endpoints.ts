@@ -3,7 +3,8 @@ import { loadEndpointNames, type NamedEndpoint } from "../../config/endpoint-nam
 import { AppError } from "../../platform/errors/app-error.ts";
 import { toIso } from "../../platform/time/iso.ts";
 import { ENDPOINT_STATES, type EndpointSetting, openEndpoints } from "../../queue/endpoints.ts";
-import type { Partition } from "../../redis/partition.ts";
+import { askAll } from "../../redis/merge.ts";
+import type { Partitions } from "../../redis/partition.ts";
 import { count, OperatorAct } from "../view.ts";
 import { EndpointCounts, EndpointFlow, type FlowApi, type FlowSpan } from "./flow.ts";
 
@@ -46,23 +47,23 @@ export type EndpointsApi = {
   list(): Promise<EndpointView[]>;
 };
 
-type Deps = { partition: Partition; configDir: string; flow: Pick<FlowApi, "endpoint" | "endpoints"> };
+type Deps = { partitions: Partitions; configDir: string; flow: Pick<FlowApi, "endpoint" | "endpoints"> };
 
 /** Lists the webhook endpoints. It reads the file each time, so it shows what the next start will use. */
-export function createEndpointsApi({ partition, configDir, flow: flows }: Deps): EndpointsApi {
-  const endpoints = openEndpoints(partition);
+export function createEndpointsApi({ partitions, configDir, flow: flows }: Deps): EndpointsApi {
+  const endpoints = partitions.map(openEndpoints);
 
   async function list(): Promise<EndpointView[]> {
-    const [counts, settings] = await Promise.all([flows.endpoints(), endpoints.settings()]);
+    const [counts, settings] = await Promise.all([flows.endpoints(), endpoints.control.settings()]);
     const configured = loadEndpointNames(configDir) ?? [];
     const known = new Set(configured.map(({ path }) => path));
     const others = new Set([...counts.keys(), ...settings.keys()].filter((path) => !known.has(path)));
     const all = [...configured.map(toConfigured), ...[...others].sort().map(toStranger)];
-    const held = await Promise.all(all.map(({ path }) => endpoints.held(path)));
+    const held = await askAll(endpoints, (each) => Promise.all(all.map(({ path }) => each.held(path))));
     return all.map((endpoint, i) => ({
       ...endpoint,
       ...toSetting(settings.get(endpoint.path)),
-      held: held[i] ?? 0,
+      held: held.reduce((sum, each) => sum + (each[i] ?? 0), 0),
       counts: counts.get(endpoint.path) ?? NONE,
     }));
   }

@@ -2,16 +2,15 @@ import { z } from "zod";
 import { ORIGINS } from "../../call/origin.ts";
 import type { Env } from "../../config/secrets.ts";
 import { createUnresolved } from "../../payments/list.ts";
-import { AppError } from "../../platform/errors/app-error.ts";
 import type { Clock } from "../../platform/time/clock.ts";
 import { toIso } from "../../platform/time/iso.ts";
 import { lastBeats } from "../../queue/heartbeat.ts";
 import { openJobs } from "../../queue/jobs.ts";
-import { jobOf, originOf } from "../../queue/queue-name.ts";
+import { jobOf, originOf, type QueueName } from "../../queue/queue-name.ts";
 import { openRegistry, type QueueDepth, sumOfDepths } from "../../queue/registry.ts";
-import type { Redis } from "../../redis/connect.ts";
-import type { Partition } from "../../redis/partition.ts";
-import { type DurabilityMode, readServerState } from "../../redis/server-state.ts";
+import { askAll } from "../../redis/merge.ts";
+import type { Partitions } from "../../redis/partition.ts";
+import type { DurabilityMode } from "../../redis/server-state.ts";
 import { createReadProcesses, type Processes } from "../../telemetry/processes/list.ts";
 import { RunnerView, runnerViews } from "../runners.ts";
 import { createTokenSource, decimalsFrom } from "../tokens.ts";
@@ -19,6 +18,7 @@ import { count, isoOrNull, isoTime } from "../view.ts";
 import { createEndpointsApi, type EndpointsApi } from "./endpoints.ts";
 import { createFlowApi, type FlowApi, FlowTotal } from "./flow.ts";
 import { createPricesApi, type PricesApi } from "./prices.ts";
+import { createReadRedis, PartitionView, RedisView } from "./redis-state.ts";
 import { createReadRefundTotals, RefundTotals } from "./refund-totals.ts";
 import { createReadRevenue, type ReadRevenue } from "./revenue.ts";
 
@@ -83,16 +83,9 @@ export const OverviewView = z
       refund_pending: PaymentsWaiting,
       refunds: RefundTotals,
     }),
-    redis: z.object({
-      durability: z.string(),
-      /** Why Redis does not keep what was answered with 202, and what to do; null if it does. */
-      problem: z.string().nullable(),
-      /** How a write is known to be on disk; null if it is not. */
-      proof: z.string().nullable(),
-      used_memory_bytes: count.nullable(),
-      /** 0 if Redis has no bound. */
-      max_memory_bytes: count.nullable(),
-    }),
+    redis: RedisView,
+    /** The first one also has all that belongs to no call. */
+    partitions: z.array(PartitionView),
   })
   .meta({ id: "Overview" });
 export type OverviewView = z.infer<typeof OverviewView>;
@@ -108,14 +101,15 @@ export type Overview = {
   revenue: ReadRevenue;
 };
 
-type Deps = { mode: DurabilityMode; partition: Partition; configDir: string; env: Env; clock: Clock };
+type Given = { mode: DurabilityMode; partitions: Partitions; configDir: string; env: Env; clock: Clock };
 
-export function createOverview(deps: Deps): Overview {
+export function createOverview(given: Given): Overview {
+  const deps = { ...given, partition: given.partitions.control };
   const flow = createFlowApi(deps);
-  const queues = createReadQueues(deps, flow);
+  const toViews = createQueueViews(deps, flow);
   return {
-    read: createReadOverview(deps, queues),
-    queues,
+    read: createReadOverview(deps, toViews),
+    queues: createReadQueues(deps, toViews),
     flow,
     endpoints: createEndpointsApi({ ...deps, flow }),
     prices: createPricesApi(deps),
@@ -123,13 +117,15 @@ export function createOverview(deps: Deps): Overview {
   };
 }
 
-function createReadQueues({ partition, clock }: Deps, flow: FlowApi): Overview["queues"] {
-  const registry = openRegistry(partition);
-  return async function readQueues(job) {
-    const [names, lastMinuteOf] = await Promise.all([registry.names(), flow.lastMinute(job)]);
-    const depths = await registry.depths(
-      job === undefined ? names : names.filter((queue) => jobOf(queue) === job),
-    );
+/** Takes the queues of a job, or all queues. */
+type QueueViews = (
+  depths: readonly (QueueDepth & { queue: QueueName })[],
+  job?: string,
+) => Promise<QueuesView[]>;
+
+function createQueueViews({ clock }: Given, flow: FlowApi): QueueViews {
+  return async function toViews(depths, job) {
+    const lastMinuteOf = await flow.lastMinute(job);
     const now = clock();
     return originsOf(depths).map((origin) => ({
       ...toQueues(origin, now, sumOfDepths(depths.filter(({ queue }) => originOf(queue) === origin))),
@@ -138,10 +134,23 @@ function createReadQueues({ partition, clock }: Deps, flow: FlowApi): Overview["
   };
 }
 
+function createReadQueues({ partitions }: Given, toViews: QueueViews): Overview["queues"] {
+  const registries = partitions.map(openRegistry);
+  return async function readQueues(job) {
+    const depths = await askAll(registries, async (registry) => {
+      if (job === undefined) return registry.depths();
+      return registry.depths((await registry.names()).filter((queue) => jobOf(queue) === job));
+    });
+    return toViews(depths.flat(), job);
+  };
+}
+
 function createReadOverview(
-  { partition, mode, configDir, env, clock }: Deps,
-  readQueues: Overview["queues"],
+  { partitions, mode, configDir, env, clock }: Given,
+  toViews: QueueViews,
 ): Overview["read"] {
+  const partition = partitions.control;
+  const readRedis = createReadRedis(partitions, mode);
   const jobs = openJobs(partition);
   const readProcesses = createReadProcesses(partition);
   const readUnresolved = createUnresolved(partition);
@@ -149,15 +158,15 @@ function createReadOverview(
   const readRefundTotals = createReadRefundTotals(partition, decimalsOf);
 
   return async function readOverview() {
-    const [queues, gates, workers, processes, unresolved, refunds, redis] = await Promise.all([
-      readQueues(),
+    const [{ depths, ...found }, gates, workers, processes, unresolved, refunds] = await Promise.all([
+      readRedis(),
       jobs.gates(),
       lastBeats(partition),
       readProcesses(),
       readUnresolved(),
       readRefundTotals(),
-      readRedis(partition.redis, mode),
     ]);
+    const queues = await toViews(depths);
     const now = clock();
     const paused = [...gates].filter(([, { pausedAt }]) => pausedAt !== undefined);
     return {
@@ -174,7 +183,7 @@ function createReadOverview(
         refund_pending: toWaiting(unresolved.refund_pending),
         refunds,
       },
-      redis,
+      ...found,
     };
   };
 }
@@ -206,27 +215,4 @@ function toProcesses({ processes, unreadable }: Processes) {
 
 function toWaiting({ payments, oldestAt }: { payments: number; oldestAt: number | undefined }) {
   return { count: payments, oldest_at: isoOrNull(oldestAt) };
-}
-
-/** Whether Redis keeps now what this durability promises. */
-async function readRedis(redis: Redis, durability: DurabilityMode): Promise<OverviewView["redis"]> {
-  try {
-    const { proof, usedMemoryBytes, maxMemoryBytes } = await readServerState(redis, durability);
-    return {
-      durability,
-      problem: null,
-      proof,
-      used_memory_bytes: usedMemoryBytes,
-      max_memory_bytes: maxMemoryBytes,
-    };
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    return {
-      durability,
-      problem: error.message,
-      proof: null,
-      used_memory_bytes: null,
-      max_memory_bytes: null,
-    };
-  }
 }

@@ -1,11 +1,12 @@
 import { AppError } from "../../platform/errors/app-error.ts";
+import { readIn } from "../merge.ts";
 import { mergePages, toObject } from "../pages.ts";
-import type { Partition } from "../partition.ts";
+import type { Partition, Partitions } from "../partition.ts";
 import { ACTIONS, type AuditStream, isAuditAction } from "./actions.ts";
 
 /** A line as it was written (audit.ts). */
 type ReadEntry = {
-  /** When it was written, which of that ms, and its place. */
+  /** When it was written, which of that ms, its place, and its partition unless that is the first. */
   id: string;
   stream: AuditStream;
   /** Unix ms. */
@@ -21,7 +22,7 @@ type Wanted = Readonly<Partial<Record<"action" | "by" | "call_id" | "job" | "run
   until?: number | undefined;
 };
 
-/** Where lines are. Those of one ms and number are in this order. */
+/** The streams of a partition. Lines of one ms and number are in this order, within the order of the partitions. */
 const PLACES = ["acts", "repeats", "money", "reads"] as const;
 type Place = (typeof PLACES)[number];
 
@@ -35,29 +36,36 @@ const LOOKED_AT_MAX = 10_000;
  * A search by time still finds a line whose `at` is ahead of Redis' clock by this much.
  */
 const CLOCKS_APART_MS = 3_600_000;
-const ENTRY_ID = /^(\d{1,16})-(\d{1,16})\.(acts|repeats|money|reads)$/;
+const ENTRY_ID = /^(\d{1,16})-(\d{1,16})\.(acts|repeats|money|reads)(?:\.([1-9]\d?))?$/;
 
 /**
- * Reads what operators did, the newest first, in all streams that are wanted: up to `limit` lines that match, beyond the line `after`. With
+ * Reads what operators did, the newest first, in all partitions and all streams that are wanted: up to `limit` lines that match, beyond the line `after`. With
  * `next` even a page without lines is not the last.
  */
-export function createReadAudit({ redis, keys }: Partition) {
-  async function* newestIn(place: Place, after: string | undefined): AsyncGenerator<ReadEntry[]> {
-    for (let end = endBeyond(place, after); ; ) {
+export function createReadAudit(partitions: Partitions) {
+  async function* newestIn(
+    { redis, keys, index }: Partition,
+    place: Place,
+    after: string | undefined,
+  ): AsyncGenerator<ReadEntry[]> {
+    for (let end = endBeyond(index, place, after); ; ) {
       const found = await redis.xrevrange(keys.audit(place), end, "-", "COUNT", READ_AT_ONCE);
       const last = found.at(-1)?.[0];
       if (last === undefined) return;
-      yield found.map(([id, flat]) => toEntry(id, place, flat));
+      yield found.map(([id, flat]) => toEntry(id, { index, place }, flat));
       if (found.length < READ_AT_ONCE) return;
       end = `(${last}`;
     }
   }
 
   async function* newestFirst(
+    wanted: readonly Partition[],
     places: readonly Place[],
     after: string | undefined,
   ): AsyncGenerator<ReadEntry> {
-    const sources = places.map((place) => newestIn(place, after));
+    const sources = wanted.flatMap((partition) =>
+      places.map((place) => readIn(partitions, partition.index, newestIn(partition, place, after))),
+    );
     for await (const page of mergePages(sources, isNewer, READ_AT_ONCE)) yield* page;
   }
 
@@ -66,9 +74,11 @@ export function createReadAudit({ redis, keys }: Partition) {
     { limit, after }: { limit: number; after?: string | undefined },
   ): Promise<{ entries: ReadEntry[]; next: string | undefined }> {
     requirePlace(after);
+    const places = placesOf(stream, wanted.action);
+    const holding = partitionsWith(partitions, wanted.call_id);
     const entries: ReadEntry[] = [];
     let [last, lookedAt] = [after, 0];
-    for await (const entry of newestFirst(placesOf(stream, wanted.action), after)) {
+    for await (const entry of newestFirst(holding, places, after)) {
       if (writtenAt(entry) < since - CLOCKS_APART_MS) return { entries, next: undefined };
       const isWanted = entry.at >= since && entry.at <= until && matches(entry, wanted);
       if ((isWanted && entries.length === limit) || lookedAt === LOOKED_AT_MAX)
@@ -88,16 +98,22 @@ function placesOf(stream: AuditStream | undefined, action = ""): readonly Place[
   );
 }
 
+/** The partitions that may have lines about a call, or all. */
+function partitionsWith(partitions: Partitions, callId: string | undefined): readonly Partition[] {
+  return callId === undefined ? partitions.all : [...new Set([partitions.control, partitions.of(callId)])];
+}
+
 function requirePlace(after: string | undefined): void {
   if (after === undefined || ENTRY_ID.test(after)) return;
   throw AppError.public("request.malformed", "cursor: must be the `next` of an answer of this list");
 }
 
 /** Where XREVRANGE begins in a place to go on after a line of this or another place. */
-function endBeyond(place: Place, after: string | undefined): string {
+function endBeyond(index: number, place: Place, after: string | undefined): string {
   if (after === undefined) return "+";
-  const [id = "", own] = after.split(".");
-  return PLACES.indexOf(place) > PLACES.indexOf(own as Place) ? id : `(${id}`;
+  const [id = "", own, partition = "0"] = after.split(".");
+  const rank = index - Number(partition) || PLACES.indexOf(place) - PLACES.indexOf(own as Place);
+  return rank > 0 ? id : `(${id}`;
 }
 
 /** Whether a line comes before another one in a list. */
@@ -110,10 +126,10 @@ function numbersOf({ id }: Pick<ReadEntry, "id">): number[] {
   return (ENTRY_ID.exec(id) ?? []).slice(1, 3).map(Number);
 }
 
-function toEntry(id: string, place: Place, flat: string[]): ReadEntry {
+function toEntry(id: string, { index, place }: { index: number; place: Place }, flat: string[]): ReadEntry {
   const fields = toObject(flat);
   const at = Number(fields["at"]);
-  const own = { id: `${id}.${place}`, stream: STREAM_OF[place], fields };
+  const own = { id: `${id}.${place}${index === 0 ? "" : `.${index}`}`, stream: STREAM_OF[place], fields };
   return { ...own, at: Number.isFinite(at) ? at : writtenAt(own) };
 }
 

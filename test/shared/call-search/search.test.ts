@@ -17,6 +17,7 @@ import { useEnds } from "../../fixtures/ends.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { claimed } from "../../support/made-payment.ts";
+import { partitionsOver } from "../../support/partitions.ts";
 
 const fixture = useProducer();
 const ends = useEnds();
@@ -36,7 +37,11 @@ const search = (
   asked: CallSearch,
   page?: { limit?: number; after?: PageCursor | undefined },
   paths: string[] = [],
-) => createSearchCalls(fixture.redis.partition, { paths: () => paths, patienceMs: 5000 })(asked, page);
+) =>
+  createSearchCalls(partitionsOver(fixture.redis.client), { paths: () => paths, patienceMs: 5000 })(
+    asked,
+    page,
+  );
 
 const idsOf = async (asked: CallSearch) => (await search(asked)).calls.map(({ id }) => id);
 
@@ -261,7 +266,10 @@ describe("a text finds calls wherever they are:", () => {
   });
 
   test("the facets count every call that matches, by state, endpoint, job, event type and error code", async () => {
-    const count = createCountFacets(fixture.redis.partition, { paths: () => [], patienceMs: 5000 });
+    const count = createCountFacets(partitionsOver(fixture.redis.client), {
+      paths: () => [],
+      patienceMs: 5000,
+    });
     expect(await count({ text: "c_abcd" })).toEqual({
       matched: 3,
       isComplete: true,
@@ -298,7 +306,10 @@ test("a facet has the ten most frequent values, and how many calls have another 
     history.add({ ...call, metadata: { ...call.metadata, "X-WEBHOOK-EVENT": event } }, { attempts: 1 });
   }
   await history.flush();
-  const count = createCountFacets(partition, { paths: () => [], patienceMs: 5000 });
+  const count = createCountFacets(partitionsOver(fixture.redis.client), {
+    paths: () => [],
+    patienceMs: 5000,
+  });
   const { matched, facets } = await count({});
   expect(matched).toBe(1200);
   expect(facets.event.values).toHaveLength(10);

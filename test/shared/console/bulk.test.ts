@@ -6,6 +6,7 @@ import { createFailedRecords } from "../../../shared/queue/call-record.ts";
 import { ACT, useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { failPaid, USDC } from "../../services/console/paid-failures.ts";
+import { partitionsOver } from "../../support/partitions.ts";
 
 const redis = useRedis();
 const calls = useFailedCalls({ redis });
@@ -14,9 +15,9 @@ const ALL: BulkRequest = { action: "discard", filter: {}, force: true, concurren
 const { signal } = new AbortController();
 
 function bulkHere() {
-  const { partition } = redis;
+  const partitions = partitionsOver(redis.client);
   return createBulk({
-    ...{ partition, clock: systemClock, log: silentLogger, by: "otto", runnerMemoryMs: 1e12 },
+    ...{ partitions, clock: systemClock, log: silentLogger, by: "otto", runnerMemoryMs: 1e12 },
     tokens: { names: () => [] },
   });
 }

@@ -8,7 +8,7 @@ import { createAudit } from "../../../../shared/redis/audit/audit.ts";
 import { createReadAudit } from "../../../../shared/redis/audit/read.ts";
 import { connectForRequests } from "../../../../shared/redis/connect.ts";
 import { PREFIX } from "../../../../shared/redis/keys.ts";
-import { partitionOf } from "../../../../shared/redis/partition.ts";
+import { Partitioned, partitionOf } from "../../../../shared/redis/partition.ts";
 import { whenReady } from "../../../../shared/redis/ready.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { jsonLines, problemOf, usePostern } from "../../../fixtures/postern.ts";
@@ -40,7 +40,8 @@ function useReplicated(redis: Topology) {
           () => "proven",
           ({ message }: Error) => message,
         );
-      const lines = async () => (await createReadAudit(partition)({}, { limit: 10 })).entries;
+      const lines = async () =>
+        (await createReadAudit(new Partitioned([partition]))({}, { limit: 10 })).entries;
       return { write, lines };
     },
   };

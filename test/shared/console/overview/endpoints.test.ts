@@ -6,6 +6,7 @@ import { createEndpointsApi, EndpointView } from "../../../../shared/console/ove
 import { createFlowApi } from "../../../../shared/console/overview/flow.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
 import { useReports } from "../../../fixtures/reports.ts";
+import { partitionsOver } from "../../../support/partitions.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 
 const redis = useRedis();
@@ -18,10 +19,14 @@ beforeEach(async () => {
 const SECRET = "a-secret-that-nobody-is-shown";
 
 function endpointsOf(endpoints?: readonly TomlTable[]) {
-  const { partition } = redis;
+  const partitions = partitionsOver(redis.client);
   const configDir = join(tempDir(), "config");
   writeConfig(configDir, { postern: {}, ...(endpoints && { webhooks: { endpoints: [...endpoints] } }) });
-  return createEndpointsApi({ partition, configDir, flow: createFlowApi({ partition }) });
+  return createEndpointsApi({
+    partitions,
+    configDir,
+    flow: createFlowApi({ partition: partitions.control }),
+  });
 }
 
 test("each endpoint is shown with its preset, how its sender proves itself and its jobs, and without its secret", async () => {

@@ -3,12 +3,13 @@ import { silentLogger } from "../../../../shared/platform/log/logger.ts";
 import { createAudit } from "../../../../shared/redis/audit/audit.ts";
 import { createReadAudit } from "../../../../shared/redis/audit/read.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
+import { partitionsOver } from "../../../support/partitions.ts";
 
 const redis = useRedis();
 beforeEach(() => redis.client.flushdb());
 
 const HOUR_MS = 3_600_000;
-const read = (since: number) => createReadAudit(redis.partition)({ since }, { limit: 50 });
+const read = (since: number) => createReadAudit(partitionsOver(redis.client))({ since }, { limit: 50 });
 
 test("lines since a time are found behind a line that says it is older: one that took longer, or of a clock that is behind", async () => {
   const now = Date.now();
@@ -38,7 +39,7 @@ test("all streams are one list, the newest first, that a cursor goes through onc
   const places = ["acts", "repeats", "money", "reads"] as const;
   for (const [n, id] of ids.entries())
     await redis.client.xadd(keys.audit(places[n % 4] ?? "acts"), id, "at", 1, "action", String(n));
-  const readAudit = createReadAudit(redis.partition);
+  const readAudit = createReadAudit(partitionsOver(redis.client));
   const listed = async (wanted: Parameters<typeof readAudit>[0]) => {
     const found: { id: string; stream: string }[] = [];
     let after: string | undefined;

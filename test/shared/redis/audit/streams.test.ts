@@ -8,6 +8,7 @@ import { createReadAudit } from "../../../../shared/redis/audit/read.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
 import { audited } from "../../../support/audited.ts";
 import { claimed, dropOf } from "../../../support/made-payment.ts";
+import { partitionsOver } from "../../../support/partitions.ts";
 
 const redis = useRedis();
 beforeEach(() => redis.client.flushdb());
@@ -71,7 +72,10 @@ describe("an operator who hides what they did", () => {
     await replay(CALL);
     expect((await inActs()).at(-1)).toMatchObject({ call_id: CALL });
     expect(await redis.client.xlen(keys.audit("repeats"))).toBe(10);
-    const { entries } = await createReadAudit(redis.partition)({ call_id: ids.at(-1) }, { limit: 5 });
+    const { entries } = await createReadAudit(partitionsOver(redis.client))(
+      { call_id: ids.at(-1) },
+      { limit: 5 },
+    );
     expect(entries).toMatchObject([{ stream: "acts", fields: { action: "replay", by: "mallory" } }]);
   });
 

@@ -1,0 +1,116 @@
+import { z } from "zod";
+import { AppError } from "../../platform/errors/app-error.ts";
+import type { QueueName } from "../../queue/queue-name.ts";
+import { openRegistry, type QueueDepth, sumOfDepths } from "../../queue/registry.ts";
+import type { Redis } from "../../redis/connect.ts";
+import { addressOf } from "../../redis/connector.ts";
+import { unlessRedis } from "../../redis/failure.ts";
+import { unavailable } from "../../redis/merge.ts";
+import type { Partition, Partitions } from "../../redis/partition.ts";
+import { type DurabilityMode, readServerState } from "../../redis/server-state.ts";
+import { count } from "../view.ts";
+
+/** Whether Redis keeps what was answered with 202; with several partitions, whether each does. */
+export const RedisView = z.object({
+  durability: z.string(),
+  /** Why Redis does not keep what was answered with 202, and what to do; null if it does. It names the partition if there are several. */
+  problem: z.string().nullable(),
+  /** How a write is known to be on disk; null if it is not. */
+  proof: z.string().nullable(),
+  /** Memory of the partition that has the least left. */
+  used_memory_bytes: count.nullable(),
+  /** 0 if Redis has no bound. */
+  max_memory_bytes: count.nullable(),
+});
+type RedisView = z.infer<typeof RedisView>;
+
+/** A partition of the deployment. */
+export const PartitionView = z
+  .object({
+    /** Its place among the partitions, from 0. The first one also has all that belongs to no call. */
+    index: count,
+    /** `host:port` of the server, or the path of its socket; null while its primary is not known. */
+    address: z.string().nullable(),
+    /** False if it cannot be used. Then its calls are in no count of the overview. */
+    reachable: z.boolean(),
+    /** Why this partition does not keep what was answered with 202, or cannot be used; null if it does. */
+    problem: z.string().nullable(),
+    /** Calls that wait, are delayed or are held. Null if it is not reachable, as the others are. */
+    waiting: count.nullable(),
+    used_memory_bytes: count.nullable(),
+    max_memory_bytes: count.nullable(),
+  })
+  .meta({ id: "Partition" });
+type PartitionView = z.infer<typeof PartitionView>;
+
+type Depths = (QueueDepth & { queue: QueueName })[];
+type Read = { view: PartitionView; proof: string | null; depths: Depths };
+
+/** Reads the servers of all partitions and what their queues hold. One that cannot be used is named, unless it is the first. */
+export function createReadRedis(partitions: Partitions, durability: DurabilityMode) {
+  const registries = partitions.map(openRegistry);
+
+  async function readOne(partition: Partition): Promise<Read> {
+    const { redis, index } = partition;
+    const address = addressOf(redis);
+    try {
+      if (index > 0) partitions.assertUsable(index);
+      const [server, depths = []] = await Promise.all([
+        readServer(redis, durability),
+        registries.all[index]?.depths(),
+      ]);
+      const { waiting, delayed, held } = sumOfDepths(depths);
+      const { proof, problem: found, ...memory } = server;
+      const problem = found === null ? null : inPartition(partition, found);
+      const view = { index, address, reachable: true, problem, waiting: waiting + delayed + held, ...memory };
+      return { view, proof, depths };
+    } catch (error) {
+      const failure = unlessRedis(error);
+      if (index === 0 || !(failure instanceof AppError)) throw error;
+      const view = { index, address, reachable: false, problem: unavailable(partition, failure).message };
+      return { view: { ...view, waiting: null, ...NO_MEMORY }, proof: null, depths: [] };
+    }
+  }
+
+  return async function readRedis() {
+    const read = await Promise.all(partitions.all.map(readOne));
+    const views = read.map(({ view }) => view);
+    const [fullest = NO_MEMORY] = [...views].sort((a, b) => fill(b) - fill(a));
+    const { used_memory_bytes, max_memory_bytes } = fullest;
+    const problem = views.find((view) => view.problem !== null)?.problem ?? null;
+    const proof = problem === null ? (read[0]?.proof ?? null) : null;
+    return {
+      depths: read.flatMap(({ depths }) => depths),
+      redis: { durability, problem, proof, used_memory_bytes, max_memory_bytes } satisfies RedisView,
+      partitions: views,
+    };
+  };
+}
+
+const NO_MEMORY = { used_memory_bytes: null, max_memory_bytes: null };
+
+/** Without a bound the one that uses most is the fullest. */
+function fill({ used_memory_bytes: used, max_memory_bytes: max }: PartitionView): number {
+  if (used === null || max === null) return -1;
+  return max === 0 ? used / Number.MAX_SAFE_INTEGER : used / max;
+}
+
+function inPartition({ index, count }: Partition, problem: string): string {
+  return count === 1 ? problem : `partition ${index} of ${count}: ${problem}`;
+}
+
+/** Whether Redis keeps now what this durability promises. */
+async function readServer(redis: Redis, durability: DurabilityMode) {
+  try {
+    const { proof, usedMemoryBytes, maxMemoryBytes } = await readServerState(redis, durability);
+    return {
+      problem: null,
+      proof,
+      used_memory_bytes: usedMemoryBytes,
+      max_memory_bytes: maxMemoryBytes,
+    };
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    return { problem: error.message, proof: null, ...NO_MEMORY };
+  }
+}

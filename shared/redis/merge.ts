@@ -1,0 +1,101 @@
+import { AppError } from "../platform/errors/app-error.ts";
+import { unlessRedis } from "./failure.ts";
+import { inPages, mergePages } from "./pages.ts";
+import type { Partitioned } from "./partition.ts";
+
+/*
+ * Readings of all partitions as one. They fail if a partition cannot be read, and name it: a part must never look like the whole.
+ */
+
+/** Asks all partitions at once. Throws `queue.unavailable` with the partition that cannot be asked. */
+export function askAll<One, Answer>(
+  each: Partitioned<One>,
+  ask: (one: One, index: number) => Promise<Answer>,
+): Promise<Answer[]> {
+  return Promise.all(
+    each.all.map(async (one, index) => {
+      each.assertUsable(index);
+      return ask(one, index).catch((error: unknown) => {
+        throw named(error, index, each.all.length);
+      });
+    }),
+  );
+}
+
+/** Asks the partitions of these calls at once, each for its own calls. */
+export function askOwn<One, Answer>(
+  each: Partitioned<One>,
+  ids: readonly string[],
+  ask: (one: One, own: readonly string[]) => Promise<Answer[]>,
+): Promise<Answer[][]> {
+  const owns = each.all.map((_, index) => ids.filter((id) => each.indexOf(id) === index));
+  return Promise.all(
+    owns.map(async (own, index) => {
+      if (own.length === 0) return [];
+      each.assertUsable(index);
+      return ask(each.all[index] as One, own).catch((error: unknown) => {
+        throw named(error, index, each.all.length);
+      });
+    }),
+  );
+}
+
+/** Merges readings that are each in this order. */
+export async function* mergeAll<One, Item>(
+  each: Partitioned<One>,
+  read: (one: One) => AsyncGenerator<Item>,
+  isBefore: (a: Item, b: Item) => boolean,
+): AsyncGenerator<Item> {
+  const sources = each.all.map((one, index) => inPages(readIn(each, index, read(one)), 1));
+  for await (const page of mergePages(sources, isBefore, 1)) yield* page;
+}
+
+/** A reading of the partition of this index, which is named if it fails. */
+export async function* readIn<Item>(
+  each: Partitioned<unknown>,
+  index: number,
+  reading: AsyncGenerator<Item>,
+): AsyncGenerator<Item> {
+  each.assertUsable(index);
+  try {
+    yield* reading;
+  } catch (error) {
+    throw named(error, index, each.all.length);
+  }
+}
+
+/** `next` is the place of the last item that was looked at, if there are more. */
+type Page<Item, Place> = { items: readonly Item[]; next: Place | undefined };
+
+/**
+ * The first `limit` items of a list, by the first page of it in each partition. What comes after the shortest of the pages that have a next
+ * one is left for later, because there may be other items before it.
+ */
+export function mergedPage<Item, Place>(
+  pages: readonly Page<Item, Place>[],
+  options: { limit: number; isBefore: (a: Place, b: Place) => boolean; placeOf: (item: Item) => Place },
+): Page<Item, Place> {
+  const { limit, isBefore, placeOf } = options;
+  const [end] = pages.flatMap(({ next }) => next ?? []).sort((a, b) => (isBefore(a, b) ? -1 : 1));
+  const items = pages
+    .flatMap((page) => page.items)
+    .filter((item) => end === undefined || !isBefore(end, placeOf(item)))
+    .sort((a, b) => (isBefore(placeOf(a), placeOf(b)) ? -1 : 1));
+  const shown = items.slice(0, limit);
+  const last = shown.at(-1);
+  return { items: shown, next: items.length > limit && last !== undefined ? placeOf(last) : end };
+}
+
+function named(error: unknown, index: number, count: number): unknown {
+  const failure = unlessRedis(error);
+  if (count === 1 || !(failure instanceof AppError) || failure.code !== "queue.unavailable") return error;
+  return unavailable({ index, count }, failure);
+}
+
+/** Says which partition cannot be used. */
+export function unavailable(place: { index: number; count: number }, cause: AppError): AppError {
+  const detail = `partition ${place.index} of ${place.count} cannot be used: ${cause.message}`;
+  const code = cause.code === "service.starting" ? "queue.unavailable" : cause.code;
+  const { retryAfterMs } = cause;
+  return AppError.public(code, detail, { cause, ...(retryAfterMs !== undefined && { retryAfterMs }) });
+}
