@@ -23,9 +23,9 @@ import { headOf } from "../../shared/queue/failed-head.ts";
 import { CRASHES } from "../../shared/queue/protocol.ts";
 import { callFields, gateOf } from "../../shared/queue/queue-name.ts";
 import { unreadable } from "../../shared/redis/unreadable.ts";
-import type { Deliver, Taken } from "./consumer/consume.ts";
 import type { Verdict } from "./consumer/finish.ts";
 import type { Hold } from "./consumer/hold.ts";
+import type { Deliver, Taken } from "./consumer/taken.ts";
 import { outcomeOf, type RetryPolicy, RunnerFailure } from "./retry-policy.ts";
 import type { Throttle } from "./throttle.ts";
 
@@ -128,6 +128,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
       (answered) => [answered ?? undefined, undefined] as const,
       (thrown) => [undefined, toAppError(thrown)] as const,
     );
+    hold.isAnswered = true;
     return { answer, error, injectMs: Math.round(performance.now() - startedAt) };
   }
 

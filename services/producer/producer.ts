@@ -29,11 +29,13 @@ import {
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { createClaimData } from "../../shared/redis/deployment.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
-import type { Partition } from "../../shared/redis/partition.ts";
+import { logOf, type Partition, type Partitioned, type Partitions } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
 import { publishCallbackKeys } from "../../shared/telemetry/processes/callback-keys.ts";
 import { createCallbacks } from "./callbacks/callbacks.ts";
-import { consume, type Deliver } from "./consumer/consume.ts";
+import { consume } from "./consumer/consume.ts";
+import type { Place } from "./consumer/station.ts";
+import type { Deliver } from "./consumer/taken.ts";
 import { createDeliver, type Inject } from "./deliver.ts";
 import { createRetryPolicy } from "./retry-policy.ts";
 import { createRunners, type Runners } from "./runners.ts";
@@ -126,36 +128,30 @@ export type ComposedProducer = Composed & { readonly workerId: string };
 /** @internal The producer, made of its parts. */
 export function composeProducer(options: Options): ComposedProducer {
   const { postern, partitions, origins, clock = systemClock } = options;
-  const partition = partitions.control;
   const { concurrency, lock_ms: lockMs, body_budget_bytes: bodyBudgetBytes } = postern.producer;
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
-  const log = tellFollowers(options.log, { partition, service: "producer", clock });
-  const durable = new DurableRedis({
-    redis: partition.redis,
-    // Writes that one server loses are done again. A new primary that lacks them would have calls sent twice.
-    mode: postern.redis.durability === "replicated" ? "replicated" : "relaxed",
-    checkData: createClaimData(partition, options.deployments?.control),
-    onUsable() {
-      presence.announce();
-      consumer.refill();
-    },
-    log: { ...log, info() {} }, // it would say how durable they are
-  });
+  const log = tellFollowers(options.log, { partition: partitions.control, service: "producer", clock });
   const jobs = toJobs(postern);
   const callbacks = postern.callbacks && toCallbackOptions(postern.callbacks);
   const runners = options.inject === undefined ? openRunners(options, jobs) : undefined;
   if (runners !== undefined) options.reports?.watchRunners(runners);
+  const servers = openServers({ ...options, log }, (index) => {
+    presence.announce(index);
+    consumer.refill();
+  });
   const delivering = createDelivering({ ...options, jobs, callbacks, runners, log, workerId });
+  const prepare = preparing(options.setsLimits ? jobs : undefined, callbacks);
+  const places = partitions.map((partition, index): Place => {
+    const [server, deliver] = [servers.all[index], delivering.deliver.all[index]] as [DurableRedis, Deliver];
+    return { partition, server, deliver, prepare: prepare(partition) };
+  });
   const consumer = consume({
-    partition,
-    server: durable,
+    places: places.all as [Place, ...Place[]],
     serves: (queue) =>
       isKnown(queue) &&
       (callbacks !== undefined || !isOfCallbacks(queue)) &&
       (origins === undefined || origins.some((origin) => originOf(queue) === origin)),
     isClosed: (gate) => receiverOfGate(gate) === undefined && runners?.isAway(gate) === true,
-    deliver: delivering.deliver,
-    prepare: preparing(openJobs(partition), options.setsLimits ? jobs : undefined, callbacks),
     slots: concurrency,
     bodyBudgetBytes,
     lockMs,
@@ -164,7 +160,7 @@ export function composeProducer(options: Options): ComposedProducer {
     log,
   });
   runners?.onChange(consumer.refill);
-  const presence = openPresence(partition, { workerId, clock, callbacks, isUsable: () => durable.isUsable });
+  const presence = openPresence(partitions, servers, { workerId, clock, callbacks });
   const longestMs = graceMsOf(options, jobs);
   let isStopped = false;
   const stop = (): void => {
@@ -176,10 +172,11 @@ export function composeProducer(options: Options): ComposedProducer {
     workerId,
     firstCheck: consumer.ready(),
     readiness() {
-      const beating = presence.isFresh();
-      const found = explain(() => durable.server().proof);
-      const checks = { redis: found.text, beating, ...clockCheck(partition.redis) };
-      return { ready: beating && found.ok && !isStopped, checks };
+      const { isReady, checks } = presence.check();
+      return {
+        ready: isReady && !isStopped,
+        checks: { ...checks, ...clockCheck(partitions.control.redis) },
+      };
     },
     graceMs: longestMs,
     stop,
@@ -187,7 +184,7 @@ export function composeProducer(options: Options): ComposedProducer {
       stop();
       await consumer.close(graceMs);
       await delivering.close();
-      durable.stop();
+      for (const server of servers.all) server.stop();
       await presence.stop();
       log.stop();
       log.info("producer.stopped", { workerId });
@@ -195,28 +192,61 @@ export function composeProducer(options: Options): ComposedProducer {
   };
 }
 
+/** Checks the Redis of each partition. */
+function openServers(
+  { postern, partitions, deployments, log }: Options,
+  onUsable: (index: number) => void,
+): Partitioned<DurableRedis> {
+  return partitions.map((partition, index) => {
+    return new DurableRedis({
+      redis: partition.redis,
+      // Writes that one server loses are done again. A new primary that lacks them would have calls sent twice.
+      mode: postern.redis.durability === "replicated" ? "replicated" : "relaxed",
+      checkData: createClaimData(partition, deployments?.all[index]),
+      onUsable: () => onUsable(index),
+      log: { ...logOf(partition, log), info() {} }, // it would say how durable they are
+    });
+  });
+}
+
 type Jobs = ReturnType<typeof toJobs>;
 type Callbacks = ReturnType<typeof toCallbackOptions>;
 
-/** Tells Redis that this producer is alive, and the keys that it signs callbacks with. Nothing is written while Redis cannot be used. */
+/**
+ * Tells each partition that this producer is alive, and the first one the keys that it signs callbacks with. Nothing is written to a Redis
+ * that cannot be used.
+ */
 function openPresence(
-  partition: Partition,
-  {
-    callbacks,
-    ...worker
-  }: { workerId: string; clock: Clock; callbacks: Callbacks | undefined; isUsable: () => boolean },
+  partitions: Partitions,
+  servers: Partitioned<DurableRedis>,
+  { callbacks, ...worker }: { workerId: string; clock: Clock; callbacks: Callbacks | undefined },
 ) {
-  const heartbeat = beat(partition, worker);
-  const callbackKeys = callbacks && publishCallbackKeys(partition, callbacks.secrets, worker.isUsable);
+  const isUsable = (index: number) => () => servers.all[index]?.isUsable === true;
+  const heartbeats = partitions.map((partition, index) =>
+    beat(partition, { ...worker, isUsable: isUsable(index) }),
+  );
+  const callbackKeys = callbacks && publishCallbackKeys(partitions.control, callbacks.secrets, isUsable(0));
   return {
-    isFresh: heartbeat.isFresh,
-    announce(): void {
-      heartbeat.beat();
-      callbackKeys?.publish();
+    announce(index: number): void {
+      heartbeats.all[index]?.beat();
+      if (index === 0) callbackKeys?.publish();
     },
+
+    /** Whether calls can be taken from some partition. */
+    check() {
+      const found = partitions.map((_, index) => {
+        const { ok, text } = explain(() => (servers.all[index] as DurableRedis).server().proof);
+        return { ok, redis: text, beating: heartbeats.all[index]?.isFresh() === true };
+      }).all;
+      const [first] = found;
+      const beating = found.some((each) => each.beating);
+      const redis = found.length === 1 ? first?.redis : found.map((each) => each.redis);
+      return { isReady: found.some((each) => each.ok && each.beating), checks: { redis, beating } };
+    },
+
     async stop(): Promise<void> {
       callbackKeys?.stop();
-      await heartbeat.stop();
+      await Promise.all(heartbeats.all.map((heartbeat) => heartbeat.stop()));
     },
   };
 }
@@ -257,66 +287,87 @@ type Delivering = Options & {
   workerId: string;
 };
 
-/** Delivers calls to `inject` or to the runners of their jobs, and callbacks to their receivers. */
+/** Delivers calls to `inject` or to the runners of their jobs, and callbacks to their receivers: the calls of each partition by its clock. */
 function createDelivering(options: Delivering) {
   const { postern, partitions, jobs, runners, log, workerId, random = Math.random } = options;
-  const partition = partitions.control;
-  const redisTime = options.clock ?? redisClock(partition.redis).now;
-  const { attempts, backoff } = postern.producer;
-  const limits = toHistoryLimits(postern);
-  const history = limits && createCallHistory({ partition, limits, clock: redisTime, log });
-  const shared = {
-    records: createCallRecords(partition),
-    throttle: createThrottle({
-      throttleJob: openJobs(partition).throttle,
-      clock: options.clock ?? systemClock,
-      log,
-    }),
-    resultBytesMax: toResultLimits(postern).resultBytesMax,
-    clock: redisTime,
-    log,
-    workerId,
-  };
-  const deliverCall = createDeliver({
-    ...shared,
-    inject: options.inject ?? (runners as Runners).inject,
-    isAway: (job) => runners?.isAway(job) === true,
-    remember: (call, tried) => history?.add(call, tried),
-    policy: createRetryPolicy({ attempts, backoff: toBackoff(backoff), jobs, random }),
-  });
+  const clocks = partitions.map(({ redis }) => options.clock ?? redisClock(redis).now);
+  const results = partitions.map((partition) => createResults(partition));
   const callbacks =
     options.callbacks &&
-    createCallbacks({ ...options.callbacks, results: createResults(partition), clock: redisTime, log });
-  const deliverCallback =
-    callbacks &&
-    createDeliver({
-      ...shared,
-      inject: callbacks.inject,
-      isAway: () => false,
-      remember: () => {},
-      policy: createRetryPolicy({ ...(options.callbacks as Callbacks), jobs: new Map(), random }),
+    createCallbacks({
+      ...options.callbacks,
+      results: { read: (callId) => results.of(callId).read(callId) },
+      clock: clocks.control,
+      log,
     });
+  const { attempts, backoff } = postern.producer;
+  const policy = createRetryPolicy({ attempts, backoff: toBackoff(backoff), jobs, random });
+  const ofCallbacks = callbacks && {
+    inject: callbacks.inject,
+    isAway: () => false,
+    remember: () => {},
+    policy: createRetryPolicy({ ...(options.callbacks as Callbacks), jobs: new Map(), random }),
+  };
+  const throttle = createThrottle({
+    throttleJob: throttling(partitions),
+    clock: options.clock ?? systemClock,
+    log,
+  });
+  const limits = toHistoryLimits(postern);
+  const histories = partitions.map((partition, index) => {
+    const clock = clocks.all[index] as Clock;
+    return limits && createCallHistory({ partition, limits, clock, log });
+  });
+
+  const deliver = partitions.map((partition, index): Deliver => {
+    const shared = {
+      records: createCallRecords(partition),
+      throttle,
+      resultBytesMax: toResultLimits(postern).resultBytesMax,
+      clock: clocks.all[index] as Clock,
+      log,
+      workerId,
+    };
+    const deliverCall = createDeliver({
+      ...shared,
+      inject: options.inject ?? (runners as Runners).inject,
+      isAway: (job) => runners?.isAway(job) === true,
+      remember: (call, tried) => histories.all[index]?.add(call, tried),
+      policy,
+    });
+    const deliverCallback = ofCallbacks && createDeliver({ ...shared, ...ofCallbacks });
+    return (taken, hold) => {
+      const chosen = isOfCallbacks(taken.queue) ? deliverCallback : deliverCall;
+      return chosen === undefined ? Promise.resolve({ kind: "requeue" }) : chosen(taken, hold);
+    };
+  });
+
   return {
-    deliver: ((taken, hold) => {
-      const deliver = isOfCallbacks(taken.queue) ? deliverCallback : deliverCall;
-      return deliver === undefined ? Promise.resolve({ kind: "requeue" }) : deliver(taken, hold);
-    }) satisfies Deliver as Deliver,
+    deliver,
     async close(): Promise<void> {
       await callbacks?.close();
-      await history?.stop();
+      await Promise.all(histories.all.map((history) => history?.stop()));
       await runners?.close();
     },
   };
 }
 
-/** Sets what holds over all producers, if this one has to. */
-function preparing(
-  gates: ReturnType<typeof openJobs>,
-  limits: ReadonlyMap<string, JobLimits> | undefined,
-  callbacks: Callbacks | undefined,
-) {
+/** Pauses a job in each partition. One that is away is told when it is back. */
+function throttling(partitions: Partitions) {
+  const jobs = partitions.map(openJobs);
+  return async (job: string, ms: number): Promise<void> => {
+    await Promise.all(jobs.all.map(({ throttle }) => throttle(job, ms)));
+  };
+}
+
+/** Sets what holds over all producers in a partition, if this producer has to. */
+function preparing(limits: ReadonlyMap<string, JobLimits> | undefined, callbacks: Callbacks | undefined) {
   const ofCallbacks = callbacks && { concurrency: callbacks.concurrency };
-  if (limits !== undefined)
-    return () => gates.configure(ofCallbacks ? new Map([...limits, [CALLBACKS_GATE, ofCallbacks]]) : limits);
-  return ofCallbacks && (() => gates.limit(CALLBACKS_GATE, ofCallbacks));
+  return (partition: Partition) => {
+    const gates = openJobs(partition);
+    if (limits !== undefined)
+      return () =>
+        gates.configure(ofCallbacks ? new Map([...limits, [CALLBACKS_GATE, ofCallbacks]]) : limits);
+    return ofCallbacks && (() => gates.limit(CALLBACKS_GATE, ofCallbacks));
+  };
 }

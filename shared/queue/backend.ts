@@ -55,6 +55,8 @@ export type Fetched =
   | { kind: "large"; bytes: number }
   /** The next call has ended processes, and is to be taken by a worker that has no other in hand. */
   | { kind: "alone"; id: string }
+  /** The calls of the queue's job need permits, and the worker has none for this one. */
+  | { kind: "permit" }
   /** There is a next call, and it needs another fetch: it is not an ordinary one, or the answer would be long. */
   | { kind: "refetch" };
 
@@ -64,6 +66,8 @@ export type Room = {
   readonly bytes: number | undefined;
   /** Whether the worker has no other call in hand. */
   readonly alone: boolean;
+  /** Whether the worker has a permit for the call, if its job needs them. */
+  readonly permitted?: boolean;
 };
 
 /** Whether the next call of the queue is taken in the same step, and how large it may be. */
@@ -177,10 +181,11 @@ export class QueueBackend extends RedisQueueBackend {
   }
 
   /** Takes the next call, if there is room for it. */
-  async fetch(token: string, { bytes, alone }: Room): Promise<Fetched> {
+  async fetch(token: string, { bytes, alone, permitted = false }: Room): Promise<Fetched> {
     const { gate, queue } = this.#names;
     const none = { id: "", keepMs: "", retried: false, result: "", callback: "", kept: "" };
-    const step = { gate, queue, token, takes: alone ? "alone" : true, room: bytes, ...none };
+    const words = [alone ? "alone" : "", permitted ? "permitted" : ""].join(" ").trim();
+    const step = { gate, queue, token, takes: words || true, room: bytes, ...none };
     return toFetched(answerOf(await this.#steps.add(step, 0)));
   }
 
@@ -378,6 +383,7 @@ function toFetched(answer: unknown): Fetched {
   if (Array.isArray(last)) return toCall(String(id), waiting, last);
   if (last === "LARGE") return { kind: "large", bytes: Number(id) };
   if (last === "ALONE") return { kind: "alone", id: String(id) };
+  if (last === "PERMIT") return { kind: "permit" };
   if (last === "REFETCH") return { kind: "refetch" };
   const recheckInMs = closedMs > 0 ? closedMs : Number(last);
   return { kind: "none", recheckInMs: recheckInMs > 0 ? recheckInMs : undefined };

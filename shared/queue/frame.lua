@@ -15,6 +15,9 @@
 -- max and duration (ms), and holds for all queues of the job together, whatever their origin. BullMQ's own pause, concurrency
 -- and rate hold for one queue, and write no marker when they end.
 --
+-- In a deployment of several partitions the limits of a job hold over all of them. Its gate then has the field permit instead: a call is taken
+-- only by a worker that has a permit for it (services/producer/consumer/permits.ts).
+--
 -- Callbacks go through the gate of their receiver instead, `callback/<receiver>`, which holds for its queues of all jobs. What it does
 -- not say itself the gate `callback` says, for each receiver.
 --
@@ -75,10 +78,10 @@ local function gate(q, leaving)
   local ofAll = receiverOf(q) and redis.call('HMGET', prefix .. 'job:' .. CALLBACKS_GATE, 'paused', 'concurrency')
   q.isFree = not ofAll and redis.call('EXISTS', job) == 0
   if q.isFree then return OPEN, FREE end
-  local paused, throttled, concurrency, max, duration =
-    unpack(redis.call('HMGET', job, 'paused', 'throttled', 'concurrency', 'max', 'duration'))
+  local paused, throttled, concurrency, max, duration, permit =
+    unpack(redis.call('HMGET', job, 'paused', 'throttled', 'concurrency', 'max', 'duration', 'permit'))
   if ofAll then paused, concurrency = paused or ofAll[1], concurrency or ofAll[2] end
-  local limits = {any = concurrency or max, concurrency = concurrency, max = max, duration = duration}
+  local limits = {any = concurrency or max or permit, concurrency = concurrency, max = max, duration = duration, permit = permit}
   if paused then return UNTIL_OPENED, limits end
   if throttled then
     local time = redis.call('TIME')

@@ -27,8 +27,6 @@ export const QUEUE_CONSTANTS = {
   AFTER_REFUND,
   LOG_KEPT,
   RECORD,
-  /** When a worker that may not take calls alone looks again. */
-  ALONE_AGAIN_MS: 1000,
 };
 
 /** The answer for one item of a batch. Throws if it has failed alone. */

@@ -12,8 +12,9 @@
 -- `kept` is empty, or says how the whole call is kept (shared/call/kept/keep.lua): it moves there in the step that makes the record say INJECTED.
 --
 -- `takes` is whether the next call is taken. The worker has room for `room` bytes of it as stored (empty: for any). A larger call is not taken,
--- and the answer says how large it is; nor one that has ended processes, unless the worker has nothing else in hand (`takes` is "alone") and no other
--- worker takes such a call. One that must fail comes without its data, which may be what ends processes.
+-- and the answer says how large it is; nor one that has ended processes, unless the worker has nothing else in hand (`takes` names "alone"); nor one
+-- of a job whose calls need permits, unless the worker has one (`takes` names "permitted"). A call that must fail comes without its data, which
+-- may be what ends processes.
 --
 -- BullMQ takes the next call in the step that ends one, and does not know the gate. A queue of a job with limits leaves its place to the job's
 -- other queues if calls wait there. What is not an ordinary call that fits is left to a step that only takes, and one that would make the
@@ -133,7 +134,7 @@ local function leave(q, id, token, keepMs, retried, takes, room, result, prepare
       takes = not (limits.any and #waiting(q) > 0)
       if takes then
         local _, bytes, crashes = head(q)
-        refetch = bytes > room or isMuch(bytes) or crashes >= CRASHES.untilAlone
+        refetch = limits.permit or bytes > room or isMuch(bytes) or crashes >= CRASHES.untilAlone
         if not refetch then answered = answered + bytes end
       end
     end
@@ -161,35 +162,24 @@ local function leave(q, id, token, keepMs, retried, takes, room, result, prepare
   return reply
 end
 
--- Whether this worker is the one that takes calls alone, for as long as a lock lasts. The others go on meanwhile.
-local function isTheOne()
-  local by = redis.call('GET', prefix .. 'alone')
-  if by and by ~= worker then return false end
-  redis.call('SET', prefix .. 'alone', worker, 'PX', lockMs)
-  return true
-end
+local function names(takes, how) return string.find(takes, how, 1, true) end
 
 -- The answer if the next call is not to be taken in this way now.
-local function refused(q, id, bytes, crashes, room, alone)
-  if crashes >= CRASHES.untilAlone then
-    if not isTheOne() then
-      closed(q, ALONE_AGAIN_MS)
-      return {0, 0, ALONE_AGAIN_MS, 0}
-    end
-    if not alone then return {0, id, 0, 'ALONE'} end
-  end
+local function refused(id, bytes, crashes, room, takes)
+  if crashes >= CRASHES.untilAlone and not names(takes, 'alone') then return {0, id, 0, 'ALONE'} end
   if room and bytes > room then return {0, bytes, 0, 'LARGE'} end
 end
 
-local function take(q, token, room, alone)
+local function take(q, token, room, takes)
   local ms, limits = gate(q, 0)
   if ms ~= OPEN then
     closed(q, ms)
     return {0, 0, math.max(ms, 0), 0}
   end
   local id, bytes, crashes = head(q)
+  if id and limits.permit and not names(takes, 'permitted') then return {0, 0, 0, 'PERMIT'} end
   local fails = crashes >= CRASHES.untilFailed
-  local answer = id and not fails and refused(q, id, bytes, crashes, room, alone)
+  local answer = id and not fails and refused(id, bytes, crashes, room, takes)
   if answer then return answer end
   if isMuch(bytes) then return REFETCH end
   bullmqsTake = bullmqsTake or newBullmqsTake()
@@ -209,7 +199,7 @@ end
 local function step(gateName, name, token, id, keepMs, retried, takes, room, result, prepared, kept)
   local q = opened(gateName, name)
   q.keys = q.keys or keysToFinish(q)
-  if id == '' then return take(q, token, tonumber(room), takes == 'alone') end
+  if id == '' then return take(q, token, tonumber(room), takes) end
   return leave(q, id, token, keepMs, retried == '1', takes == '1', tonumber(room), result, prepared, kept)
 end
 --@include "./each-alone.lua"

@@ -71,7 +71,7 @@ function queueKeys(prefix: string) {
     due: `${prefix}:due`,
     /** Set: queues with calls in flight, for the search for dead workers. */
     active: `${prefix}:active`,
-    /** String: the worker that takes calls alone which have ended processes. */
+    /** String, in partition 0: the worker that takes calls alone which have ended processes. */
     alone: `${prefix}:alone`,
     /** Hash: how many bytes the calls of a queue take as stored, failed ones included. */
     bytes: `${prefix}:bytes`,
@@ -102,6 +102,15 @@ function queueKeys(prefix: string) {
     namedReceivers: (party: string) => `${prefix}:named-receivers:${party}`,
     /** String: how many calls of a job with a rate were taken in this period. */
     taken: (job: string) => `${prefix}:taken:${job}`,
+    /**
+     * Hash, in partition 0 of several: `concurrency`, `max` and `duration` of a job, which its gates would have in a deployment of one
+     * partition.
+     */
+    limits: (job: string) => `${prefix}:limits:${job}`,
+    /** Sorted set, in partition 0: the permits for calls of such a job, by when each ends (services/producer/consumer/permits.ts). */
+    permits: (job: string) => `${prefix}:permits:${job}`,
+    /** Sorted set, in partition 0: the queues that wait for a permit, as `<partition> <queue>`, by since when. */
+    permitWaiters: (job: string) => `${prefix}:permit-waiters:${job}`,
     /** Hash: what operators have set for endpoints, as JSON, by path (shared/queue/endpoints.ts). */
     endpoints: `${prefix}:endpoints`,
     /** List: tests of endpoints that operators have ordered, as JSON (shared/ingress/endpoint-tests.ts). */

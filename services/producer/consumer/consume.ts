@@ -1,55 +1,27 @@
 import type { ResultLimits } from "../../../shared/call/results/result.ts";
 import { messageOf } from "../../../shared/platform/errors/app-error.ts";
-import { failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/platform/log/logger.ts";
-import { parseJson } from "../../../shared/platform/text/parse-json.ts";
 import { delay, within } from "../../../shared/platform/time/clock.ts";
-import {
-  type Backends,
-  type Fetched,
-  type FetchedCall,
-  openBackends,
-} from "../../../shared/queue/backend.ts";
-import { createCallRecords } from "../../../shared/queue/call-record.ts";
-import { callFields, type QueueName } from "../../../shared/queue/queue-name.ts";
-import type { DurableRedis } from "../../../shared/redis/durable.ts";
-import type { Partition } from "../../../shared/redis/partition.ts";
-import { createFinish, leaves, type Verdict } from "./finish.ts";
-import { createHolds, type Held, Hold, type Holds } from "./hold.ts";
-import { createListen, createTell } from "./listen.ts";
-import { createLostTakes, type LostTakes } from "./lost-takes.ts";
+import type { FetchedCall } from "../../../shared/queue/backend.ts";
+import type { QueueName } from "../../../shared/queue/queue-name.ts";
+import { createAlone } from "./alone.ts";
+import { leaves, type Verdict } from "./finish.ts";
+import type { Hold } from "./hold.ts";
+import { createPermits } from "./permits.ts";
+import { createStation, type Place, type SourceOf } from "./station.ts";
+import { createTake, type TakeParts } from "./take.ts";
+import { toHeld, toTaken } from "./taken.ts";
 import { type Turn, Turns } from "./turns.ts";
-import { createUpkeep, stalledIntervalOf } from "./upkeep.ts";
-
-/** A call taken from its queue. */
-export type Taken = Pick<
-  FetchedCall,
-  "id" | "record" | "crashes" | "queuedAt" | "attemptsBefore" | "lastFailure" | "heldUntil"
-> & {
-  queue: QueueName;
-  /** Of what was written there; undefined if it is no JSON. Only the first call has it, so that no large body stays behind. */
-  takeStored: () => unknown;
-  /** Counts from 1 the attempts that are spent since the call was queued or last replayed. */
-  attempt: number;
-  /** How often it was taken. */
-  take: number;
-};
-
-/** Delivers one call and decides what happens to it. Should stop early if `hold` is lost. Must not throw. */
-export type Deliver = (taken: Taken, hold: Hold) => Promise<Verdict>;
+import { stalledIntervalOf } from "./upkeep.ts";
 
 export type ConsumeOptions = {
-  partition: Partition;
-  /** Whether the partition's Redis can be used (shared/redis/durable.ts). */
-  server: Pick<DurableRedis, "firstCheck" | "isUsable" | "isRefused">;
+  /** The partitions that calls are taken from. The first one is where workers agree on what holds over all of them. */
+  places: readonly [Place, ...Place[]];
   /** Which queues this worker takes calls from. */
   serves: (queue: QueueName) => boolean;
   /** Whether the calls that go through a gate cannot be delivered now, so that this worker takes none. */
   isClosed: (gate: string) => boolean;
-  deliver: Deliver;
-  /** Done before the first call is taken, and again if Redis has lost what it wrote. If it fails at first, none is taken. */
-  prepare?: (() => Promise<void>) | undefined;
-  /** Calls in hand at once. */
+  /** Calls in hand at once, over all partitions. */
   slots: number;
   /** So many bytes of calls, as stored, are in hand at once. */
   bodyBudgetBytes: number;
@@ -64,7 +36,7 @@ export type ConsumeOptions = {
 };
 
 export type Consumer = {
-  /** Resolves when calls are being taken. Rejects if they cannot be. */
+  /** Resolves when calls are being taken from a partition. Rejects if the first that can be asked does not let that happen. */
   ready(): Promise<void>;
   /** Takes calls again, since those of some job may have become deliverable. */
   refill(): void;
@@ -78,81 +50,125 @@ export type Consumer = {
 const RELEASE_MS = 1000;
 
 /**
- * Takes calls from all queues of a partition by turns, and does with each what `deliver` decides. However many queues there are,
- * it needs two connections: `partition.redis`, from connectForWork, and one of its own on which it waits to be woken.
+ * Takes calls from all queues by turns, and does with each what `deliver` decides. However many queues there are, it needs two connections
+ * for each partition: its own, from connectForWork, and one on which it waits to be woken. The slots are for the queues of all partitions.
  */
 export function consume(options: ConsumeOptions): Consumer {
-  const { partition, server, serves, lockMs, workerName } = options;
-  const backendOf = openBackends(partition, {
-    name: workerName,
-    lockDuration: lockMs,
-    stalledInterval: stalledIntervalOf(lockMs),
-    results: options.results,
-  });
-  const lostTakes = createLostTakes(partition, { backendOf, worker: workerName, log: options.log });
-  const upkeep = createUpkeep(options, backendOf, lostTakes);
-  const holds = createHolds(partition, lockMs);
-  const turns = new Turns({
+  const { lockMs, workerName, log, results } = options;
+  const [control] = options.places;
+  const stalledInterval = stalledIntervalOf(lockMs);
+  const work = { name: workerName, lockDuration: lockMs, stalledInterval, results };
+  const stations = options.places.map((place) => createStation(place, { ...options, work }));
+  const turns = new Turns<SourceOf>({
     slots: options.slots,
     bytes: options.bodyBudgetBytes,
-    isClosed: (gate) => !server.isUsable || options.isClosed(gate),
+    isClosed: ({ station, gate }) => !station.server.isUsable || options.isClosed(gate),
   });
-  const work = createWork(options, { backendOf, turns, upkeep, holds, lostTakes });
-  const listen = createListen({ partition, serves, turns, fill: work.fill, server });
-  const started = server.firstCheck.then(upkeep.start).then(listen.start);
-  started.catch(() => {});
+  const alone = createAlone({ ...control, log }, workerName, lockMs);
+  const wake = (index: number, queue: string): void => {
+    const station = stations[index];
+    if (station?.server.isUsable) station.tell.now([queue]).catch(() => {});
+  };
+  const permits = createPermits({ ...control, log }, { lockMs, wake });
+  const { fill, ...working } = createWork(options, { stations, turns, alone, permits });
+  const started = stations.map((station) => station.start(turns, fill));
+  const ready = Promise.race(started);
+  ready.catch(() => {});
+  for (const [i, each] of started.entries())
+    each.catch(() => ready.then(() => stations[i]?.startAgain()).catch(() => {}));
   const renew = (): void => {
-    holds.renew().catch(() => {});
-    if (turns.isAlone) holds.renewAlone(workerName).catch(() => {});
+    for (const { holds } of stations) holds.renew().catch(() => {});
+    permits.renew().catch(() => {});
+    if (turns.isAlone) alone.renew().catch(() => {});
   };
   const renewing = setInterval(renew, Math.max(250, lockMs / 4));
+  // With one partition, all slots are for the one that is away.
+  const freeing = stations.length > 1 ? setInterval(working.freeThoseAway, AWAY_LOOK_MS) : undefined;
 
   return {
-    ready: () => started,
-    refill: work.fill,
-    stop: () => void work.stop(),
+    ready: () => ready,
+    refill: fill,
+    stop: () => void working.stop(),
     async close(graceMs) {
-      const ended = work.stop();
-      upkeep.stop();
-      lostTakes.stop();
-      listen.stop();
+      const ended = working.stop();
+      for (const station of stations) station.stop();
       if ((await within(graceMs, ended)).kind === "late") {
-        holds.loseAll("the producer is stopping");
+        for (const { holds } of stations) holds.loseAll("the producer is stopping");
         await within(RELEASE_MS, ended);
       }
       clearInterval(renewing);
+      clearInterval(freeing);
     },
   };
 }
 
+/** How often slots are looked for that wait for a partition that is away. */
+const AWAY_LOOK_MS = 250;
 /** What a take brought that was under way when the worker was told to stop. */
 const REQUEUE: Verdict = { kind: "requeue" };
 /** Pause before a fetch that failed is tried again. */
 const RETRY_PAUSE_MS = 1000;
 
-type Parts = {
-  backendOf: Backends;
-  turns: Turns;
-  upkeep: ReturnType<typeof createUpkeep>;
-  holds: Holds;
-  lostTakes: LostTakes;
+type ToNext = ReturnType<typeof createTake>["toNext"];
+
+/** A slot that is used. */
+type Slot = {
+  readonly turn: Turn<SourceOf>;
+  readonly token: string;
+  /** The call in it, until what became of it is known. */
+  hold: Hold | undefined;
+  /** Whether another call may use it already. */
+  isFree: boolean;
 };
 
+function free(turns: Turns<SourceOf>, slot: Slot): void {
+  if (slot.isFree) return;
+  slot.isFree = true;
+  turns.release(slot.turn);
+}
+
+function waitsForOneAway({ hold, turn }: Slot): boolean {
+  const isWithRunner = hold !== undefined && !hold.isAnswered;
+  return !turn.source.station.server.isUsable && !isWithRunner;
+}
+
+/** Runs a call, and resolves with the next one, if that was taken while this one was finished. */
+function createRun({ turns, permits }: TakeParts, toNext: ToNext, isStopped: () => boolean) {
+  return async function run(slot: Slot, next: FetchedCall): Promise<FetchedCall | undefined> {
+    const { turn, token } = slot;
+    const { station, queue } = turn.source;
+    const { lostTakes, holds } = station;
+    const held = toHeld(queue, token, next);
+    holds.add(held);
+    lostTakes.begin(token, held);
+    try {
+      slot.hold = held.hold;
+      const isTooLate = isStopped() || slot.isFree || !station.server.isUsable;
+      const verdict = isTooLate ? REQUEUE : await station.deliver(toTaken(queue, next), held.hold);
+      slot.hold = undefined;
+      const mayKeep = !isStopped() && !slot.isFree && leaves(verdict) && !permits.isHeld(token);
+      const keepsSlot = mayKeep && turns.keeps(turn);
+      const { told } = turns;
+      if (keepsSlot) lostTakes.taking(token);
+      const fetched = await station.finish(
+        held,
+        verdict,
+        keepsSlot ? { bytes: turns.bytesOfSlot } : undefined,
+      );
+      return toNext(turn.source, fetched, told);
+    } finally {
+      lostTakes.end(held);
+      holds.remove(held);
+    }
+  };
+}
+
 /** Takes and runs calls in the free slots. */
-function createWork(options: ConsumeOptions, parts: Parts) {
-  const { turns, lostTakes, holds, backendOf } = parts;
-  const { workerName, log } = options;
-  const { take, toNext } = createTake(options, parts);
-  const records = createCallRecords(options.partition);
-  const finish = createFinish({
-    backendOf,
-    holds,
-    records,
-    dueIn: parts.upkeep.dueIn,
-    lookForTaken: lostTakes.look,
-    log,
-  });
-  const working = new Set<Promise<void>>();
+function createWork({ workerName, log }: ConsumeOptions, parts: TakeParts) {
+  const { turns, permits } = parts;
+  const { take, toNext } = createTake(log, parts);
+  const slots = new Map<Slot, Promise<void>>();
+  const run = createRun(parts, toNext, () => stopped);
   let tokens = 0;
   let stopped = false;
 
@@ -161,135 +177,54 @@ function createWork(options: ConsumeOptions, parts: Parts) {
     while (!stopped) {
       const turn = turns.next();
       if (turn === undefined) return;
-      const work = useSlot(turn).finally(() => working.delete(work));
-      working.add(work);
+      const slot: Slot = { turn, token: `${workerName}:${tokens++}`, hold: undefined, isFree: false };
+      slots.set(
+        slot,
+        use(slot).finally(() => slots.delete(slot)),
+      );
     }
   }
 
-  async function useSlot(turn: Turn): Promise<void> {
-    const token = `${workerName}:${tokens++}`;
+  async function use(slot: Slot): Promise<void> {
+    const { turn, token } = slot;
+    const { station, queue } = turn.source;
+    let isUsed = true;
     try {
       let next = await take(turn, token);
-      if (next !== undefined) fill();
-      while (next !== undefined) next = await run(turn, token, next);
+      isUsed = next !== undefined;
+      if (isUsed) fill();
+      while (next !== undefined) next = await run(slot, next);
     } catch (error) {
-      log.warn("queue.error", { queue: turn.queue, reason: messageOf(error) });
+      log.warn("queue.error", { queue, reason: messageOf(error) });
       if (!stopped) await delay(RETRY_PAUSE_MS);
     }
-    lostTakes.free(token);
-    turns.release(turn);
+    station.lostTakes.free(token);
+    const released = permits.isHeld(token) ? permits.release(token, isUsed) : undefined;
+    free(turns, slot);
     fill();
-  }
-
-  /** Resolves with the next call, if one was taken while this one was finished. */
-  async function run(turn: Turn, token: string, next: FetchedCall): Promise<FetchedCall | undefined> {
-    const { queue } = turn;
-    const held = toHeld(queue, token, next);
-    holds.add(held);
-    lostTakes.begin(token, held);
-    try {
-      const verdict =
-        stopped || !options.server.isUsable
-          ? REQUEUE
-          : await options.deliver(toTaken(queue, next), held.hold);
-      const keepsSlot = !stopped && leaves(verdict) && turns.keeps(turn);
-      const { told } = turns;
-      if (keepsSlot) lostTakes.taking(token);
-      const fetched = await finish(held, verdict, keepsSlot ? { bytes: turns.bytesOfSlot } : undefined);
-      return toNext(queue, fetched, told);
-    } finally {
-      lostTakes.end(held);
-      holds.remove(held);
-    }
+    await released?.catch(() => {});
   }
 
   return {
     fill,
+
+    /**
+     * Frees the slots, and ends the permits, of calls that only wait for a partition that is away. The others use them meanwhile. A call that
+     * such a partition still gives is put back.
+     */
+    freeThoseAway(): void {
+      for (const slot of slots.keys()) {
+        if (!waitsForOneAway(slot)) continue;
+        free(turns, slot);
+        permits.release(slot.token, true).catch(() => {});
+      }
+      fill();
+    },
+
     /** Takes no more. Resolves once the calls in hand have ended. */
     async stop(): Promise<void> {
       stopped = true;
-      await Promise.all(working);
+      await Promise.all(slots.values());
     },
   };
-}
-
-/** How a call is taken, and what is learnt of its queue. */
-function createTake({ partition, log }: ConsumeOptions, { backendOf, turns, upkeep, lostTakes }: Parts) {
-  const tell = createTell(partition);
-
-  async function take(turn: Turn, token: string): Promise<FetchedCall | undefined> {
-    const { queue } = turn;
-    const { told } = turns;
-    lostTakes.taking(token);
-    const fetched = await backendOf(queue)
-      .fetch(token, turn)
-      .catch((error) => {
-        turns.fetched(queue);
-        lostTakes.look();
-        throw error;
-      });
-    failpoint("producer.after_fetch");
-    turns.fetched(queue, fetched.kind === "call" ? fetched.waiting : 0);
-    if (fetched.kind === "large") await makeRoom(queue, fetched.bytes);
-    if (fetched.kind === "alone") await beAlone(queue, fetched.id);
-    return toNext(queue, fetched, told);
-  }
-
-  /** If there is no room now, another worker may have some. */
-  async function makeRoom(queue: QueueName, bytes: number): Promise<void> {
-    turns.large(queue, bytes);
-    if (!turns.isWanted(queue)) await tell.later([queue]);
-  }
-
-  /** Meanwhile other workers go on with the queues that this one was told of. */
-  async function beAlone(queue: QueueName, callId: string): Promise<void> {
-    if (turns.isAlone) return;
-    log.warn("call.isolated", callFields(callId, queue));
-    turns.alone(queue);
-    await tell.later(turns.ready.filter((other) => other !== queue));
-  }
-
-  /** The call, if there is one. If the queue has none, it has had none since `told`. */
-  function toNext(queue: QueueName, fetched: Fetched | undefined, told: number): FetchedCall | undefined {
-    if (fetched?.kind === "call") return fetched;
-    if (fetched?.kind !== "none") return undefined;
-    turns.none(queue, told);
-    if (fetched.recheckInMs !== undefined) upkeep.dueIn(fetched.recheckInMs);
-    return undefined;
-  }
-
-  return { take, toNext };
-}
-
-function toHeld(
-  queue: QueueName,
-  token: string,
-  { id, windowMs, attemptsStarted, crashes }: FetchedCall,
-): Held {
-  return { queue, id, token, hold: new Hold(), windowMs, take: attemptsStarted, crashes };
-}
-
-function toTaken(queue: QueueName, fetched: FetchedCall): Taken {
-  const { id, record, attemptsMade, attemptsBefore, attemptsStarted, crashes, queuedAt, heldUntil } = fetched;
-  const { lastFailure } = fetched;
-  return {
-    id,
-    queue,
-    takeStored: () => parsed(fetched),
-    record,
-    attempt: attemptsMade + 1,
-    take: attemptsStarted,
-    attemptsBefore,
-    lastFailure,
-    crashes,
-    queuedAt,
-    heldUntil,
-  };
-}
-
-/** Undefined if it is no JSON. The text goes. */
-function parsed(fetched: FetchedCall): unknown {
-  const text = fetched.data;
-  fetched.data = "";
-  return parseJson(text);
 }

@@ -1,8 +1,7 @@
 import type { QueueName } from "../../../shared/queue/queue-name.ts";
 import { defineScript } from "../../../shared/redis/define-script.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
-import { integer, list, nothing } from "../../../shared/redis/reply.ts";
-import renewAloneLua from "./renew-alone.lua";
+import { integer, list } from "../../../shared/redis/reply.ts";
 import renewLocksLua from "./renew-locks.lua";
 
 type Listener = (reason: Error) => void;
@@ -13,6 +12,8 @@ type Listener = (reason: Error) => void;
  * on demand.
  */
 export class Hold {
+  /** Whether the runner no longer has the call, and what became of it is being written. */
+  isAnswered = false;
   #lost: Error | undefined;
   #listeners: Set<Listener> | undefined;
   #signal: AbortSignal | undefined;
@@ -70,19 +71,11 @@ const RENEW = defineScript({
   reply: list(integer),
 });
 
-const RENEW_ALONE = defineScript({
-  source: renewAloneLua,
-  keys: "alone",
-  args: "worker, ms",
-  proof: "expendable",
-  reply: nothing,
-});
-
 export type Holds = ReturnType<typeof createHolds>;
 
 /** The calls that a worker has in hand. */
 export function createHolds({ redis, keys }: Partition, lockMs: number) {
-  const [renew, renewAlone] = [RENEW.on(redis), RENEW_ALONE.on(redis)];
+  const renew = RENEW.on(redis);
   const all = new Set<Held>();
 
   async function renewAll(renewed: readonly Held[]): Promise<void> {
@@ -108,11 +101,6 @@ export function createHolds({ redis, keys }: Partition, lockMs: number) {
 
     /** Renews the locks on all of them. The holds on calls that another worker may have now are lost. */
     renew: () => renewAll([...all].filter(({ hold }) => !hold.lost)),
-
-    /** While this worker is the one that takes calls alone (work.lua), it stays so. */
-    async renewAlone(workerName: string): Promise<void> {
-      await renewAlone({ alone: keys.alone }, { worker: workerName, ms: lockMs });
-    },
 
     /** Whether the call is still this worker's, although its lock had run out. */
     async regain(held: Held): Promise<boolean> {

@@ -8,7 +8,7 @@ import type { Partition } from "../../../shared/redis/partition.ts";
 import { nothing } from "../../../shared/redis/reply.ts";
 import tellLaterLua from "./tell-later.lua";
 import tellNowLua from "./tell-now.lua";
-import type { Turns } from "./turns.ts";
+import type { Source, Turns } from "./turns.ts";
 
 /** Redis answers a blocked connection at least so often. One that is silent for longer is dead. */
 const BLOCK_SECS = 5;
@@ -24,10 +24,11 @@ const UNUSABLE_PAUSE_MS = 50;
 /** The name of such a queue is due again after this long. */
 const PASSED_ON_MS = 1000;
 
-type Options = {
+type Options<One extends Source> = {
   partition: Partition;
   serves: (queue: QueueName) => boolean;
-  turns: Turns;
+  sourceOf: (queue: QueueName) => One;
+  turns: Turns<One>;
   /** Takes from the queues that may have calls. */
   fill: () => void;
   /** While it is refused nothing may be taken at all. */
@@ -38,7 +39,8 @@ type Options = {
  * Waits on a connection of its own to be told of queues with calls, while there is room for one. A name that is popped from
  * `wake` is told to nobody else, so a worker that cannot use it passes it on.
  */
-export function createListen({ partition, serves, turns, fill, server }: Options) {
+export function createListen<One extends Source>(options: Options<One>) {
+  const { partition, serves, sourceOf, turns, fill, server } = options;
   const { redis } = partition;
   const tell = createTell(partition);
   const blocking = connectToBlock(redis);
@@ -52,9 +54,9 @@ export function createListen({ partition, serves, turns, fill, server }: Options
     const queues = await nextWoken(blocking, partition, Math.min(turns.freeSlots, NAMES_MAX));
     if (queues.length === 0) return;
     failpoint("producer.after_wake");
-    for (const queue of queues.filter(serves)) turns.add(queue);
+    for (const queue of queues.filter(serves)) turns.add(sourceOf(queue));
     fill();
-    await putBack(queues.filter((queue) => !turns.isFetching(queue)));
+    await putBack(queues.filter((queue) => !(serves(queue) && turns.isFetching(sourceOf(queue)))));
   }
 
   /**
@@ -63,7 +65,7 @@ export function createListen({ partition, serves, turns, fill, server }: Options
    */
   async function putBack(queues: readonly QueueName[]): Promise<void> {
     if (turns.freeSlots === 0) {
-      for (const queue of queues) turns.forget(queue);
+      for (const queue of queues.filter(serves)) turns.forget(sourceOf(queue));
       await tell.now(queues);
       return;
     }
@@ -113,8 +115,8 @@ export function createTell({ redis, keys }: Partition) {
       if (queues.length > 0) await tellNow({ wake: keys.wake }, { queues });
     },
     /** In a while, when this one may have room. */
-    async later(queues: readonly QueueName[]): Promise<void> {
-      if (queues.length > 0) await tellLater({ due: keys.due }, { ms: PASSED_ON_MS, queues });
+    async later(queues: readonly QueueName[], ms = PASSED_ON_MS): Promise<void> {
+      if (queues.length > 0) await tellLater({ due: keys.due }, { ms, queues });
     },
   };
 }

@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
-import type { Taken } from "../../../services/producer/consumer/consume.ts";
+import type { Taken } from "../../../services/producer/consumer/taken.ts";
 import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";

@@ -1,39 +1,52 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Turn, Turns } from "../../../../services/producer/consumer/turns.ts";
-import { jobOf } from "../../../../shared/queue/queue-name.ts";
+import { type Source, type Turn, Turns } from "../../../../services/producer/consumer/turns.ts";
+import { gateOf, jobOf } from "../../../../shared/queue/queue-name.ts";
 
 const SLOTS = 100;
 const BYTES = 1_000_000;
-const queue = (job: number, origin = "webhook") => `${origin}/7/${job}`;
+const sources = new Map<string, Source>();
+
+/** The one object for a queue of a partition. */
+function source(queue: string, partition = 0): Source {
+  const name = `${partition} ${queue}`;
+  const known = sources.get(name) ?? { queue, gate: gateOf(queue) };
+  sources.set(name, known);
+  return known;
+}
+
+const queue = (job: number, origin = "webhook", partition = 0) => source(`${origin}/7/${job}`, partition);
 const none = () => false;
 
 /** The queue whose turn it is, whose fetch finds a call. */
-function nextOf(turns: Turns): string | undefined {
+function nextOf(turns: Turns): Source | undefined {
   const turn = turns.next();
-  if (turn !== undefined) turns.fetched(turn.queue);
-  return turn?.queue;
+  if (turn !== undefined) turns.fetched(turn.source);
+  return turn?.source;
 }
 
 /** The slot of a small call of this queue. */
-const turnOf = (queue: string): Turn => ({ queue, bytes: 0, alone: false });
+const turnOf = (of: Source): Turn => ({ source: of, bytes: 0, alone: false });
 
 /** Takes slots until there is none that may be taken. Answers the queues in the order in which they got one. */
-function takeAll(turns: Turns): string[] {
-  const taken: string[] = [];
+function takeAll(turns: Turns): Source[] {
+  const taken: Source[] = [];
   for (let next = nextOf(turns); next !== undefined; next = nextOf(turns)) taken.push(next);
   return taken;
 }
 
-const countOf = (taken: readonly string[], job: number) =>
-  taken.filter((one) => jobOf(one) === `7/${job}`).length;
+const countOf = (taken: readonly Source[], job: number) =>
+  taken.filter((one) => jobOf(one.queue) === `7/${job}`).length;
 
-test.each([1, 2, 3, 10, SLOTS])("a job alone gets half of %i slots, whatever its origins", (slots) => {
-  const turns = new Turns({ slots, bytes: BYTES, isClosed: none });
-  turns.add(queue(1));
-  turns.add(queue(1, "x402"));
-  expect(takeAll(turns)).toHaveLength(Math.max(1, Math.floor(slots / 2)));
-});
+test.each([1, 2, 3, 10, SLOTS])(
+  "a job alone gets half of %i slots, whatever its origins and partitions",
+  (slots) => {
+    const turns = new Turns({ slots, bytes: BYTES, isClosed: none });
+    for (const partition of [0, 1, 2, 3]) turns.add(queue(1, "webhook", partition));
+    turns.add(queue(1, "x402"));
+    expect(takeAll(turns)).toHaveLength(Math.max(1, Math.floor(slots / 2)));
+  },
+);
 
 test.each([1, 2, 3, 4, 5, 6])(
   "%i jobs that hang one after the other leave a slot for a job that comes",
@@ -76,8 +89,8 @@ test("the reserve is for jobs that hold nothing, one slot for each", () => {
 
 test("receivers of callbacks whose deliveries hang take half of the slots at most, however many they are, and share them", () => {
   const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
-  const receivers = Array.from({ length: 60 }, (_, i) => `callback/7/${i}/receiver-${i}`);
-  const [first = ""] = receivers;
+  const receivers = Array.from({ length: 60 }, (_, i) => source(`callback/7/${i}/receiver-${i}`));
+  const first = source("callback/7/0/receiver-0");
   turns.add(first);
   const ofFirst = takeAll(turns).length;
   for (const receiver of receivers) turns.add(receiver);
@@ -91,7 +104,7 @@ test("receivers of callbacks whose deliveries hang take half of the slots at mos
 
 test("the queues of a receiver for several jobs share what it may have", () => {
   const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
-  for (let job = 1; job <= 9; job++) turns.add(`callback/7/${job}/hooks.example.com`);
+  for (let job = 1; job <= 9; job++) turns.add(source(`callback/7/${job}/hooks.example.com`));
   expect(takeAll(turns).length).toBeLessThanOrEqual(SLOTS / 4);
 });
 
@@ -110,12 +123,12 @@ test("a look that finds a queue empty does not undo what was told of the queue m
 test("a queue is for another producer while the fetch that is under way is the last that its job may make", () => {
   const turns = new Turns({ slots: 2, bytes: BYTES, isClosed: none });
   turns.add(queue(1));
-  expect(turns.next()?.queue).toBe(queue(1));
+  expect(turns.next()?.source).toBe(queue(1));
   expect(turns.isWanted(queue(1))).toBe(false);
 });
 
 test("a job whose runner is away gets no slot", () => {
-  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: (job) => job === "7/1" });
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: ({ gate }) => gate === "7/1" });
   turns.add(queue(1));
   turns.add(queue(2));
   expect(new Set(takeAll(turns))).toEqual(new Set([queue(2)]));
@@ -126,15 +139,15 @@ test("a job whose runner is away gets no slot", () => {
  * Every call ends at once and every queue has another; as a consumer does it. The first queue has taken what it may when the
  * others come. Answers how many calls each queue ended.
  */
-function run(slots: number, queues: readonly string[], calls: number): Map<string, number> {
+function run(slots: number, queues: readonly Source[], calls: number): Map<Source, number> {
   const turns = new Turns({ slots, bytes: BYTES, isClosed: none });
   const ended = new Map(queues.map((one) => [one, 0]));
-  turns.add(queues[0] as string);
+  turns.add(queues[0] as Source);
   let inHand = takeAll(turns);
   for (const one of queues) turns.add(one);
   for (let i = 0; i < calls; i++) {
     inHand.push(...takeAll(turns));
-    const [first, ...rest] = inHand as [string, ...string[]];
+    const [first, ...rest] = inHand as [Source, ...Source[]];
     ended.set(first, (ended.get(first) ?? 0) + 1);
     inHand = rest;
     if (turns.keeps(turnOf(first))) inHand.push(first);
@@ -154,10 +167,10 @@ test.each([
   expect(Math.min(...ended)).toBeGreaterThan(share / 4);
 });
 
-type Step = { kind: "add" | "remove" | "next" | "again" | "release"; at: number; one: string };
+type Step = { kind: "add" | "remove" | "next" | "again" | "release"; at: number; one: Source };
 
 /** Does what a consumer may do at this point. Answers the queues whose calls are then in hand. */
-function apply(turns: Turns, inHand: readonly string[], step: Step): string[] {
+function apply(turns: Turns, inHand: readonly Source[], step: Step): Source[] {
   const { kind, at, one } = step;
   const ending = inHand[at % Math.max(1, inHand.length)];
   if (kind === "add") turns.add(one);
@@ -173,14 +186,16 @@ test("after any sequence the slots held and those free are all slots, and no job
   const step = fc.record<Step>({
     kind: fc.constantFrom("add", "remove", "next", "again", "release"),
     at: fc.nat(50),
-    one: fc.constantFrom(...[1, 2, 3, 4, 5, 6].flatMap((job) => [queue(job), queue(job, "x402")])),
+    one: fc.constantFrom(
+      ...[1, 2, 3, 4, 5, 6].flatMap((job) => [queue(job), queue(job, "x402"), queue(job, "webhook", 1)]),
+    ),
   });
   const sequences = fc.property(
     fc.integer({ min: 1, max: 40 }),
     fc.array(step, { maxLength: 200 }),
     (slots, steps) => {
       const turns = new Turns({ slots, bytes: BYTES, isClosed: none });
-      let inHand: string[] = [];
+      let inHand: Source[] = [];
       for (const each of steps) {
         inHand = apply(turns, inHand, each);
         expect(turns.freeSlots).toBe(slots - inHand.length);
@@ -204,11 +219,11 @@ function fetchesAtOnce(turns: Turns): number {
 }
 
 /** Those of a queue of which one call was taken, while so many waited still. */
-function turnsOf(queue: string, waiting: number): Turns {
+function turnsOf(of: Source, waiting: number): Turns {
   const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
-  turns.add(queue);
+  turns.add(of);
   turns.next();
-  turns.fetched(queue, waiting);
+  turns.fetched(of, waiting);
   return turns;
 }
 
@@ -232,6 +247,6 @@ test("after a fetch that failed or found nothing a queue is fetched from once", 
 test("a large call is fetched once, whatever waits behind it", () => {
   const turns = turnsOf(queue(1), 7);
   turns.large(queue(1), BYTES / 10);
-  expect(turns.next()).toMatchObject({ queue: queue(1), bytes: BYTES / 10 });
+  expect(turns.next()).toMatchObject({ source: queue(1), bytes: BYTES / 10 });
   expect(fetchesAtOnce(turns)).toBe(0);
 });

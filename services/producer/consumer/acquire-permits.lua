@@ -1,0 +1,60 @@
+-- Acquires a permit for each `id`, a call that `source` is about to take. Answers for each:
+--
+--   PERMIT  it has one. The number is when the period of the rate ends (unix ms), or 0.
+--   NONE    the job has no limits any more.
+--   FULL    as many calls as may are in hand. The source waits, and gets the place of one that ends (release-permits.lua).
+--   RATE    as many calls as may were taken in this period. The number is for how many ms the source waits.
+--
+-- An item that is sent again gets the same permit. A permit that was not renewed has ended. A place that is reserved for the source is its
+-- permit.
+--@include "../../../shared/redis/even-if-full.lua"
+--@include "../../../shared/redis/now.lua"
+local function waits(waiters, source)
+  redis.call('ZADD', waiters, 'NX', now, source)
+  redis.call('PEXPIRE', waiters, KEPT_MS)
+end
+
+-- For how many ms no more calls are taken, or 0; and in how many ms the period ends.
+local function untilNextPeriod(taken, max)
+  local ms = redis.call('PTTL', taken)
+  if ms <= 0 then
+    redis.call('DEL', taken)
+    return 0
+  end
+  return tonumber(redis.call('GET', taken)) >= tonumber(max) and ms or 0
+end
+
+local function acquire(limits, permits, waiters, taken, source, id)
+  local concurrency, max, duration = unpack(redis.call('HMGET', limits, 'concurrency', 'max', 'duration'))
+  if not concurrency and not max then return {'NONE', 0} end
+  redis.call('ZREMRANGEBYSCORE', permits, '-inf', now)
+  if redis.call('ZSCORE', permits, id) then return {'PERMIT', 0} end
+  if max then
+    local ms = untilNextPeriod(taken, max)
+    if ms > 0 then
+      -- Those that have waited longest come first when the next period begins.
+      waits(waiters, source)
+      local before = redis.call('ZCOUNT', waiters, '-inf', '(' .. redis.call('ZSCORE', waiters, source))
+      return {'RATE', ms + math.min(before * NEXT_AFTER_MS, tonumber(duration))}
+    end
+  end
+  local isReserved = redis.call('ZREM', permits, RESERVED .. source) == 1
+  if concurrency and not isReserved and redis.call('ZCARD', permits) >= tonumber(concurrency) then
+    waits(waiters, source)
+    return {'FULL', 0}
+  end
+  redis.call('ZADD', permits, now + ARGV.lockMs, id)
+  redis.call('PEXPIRE', permits, KEPT_MS)
+  redis.call('ZREM', waiters, source)
+  if not max then return {'PERMIT', 0} end
+  if redis.call('INCR', taken) == 1 then redis.call('PEXPIRE', taken, duration) end
+  return {'PERMIT', now + redis.call('PTTL', taken)}
+end
+
+local answers = {}
+for i = 0, #KEYS / WIDTH.jobs - 1 do
+  local limits, permits, waiters, taken = unpack(KEYS, WIDTH.jobs * i + FIRST.jobs, WIDTH.jobs * (i + 1))
+  local source, id = unpack(ARGV, WIDTH.items * i + FIRST.items, WIDTH.items * (i + 1) + FIRST.items - 1)
+  answers[#answers + 1] = acquire(limits, permits, waiters, taken, source, id)
+end
+return answers

@@ -1,0 +1,32 @@
+import { messageOf } from "../../../shared/platform/errors/app-error.ts";
+import type { Logger } from "../../../shared/platform/log/logger.ts";
+import { within } from "../../../shared/platform/time/clock.ts";
+import type { Partition } from "../../../shared/redis/partition.ts";
+
+/** Calls of other jobs use the slots meanwhile, so this is more than a slow answer takes. */
+const ANSWER_MS = 2000;
+
+/** The first partition, for what workers agree on over all partitions, and whether its Redis can be used. */
+export type Control = {
+  readonly partition: Partition;
+  readonly server: { readonly isUsable: boolean };
+  readonly log: Logger;
+};
+
+/**
+ * Resolves with the answer of the first partition, or with undefined if there is none soon. A command may wait for Redis to return, so
+ * `undo` gets an answer that comes later.
+ */
+export async function askControl<Answer>(
+  { server, log }: Control,
+  ask: () => Promise<Answer>,
+  undo: (late: Answer) => void = () => {},
+): Promise<Answer | undefined> {
+  if (!server.isUsable) return undefined;
+  const answer = ask();
+  const outcome = await within(ANSWER_MS, answer);
+  if (outcome.kind === "done") return outcome.result;
+  if (outcome.kind === "late") answer.then(undo, () => {});
+  else log.warn("queue.error", { reason: messageOf(outcome.error) });
+  return undefined;
+}

@@ -1,0 +1,33 @@
+-- Releases permits. `unusedOf` is 0 if a call was taken with it; else it is when the period ends whose rate the call would have counted in, and
+-- counts in no longer. Answers for each the source that has waited longest, if a place is free for it: the place is reserved for a moment.
+--@include "../../../shared/redis/even-if-full.lua"
+--@include "../../../shared/redis/now.lua"
+local function giveBackRate(taken, duration, periodEnd)
+  if not duration or periodEnd == 0 then return false end
+  local ms = redis.call('PTTL', taken)
+  if ms <= 0 or math.abs(now + ms - periodEnd) > tonumber(duration) / 2 then return false end
+  redis.call('INCRBY', taken, -1)
+  return true
+end
+
+local function release(limits, permits, waiters, taken, id, periodEnd)
+  if redis.call('ZREM', permits, id) == 0 then return '' end
+  local concurrency, duration = unpack(redis.call('HMGET', limits, 'concurrency', 'duration'))
+  local isFree = giveBackRate(taken, duration, tonumber(periodEnd))
+  if concurrency then
+    redis.call('ZREMRANGEBYSCORE', permits, '-inf', now)
+    isFree = redis.call('ZCARD', permits) < tonumber(concurrency)
+  end
+  local source = isFree and redis.call('ZPOPMIN', waiters)[1]
+  if not source then return '' end
+  if concurrency then redis.call('ZADD', permits, now + RESERVED_MS, RESERVED .. source) end
+  return source
+end
+
+local answers = {}
+for i = 0, #KEYS / WIDTH.jobs - 1 do
+  local limits, permits, waiters, taken = unpack(KEYS, WIDTH.jobs * i + FIRST.jobs, WIDTH.jobs * (i + 1))
+  local id, unusedOf = unpack(ARGV, WIDTH.items * i + FIRST.items, WIDTH.items * (i + 1) + FIRST.items - 1)
+  answers[#answers + 1] = release(limits, permits, waiters, taken, id, unusedOf)
+end
+return answers
