@@ -1,9 +1,9 @@
 -- Acquires a permit for each `id`, a call that `source` is about to take. Answers for each:
 --
 --   PERMIT  it has one. The number is when the period of the rate ends (unix ms), or 0.
---   NONE    the job has no limits any more.
---   FULL    as many calls as may are in hand. The source waits, and gets the place of one that ends (release-permits.lua).
---   RATE    as many calls as may were taken in this period. The number is for how many ms the source waits.
+--   NONE    the job no longer has limits.
+--   FULL    the limit of calls in flight is reached. The source waits, and gets the place of one that ends (release-permits.lua).
+--   RATE    the limit of this period is reached. The number is for how many ms the source waits.
 --
 -- An item that is sent again gets the same permit. A permit that was not renewed has ended. A place that is reserved for the source is its
 -- permit.
@@ -14,7 +14,7 @@ local function waits(waiters, source)
   redis.call('PEXPIRE', waiters, KEPT_MS)
 end
 
--- For how many ms no more calls are taken, or 0; and in how many ms the period ends.
+-- Answers for how many ms the rate allows no call; 0 if it allows one.
 local function untilNextPeriod(taken, max)
   local ms = redis.call('PTTL', taken)
   if ms <= 0 then

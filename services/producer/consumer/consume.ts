@@ -21,15 +21,15 @@ export type ConsumeOptions = {
   serves: (queue: QueueName) => boolean;
   /** Whether the calls that go through a gate cannot be delivered now, so that this worker takes none. */
   isClosed: (gate: string) => boolean;
-  /** Calls in hand at once, over all partitions. */
+  /** Calls in flight at once, over all partitions. */
   slots: number;
-  /** So many bytes of calls, as stored, are in hand at once. */
+  /** Limit of the stored bytes of the calls in flight. */
   bodyBudgetBytes: number;
   lockMs: number;
   results: ResultLimits;
   workerName: string;
   log: Logger;
-  /** How often the worker looks for what nobody told it of. */
+  /** How often the worker looks for calls that no wake-up announced. */
   pollMs?: number | undefined;
   /** For how long a queue without a call stays in the registry. */
   emptyMs?: number | undefined;
@@ -40,9 +40,9 @@ export type Consumer = {
   ready(): Promise<void>;
   /** Takes calls again, since those of some job may have become deliverable. */
   refill(): void;
-  /** Takes no new calls. Those in hand go on. */
+  /** Takes no new calls. Those in flight go on. */
   stop(): void;
-  /** Takes no new calls and waits for those in hand. After `graceMs` their holds are lost. */
+  /** Takes no new calls and waits for those in flight. After `graceMs` their holds are lost. */
   close(graceMs: number): Promise<void>;
 };
 
@@ -104,7 +104,7 @@ export function consume(options: ConsumeOptions): Consumer {
 
 /** How often slots are looked for that wait for a partition that is away. */
 const AWAY_LOOK_MS = 250;
-/** What a take brought that was under way when the worker was told to stop. */
+/** For a call that is taken while the worker stops, or after its slot was freed. */
 const REQUEUE: Verdict = { kind: "requeue" };
 /** Pause before a fetch that failed is tried again. */
 const RETRY_PAUSE_MS = 1000;
@@ -115,7 +115,7 @@ type ToNext = ReturnType<typeof createTake>["toNext"];
 type Slot = {
   readonly turn: Turn<SourceOf>;
   readonly token: string;
-  /** The call in it, until what became of it is known. */
+  /** The hold on the call in it, until its verdict is known. */
   hold: Hold | undefined;
   /** Whether another call may use it already. */
   isFree: boolean;
@@ -221,7 +221,7 @@ function createWork({ workerName, log }: ConsumeOptions, parts: TakeParts) {
       fill();
     },
 
-    /** Takes no more. Resolves once the calls in hand have ended. */
+    /** Takes no new calls. Resolves once those in flight have ended. */
     async stop(): Promise<void> {
       stopped = true;
       await Promise.all(slots.values());

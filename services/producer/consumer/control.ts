@@ -14,7 +14,7 @@ export type Control = {
 };
 
 /**
- * Resolves with the answer of the first partition, or with undefined if there is none soon. A command may wait for Redis to return, so
+ * Resolves with the answer of the first partition, or with undefined if that does not come soon. A command may wait for Redis to return, so
  * `undo` gets an answer that comes later.
  */
 export async function askControl<Answer>(

@@ -12,7 +12,7 @@ type Listener = (reason: Error) => void;
  * on demand.
  */
 export class Hold {
-  /** Whether the runner no longer has the call, and what became of it is being written. */
+  /** Whether the runner no longer has the call: only its end is still written. */
   isAnswered = false;
   #lost: Error | undefined;
   #listeners: Set<Listener> | undefined;
@@ -49,7 +49,7 @@ export class Hold {
   }
 }
 
-/** A call in hand, and the token of the lock on it. */
+/** A call in flight, and the token of the lock on it. */
 export type Held = {
   queue: QueueName;
   id: string;
@@ -59,7 +59,7 @@ export type Held = {
   windowMs: number | undefined;
   /** How often it was taken, this time included. */
   take: number;
-  /** How many processes have ended with it in hand. */
+  /** How many processes have ended with it in flight. */
   crashes: number;
 };
 
@@ -73,7 +73,7 @@ const RENEW = defineScript({
 
 export type Holds = ReturnType<typeof createHolds>;
 
-/** The calls that a worker has in hand. */
+/** The calls that a worker has in flight. */
 export function createHolds({ redis, keys }: Partition, lockMs: number) {
   const renew = RENEW.on(redis);
   const all = new Set<Held>();

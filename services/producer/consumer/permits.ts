@@ -13,7 +13,7 @@ const RESERVED = "for ";
 const RESERVED_MS = 500;
 /** Between the queues that the rate of a job holds back. */
 const NEXT_AFTER_MS = 20;
-/** What is left of a job whose calls no producer takes any more goes after this long. */
+/** The keys of a job whose calls no producer takes expire after this long. */
 const KEPT_MS = 86_400_000;
 
 const ACQUIRE = defineScript({
@@ -47,15 +47,15 @@ const AWAY_MS = 1000;
 
 type Sourced = Source & { readonly partition: number };
 
-/** Whether a call may be taken. If not, `againMs` is when to ask again; without it, the queue is told when. */
+/** Whether a call may be taken. If not, `againMs` is when to ask again; without it, a release wakes the queue. */
 export type Acquired = { kind: "permitted" } | { kind: "wait"; againMs: number | undefined };
 
 export type Permits = ReturnType<typeof createPermits>;
 
 /**
- * Makes the limits of a job hold over all partitions. A partition does not know the calls in hand in the others, so a worker acquires a permit
- * in the first one before it takes a call of such a job, and releases it when the call has left its hands, whatever became of it. The
- * permit of a worker that dies ends as its locks do.
+ * Makes the limits of a job hold over all partitions. A partition does not know the calls in flight in the others. So a worker acquires a permit
+ * in the first one before it takes a call of such a job. It releases the permit after the call, with any verdict. The permit of a worker that dies
+ * ends as its locks do.
  */
 export function createPermits(
   control: Control,
@@ -63,7 +63,7 @@ export function createPermits(
 ) {
   const { redis, keys } = control.partition;
   const [acquire, release, renew] = [ACQUIRE.on(redis), RELEASE.on(redis), RENEW.on(redis)];
-  /** The gates whose calls need permits, as far as this worker knows. */
+  /** The gates whose calls need permits, as far as this worker has seen. */
   const needed = new Set<string>();
   /** By the token of the slot. */
   const held = new Map<string, { gate: string; periodEnd: number }>();
@@ -118,7 +118,7 @@ export function createPermits(
       await give(permit.gate, id, isUsed ? 0 : permit.periodEnd);
     },
 
-    /** Renews the permits of the calls in hand. One that a failover has lost is there again. */
+    /** Renews the permits of the calls in flight. One that a failover has lost is there again. */
     async renew(): Promise<void> {
       if (held.size === 0) return;
       const permits = [...held.values()].map(({ gate }) => keys.permits(gate));

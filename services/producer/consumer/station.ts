@@ -18,7 +18,7 @@ export type Place = {
   readonly partition: Partition;
   /** Whether its Redis can be used (shared/redis/durable.ts). */
   readonly server: Pick<DurableRedis, "firstCheck" | "isUsable" | "isRefused">;
-  /** For the calls of this partition. */
+  /** Delivers the calls of this partition. */
   readonly deliver: Deliver;
   /** Done before the first call is taken, and again if Redis has lost what it wrote. If it fails at first, none is taken. */
   readonly prepare?: (() => Promise<void>) | undefined;
@@ -38,16 +38,16 @@ const AGAIN_MS = 1000;
 /** A queue of a station. */
 export type SourceOf = Source & { readonly station: Station; readonly backend: QueueBackend };
 
-/** What a worker does in one partition, with two connections. */
+/** The part of a worker that takes calls from one partition, with two connections. */
 export type Station = Place & {
   readonly lostTakes: LostTakes;
   readonly holds: Holds;
   readonly finish: Finish;
   readonly tell: ReturnType<typeof createTell>;
   sourceOf(queue: QueueName): SourceOf;
-  /** A queue is due after so many ms. */
+  /** Looks for queues that are due after `ms`. */
   dueIn(ms: number): void;
-  /** The queue is due after so many ms. Nobody waits until Redis knows it. */
+  /** Makes the queue due after `ms`, without waiting for Redis. */
   putOff(queue: QueueName, ms: number): void;
   /** Resolves when calls are being taken. Rejects if they cannot be. */
   start(turns: Turns<SourceOf>, fill: () => void): Promise<void>;

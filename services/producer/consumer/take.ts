@@ -17,7 +17,7 @@ export type TakeParts = {
   permits: Permits;
 };
 
-/** How a call is taken, and what is learnt of its queue. */
+/** Takes calls, and learns of their queues. */
 export function createTake(log: Logger, { stations, turns, alone, permits }: TakeParts) {
   async function take(turn: Turn<SourceOf>, token: string): Promise<FetchedCall | undefined> {
     const { source } = turn;
@@ -42,7 +42,7 @@ export function createTake(log: Logger, { stations, turns, alone, permits }: Tak
     return toNext(source, fetched, told);
   }
 
-  /** Asks what holds over all partitions. If the call may not be taken, its queue is put off. */
+  /** Whether the rules over all partitions let the next call be taken. If not, its queue is postponed. */
   async function mayFetch(
     { source, alone: isAlone }: Turn<SourceOf>,
     token: string,
@@ -68,7 +68,7 @@ export function createTake(log: Logger, { stations, turns, alone, permits }: Tak
     if (!turns.isWanted(source)) await source.station.tell.later([source.queue]);
   }
 
-  /** Meanwhile other workers go on with the queues that this one was told of. */
+  /** Meanwhile other workers go on with the queues that this one knows of. */
   async function beAlone(source: SourceOf, callId: string, told: number): Promise<void> {
     if (turns.isAlone) return;
     if (!(await alone.claim())) return void putOff(source, ALONE_AGAIN_MS, told);

@@ -13,8 +13,8 @@ export type Turn<One extends Source = Source> = Room & { readonly source: One };
 
 /**
  * Which queue may use the next free slot of a producer. Turns go round the queues that may have calls; a queue without calls
- * costs nothing. The queues of a job share its part of the slots, in whatever partitions they are, and those of a receiver of callbacks likewise.
- * A large call waits for room, and one that is to be taken alone waits until no slot is in use; meanwhile no other call is taken.
+ * costs nothing. The queues of a job share its part of the slots, also those of other partitions. Those of a receiver of callbacks do likewise.
+ * A large call waits for room. One that must be taken alone waits until no slot is in use; meanwhile no other call is taken.
  */
 export class Turns<One extends Source = Source> {
   readonly #count: number;
@@ -40,7 +40,7 @@ export class Turns<One extends Source = Source> {
     isClosed,
   }: {
     slots: number;
-    /** So many bytes of calls, as stored, are in hand at once. */
+    /** Limit of the stored bytes of the calls in flight. */
     bytes: number;
     /** Whether no call of this queue can be taken or delivered now. */
     isClosed: (source: One) => boolean;

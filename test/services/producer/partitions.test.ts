@@ -1,0 +1,293 @@
+import { beforeEach, expect, test } from "vitest";
+import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
+import { randomCallId } from "../../../shared/call/call-id.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import type { Redis } from "../../../shared/redis/connect.ts";
+import { Partitioned, type Partitions } from "../../../shared/redis/partition.ts";
+import { INJECTED, type TestConsumer, useConsumers } from "../../fixtures/consumers.ts";
+import { aCall, useProducer } from "../../fixtures/producer.ts";
+import { useOwnRedis, useRedis } from "../../fixtures/redis.ts";
+import { partitionsOver } from "../../support/partitions.ts";
+
+const COUNT = 4;
+const INDEXES = new Partitioned([0, 1, 2, 3]);
+
+const redis = useRedis();
+const other = useOwnRedis();
+const producers = useProducer({ redis });
+const consumers = useConsumers(redis);
+let partitions: Partitions;
+beforeEach(async () => {
+  await other.client.flushall();
+  partitions = partitionsOver(redis.client, COUNT);
+});
+
+/** Partition `away` lies on another server than the rest. */
+function withOneElsewhere(away: number) {
+  const at = (index: number): { client: Redis; url: string } => (index === away ? other : redis);
+  partitions = partitions.map((each, index) => ({ ...each, redis: at(index).client }));
+  return INDEXES.all.map((index) => at(index).url);
+}
+
+/** Adds a call of this job that lies in a certain partition. */
+async function add(index: number, job_id = 1): Promise<string> {
+  let id = randomCallId();
+  while (INDEXES.of(id) !== index) id = randomCallId();
+  await createEnqueue(partitions.of(id))(aCall({ id, job_id }));
+  return id;
+}
+
+/** The same for so many calls in each partition. */
+async function addToAll(calls: number, job_id = 1): Promise<string[]> {
+  const ids: string[] = [];
+  for (let i = 0; i < calls; i++) for (const index of INDEXES.all) ids.push(await add(index, job_id));
+  return ids;
+}
+
+/** As a configuration would limit job 7/1 in several partitions. */
+async function limit(limits: Record<string, number>): Promise<void> {
+  await partitions.control.redis.hset(partitions.control.keys.limits("7/1"), limits);
+  for (const { redis: at, keys } of partitions.all) await at.hset(keys.job("7/1"), { permit: 1 });
+}
+
+const permitsHeld = async () =>
+  Number(await partitions.control.redis.zcard(partitions.control.keys.permits("7/1")));
+
+/** Calls whose injections end when they are told to. */
+function slowly() {
+  const running = new Map<string, () => void>();
+  const begun: string[] = [];
+  let most = 0;
+  return {
+    running,
+    begun,
+    get most() {
+      return most;
+    },
+    run: (id: string) =>
+      new Promise<void>((resolve) => {
+        begun.push(id);
+        running.set(id, () => {
+          running.delete(id);
+          resolve();
+        });
+        most = Math.max(most, running.size);
+      }),
+    endAll(): void {
+      for (const end of [...running.values()]) end();
+    },
+  };
+}
+
+test("the calls of all partitions are injected once each, and share the slots", async () => {
+  const hand = slowly();
+  const ids = (await Promise.all([1, 2, 3, 4, 5, 6].map((job) => addToAll(3, job)))).flat();
+  const { count, producer } = producers.start({
+    ...{ partitions: COUNT, concurrency: 10, setsLimits: true },
+    inject: ({ call }) => hand.run(call.id),
+  });
+  await producer.firstCheck;
+  await eventually("what a new job does not need is used", () => hand.running.size === 8);
+  await eventually("all are injected", () => {
+    hand.endAll();
+    return count("call.injected") === ids.length;
+  });
+  expect(hand.begun.toSorted()).toEqual(ids.toSorted());
+  expect(hand.most).toBeLessThanOrEqual(10);
+  expect(producer.readiness()).toMatchObject({ ready: true, checks: { redis: Array(COUNT).fill("none") } });
+});
+
+test("a job whose calls hang in all partitions gets half of the slots, and another one goes on", async () => {
+  const hand = slowly();
+  await addToAll(4, 1);
+  const { count } = producers.start({
+    ...{ partitions: COUNT, concurrency: 10 },
+    inject: ({ call }) => (call.job_id === 1 ? hand.run(call.id) : Promise.resolve()),
+  });
+  await eventually("half of them are used", () => hand.running.size === 5);
+  await addToAll(5, 2);
+  await eventually("the other job's are injected", () => count("call.injected") === 20);
+  expect(hand.most).toBe(5);
+  hand.endAll();
+});
+
+test.each([1, 3])(
+  "a job's concurrency of %i holds over partitions and producers, and every queue gets its turn",
+  async (most) => {
+    const hand = slowly();
+    await limit({ concurrency: most });
+    await addToAll(6);
+    const two = [1, 2].map(() =>
+      producers.start({ partitions: COUNT, inject: ({ call }) => hand.run(call.id) }),
+    );
+    const injected = () => two.reduce((sum, { count }) => sum + count("call.injected"), 0);
+    for (let ended = 0; ended < 24; ended++) {
+      await eventually("as many run as may", () => hand.running.size === Math.min(most, 24 - ended));
+      [...hand.running.values()][0]?.();
+      await eventually("it is injected", () => injected() === ended + 1);
+    }
+    expect(hand.most).toBe(most);
+    const first = hand.begun.slice(0, 12).map((id) => INDEXES.of(id));
+    for (const index of INDEXES.all) expect(first.filter((each) => each === index).length).toBeGreaterThan(0);
+    await eventually("no permit is held", async () => (await permitsHeld()) === 0);
+  },
+);
+
+test("the permit of a producer that is killed ends with its lease, and none is lost", async () => {
+  await limit({ concurrency: 2 });
+  const ids = await addToAll(2);
+  const dead = await consumers.start({
+    ...{ partitions: COUNT, lockMs: 1000 },
+    deliver: () => new Promise<never>(() => {}),
+  });
+  await eventually("both permits are in use", () => dead.taken.length === 2);
+  await dead.kill();
+  const hand = slowly();
+  const next = await consumers.start({
+    ...{ partitions: COUNT, lockMs: 1000 },
+    deliver: ({ id }) => hand.run(id).then(() => INJECTED),
+  });
+  await eventually("both are in use again", () => hand.running.size === 2);
+  await eventually("all calls are taken", () => {
+    hand.endAll();
+    return next.taken.length === ids.length;
+  });
+  expect(hand.most).toBe(2);
+  await eventually("no permit is held", async () => (await permitsHeld()) === 0);
+});
+
+test("a job's rate holds over partitions and producers, and every queue gets its turn", async () => {
+  const [max, duration] = [2, 500];
+  await limit({ max, duration });
+  await addToAll(3);
+  const at: number[] = [];
+  const begun: string[] = [];
+  const inject = async ({ call }: { call: { id: string } }) => {
+    at.push(performance.now());
+    begun.push(call.id);
+  };
+  const two = [1, 2].map(() => producers.start({ partitions: COUNT, inject }));
+  await eventually(
+    "all are injected",
+    () => two.reduce((sum, { count }) => sum + count("call.injected"), 0) === 12,
+  );
+  for (let i = 0; i + max < at.length; i += max)
+    expect((at[i + max] ?? 0) - (at[i] ?? 0), `call ${i + max}`).toBeGreaterThan(duration - 50);
+  expect(new Set(begun.slice(0, 8).map((id) => INDEXES.of(id))).size).toBe(COUNT);
+});
+
+test("a permit that no call was taken with gives its place and its rate back", async () => {
+  await limit({ concurrency: 1, max: 5, duration: 3_600_000 });
+  const { control } = partitions;
+  const consumer = await consumers.start({ partitions: COUNT });
+  const taken = () => control.redis.get(control.keys.taken("7/1")).then(Number);
+  for (const index of [0, 1, 2]) await consumer.took(await add(index));
+  await eventually("no permit is held", async () => (await permitsHeld()) === 0);
+  const all = partitions.all[3];
+  for (let i = 0; i < 3; i++) {
+    await all?.redis.zadd(all.keys.wake, 0, "webhook/7/1");
+    await eventually(
+      "the empty queue is looked at",
+      async () => (await all?.redis.zcard(all.keys.wake)) === 0,
+    );
+  }
+  await eventually("three calls count", async () => (await taken()) === 3 && (await permitsHeld()) === 0);
+  for (const index of [3, 3]) await consumer.took(await add(index));
+});
+
+test("one worker over all partitions takes a call alone", async () => {
+  const pills = [await add(1, 1), await add(2, 2)];
+  for (const [i, id] of pills.entries()) {
+    const { redis: at, keys } = partitions.of(id);
+    await at.hset(keys.inQueue(`webhook/7/${i + 1}`, id), "stc", 2);
+  }
+  const hand = slowly();
+  const deliver = ({ id }: { id: string }) => hand.run(id).then(() => INJECTED);
+  const two: TestConsumer[] = [];
+  for (let i = 0; i < 2; i++) two.push(await consumers.start({ partitions: COUNT, lockMs: 500, deliver }));
+  for (const ended of [0, 1]) {
+    await eventually(
+      "one is taken",
+      () => hand.begun.filter((id) => pills.includes(id)).length === ended + 1,
+    );
+    const held = partitions.map(({ redis: at, keys }) => at.exists(keys.alone));
+    expect(await Promise.all(held.all)).toEqual([1, 0, 0, 0]);
+    await add(3, 3);
+    await eventually("the other worker goes on", () => hand.running.size === 2);
+    hand.endAll();
+  }
+  expect(hand.begun.filter((id) => pills.includes(id)).toSorted()).toEqual(pills.toSorted());
+});
+
+test("a partition that goes away keeps no slot, and its calls come once it is back", async () => {
+  const hand = slowly();
+  const { producer, count } = producers.start({
+    ...{ partitions: withOneElsewhere(2), concurrency: 4, lockMs: 10_000 },
+    inject: ({ call }) => hand.run(call.id),
+  });
+  await producer.firstCheck;
+  const before = await Promise.all([1, 2, 3, 4].map((job) => add(2, job)));
+  await eventually("all slots are used", () => hand.running.size === 4);
+  await other.server.kill("SIGKILL");
+  hand.endAll();
+  const others = await Promise.all([0, 1, 3].map((index) => add(index)));
+  await eventually("the others go on", () => {
+    hand.endAll();
+    return count("call.injected") === 3;
+  });
+  const { ready, checks } = producer.readiness();
+  expect(ready).toBe(true);
+  expect(checks["redis"]).toMatchObject([
+    "none",
+    "none",
+    expect.stringMatching(/^queue\.unavailable/),
+    "none",
+  ]);
+  await other.server.restart();
+  const after = await add(2);
+  await eventually("its calls are injected", () => {
+    hand.endAll();
+    return count("call.injected") === 8;
+  });
+  expect(hand.begun.toSorted()).toEqual([...before, ...others, after].toSorted());
+});
+
+test("a partition that is away or refused at the start is taken from once it can be used", async () => {
+  const urls = withOneElsewhere(2);
+  await add(2);
+  const { layout } = (partitions.all[2] as (typeof partitions.all)[number]).keys;
+  await other.client.set(layout, JSON.stringify({ layout: 1, release: "0.0.1" }));
+  await other.server.kill("SIGKILL");
+  const { producer, count, saw } = producers.start({ partitions: urls, inject: async () => {} });
+  await producer.firstCheck;
+  await add(1);
+  await saw("call.injected");
+  await other.server.restart();
+  await saw("redis.unusable");
+  await add(3);
+  await saw("call.injected", 2);
+  await other.client.del(layout);
+  await eventually("its call is injected", () => count("call.injected") === 3);
+});
+
+test("while the first partition is away, only the jobs with limits wait", async () => {
+  const urls = withOneElsewhere(0);
+  await limit({ concurrency: 1 });
+  const { producer, count, saw } = producers.start({ partitions: urls, inject: async () => {} });
+  await producer.firstCheck;
+  await add(1);
+  await saw("call.injected");
+  await eventually("no permit is held", async () => (await permitsHeld()) === 0);
+  await other.server.kill("SIGKILL");
+  await add(1);
+  const at = partitions.all[1];
+  await eventually(
+    "it is put off",
+    async () => (await at?.redis.zscore(at.keys.due, "webhook/7/1")) !== null,
+  );
+  await Promise.all([1, 2, 3].map((index) => add(index, 2)));
+  await saw("call.injected", 4);
+  expect(count("call.injected")).toBe(4);
+  await other.server.restart();
+  await saw("call.injected", 5);
+});
