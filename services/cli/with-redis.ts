@@ -49,6 +49,8 @@ const EXIT_CODES: Partial<Record<ErrorCode, number>> = {
 
 /** Short, because a person waits. */
 const READY_DEADLINE_MS = 5000;
+/** For further partitions: a command may not need them. */
+const FURTHER_DEADLINE_MS = 2000;
 
 /** For one reply, which may be a body of 25 MiB that comes from afar. While Redis is away a command still fails at once. */
 const REPLY_DEADLINE_MS = 60_000;
@@ -116,7 +118,8 @@ async function problemOf(
   configDir: string,
 ): Promise<AppError | undefined> {
   try {
-    await connected(partition.redis, target, configDir);
+    const deadlineMs = partition.index === 0 ? READY_DEADLINE_MS : FURTHER_DEADLINE_MS;
+    await connected(partition.redis, { target, configDir, deadlineMs });
     return undefined;
   } catch (error) {
     const isAway = error instanceof AppError && error.code === "queue.unavailable";
@@ -133,7 +136,7 @@ export async function redisAnswers({ env }: ProgramDeps, configDir: string): Pro
     const [first] = placesOf(postern.redis);
     if (first === undefined) return true;
     redis = connectForRequests(first.target, silentLogger);
-    await connected(redis, first.target, configDir);
+    await connected(redis, { target: first.target, configDir, deadlineMs: READY_DEADLINE_MS });
     return true;
   } catch (error) {
     return !(error instanceof AppError && error.code === "queue.unavailable");
@@ -153,8 +156,11 @@ export async function exitCodeOf({ printError }: ProgramDeps, work: () => Promis
   }
 }
 
-async function connected(redis: Redis, target: RedisTarget, configDir: string): Promise<void> {
-  await whenReady(redis, READY_DEADLINE_MS).catch((cause: unknown) => {
+async function connected(
+  redis: Redis,
+  { target, configDir, deadlineMs }: { target: RedisTarget; configDir: string; deadlineMs: number },
+): Promise<void> {
+  await whenReady(redis, deadlineMs).catch((cause: unknown) => {
     if (cause instanceof AppError && cause.code === "queue.denied") throw cause;
     const reason = `Redis at ${placeOf(target)} cannot be reached: ${messageOf(cause)}${unconfigured(configDir)}`;
     throw new AppError("queue.unavailable", { reason, cause });

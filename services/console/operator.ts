@@ -121,7 +121,7 @@ export function composeOperator(options: Options): ComposedOperator {
       pace: options.pace ?? PACE,
       assertUsable,
     }),
-    readiness: () => readinessOf(durable, ending),
+    readiness: () => readinessOf(durables, ending),
     liveStreams: live.count,
     http: toConnectionLimits(postern),
     firstCheck: durable.firstCheck,
@@ -168,13 +168,23 @@ function guardOf({ all }: Partitioned<DurableRedis>): (index: number) => void {
   };
 }
 
-function readinessOf(durable: DurableRedis, draining: boolean): Readiness {
-  const found = explain(() => durable.server().proof);
-  const maxmemory_bytes = durable.isUsable ? durable.server().maxMemoryBytes : null;
+/** It is ready while the first partition can be used. */
+function readinessOf({ all, control }: Partitioned<DurableRedis>, draining: boolean): Readiness {
+  const [found, ...further] = all.map(checksOf);
   return {
-    ready: found.ok && !draining,
-    checks: { redis: found.text, maxmemory_bytes, ...clockCheck(durable.redis), draining },
+    ready: control.isUsable && !draining,
+    checks: {
+      ...found,
+      ...(further.length > 0 && { further_partitions: further }),
+      ...clockCheck(control.redis),
+      draining,
+    },
   };
+}
+
+function checksOf(durable: DurableRedis) {
+  const maxmemory_bytes = durable.isUsable ? durable.server().maxMemoryBytes : null;
+  return { redis: explain(() => durable.server().proof).text, maxmemory_bytes };
 }
 
 /**

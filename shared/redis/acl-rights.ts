@@ -23,7 +23,12 @@ const WEBHOOKS = [
 ];
 
 /** Placeholders: `{name}` for the prefix of the deployment, `{runner}` for that of its runners. */
-const ALL = { keys: ["{name}:*"], channels: ["{name}:changes", "{name}:events"] };
+const CONTROL = ["{name}:*"];
+/** The prefixes of further partitions begin with the deployment's without its last brace (keys.ts). */
+const ALL = {
+  keys: [...CONTROL, "{name.*"],
+  channels: ["{name}:changes", "{name}:events", "{name.*:changes"],
+};
 
 /** For each process. The operator's console and the commands have the same. */
 export const RIGHTS = {
@@ -39,7 +44,7 @@ export const RIGHTS = {
         zremrangebyrank zrevrange zrevrangebyscore`),
     ],
   },
-  pricing: { keys: ALL.keys, channels: [], commands: [...BASE, "hgetall"] },
+  pricing: { keys: CONTROL, channels: [], commands: [...BASE, "hgetall"] },
   runner: {
     commands: [
       ...BASE,
@@ -47,7 +52,7 @@ export const RIGHTS = {
         "decrby exists incrby persist strlen zcount zrange zrangebyscore zremrangebyrank zrevrange zrevrank zscore",
       ),
     ],
-    keys: ["{runner}:*", ...ALL.keys],
+    keys: ["{runner}:*", ...CONTROL],
     channels: [],
   },
   operator: {
@@ -75,16 +80,14 @@ const OPTIONAL_RIGHTS = words(
 /** The rights of a process in the deployment of this name, as rules of ACL SETUSER. */
 export function aclRules(process: RightsOf, name = DEFAULT_NAME): string {
   const { commands, keys, channels }: Rights = RIGHTS[process];
-  // A name has no period, so the second prefix is that of the further partitions alone (`prefixesOf`).
-  const named = (pattern: string): string[] => {
-    const own = [prefixOf(name), prefixOf(`${name}.*`)];
-    return pattern.includes("{name}")
-      ? own.map((prefix) => pattern.replace("{name}", prefix))
-      : [pattern.replace("{runner}", runnerPrefixOf(name))];
-  };
+  const named = (pattern: string): string =>
+    pattern
+      .replace("{name}", prefixOf(name))
+      .replace("{name.", `{${name}.`)
+      .replace("{runner}", runnerPrefixOf(name));
   return [
-    ...["resetkeys", ...keys.flatMap(named).map((pattern) => `~${pattern}`)],
-    ...["resetchannels", ...channels.flatMap(named).map((channel) => `&${channel}`)],
+    ...["resetkeys", ...keys.map((pattern) => `~${named(pattern)}`)],
+    ...["resetchannels", ...channels.map((channel) => `&${named(channel)}`)],
     ...["-@all", ...[...commands, ...OPTIONAL_RIGHTS].sort().map((command) => `+${command}`)],
   ].join(" ");
 }

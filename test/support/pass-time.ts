@@ -1,5 +1,5 @@
 import type { Redis } from "../../shared/redis/connect.ts";
-import { keysOf, PREFIX } from "../../shared/redis/keys.ts";
+import { partitionsOver } from "./partitions.ts";
 
 /** KEYS due, payments. ARGV ms, prefix of the payments. */
 const AGE = `
@@ -12,13 +12,13 @@ end`;
 
 /** Makes the payments in Redis older, as if so many ms had passed: nobody can put Redis' own clock ahead. */
 export async function passTime(redis: Redis, ms: number): Promise<void> {
-  const keys = keysOf(PREFIX);
-  await redis.eval(AGE, 2, keys.paymentsDue, keys.payments, Math.round(ms), keys.payment(""));
+  for (const { keys } of partitionsOver(redis).all)
+    await redis.eval(AGE, 2, keys.paymentsDue, keys.payments, Math.round(ms), keys.payment(""));
 }
 
 /** Makes one payment as old as if it had been claimed then (unix ms). */
 export async function claimedSince(redis: Redis, id: string, at: number): Promise<void> {
-  const keys = keysOf(PREFIX);
+  const { keys } = partitionsOver(redis).of(id);
   await redis.hset(keys.payment(id), "claimed_at", at);
   for (const list of [keys.payments, keys.paymentsUnresolved]) await redis.zadd(list, "XX", at, id);
 }

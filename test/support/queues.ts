@@ -3,7 +3,8 @@ import type { JobCall } from "../../shared/call/job-call.ts";
 import { JOB_NAME, JOB_OPTIONS } from "../../shared/queue/protocol.ts";
 import { queueOf } from "../../shared/queue/queue-name.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
-import { keysOf, PREFIX } from "../../shared/redis/keys.ts";
+import type { Partition } from "../../shared/redis/partition.ts";
+import { partitionsOver } from "./partitions.ts";
 
 /**
  * In one step: a call and its callback are in two queues, and a call that moves while they are counted one after the
@@ -22,31 +23,39 @@ return total`;
 
 export type TestQueues = ReturnType<typeof openQueues>;
 
-/** Looks at the queues of the registry with BullMQ's own Queue, as other tools for BullMQ would. */
+/** Looks at the queues of all partitions with BullMQ's own Queue, as other tools for BullMQ would. */
 export function openQueues(redis: Redis) {
-  const { queues } = keysOf(PREFIX);
+  const partitions = partitionsOver(redis);
   const open = new Map<string, Queue<JobCall>>();
 
-  function of(name: string): Queue<JobCall> {
-    const known = open.get(name);
+  function of(name: string, { prefix }: Pick<Partition, "prefix"> = partitions.control): Queue<JobCall> {
+    const known = open.get(prefix + name);
     if (known !== undefined) return known;
     const queue = new Queue<JobCall>(name, {
-      ...{ prefix: PREFIX, connection: redis },
+      ...{ prefix, connection: redis },
       ...{ skipVersionCheck: true, skipWaitingForReady: true, skipMetasUpdate: true },
     });
     queue.on("error", () => {});
-    open.set(name, queue);
+    open.set(prefix + name, queue);
     return queue;
   }
 
-  const all = async () => (await redis.smembers(queues)).map(of);
+  const inEach = <Found>(read: (partition: Partition) => Promise<Found>) =>
+    Promise.all(partitions.all.map(read));
+  const all = async () => {
+    const found = inEach(async (partition) => {
+      return (await redis.smembers(partition.keys.queues)).map((name) => of(name, partition));
+    });
+    return (await found).flat();
+  };
 
   return {
     of,
 
     /** How many calls are in one of these of BullMQ's states. */
     async countIn(...states: ("wait" | "active" | "delayed" | "failed" | "completed")[]): Promise<number> {
-      return Number(await redis.eval(COUNT, 2, queues, PREFIX, ...states));
+      const counts = await inEach(({ keys, prefix }) => redis.eval(COUNT, 2, keys.queues, prefix, ...states));
+      return counts.reduce((sum: number, count) => sum + Number(count), 0);
     },
 
     /** The calls in this state, the oldest of each queue first. */
@@ -72,8 +81,9 @@ export function openQueues(redis: Redis) {
     /** Adds what is stored, whatever it is, to the queue of this call. */
     async addStored(call: JobCall, stored: unknown): Promise<void> {
       const name = queueOf(call);
-      await redis.sadd(queues, name);
-      await of(name).add(JOB_NAME, stored as JobCall, { ...JOB_OPTIONS, jobId: call.id });
+      const partition = partitions.of(call.id);
+      await redis.sadd(partition.keys.queues, name);
+      await of(name, partition).add(JOB_NAME, stored as JobCall, { ...JOB_OPTIONS, jobId: call.id });
     },
 
     async close(): Promise<void> {

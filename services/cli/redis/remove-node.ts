@@ -36,8 +36,8 @@ export function removeNode(deps: ProgramDeps, node: string, options: RemoveNodeO
 }
 
 /**
- * Plans the removal at the first partition whose servers list the node as a replica. All nodes of a Cluster list each other, so that partition
- * stands for all that are in it.
+ * Plans the removal at the partitions whose servers list the node as a replica, and resolves with the plan of the one that has the fewest
+ * others. All nodes of a Cluster list each other, so any of its partitions has them all forget the node.
  */
 async function planAmong(places: readonly Place[], node: string) {
   const targets = places.map(({ target }) => target).filter((target) => "finder" in target);
@@ -46,13 +46,15 @@ async function planAmong(places: readonly Place[], node: string) {
       "command.failed",
       "[redis] has neither sentinels nor nodes, so no replica is waited for",
     );
-  const refusals: unknown[] = [];
-  for (const target of targets) {
-    const planned = await settled(planRemoval(target, node));
-    if (planned.kind === "done") return { removal: planned.result, target };
-    refusals.push(planned.error);
-  }
-  throw refusals[0];
+  const planned = await Promise.all(
+    targets.map(async (target) => ({ target, outcome: await settled(planRemoval(target, node)) })),
+  );
+  const [fewest] = planned
+    .flatMap(({ target, outcome }) => (outcome.kind === "done" ? [{ target, removal: outcome.result }] : []))
+    .sort((a, b) => a.removal.replicas.length - b.removal.replicas.length);
+  if (fewest !== undefined) return fewest;
+  const [first] = planned;
+  throw first?.outcome.kind === "failed" ? first.outcome.error : undefined;
 }
 
 function questionOf(node: string, { listedBy }: Removal): string {

@@ -10,7 +10,7 @@ import forgetLua from "./forget.lua";
 import tellForgottenLua from "./tell-forgotten.lua";
 import writeBlockLua from "./write-block.lua";
 
-/** How much of the calls that runners took is remembered. */
+/** How much of the calls that runners took is remembered in all partitions together. */
 export type HistoryLimits = {
   /** For how long; 0 is not at all. */
   keptMs: number;
@@ -59,7 +59,8 @@ export function createCallHistory({ partition, limits, clock, log }: Options): C
     forgotten: keys.historyForgotten,
     off: keys.historyOff,
   };
-  const bounds = { keptMs: limits.keptMs, callsMax: limits.calls, bytesMax: limits.bytes };
+  const share = (limit: number) => Math.ceil(limit / partition.count);
+  const bounds = { keptMs: limits.keptMs, callsMax: share(limits.calls), bytesMax: share(limits.bytes) };
   const waiting: NewBlock[] = [];
   let open: NewBlock | undefined;
   let timer: NodeJS.Timeout | undefined;
