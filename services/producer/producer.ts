@@ -18,7 +18,8 @@ import { type Composed, createPart, type Part } from "../../shared/part/part.ts"
 import { type Clock, systemClock } from "../../shared/platform/time/clock.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
 import { beat } from "../../shared/queue/heartbeat.ts";
-import { type JobLimits, openJobs } from "../../shared/queue/jobs.ts";
+import { openJobs } from "../../shared/queue/jobs.ts";
+import type { JobLimits } from "../../shared/queue/limits.ts";
 import {
   CALLBACKS_GATE,
   isKnown,
@@ -29,7 +30,7 @@ import {
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { createClaimData } from "../../shared/redis/deployment.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
-import { logOf, type Partition, type Partitioned, type Partitions } from "../../shared/redis/partition.ts";
+import { logOf, type Partitioned, type Partitions } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
 import { publishCallbackKeys } from "../../shared/telemetry/processes/callback-keys.ts";
 import { createCallbacks } from "./callbacks/callbacks.ts";
@@ -135,15 +136,16 @@ export function composeProducer(options: Options): ComposedProducer {
   const callbacks = postern.callbacks && toCallbackOptions(postern.callbacks);
   const runners = options.inject === undefined ? openRunners(options, jobs) : undefined;
   if (runners !== undefined) options.reports?.watchRunners(runners);
-  const servers = openServers({ ...options, log }, (index) => {
+  const gates = openJobs(partitions);
+  const servers = openServers({ ...options, gates, log }, (index) => {
     presence.announce(index);
     consumer.refill();
   });
-  const delivering = createDelivering({ ...options, jobs, callbacks, runners, log, workerId });
-  const prepare = preparing(options.setsLimits ? jobs : undefined, callbacks);
+  const delivering = createDelivering({ ...options, gates, jobs, callbacks, runners, log, workerId });
+  const prepare = preparing(gates, options.setsLimits ? jobs : undefined, callbacks);
   const places = partitions.map((partition, index): Place => {
     const [server, deliver] = [servers.all[index], delivering.deliver.all[index]] as [DurableRedis, Deliver];
-    return { partition, server, deliver, prepare: prepare(partition) };
+    return { partition, server, deliver, prepare: prepare(index) };
   });
   const consumer = consume({
     places: places.all as [Place, ...Place[]],
@@ -192,17 +194,21 @@ export function composeProducer(options: Options): ComposedProducer {
   };
 }
 
-/** Checks the Redis of each partition. */
+/** Checks the Redis of each partition. Before it can be used, it has what operators said while it was away. */
 function openServers(
-  { postern, partitions, deployments, log }: Options,
+  { postern, partitions, deployments, gates, log }: Options & { gates: Gates },
   onUsable: (index: number) => void,
 ): Partitioned<DurableRedis> {
   return partitions.map((partition, index) => {
+    const claimData = createClaimData(partition, deployments?.all[index]);
     return new DurableRedis({
       redis: partition.redis,
       // Writes that one server loses are done again. A new primary that lacks them would have calls sent twice.
       mode: postern.redis.durability === "replicated" ? "replicated" : "relaxed",
-      checkData: createClaimData(partition, deployments?.all[index]),
+      async checkData() {
+        await claimData();
+        await gates.sync(index);
+      },
       onUsable: () => onUsable(index),
       log: { ...logOf(partition, log), info() {} }, // it would say how durable they are
     });
@@ -280,7 +286,10 @@ function openRunners(
   });
 }
 
+type Gates = ReturnType<typeof openJobs>;
+
 type Delivering = Options & {
+  gates: Gates;
   jobs: Jobs;
   callbacks: Callbacks | undefined;
   runners: Runners | undefined;
@@ -289,7 +298,7 @@ type Delivering = Options & {
 
 /** Delivers calls to `inject` or to the runners of their jobs, and callbacks to their receivers: the calls of each partition by its clock. */
 function createDelivering(options: Delivering) {
-  const { postern, partitions, jobs, runners, log, workerId, random = Math.random } = options;
+  const { postern, partitions, gates, jobs, runners, log, workerId, random = Math.random } = options;
   const clocks = partitions.map(({ redis }) => options.clock ?? redisClock(redis).now);
   const results = partitions.map((partition) => createResults(partition));
   const callbacks =
@@ -309,7 +318,7 @@ function createDelivering(options: Delivering) {
     policy: createRetryPolicy({ ...(options.callbacks as Callbacks), jobs: new Map(), random }),
   };
   const throttle = createThrottle({
-    throttleJob: throttling(partitions),
+    throttleJob: gates.throttle,
     clock: options.clock ?? systemClock,
     log,
   });
@@ -352,22 +361,16 @@ function createDelivering(options: Delivering) {
   };
 }
 
-/** Pauses a job in each partition. One that is away is told when it is back. */
-function throttling(partitions: Partitions) {
-  const jobs = partitions.map(openJobs);
-  return async (job: string, ms: number): Promise<void> => {
-    await Promise.all(jobs.all.map(({ throttle }) => throttle(job, ms)));
-  };
-}
-
 /** Sets what holds over all producers in a partition, if this producer has to. */
-function preparing(limits: ReadonlyMap<string, JobLimits> | undefined, callbacks: Callbacks | undefined) {
+function preparing(
+  gates: Gates,
+  limits: ReadonlyMap<string, JobLimits> | undefined,
+  callbacks: Callbacks | undefined,
+) {
   const ofCallbacks = callbacks && { concurrency: callbacks.concurrency };
-  return (partition: Partition) => {
-    const gates = openJobs(partition);
-    if (limits !== undefined)
-      return () =>
-        gates.configure(ofCallbacks ? new Map([...limits, [CALLBACKS_GATE, ofCallbacks]]) : limits);
-    return ofCallbacks && (() => gates.limit(CALLBACKS_GATE, ofCallbacks));
+  const all = limits && ofCallbacks ? new Map([...limits, [CALLBACKS_GATE, ofCallbacks]]) : limits;
+  return (index: number) => {
+    if (all !== undefined) return () => gates.configure(all, index);
+    return ofCallbacks && (() => gates.limit(CALLBACKS_GATE, ofCallbacks, index));
   };
 }

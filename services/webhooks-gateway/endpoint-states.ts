@@ -1,16 +1,25 @@
 import { AppError } from "../../shared/platform/errors/app-error.ts";
-import { createReadEndpointSettings } from "../../shared/queue/endpoints.ts";
-import type { Partition } from "../../shared/redis/partition.ts";
+import {
+  createReadEndpointSettings,
+  type EndpointSetting,
+  toSettings,
+} from "../../shared/queue/endpoints.ts";
+import { openIntents } from "../../shared/queue/intents.ts";
+import type { Partitions } from "../../shared/redis/partition.ts";
 
 /** Returns the path if an operator holds the endpoint. Throws `webhook.endpoint_disabled`. */
 export type HeldAtOf = (path: string) => string | undefined;
 
 const RETRY_AFTER_MS = 60_000;
 
-/** Keeps the states that operators give endpoints. `read` is part of each check of Redis, so no request is taken before the first one. */
-export function createEndpointStates(partition: Partition) {
-  const readSettings = createReadEndpointSettings(partition);
-  let settings: Awaited<ReturnType<typeof readSettings>> = new Map();
+/**
+ * Keeps the states that operators give endpoints. `read` is part of each check of the first partition, and `follow` of each check of another one:
+ * a call is held by the setting in its own partition. So no request is taken before the first reading.
+ */
+export function createEndpointStates(partitions: Partitions) {
+  const readSettings = createReadEndpointSettings(partitions.control);
+  const intents = openIntents(partitions);
+  let settings: ReadonlyMap<string, EndpointSetting> = new Map();
   const heldAtOf: HeldAtOf = (path) => {
     const state = settings.get(path)?.state;
     if (state !== "disabled") return state === "held" ? path : undefined;
@@ -19,8 +28,13 @@ export function createEndpointStates(partition: Partition) {
   };
   return {
     heldAtOf,
+
     async read(): Promise<void> {
-      settings = await readSettings();
+      settings =
+        partitions.all.length === 1 ? await readSettings() : toSettings((await intents.read()).settings);
     },
+
+    /** Makes a partition hold what the first one has said last. */
+    follow: intents.follow,
   };
 }

@@ -86,7 +86,7 @@ export function composeWebhooksGateway(options: Options): Gateway {
   const { webhooks, postern, partitions, serviceId = 0, clock = systemClock } = options;
   const partition = partitions.control;
   const log = tellFollowers(options.log, { partition, service: "webhooks", about: { serviceId }, clock });
-  const states = createEndpointStates(partition);
+  const states = createEndpointStates(partitions);
   const ingress = openIngress("webhook", options, async () => {
     await Promise.all([states.read(), sendTests()]);
   });

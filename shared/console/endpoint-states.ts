@@ -3,9 +3,9 @@ import { createFindNear } from "../http/near-path.ts";
 import { createOrderTest, TestOutcome } from "../ingress/endpoint-tests.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { ENDPOINT_STATES, endpointAct, openEndpoints } from "../queue/endpoints.ts";
-import type { OperateDeps } from "../queue/operate.ts";
+import type { OperateDeps, OperatorDeps } from "../queue/operate.ts";
 import { logAudited } from "../redis/audit/audit.ts";
-import { count, reason } from "./view.ts";
+import { count, reached, reachOf, reason } from "./view.ts";
 
 const path = z.string().min(1).max(2048);
 
@@ -29,34 +29,33 @@ export const EndpointChange = z
     state: z.enum(ENDPOINT_STATES),
     /** Whether anything was changed. */
     changed: z.boolean(),
-    /** The number of calls that were held before the change. Enabling the endpoint releases them. */
+    /** The number of calls that were held before the change. Enabling the endpoint releases them. Those of partitions that are away are not counted. */
     held: count,
+    ...reached,
   })
   .meta({ id: "EndpointChange" });
 export type EndpointChange = z.infer<typeof EndpointChange>;
 
-type Deps = OperateDeps & {
-  /** Paths of the configured endpoints; none if they are not known. */
-  paths: () => readonly string[];
-};
+/** Paths of the configured endpoints; none if they are not known. */
+type Paths = { paths: () => readonly string[] };
 
 /** Sets the state of an endpoint for all gateways, with a line in the audit. Throws `request.not_found` for a path of no endpoint. */
-export function createSetEndpointState({ partition, clock, log, by, paths }: Deps) {
-  const endpoints = openEndpoints(partition);
+export function createSetEndpointState({ partitions, clock, log, by, paths }: OperatorDeps & Paths) {
+  const endpoints = openEndpoints(partitions);
   return async ({ path, state, reason: why }: EndpointOrder): Promise<EndpointChange> => {
-    const held = await endpoints.held(path);
+    const held = await endpoints.heldNow(path);
     // An endpoint that is no longer configured can still be enabled.
     const isLeft = state === "enabled" && (held > 0 || (await endpoints.settings()).has(path));
     if (!isLeft) requireKnown(path, paths());
     const because = { at: clock(), by, reason: why };
-    const changed = await endpoints.set(path, state, because);
+    const { changed, unreached } = await endpoints.set(path, state, because);
     if (changed) logAudited(log, endpointAct(path, state, because));
-    return { path, state, changed, held };
+    return { path, state, changed, held, ...reachOf(partitions, unreached) };
   };
 }
 
 /** Has a gateway sign and send a sample to itself, with a line in the audit. Throws `request.not_found` for a path of no endpoint. */
-export function createTestEndpoint({ partition, clock, log, by, paths }: Deps) {
+export function createTestEndpoint({ partition, clock, log, by, paths }: OperateDeps & Paths) {
   const orderTest = createOrderTest(partition);
   return async ({ path, reason: why }: EndpointTest): Promise<EndpointTested> => {
     requireKnown(path, paths());

@@ -2,9 +2,11 @@ import { z } from "zod";
 import { portsOfReceiver } from "../call/callback-target.ts";
 import { idsOfKey, whyNoJobKey } from "../call/job-ids.ts";
 import { AppError } from "../platform/errors/app-error.ts";
+import { settled } from "../platform/time/clock.ts";
 import { toIso } from "../platform/time/iso.ts";
-import { gateAct, type JobGate, openJobs } from "../queue/jobs.ts";
-import type { OperateDeps } from "../queue/operate.ts";
+import { isPassing } from "../queue/intents.ts";
+import { type GateAct, gateAct, type JobGate, openJobs } from "../queue/jobs.ts";
+import type { OperatorDeps } from "../queue/operate.ts";
 import {
   CALLBACKS_GATE,
   gateOf,
@@ -16,8 +18,10 @@ import {
 import { openRegistry, type QueueDepth, sumOfDepths } from "../queue/registry.ts";
 import { openDelayed } from "../queue/run-delayed.ts";
 import { logAudited } from "../redis/audit/audit.ts";
+import { askAll } from "../redis/merge.ts";
+import { Partitioned } from "../redis/partition.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
-import { count, isoTime, OperatorAct } from "./view.ts";
+import { count, isoTime, OperatorAct, reached, reachOf } from "./view.ts";
 
 /**
  * A job that has a queue, a setting or a name in the configuration: what it holds, over all origins, and what holds it up. Beside the
@@ -45,6 +49,8 @@ export const JobView = z
     /** Until when its runner has asked for a pause. */
     throttled_until: isoTime.optional(),
     paused: OperatorAct.optional(),
+    /** Number of partitions in which the pause holds, if there are several. It holds in the others before a call is taken from them. */
+    paused_partitions: z.object({ of: count, paused: count }).optional(),
   })
   .meta({ id: "Job" });
 export type JobView = z.infer<typeof JobView>;
@@ -55,8 +61,9 @@ export const JobChange = z
     changed: z.boolean(),
     /** Whether a queue of this name exists. Without one no call has come yet, or the name is misspelt. */
     has_queue: z.boolean(),
-    /** The job as it is now, under the name that it is stored under. */
+    /** The job as it is now, under the name that it is stored under. Calls of partitions that were not reached are not counted. */
     job: JobView,
+    ...reached,
   })
   .meta({ id: "JobChange" });
 export type JobChange = z.infer<typeof JobChange>;
@@ -86,20 +93,34 @@ export type JobsApi = {
   runDelayed(job: string, reason: string): Promise<DelayedRun>;
 };
 
-type Deps = OperateDeps & {
+type Deps = OperatorDeps & {
   /** Names in the configuration, by `<service id>/<job index>`. */
   jobNames: () => Record<string, string>;
 };
 
-/** What an operator sees of jobs, and does to them, with a line in the audit. */
-export function createJobsApi({ partition, clock, log, by, jobNames }: Deps): JobsApi {
-  const jobs = openJobs(partition);
-  const registry = openRegistry(partition);
-  const delayed = openDelayed(partition);
+type Jobs = ReturnType<typeof openJobs>;
+
+/** Views of jobs: limits and pauses as partition 0 has them, and the sums over the queues of all partitions. */
+function createViews(
+  { partitions, clock, jobNames }: Pick<Deps, "partitions" | "clock" | "jobNames">,
+  jobs: Jobs,
+) {
+  const all = { partitions, registries: partitions.map(openRegistry) };
+
+  /** The partitions without those that could not be reached. */
+  function allBut(unreached: readonly number[]): typeof all {
+    if (unreached.length === 0) return all;
+    const isReached = (_: unknown, index: number) => !unreached.includes(index);
+    return {
+      partitions: new Partitioned(partitions.all.filter(isReached)),
+      registries: new Partitioned(all.registries.all.filter(isReached)),
+    };
+  }
 
   /** By gate: its queues, none if it has only a setting or a name. All callbacks together count only if they have a setting or are asked for. */
-  async function known(asked?: string): Promise<Map<string, QueueName[]>> {
-    const [queues, named] = await Promise.all([registry.names(), jobs.named()]);
+  async function known(asked?: string, { registries } = all): Promise<Map<string, QueueName[]>> {
+    const [names, named] = await Promise.all([askAll(registries, (each) => each.names()), jobs.named()]);
+    const queues = [...new Set(names.flat())].sort();
     const configured = Object.keys(jobNames()).filter((job) => whyNoJobKey(job) === undefined);
     const queuesOf = new Map<string, QueueName[]>([...configured, ...named].map((gate) => [gate, []]));
     for (const queue of queues) {
@@ -113,36 +134,79 @@ export function createJobsApi({ partition, clock, log, by, jobNames }: Deps): Jo
     return queuesOf;
   }
 
-  async function views(asked: readonly string[], queuesOf: ReadonlyMap<string, QueueName[]>) {
+  async function views(
+    asked: readonly string[],
+    queuesOf: ReadonlyMap<string, QueueName[]>,
+    { partitions: among, registries } = all,
+  ) {
     const queues = [...new Set(asked.flatMap((gate) => queuesOf.get(gate) ?? []))];
-    const [gates, read] = await Promise.all([jobs.gates(asked), registry.depths(queues)]);
-    const depths = new Map(read.map((depth) => [depth.queue, depth]));
+    const [gates, read] = await Promise.all([
+      jobs.gates(asked),
+      askAll(registries, (each) => each.depths(queues)),
+    ]);
+    const paused = asked.filter((gate) => gates.get(gate)?.pausedAt !== undefined);
+    const holding = partitions.all.length > 1 ? await jobs.holding(paused, among) : undefined;
+    const depths = byQueue(read.flat());
     const now = clock();
     return asked.map((gate) => {
       const own = (queuesOf.get(gate) ?? []).flatMap((queue) => depths.get(queue) ?? []);
       const origins = [...new Set(own.map(({ queue }) => originOf(queue)))];
-      return toView(gate, gates.get(gate) ?? NO_GATE, { ...sumOfDepths(own), origins, now });
+      const pausedIn = holding?.get(gate);
+      return {
+        ...toView(gate, gates.get(gate) ?? NO_GATE, { ...sumOfDepths(own), origins, now }),
+        ...(pausedIn !== undefined && { paused_partitions: { of: partitions.all.length, paused: pausedIn } }),
+      };
     });
   }
+
+  /** The job as it is now, also one that has neither a queue nor a setting. */
+  async function current(job: string, unreached: readonly number[]): Promise<Omit<JobChange, "changed">> {
+    const among = allBut(unreached);
+    const queuesOf = await known(job, among);
+    const [view] = await views([job], queuesOf, among);
+    if (view === undefined) throw new Error(`no view of ${job}`);
+    const has_queue = (queuesOf.get(job) ?? []).length > 0;
+    return { has_queue, job: view, ...reachOf(partitions, unreached) };
+  }
+
+  return { known, views, current };
+}
+
+/** The operations on jobs. Each act has a line in the audit. */
+export function createJobsApi(deps: Deps): JobsApi {
+  const { partitions, clock, log, by } = deps;
+  const jobs = openJobs(partitions);
+  const { known, views, current } = createViews(deps, jobs);
+  const delayed = partitions.map(openDelayed);
 
   async function find(job: string): Promise<JobView | undefined> {
     const queuesOf = await known();
     return queuesOf.has(job) ? (await views([job], queuesOf))[0] : undefined;
   }
 
-  /** The job as it is now, also one that has neither a queue nor a setting. */
-  async function current(job: string): Promise<Omit<JobChange, "changed">> {
-    const queuesOf = await known(job);
-    const [view] = await views([job], queuesOf);
-    if (view === undefined) throw new Error(`no view of ${job}`);
-    return { has_queue: (queuesOf.get(job) ?? []).length > 0, job: view };
-  }
-
   async function change(action: "pause" | "resume", job: string, reason: string): Promise<JobChange> {
     const why = { at: clock(), by, reason };
-    const changed = await jobs[action](job, why);
+    const { changed, unreached } = await jobs[action](job, why);
     if (changed) logAudited(log, gateAct(action, job, why));
-    return { changed, ...(await current(job)) };
+    return { changed, ...(await current(job, unreached)) };
+  }
+
+  /** Runs the delayed calls of a job in one partition after another, with one line in the audit. */
+  async function runDelayed(job: string, why: GateAct) {
+    let calls = 0;
+    const unreached: number[] = [];
+    for (const [index, each] of delayed.all.entries()) {
+      const outcome = await settled(inPartition(index, () => each.ofJob(job, why, calls === 0)));
+      if (outcome.kind === "done") calls += outcome.result;
+      else if (index > 0 && isPassing(outcome.error)) unreached.push(index);
+      else throw outcome.error;
+    }
+    return { calls, unreached };
+  }
+
+  async function inPartition<Result>(index: number, work: () => Promise<Result>): Promise<Result> {
+    partitions.assertUsable(index);
+    return await work();
   }
 
   return {
@@ -169,11 +233,24 @@ export function createJobsApi({ partition, clock, log, by, jobNames }: Deps): Jo
 
     async runDelayed(job, reason) {
       const why = { at: clock(), by, reason };
-      const calls = await delayed.ofJob(job, why);
+      const { calls, unreached } = await runDelayed(job, why);
       if (calls > 0) logAudited(log, gateAct("run_delayed", job, why));
-      return { ...(await current(job)), calls };
+      return { ...(await current(job, unreached)), calls };
     },
   };
+}
+
+type Row = QueueDepth & { queue: QueueName };
+
+/** The rows of a queue: one of each partition. */
+function byQueue(rows: readonly Row[]): Map<QueueName, Row[]> {
+  const found = new Map<QueueName, Row[]>();
+  for (const row of rows) {
+    const others = found.get(row.queue);
+    if (others === undefined) found.set(row.queue, [row]);
+    else others.push(row);
+  }
+  return found;
 }
 
 /** Jobs by their numbers, then all callbacks together, then those to each receiver. */

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { toIso } from "../platform/time/iso.ts";
+import type { Partitioned } from "../redis/partition.ts";
 
 /*
  * What an operator is shown, as JSON: by a command with -o json, and by the API of `postern operator`. Members are added, and never renamed
@@ -36,3 +37,12 @@ export function askedMs(text: string | undefined): number | undefined {
 export const OperatorAct = z
   .object({ at: isoTime, by: z.string(), reason: z.string() })
   .meta({ id: "OperatorAct" });
+
+/** For the answer to an act on a whole job or endpoint, if there are several partitions: their number, and the indexes of those that are away. */
+export const reached = {
+  partitions: z.object({ of: count, unreached: z.array(count) }).optional(),
+};
+
+export function reachOf({ all }: Partitioned<unknown>, unreached: readonly number[]) {
+  return all.length === 1 ? {} : { partitions: { of: all.length, unreached: [...unreached] } };
+}

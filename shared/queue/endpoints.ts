@@ -5,10 +5,11 @@ import { wellFormedJson } from "../platform/text/well-formed-json.ts";
 import type { AuditEntry } from "../redis/audit/actions.ts";
 import { AUDIT, actKeys, toLine } from "../redis/audit/audit.ts";
 import { defineScript } from "../redis/define-script.ts";
-import type { Partition } from "../redis/partition.ts";
+import { askAll } from "../redis/merge.ts";
+import type { Partition, Partitions } from "../redis/partition.ts";
 import { flag, integer } from "../redis/reply.ts";
 import enableEndpointLua from "./enable-endpoint.lua";
-import { RESUMED } from "./jobs.ts";
+import { openIntents, RELEASED_AT_ONCE, RESUMED, type Told } from "./intents.ts";
 import { QUEUE_CONSTANTS } from "./lua-constants.ts";
 import setEndpointLua from "./set-endpoint.lua";
 
@@ -38,19 +39,16 @@ export function endpointAct(path: string, state: EndpointState, { at, by, reason
 
 const SET = defineScript({
   source: setEndpointLua,
-  keys: "endpoints, acts, repeats, actCount",
+  keys: "endpoints, intents, acts, repeats, actCount",
   args: "path, state, setting, line",
   constants: { AUDIT },
   proof: "needed",
   reply: flag,
 });
 
-/** How many held calls one step releases. */
-const RELEASED_AT_ONCE = 100;
-
 const ENABLE = defineScript({
   source: enableEndpointLua,
-  keys: "endpoints, held, resumed, acts, repeats, actCount",
+  keys: "endpoints, intents, resumed, acts, repeats, actCount",
   args: "prefix, path, line",
   constants: { ...QUEUE_CONSTANTS, AUDIT, RESUMED, RELEASED_AT_ONCE },
   proof: "needed",
@@ -59,10 +57,12 @@ const ENABLE = defineScript({
 
 /** Reads what operators have set, by path. A setting of a later release counts as disabled. */
 export function createReadEndpointSettings({ redis, keys }: Partition) {
-  return async (): Promise<Map<string, EndpointSetting>> => {
-    const stored = Object.entries(await redis.hgetall(keys.endpoints));
-    return new Map(stored.map(([path, json]) => [path, toSetting(json)]));
-  };
+  return async () => toSettings(Object.entries(await redis.hgetall(keys.endpoints)));
+}
+
+/** Settings as stored, by path. */
+export function toSettings(stored: readonly (readonly [path: string, json: string])[]) {
+  return new Map(stored.map(([path, json]): [string, EndpointSetting] => [path, toSetting(json)]));
 }
 
 function toSetting(json: string): EndpointSetting {
@@ -70,9 +70,12 @@ function toSetting(json: string): EndpointSetting {
   return read.data ?? { state: "disabled", at: 0, by: "?", reason: "the setting cannot be read" };
 }
 
-/** Sets the states of endpoints. Gateways read it once a second, and before they take the first request. */
-export function openEndpoints(partition: Partition) {
-  const { redis, keys, prefix } = partition;
+/**
+ * Sets the states of endpoints, in partition 0 and then in the others. Gateways read it once a second, and before they take the first request.
+ */
+export function openEndpoints(partitions: Partitions) {
+  const { redis, keys, prefix } = partitions.control;
+  const intents = openIntents(partitions);
   const [set, enable] = [SET.on(redis), ENABLE.on(redis)];
 
   /**
@@ -82,7 +85,7 @@ export function openEndpoints(partition: Partition) {
     const act = endpointAct(path, "enabled", why);
     const touched = {
       endpoints: keys.endpoints,
-      held: keys.heldCalls(path),
+      intents: keys.intents,
       resumed: keys.resumed,
       ...actKeys(keys, act),
     };
@@ -94,20 +97,43 @@ export function openEndpoints(partition: Partition) {
     return first >= 0;
   }
 
+  async function setIn0(path: string, state: EndpointState, why: Why): Promise<boolean> {
+    if (state === "enabled") return enableFully(path, why);
+    const act = endpointAct(path, state, why);
+    const { at, by, reason } = why;
+    const setting = wellFormedJson({ state, at, by, reason } satisfies EndpointSetting);
+    const touched = { endpoints: keys.endpoints, intents: keys.intents, ...actKeys(keys, act) };
+    return set(touched, { path, state, setting, line: toLine(act) });
+  }
+
   return {
-    settings: createReadEndpointSettings(partition),
+    settings: createReadEndpointSettings(partitions.control),
 
-    /** The number of calls that an endpoint holds. */
-    held: (path: string): Promise<number> => redis.llen(keys.heldCalls(path)),
+    /** The number of calls that each of these endpoints holds. */
+    async held(paths: readonly string[]): Promise<number[]> {
+      const counts = await askAll(partitions, (each) =>
+        Promise.all(paths.map((path) => each.redis.llen(each.keys.heldCalls(path)))),
+      );
+      return paths.map((_, i) => counts.reduce((sum, ofPartition) => sum + (ofPartition[i] ?? 0), 0));
+    },
 
-    /** Sets the state, with its line in the audit; false if the endpoint has it already. */
-    async set(path: string, state: EndpointState, why: Why): Promise<boolean> {
-      if (state === "enabled") return enableFully(path, why);
-      const act = endpointAct(path, state, why);
-      const { at, by, reason } = why;
-      const setting = wellFormedJson({ state, at, by, reason } satisfies EndpointSetting);
-      const touched = { endpoints: keys.endpoints, ...actKeys(keys, act) };
-      return set(touched, { path, state, setting, line: toLine(act) });
+    /** The number of calls that an endpoint holds in the partitions that can be asked now. */
+    async heldNow(path: string): Promise<number> {
+      const counts = await Promise.allSettled(
+        partitions.all.map(async (each, index) => {
+          if (index > 0 && each.redis.status !== "ready") return 0;
+          return await each.redis.llen(each.keys.heldCalls(path));
+        }),
+      );
+      const [first] = counts;
+      if (first?.status === "rejected") throw first.reason;
+      return counts.reduce((sum, each) => sum + (each.status === "fulfilled" ? each.value : 0), 0);
+    },
+
+    /** Sets the state, with its line in the audit; unchanged if the endpoint has it already. */
+    async set(path: string, state: EndpointState, why: Why): Promise<Told> {
+      const changed = await setIn0(path, state, why);
+      return { changed, unreached: await intents.spread() };
     },
   };
 }

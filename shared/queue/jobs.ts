@@ -1,34 +1,27 @@
 import type { AuditEntry } from "../redis/audit/actions.ts";
 import { AUDIT, actKeys, toLine } from "../redis/audit/audit.ts";
 import { defineScript } from "../redis/define-script.ts";
-import type { Partition } from "../redis/partition.ts";
+import { askAll } from "../redis/merge.ts";
+import type { Partition, Partitions } from "../redis/partition.ts";
 import { flag, nothing } from "../redis/reply.ts";
-import configuredLua from "./configured.lua";
-import limitJobLua from "./limit-job.lua";
+import { openIntents, RESUMED, type Told } from "./intents.ts";
+import { type JobLimits, LIMIT_FIELDS, openLimits, toLimits } from "./limits.ts";
 import pauseJobLua from "./pause-job.lua";
-import { CALLBACKS_GATE, isOfCallbacks, queuesOf, receiverOfGate } from "./queue-name.ts";
+import { queuesBehind } from "./registry.ts";
 import resumeJobLua from "./resume-job.lua";
 import throttleJobLua from "./throttle-job.lua";
-
-/** What holds for all calls of a job together, over all producers and whatever their origin. */
-export type JobLimits = {
-  /** Injections at once. */
-  concurrency?: number | undefined;
-  /** So many calls are taken in each period. */
-  rate?: { max: number; periodMs: number } | undefined;
-};
 
 /** A job's gate (frame.lua). The times are unix ms by Redis' clock. */
 export type JobGate = JobLimits & {
   pausedAt: number | undefined;
-  /** Who paused it, and why. */
+  /** Author and reason of the pause. */
   pausedBy: string | undefined;
   reason: string | undefined;
   /** Until when the runner has asked for a pause. */
   throttledUntil: number | undefined;
 };
 
-/** Who does something to a job, when and why. */
+/** Author, time and reason of an act on a job. */
 export type GateAct = Pick<AuditEntry, "at" | "by" | "reason">;
 
 /** The line in the audit of what an operator does to a job. */
@@ -50,120 +43,119 @@ const THROTTLE = defineScript({
 
 const PAUSE = defineScript({
   source: pauseJobLua,
-  keys: "job, jobs, acts, repeats, actCount",
+  keys: "job, jobs, intents, acts, repeats, actCount",
   args: "name, now, by, reason, line",
   constants: { AUDIT },
   proof: "needed",
   reply: flag,
 });
 
-/** Limits of what is known of pauses and holds that have ended: the jobs, and the time since the newest. */
-export const RESUMED = { max: 1000, keptMs: 7 * 86_400_000 };
-
 const RESUME = defineScript({
   source: resumeJobLua,
-  keys: "job, jobs, resumed, registry, wake, acts, repeats, actCount",
+  keys: "job, jobs, intents, resumed, registry, wake, acts, repeats, actCount",
   args: "name, line, ...queues",
   constants: { AUDIT, RESUMED },
   proof: "needed",
   reply: flag,
 });
 
-const LIMIT = defineScript({
-  source: limitJobLua,
-  keys: "job, jobs, registry, wake, taken",
-  args: "name, concurrency, max, duration, ...queues",
-  proof: "expendable",
-  reply: nothing,
-});
-
-const CONFIGURED = defineScript({
-  source: configuredLua,
-  keys: "configured",
-  proof: "expendable",
-  reply: nothing,
-});
-
-/** The queues behind a gate. One that comes meanwhile is told of by its own add, or found by the next look (poll.ts). */
-export async function queuesBehind({ redis, keys }: Partition, gate: string): Promise<string[]> {
-  const receiver = receiverOfGate(gate);
-  if (receiver !== undefined) return redis.smembers(keys.receiver(receiver));
-  if (gate !== CALLBACKS_GATE) return queuesOf(gate);
-  return (await redis.smembers(keys.queues)).filter(isOfCallbacks);
-}
-
 /**
  * What operators, configurations and runners say of whole jobs. The scripts that take calls obey it. The same can be said of a receiver of
  * callbacks, by the name of its gate, and of all of them.
  */
-export function openJobs(partition: Partition) {
-  const { redis, keys } = partition;
-  const [throttle, pause, resume] = [THROTTLE.on(redis), PAUSE.on(redis), RESUME.on(redis)];
-  const [limit, configured] = [LIMIT.on(redis), CONFIGURED.on(redis)];
-  const { jobs, resumed, queues: registry, wake, due } = keys;
+export function openJobs(partitions: Partitions) {
+  const { control, all } = partitions;
+  const { redis, keys } = control;
+  const [pause, resume] = [PAUSE.on(redis), RESUME.on(redis)];
+  const intents = openIntents(partitions);
+  const limits = openLimits(partitions);
+  const throttles = partitions.map(createThrottleIn);
 
-  async function setLimits(job: string, { concurrency, rate }: JobLimits): Promise<void> {
-    const limits = { concurrency, max: rate?.max, duration: rate?.periodMs };
-    const touched = { job: keys.job(job), jobs, registry, wake, taken: keys.taken(job) };
-    await limit(touched, { name: job, ...limits, queues: await queuesBehind(partition, job) });
+  async function change(ofControl: Promise<boolean>): Promise<Told> {
+    const changed = await ofControl;
+    return { changed, unreached: await intents.spread() };
   }
 
   return {
-    /** No producer takes calls of the job for so long. */
+    /** No producer takes calls of the job for so long. A partition that is away may not know it. */
     async throttle(job: string, ms: number): Promise<void> {
-      await throttle({ job: keys.job(job), wake, due }, { ms, queues: await queuesBehind(partition, job) });
+      const isReady = (index: number) => all.length === 1 || all[index]?.redis.status === "ready";
+      const ready = throttles.all.filter((_, index) => isReady(index));
+      const outcomes = await Promise.allSettled(ready.map((throttle) => throttle(job, ms)));
+      const [failed] = outcomes.filter(({ status }) => status === "rejected");
+      if (failed?.status === "rejected" && outcomes.every(({ status }) => status === "rejected"))
+        throw failed.reason;
     },
 
-    /** No producer takes calls of the job until it is resumed. With its line in the audit; false if it is paused already. */
-    async pause(job: string, why: GateAct & { reason: string }): Promise<boolean> {
+    /** No producer takes calls of the job until it is resumed. With its line in the audit; unchanged if the job is paused already. */
+    pause(job: string, why: GateAct & { reason: string }): Promise<Told> {
       const { at: now, by, reason } = why;
       const act = gateAct("pause", job, why);
-      const touched = { job: keys.job(job), jobs, ...actKeys(keys, act) };
-      return pause(touched, { name: job, now, by, reason, line: toLine(act) });
+      const touched = {
+        ...{ job: keys.job(job), jobs: keys.jobs, intents: keys.intents },
+        ...actKeys(keys, act),
+      };
+      return change(pause(touched, { name: job, now, by, reason, line: toLine(act) }));
     },
 
-    /** With its line in the audit; false if the job was not paused. */
-    async resume(job: string, why: GateAct): Promise<boolean> {
+    /** With its line in the audit; unchanged if the job was not paused. */
+    async resume(job: string, why: GateAct): Promise<Told> {
       const act = gateAct("resume", job, why);
-      const touched = { job: keys.job(job), jobs, resumed, registry, wake, ...actKeys(keys, act) };
-      return resume(touched, { name: job, line: toLine(act), queues: await queuesBehind(partition, job) });
+      const { jobs, intents: ofIntents, resumed, queues: registry, wake } = keys;
+      const touched = {
+        ...{ job: keys.job(job), jobs, intents: ofIntents, resumed, registry, wake },
+        ...actKeys(keys, act),
+      };
+      const queues = await queuesBehind(control, job);
+      return change(resume(touched, { name: job, line: toLine(act), queues }));
     },
 
-    /** Sets the limits of these jobs, and removes those of all others. */
-    async configure(limits: ReadonlyMap<string, JobLimits>): Promise<void> {
-      const known = await redis.smembers(keys.jobs);
-      for (const job of new Set([...known, ...limits.keys()])) await setLimits(job, limits.get(job) ?? {});
-      await configured({ configured: keys.configured });
+    /**
+     * Makes a partition do what operators have said, also while it or the first one was away. A producer does this before it takes calls
+     * from the partition, and again and again. Throws if the first one is away and has never been read.
+     */
+    sync: intents.sync,
+
+    /** The numbers of partitions in which these pauses hold, by job. */
+    async holding(paused: readonly string[], among = partitions): Promise<Map<string, number>> {
+      const found = await askAll(among, (each) =>
+        Promise.all(paused.map((job) => each.redis.hexists(each.keys.job(job), "paused"))),
+      );
+      const countOf = (i: number) => found.filter((ofPartition) => ofPartition[i] === 1).length;
+      return new Map(paused.map((job, i) => [job, countOf(i)]));
     },
 
-    /** Sets the limits of one job, or of a gate that is no job's, and leaves those of all others. */
-    limit: setLimits,
-
-    /** Whether the limits are those that were set, and not lost with Redis' data. */
-    areConfigured: async () => (await redis.exists(keys.configured)) === 1,
+    configure: limits.configure,
+    limit: limits.set,
 
     /** The names of the gates with a limit or a pause. */
     named: () => redis.smembers(keys.jobs),
 
     /** These gates, or all that have a limit or a pause. */
     async gates(names?: readonly string[]): Promise<Map<string, JobGate>> {
-      const fields = ["paused", "by", "reason", "throttled", "concurrency", "max", "duration"] as const;
       const read = (names ?? (await redis.smembers(keys.jobs))).map(async (job) => {
-        const [paused, by, reason, throttled, concurrency, max, duration] = await redis.hmget(
-          keys.job(job),
-          ...fields,
-        );
+        const [paused, by, reason, throttled, ...own] = await redis.hmget(keys.job(job), ...FIELDS);
         const gate: JobGate = {
           pausedAt: paused ? Number(paused) : undefined,
           pausedBy: by ?? undefined,
           reason: reason || undefined,
           throttledUntil: throttled ? Number(throttled) : undefined,
-          concurrency: concurrency ? Number(concurrency) : undefined,
-          rate: max && duration ? { max: Number(max), periodMs: Number(duration) } : undefined,
+          ...(all.length === 1 ? toLimits(own) : await limits.of(job)),
         };
         return [job, gate] as const;
       });
       return new Map(await Promise.all(read));
     },
+  };
+}
+
+const FIELDS = ["paused", "by", "reason", "throttled", ...LIMIT_FIELDS] as const;
+
+function createThrottleIn(partition: Partition) {
+  const { redis, keys } = partition;
+  const throttle = THROTTLE.on(redis);
+  const { wake, due } = keys;
+  return async (job: string, ms: number): Promise<void> => {
+    await throttle({ job: keys.job(job), wake, due }, { ms, queues: await queuesBehind(partition, job) });
   };
 }

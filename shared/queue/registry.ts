@@ -2,7 +2,14 @@ import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { flag, integer, list, optional, text, tuple } from "../redis/reply.ts";
 import findCallLua from "./find-call.lua";
-import { CALLBACKS_GATE, gateOf, type QueueName, receiverOfGate } from "./queue-name.ts";
+import {
+  CALLBACKS_GATE,
+  gateOf,
+  isOfCallbacks,
+  type QueueName,
+  queuesOf,
+  receiverOfGate,
+} from "./queue-name.ts";
 import readQueuesLua from "./read-queues.lua";
 import removeQueueLua from "./remove-queue.lua";
 
@@ -61,6 +68,14 @@ const REMOVE = defineScript({
   proof: "expendable",
   reply: flag,
 });
+
+/** The queues behind a gate. One that comes meanwhile is told of by its own add, or found by the next look (poll.ts). */
+export async function queuesBehind({ redis, keys }: Partition, gate: string): Promise<string[]> {
+  const receiver = receiverOfGate(gate);
+  if (receiver !== undefined) return redis.smembers(keys.receiver(receiver));
+  if (gate !== CALLBACKS_GATE) return queuesOf(gate);
+  return (await redis.smembers(keys.queues)).filter(isOfCallbacks);
+}
 
 export function openRegistry({ redis, keys, prefix }: Partition) {
   const [read, find, remove] = [READ.on(redis), FIND.on(redis), REMOVE.on(redis)];

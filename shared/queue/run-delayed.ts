@@ -4,9 +4,10 @@ import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { integer, text, tuple } from "../redis/reply.ts";
 import { noteOf } from "./call-log.ts";
-import { type GateAct, gateAct, queuesBehind } from "./jobs.ts";
+import { type GateAct, gateAct } from "./jobs.ts";
 import { QUEUE_CONSTANTS } from "./lua-constants.ts";
 import { gateOf, type QueueName } from "./queue-name.ts";
+import { queuesBehind } from "./registry.ts";
 import runDelayedLua from "./run-delayed.lua";
 
 /** The line in the audit of one delayed call that an operator runs. */
@@ -39,16 +40,16 @@ export function openDelayed(partition: Partition) {
 
   return {
     /**
-     * Runs those of a job, step by step, with one line in the audit if there are any, and resolves with their number. If it is cut short, the
-     * calls that are left stay delayed.
+     * Runs those of a job, step by step, with one line in the audit if there are any and it is `audited`, and resolves with their number. If it is
+     * cut short, the calls that are left stay delayed.
      */
-    async ofJob(job: string, why: GateAct): Promise<number> {
+    async ofJob(job: string, why: GateAct, audited = true): Promise<number> {
       const act = gateAct("run_delayed", job, why);
       let moved = 0;
       let { since } = begin;
       for (const queue of await queuesBehind(partition, job)) {
         for (let from = begin.from; from !== ""; ) {
-          const line = moved === 0 ? toLine(act) : "";
+          const line = audited && moved === 0 ? toLine(act) : "";
           const [count, begun, next] = await step(act, queue, { ...begin, from, since, line });
           [moved, since, from] = [moved + count, begun, next];
         }

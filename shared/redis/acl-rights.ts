@@ -19,7 +19,9 @@ const QUEUE = words(`
 const WEBHOOKS = [
   ...BASE,
   ...QUEUE,
-  ...words("hkeys lpop lrem ltrim ping rpush scan sismember subscribe unlink zcount zrevrangebyscore"),
+  ...words(
+    "hkeys lpop lrange lrem ltrim ping rpush scan sismember srem subscribe unlink zcount zrevrangebyscore",
+  ),
 ];
 
 /** Placeholders: `{name}` for the prefix of the deployment, `{runner}` for that of its runners. */
@@ -33,14 +35,14 @@ const ALL = {
 /** For each process. The operator's console and the commands have the same. */
 export const RIGHTS = {
   webhooks: { ...ALL, commands: WEBHOOKS },
-  x402: { ...ALL, commands: [...WEBHOOKS, ...words("hsetnx lpos scard srem zpopmin zrevrange")] },
+  x402: { ...ALL, commands: [...WEBHOOKS, ...words("hsetnx lpos scard zpopmin zrevrange")] },
   producer: {
     ...ALL,
     commands: [
       ...BASE,
       ...QUEUE,
       ...words(`
-        bzpopmin hsetnx lpos lrange lrem lset ltrim rpoplpush rpush scard sismember srem sscan unlink xtrim zcount zpopmin
+        bzpopmin hkeys hsetnx lpos lrange lrem lset ltrim rpoplpush rpush scard sismember srem sscan unlink xtrim zcount zpopmin
         zremrangebyrank zrevrange zrevrangebyscore`),
     ],
   },

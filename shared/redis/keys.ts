@@ -111,6 +111,11 @@ function queueKeys(prefix: string) {
     permits: (job: string) => `${prefix}:permits:${job}`,
     /** Sorted set, in partition 0: the queues that wait for a permit, as `<partition> <queue>`, by since when. */
     permitWaiters: (job: string) => `${prefix}:permit-waiters:${job}`,
+    /**
+     * Hash: the `version` of what operators say of jobs and endpoints. In other partitions than the first one it is that which they follow, and
+     * `left` is 0 once no call is left to be released (shared/queue/intents.ts).
+     */
+    intents: `${prefix}:intents`,
     /** Hash: what operators have set for endpoints, as JSON, by path (shared/queue/endpoints.ts). */
     endpoints: `${prefix}:endpoints`,
     /** List: tests of endpoints that operators have ordered, as JSON (shared/ingress/endpoint-tests.ts). */

@@ -1,5 +1,6 @@
 import type { EndpointChange } from "../../../shared/console/endpoint-states.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { inPartitions, isEverywhere } from "../jobs/each-job.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine, NO_REASON, plain } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -16,12 +17,15 @@ export function setEndpointState(
     const reason = options.reason ?? NO_REASON;
     const change = await operations.setEndpointState({ path, state, reason });
     if (options.json) deps.print(jsonLine(change));
+    const places = inPartitions(change, "told when a producer or a gateway can use it");
     if (!change.changed) {
-      deps.printError(`${plain(path)} is already ${state}\n`);
+      deps.printError(`${plain(path)} is already ${state}${places}\n`);
       return EXIT.failed;
     }
-    deps.say(`${plain(path)}: ${state} at all gateways within 2 seconds${inWords(change)}\n`);
-    return EXIT.ok;
+    const line = `${plain(path)}: ${state} at all gateways within 2 seconds${places}${inWords(change)}\n`;
+    if (isEverywhere(change)) deps.say(line);
+    else deps.printError(line);
+    return isEverywhere(change) ? EXIT.ok : EXIT.failed;
   });
 }
 

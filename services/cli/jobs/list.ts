@@ -61,9 +61,16 @@ export function stateText(job: JobView): string {
 }
 
 /** Since when a job is paused, by whom and why. */
-export function pausedText({ paused }: Pick<JobView, "paused">): string {
+export function pausedText({
+  paused,
+  paused_partitions,
+}: Pick<JobView, "paused" | "paused_partitions">): string {
   if (paused === undefined) return "paused";
-  return `paused since ${withAge(toSeconds(paused.at))} by ${paused.by}: ${paused.reason}`;
+  const where =
+    paused_partitions === undefined || paused_partitions.paused === paused_partitions.of
+      ? ""
+      : ` (in ${paused_partitions.paused} of ${paused_partitions.of} partitions)`;
+  return `paused since ${withAge(toSeconds(paused.at))} by ${paused.by}: ${paused.reason}${where}`;
 }
 
 export function limitsText({ concurrency, rate }: JobView): string {

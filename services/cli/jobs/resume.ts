@@ -1,7 +1,7 @@
 import type { ProgramDeps } from "../program-deps.ts";
-import { type JobOptions, named, toEachJob } from "./each-job.ts";
+import { inPartitions, isEverywhere, type JobOptions, named, toEachJob } from "./each-job.ts";
 
-/** `postern jobs resume`: the calls of these jobs are taken again. 1 if one of them is not paused. */
+/** `postern jobs resume`: the calls of these jobs are taken again. 1 if one of them is not paused, or a partition cannot be reached. */
 export function resumeJobs(
   deps: ProgramDeps,
   names: readonly string[],
@@ -10,7 +10,10 @@ export function resumeJobs(
   return toEachJob(deps, names, options, async ({ resumeJob }, name) => {
     const answer = await resumeJob({ job: name, reason: "postern jobs resume" });
     const { changed, has_queue, job } = answer;
-    const line = changed ? "is resumed" : `is not paused${has_queue ? "" : ", and has no queue"}`;
-    return { answer, isDone: changed, line: `${named(job)} ${line}` };
+    const places = inPartitions(answer, "resumed when a producer can use it");
+    const line = changed
+      ? `is resumed${places}`
+      : `is not paused${places}${has_queue ? "" : ", and has no queue"}`;
+    return { answer, isDone: changed && isEverywhere(answer), line: `${named(job)} ${line}` };
   });
 }

@@ -1,9 +1,9 @@
 import type { DelayedRun } from "../../../shared/console/jobs.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted } from "../text.ts";
-import { type JobOptions, named, toEachJob } from "./each-job.ts";
+import { inPartitions, isEverywhere, type JobOptions, named, toEachJob } from "./each-job.ts";
 
-/** `postern jobs run-delayed`: the delayed calls of these jobs are taken before their time. 1 if one of them has none. */
+/** `postern jobs run-delayed`: the delayed calls of these jobs are taken before their time. 1 if one of them has none, or a partition cannot be reached. */
 export function runDelayedCalls(
   deps: ProgramDeps,
   names: readonly string[],
@@ -11,12 +11,14 @@ export function runDelayedCalls(
 ): Promise<number> {
   return toEachJob(deps, names, options, async ({ runDelayed }, name) => {
     const answer = await runDelayed({ job: name, reason: "postern jobs run-delayed" });
-    return { answer, isDone: answer.calls > 0, line: inWords(answer) };
+    return { answer, isDone: answer.calls > 0 && isEverywhere(answer), line: inWords(answer) };
   });
 }
 
-function inWords({ calls, has_queue, job }: DelayedRun): string {
-  if (calls === 0) return `${named(job)} has no delayed calls${has_queue ? "" : ", and no queue"}`;
+function inWords(answer: DelayedRun): string {
+  const { calls, has_queue, job } = answer;
+  const places = inPartitions(answer, "left out");
+  if (calls === 0) return `${named(job)} has no delayed calls${places}${has_queue ? "" : ", and no queue"}`;
   const when = job.state === "paused" ? "once the job is resumed" : "now";
-  return `${named(job)}: ${counted(calls, "delayed call")} can run ${when}`;
+  return `${named(job)}: ${counted(calls, "delayed call")} can run ${when}${places}`;
 }

@@ -3,7 +3,7 @@ import { failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/platform/log/logger.ts";
 import { delay, settled } from "../../../shared/platform/time/clock.ts";
 import type { Backends } from "../../../shared/queue/backend.ts";
-import { openJobs } from "../../../shared/queue/jobs.ts";
+import { createAreConfigured } from "../../../shared/queue/limits.ts";
 import { callFields, type QueueName } from "../../../shared/queue/queue-name.ts";
 import { openRegistry } from "../../../shared/queue/registry.ts";
 import { failureOf, isLasting, unlessRedis } from "../../../shared/redis/failure.ts";
@@ -37,7 +37,7 @@ const EMPTY_MS = 3_600_000;
 export function createUpkeep(options: Options, backendOf: Backends, lostTakes: LostTakes) {
   const { partition, server, serves, prepare, log, pollMs = POLL_MS, emptyMs = EMPTY_MS } = options;
   const stalledEveryMs = stalledIntervalOf(options.lockMs);
-  const { areConfigured } = openJobs(partition);
+  const areConfigured = createAreConfigured(partition);
   const poll = createPoll(partition);
   const registry = openRegistry(partition);
   const due = createAlarm(moveDue, log);

@@ -3,7 +3,6 @@ import { loadEndpointNames, type NamedEndpoint } from "../../config/endpoint-nam
 import { AppError } from "../../platform/errors/app-error.ts";
 import { toIso } from "../../platform/time/iso.ts";
 import { ENDPOINT_STATES, type EndpointSetting, openEndpoints } from "../../queue/endpoints.ts";
-import { askAll } from "../../redis/merge.ts";
 import type { Partitions } from "../../redis/partition.ts";
 import { count, OperatorAct } from "../view.ts";
 import { EndpointCounts, EndpointFlow, type FlowApi, type FlowSpan } from "./flow.ts";
@@ -51,19 +50,19 @@ type Deps = { partitions: Partitions; configDir: string; flow: Pick<FlowApi, "en
 
 /** Lists the webhook endpoints. It reads the file each time, so it shows what the next start will use. */
 export function createEndpointsApi({ partitions, configDir, flow: flows }: Deps): EndpointsApi {
-  const endpoints = partitions.map(openEndpoints);
+  const endpoints = openEndpoints(partitions);
 
   async function list(): Promise<EndpointView[]> {
-    const [counts, settings] = await Promise.all([flows.endpoints(), endpoints.control.settings()]);
+    const [counts, settings] = await Promise.all([flows.endpoints(), endpoints.settings()]);
     const configured = loadEndpointNames(configDir) ?? [];
     const known = new Set(configured.map(({ path }) => path));
     const others = new Set([...counts.keys(), ...settings.keys()].filter((path) => !known.has(path)));
     const all = [...configured.map(toConfigured), ...[...others].sort().map(toStranger)];
-    const held = await askAll(endpoints, (each) => Promise.all(all.map(({ path }) => each.held(path))));
+    const held = await endpoints.held(all.map(({ path }) => path));
     return all.map((endpoint, i) => ({
       ...endpoint,
       ...toSetting(settings.get(endpoint.path)),
-      held: held.reduce((sum, each) => sum + (each[i] ?? 0), 0),
+      held: held[i] ?? 0,
       counts: counts.get(endpoint.path) ?? NONE,
     }));
   }

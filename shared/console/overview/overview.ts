@@ -151,7 +151,7 @@ function createReadOverview(
 ): Overview["read"] {
   const partition = partitions.control;
   const readRedis = createReadRedis(partitions, mode);
-  const jobs = openJobs(partition);
+  const jobs = openJobs(partitions);
   const readProcesses = createReadProcesses(partition);
   const readUnresolved = createUnresolved(partition);
   const decimalsOf = decimalsFrom(createTokenSource({ configDir, env, clock }));

@@ -37,7 +37,7 @@ describe("the charts of the overview", needs("chromium"), () => {
       }
       await flush();
     }
-    const { pause } = openJobs(redis.partition);
+    const { pause } = openJobs(redis.partitions);
     await pause("7/2", { at: now - 300_000, by: "alice", reason: "it loops" });
   }
 

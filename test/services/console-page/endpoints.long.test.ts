@@ -85,13 +85,13 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     await page.getByRole("button", { name: "Hold endpoint", exact: true }).click();
     await page.getByText("by otto: its database is being moved").waitFor();
     await shoot(page, "endpoint-held");
-    const settings = await openEndpoints(redis.partition).settings();
+    const settings = await openEndpoints(redis.partitions).settings();
     expect(settings.get("/hooks/github")).toMatchObject({ state: "held", by: "otto" });
     await page.getByRole("button", { name: "Enable…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("it is moved");
     await page.getByRole("button", { name: "Enable endpoint", exact: true }).click();
     await page.getByRole("button", { name: "Disable or hold…" }).waitFor();
-    expect((await openEndpoints(redis.partition).settings()).size).toBe(0);
+    expect((await openEndpoints(redis.partitions).settings()).size).toBe(0);
   });
 
   test("a test is sent from the page of its endpoint, which links to the call", async () => {
@@ -165,7 +165,7 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     await page.getByRole("textbox", { name: "Reason" }).fill("its database is being moved");
     await page.getByRole("button", { name: "Pause job", exact: true }).click();
     await row.getByText("by otto: its database is being moved").waitFor();
-    expect((await openJobs(redis.partition).gates()).get("7/9")).toMatchObject({
+    expect((await openJobs(redis.partitions).gates()).get("7/9")).toMatchObject({
       pausedBy: "otto",
       reason: "its database is being moved",
     });
@@ -178,7 +178,7 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
 
   test("for a browser whose clock is ahead, what has happened was just now, and what is due is still ahead", async () => {
     await reports.start();
-    const jobs = openJobs(redis.partition);
+    const jobs = openJobs(redis.partitions);
     const now = Date.now();
     for (const job of ["7/1", "7/2"])
       await createEnqueue(redis.partition)(aCall({ job_id: Number(job.slice(2)) }));

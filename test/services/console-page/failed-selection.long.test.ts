@@ -104,7 +104,7 @@ describe("the failed calls that are chosen on the page", needs("chromium"), () =
     await dialog.getByRole("textbox", { name: "Reason" }).fill("the runner is mended");
     await dialog.getByRole("button", { name: "Replay 3 calls" }).click();
     await dialog.getByText("3 waiting").waitFor();
-    const jobs = openJobs(redis.partition);
+    const jobs = openJobs(redis.partitions);
     const act = { at: Date.now(), by: "otto", reason: "x" };
     await jobs.pause("7/2", act);
     await calls.startProducer();

@@ -357,7 +357,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     const queues = ["callback/7/1/receiver.example.com", "callback/7/2/other.example.com"];
     await multiplyFailed(redis.partition, { of, copies: 4, queues });
     // They have a line of their own once they were paused.
-    await openJobs(redis.partition).pause("callback", { at: Date.now(), by: "otto", reason: "x" });
+    await openJobs(redis.partitions).pause("callback", { at: Date.now(), by: "otto", reason: "x" });
     const page = await open({ hash: "#/jobs" });
     const row = (job: string) => page.getByRole("row").filter({ has: page.getByText(job, { exact: true }) });
     await row("callback/receiver.example.com").getByText("2", { exact: true }).waitFor();

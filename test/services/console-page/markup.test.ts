@@ -76,7 +76,7 @@ describe("markup of a stranger, of a process or of an operator", needs("chromium
     const [process = ""] = await client.zrevrange(keys.processes, 0, 0);
     await client.hset(keys.process(process), { host: EVIL });
     await createEnqueue(partition)(aCall({ job_id: 9 }));
-    await openJobs(partition).pause("7/9", { at: Date.now(), by: EVIL, reason: EVIL });
+    await openJobs(redis.partitions).pause("7/9", { at: Date.now(), by: EVIL, reason: EVIL });
     const audit = createAudit(partition, silentLogger);
     await audit({ at: 1, action: "pause", job: EVIL, by: EVIL, selection: "by name", reason: EVIL });
     const request = { all: true, dry_run: false, force: false, concurrency: 1, reason: EVIL };

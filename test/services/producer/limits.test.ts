@@ -3,7 +3,8 @@ import type { Inject } from "../../../services/producer/producer.ts";
 import type { Origin } from "../../../shared/call/origin.ts";
 import type { PosternToml } from "../../../shared/config/postern-toml.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { type JobLimits, openJobs } from "../../../shared/queue/jobs.ts";
+import { openJobs } from "../../../shared/queue/jobs.ts";
+import type { JobLimits } from "../../../shared/queue/limits.ts";
 import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
@@ -17,7 +18,7 @@ const postern = usePostern();
 
 const ORIGINS: Origin[] = ["webhook", "x402"];
 const limits = (job: JobLimits) => new Map([["7/1", job]]);
-const gates = () => openJobs(redis.partition).gates();
+const gates = () => openJobs(redis.partitions).gates();
 
 /** Two producers of the same configuration, and how many calls both have injected. */
 function startTwo(job: PosternToml["jobs"][string], inject: Inject) {
@@ -61,7 +62,7 @@ test("a job's rate holds over two producers, and one that starts without it lets
 });
 
 test("a producer removes the limits of jobs that it does not limit any more, before it takes a call", async () => {
-  const jobs = openJobs(redis.partition);
+  const jobs = openJobs(redis.partitions);
   await jobs.configure(limits({ concurrency: 1, rate: { max: 1, periodMs: 1000 } }));
   await jobs.pause("7/1", { at: 1, by: "a@b", reason: "a test" });
   const { producer } = producers.start({ inject: async () => {}, setsLimits: true });
@@ -73,14 +74,14 @@ test("a producer removes the limits of jobs that it does not limit any more, bef
 });
 
 test("a producer without limits of its own leaves those that are set", async () => {
-  await openJobs(redis.partition).configure(limits({ concurrency: 1 }));
+  await openJobs(redis.partitions).configure(limits({ concurrency: 1 }));
   const { producer } = producers.start({ inject: async () => {} });
   await producer.firstCheck;
   expect((await gates()).get("7/1")?.concurrency).toBe(1);
 });
 
 test("postern producer gives a job the runner, time-out, attempts and limits of its table", async () => {
-  await openJobs(redis.partition).configure(new Map([["7/9", { concurrency: 1 }]]));
+  await openJobs(redis.partitions).configure(new Map([["7/9", { concurrency: 1 }]]));
   special.answer = () => "silence";
   postern.configure({
     postern: {

@@ -98,8 +98,8 @@ test("a producer that stops and will not wait gives the call in hand back at onc
 });
 
 test("a call that waited for the end of a pause, or for its replay, says for how long, and any other call says 0", async () => {
-  const { partition } = producers.redis;
-  const jobs = openJobs(partition);
+  const { partition, partitions } = producers.redis;
+  const jobs = openJobs(partitions);
   const { saw, log } = producers.start({ runnerUrl: runner.url, attempts: 1 });
   const heldMsOf = ({ id }: { id: string }) =>
     log.events.find(({ event, fields }) => event === "call.injected" && fields["callId"] === id)?.fields[

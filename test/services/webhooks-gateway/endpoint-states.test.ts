@@ -16,7 +16,7 @@ const options = {
 };
 const why = { at: 1, by: "otto", reason: "its job is broken" };
 const set = (state: "enabled" | "disabled" | "held") =>
-  openEndpoints(webhooks.redis.partition).set(PATH, state, why);
+  openEndpoints(webhooks.redis.partitions).set(PATH, state, why);
 const deliver = (address: string, headers: Record<string, string> = {}) =>
   send(address, {
     path: PATH,

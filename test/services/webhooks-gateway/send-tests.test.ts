@@ -29,7 +29,7 @@ test("a test is accepted whatever addresses the endpoint is limited to", async (
 });
 
 test("the outcome is the answer of a disabled endpoint", async () => {
-  await openEndpoints(webhooks.redis.partition).set(PATH, "disabled", {
+  await openEndpoints(webhooks.redis.partitions).set(PATH, "disabled", {
     at: 1,
     by: "otto",
     reason: "it loops",

@@ -76,7 +76,7 @@ test("a job's age is that of a call that waits and was never tried: no retry cou
     attempt,
     since,
   );
-  await openJobs(redis.partition).pause("7/3", { at: Date.now(), by: "a test", reason: "" });
+  await openJobs(redis.partitions).pause("7/3", { at: Date.now(), by: "a test", reason: "" });
   const found = await depth();
   expect(found.untriedSince).toEqual(new Map([["7/2", since]]));
   expect(found.oldestSince).toBe(since);

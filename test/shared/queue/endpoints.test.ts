@@ -3,6 +3,7 @@ import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
 import { openEndpoints } from "../../../shared/queue/endpoints.ts";
 import { openJobs } from "../../../shared/queue/jobs.ts";
 import { openRegistry, sumOfDepths } from "../../../shared/queue/registry.ts";
+import { Partitioned } from "../../../shared/redis/partition.ts";
 import { NO_POLL, useConsumers } from "../../fixtures/consumers.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
@@ -18,7 +19,7 @@ beforeEach(async () => {
   await redis.client.flushdb();
 });
 
-const endpoints = () => openEndpoints(redis.partition);
+const endpoints = () => openEndpoints(redis.partitions);
 const add = (id: string, heldAt?: string, idempotency?: Parameters<ReturnType<typeof createEnqueue>>[1]) =>
   createEnqueue(redis.partition)(aCall({ id }), idempotency, "small", heldAt);
 const depth = async () => sumOfDepths(await openRegistry(redis.partition).depths());
@@ -30,9 +31,9 @@ test("the calls of a held endpoint wait while others of their job are delivered,
   const consumer = await consumers.start({ slots: 1 });
   await consumer.took("c_other");
   expect(await depth()).toMatchObject({ waiting: 0, delayed: 0, held: 3 });
-  expect(await endpoints().held(PATH)).toBe(3);
+  expect(await endpoints().held([PATH])).toEqual([3]);
   expect(await openRegistry(redis.partition).find("c_1")).toMatchObject({ state: "held" });
-  expect(await endpoints().set(PATH, "enabled", why)).toBe(true);
+  expect(await endpoints().set(PATH, "enabled", why)).toMatchObject({ changed: true });
   await consumer.took("c_3");
   expect(consumer.taken).toEqual(["c_other", "c_1", "c_2", "c_3"]);
   expect(await endpoints().settings()).toEqual(new Map());
@@ -57,7 +58,7 @@ test("a held delivery that is sent again is the same call, and one without a del
   });
   await add("c_2", PATH);
   await add("c_2", PATH);
-  expect(await endpoints().held(PATH)).toBe(2);
+  expect(await endpoints().held([PATH])).toEqual([2]);
 });
 
 test("a call is not held if its endpoint was enabled since its gateway last looked", async () => {
@@ -75,9 +76,9 @@ test("a release that is cut short leaves the endpoint held, and the next one goe
       if (sent > 1) throw new Error("cut");
     }),
   };
-  await expect(openEndpoints(partition).set(PATH, "enabled", why)).rejects.toThrow("cut");
+  await expect(openEndpoints(new Partitioned([partition])).set(PATH, "enabled", why)).rejects.toThrow("cut");
   expect((await endpoints().settings()).get(PATH)?.state).toBe("held");
-  expect(await endpoints().held(PATH)).toBe(150);
+  expect(await endpoints().held([PATH])).toEqual([150]);
   await add("c_last", PATH);
   await endpoints().set(PATH, "enabled", why);
   const waiting = await redis.client.lrange(keys.inQueue("webhook/7/1", "wait"), 0, -1);
@@ -93,12 +94,12 @@ test.each(["disabled", "held"] as const)(
     const partition = {
       ...redis.partition,
       redis: beforeEachScript(redis.client, async (sent) => {
-        if (sent === 2) expect(await endpoints().set(PATH, state, why)).toBe(true);
+        if (sent === 2) expect(await endpoints().set(PATH, state, why)).toMatchObject({ changed: true });
       }),
     };
-    await openEndpoints(partition).set(PATH, "enabled", why);
+    await openEndpoints(new Partitioned([partition])).set(PATH, "enabled", why);
     expect((await endpoints().settings()).get(PATH)?.state).toBe(state);
-    expect(await endpoints().held(PATH)).toBe(150);
+    expect(await endpoints().held([PATH])).toEqual([150]);
     const actions = (await audited(redis.client)).map(({ action }) => action);
     expect(actions).toEqual(["hold", "enable", state === "held" ? "hold" : "disable"]);
   },
@@ -108,11 +109,11 @@ test("each change leaves one line in the audit, also in a full Redis, and a repe
   await add("c_0");
   await redis.client.config("SET", "maxmemory", 1);
   try {
-    expect(await endpoints().set(PATH, "disabled", why)).toBe(true);
-    expect(await endpoints().set(PATH, "disabled", why)).toBe(false);
-    expect(await endpoints().set(PATH, "held", why)).toBe(true);
-    expect(await endpoints().set(PATH, "enabled", why)).toBe(true);
-    expect(await endpoints().set(PATH, "enabled", why)).toBe(false);
+    expect(await endpoints().set(PATH, "disabled", why)).toMatchObject({ changed: true });
+    expect(await endpoints().set(PATH, "disabled", why)).toMatchObject({ changed: false });
+    expect(await endpoints().set(PATH, "held", why)).toMatchObject({ changed: true });
+    expect(await endpoints().set(PATH, "enabled", why)).toMatchObject({ changed: true });
+    expect(await endpoints().set(PATH, "enabled", why)).toMatchObject({ changed: false });
   } finally {
     await redis.client.config("SET", "maxmemory", 0);
   }
@@ -128,11 +129,11 @@ test("each change leaves one line in the audit, also in a full Redis, and a repe
 test("calls that a pause of their job keeps as well wait for its end too", async () => {
   await endpoints().set(PATH, "held", why);
   await add("c_1", PATH);
-  await openJobs(redis.partition).pause("7/1", why);
+  await openJobs(redis.partitions).pause("7/1", why);
   await endpoints().set(PATH, "enabled", why);
   const consumer = await consumers.start();
   expect(await depth()).toMatchObject({ waiting: 1, held: 0 });
-  await openJobs(redis.partition).resume("7/1", why);
+  await openJobs(redis.partitions).resume("7/1", why);
   await consumer.took("c_1");
 });
 

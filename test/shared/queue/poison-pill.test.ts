@@ -105,7 +105,7 @@ test("a call whose attempt ends while its process goes on counts as harmless aga
 
 onlyInLongRun(() => {
   test("a worker that waits to take a call alone is one of all: the others go on", async () => {
-    const jobs = openJobs(redis.partition);
+    const jobs = openJobs(redis.partitions);
     await jobs.pause("7/1", { at: 1, by: "a test", reason: "" });
     const pill = await add();
     await hasEnded(pill, 2);

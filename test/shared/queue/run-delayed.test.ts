@@ -73,7 +73,7 @@ test("held and failed calls stay, and without a delayed call nothing is changed 
   const failing = await consumers.start({ deliver: () => ({ kind: "fail", reason: "runner.refused: 422" }) });
   await eventually("it failed", async () => (await depth()).failed === 1);
   await failing.close(1000);
-  await openEndpoints(redis.partition).set(PATH, "held", why);
+  await openEndpoints(redis.partitions).set(PATH, "held", why);
   await add("c_held", {}, PATH);
   expect(await delayed().ofJob("7/1", why)).toBe(0);
   expect(await delayed().call("c_held", QUEUE, why)).toBe(false);
@@ -143,19 +143,19 @@ describe("an operator or a limit that stops the job", () => {
     await delayMany(3);
     const consumer = await consumers.start({ pollMs: NO_POLL });
     const pausing = hooked(async () => {
-      await openJobs(redis.partition).pause("7/1", why);
+      await openJobs(redis.partitions).pause("7/1", why);
     });
     expect(await openDelayed(pausing).ofJob("7/1", why)).toBe(3);
     expect(await depth()).toMatchObject({ waiting: 3, delayed: 0 });
     expect(await redis.client.zcard(keys.wake)).toBe(0);
     expect(consumer.taken).toEqual([]);
-    await openJobs(redis.partition).resume("7/1", why);
+    await openJobs(redis.partitions).resume("7/1", why);
     await consumer.took("c_002");
   });
 
   test("a throttle still holds the calls, and they are taken when it ends", async () => {
     await delayMany(1);
-    await openJobs(redis.partition).throttle("7/1", 700);
+    await openJobs(redis.partitions).throttle("7/1", 700);
     const consumer = await consumers.start({ pollMs: 100 });
     const from = performance.now();
     await delayed().ofJob("7/1", why);
@@ -165,7 +165,7 @@ describe("an operator or a limit that stops the job", () => {
 
   test("no more calls are in hand than the job's limit allows", async () => {
     await delayMany(20);
-    await openJobs(redis.partition).limit("7/1", { concurrency: 2 });
+    await openJobs(redis.partitions).limit("7/1", { concurrency: 2 });
     let [inHand, most] = [0, 0];
     const consumer = await consumers.start({
       pollMs: NO_POLL,
@@ -186,7 +186,7 @@ describe("an operator or a limit that stops the job", () => {
     await delayMany(150);
     const holding = hooked(async (sent) => {
       if (sent !== 2) return;
-      await openEndpoints(redis.partition).set(PATH, "held", why);
+      await openEndpoints(redis.partitions).set(PATH, "held", why);
       await add("c_held", {}, PATH);
     });
     expect(await openDelayed(holding).ofJob("7/1", why)).toBe(150);

@@ -28,7 +28,7 @@ const producers = useProducer({ redis });
 const consumers = useConsumers(redis);
 let jobs: ReturnType<typeof openJobs>;
 beforeAll(() => {
-  jobs = openJobs(partitionOf(redis.client));
+  jobs = openJobs(redis.partitions);
 });
 
 async function add(fields: Parameters<typeof aCall>[0] = {}): Promise<string> {
@@ -120,7 +120,7 @@ test("the calls of a job that is resumed wake the producer that is left, in all 
   await eventually("both queues were found closed", async () => (await redis.client.zcard(keys.wake)) === 0);
   await dead.kill();
   expect(left.taken).toEqual([]);
-  expect(await jobs.resume(JOB, { at: Date.now(), by: "a test" })).toBe(true);
+  expect(await jobs.resume(JOB, { at: Date.now(), by: "a test" })).toMatchObject({ changed: true });
   for (const id of ids) await untilTaken(left, id);
 });
 

@@ -76,6 +76,7 @@ const EFFECTS = [
     "run-delayed.lua",
     "set-endpoint.lua",
     "enable-endpoint.lua",
+    "follow-intents.lua",
     "use-nonce.lua",
     "open-endpoint.lua",
     "look-at-opened.lua",

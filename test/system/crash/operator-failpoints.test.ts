@@ -118,8 +118,8 @@ const ENABLERS = {
 test.each(sample(Object.entries(ENABLERS)))(
   "%s that is killed between two steps leaves the endpoint held, and enabled again it delivers all calls once, in their order",
   async (_, enable) => {
-    const { partition } = fixture.redis;
-    const endpoints = openEndpoints(partition);
+    const { partition, partitions } = fixture.redis;
+    const endpoints = openEndpoints(partitions);
     const because = { at: 1, by: "otto", reason: "a test" };
     const enqueue = createEnqueue(partition);
     const add = (id: string) => enqueue(aCall({ id }), undefined, "small", PATH);
@@ -128,7 +128,7 @@ test.each(sample(Object.entries(ENABLERS)))(
     for (const id of ids) await add(id);
     expect(await enable({ POSTERN_FAILPOINT: "operator.after_released" })).toMatchObject({ code: null });
     expect((await endpoints.settings()).get(PATH)).toMatchObject({ state: "held" });
-    expect(await endpoints.held(PATH)).toBe(150);
+    expect(await endpoints.held([PATH])).toEqual([150]);
     const later = `c_${"f".repeat(32)}`;
     await add(later);
     expect(await here(["endpoints", "enable", PATH])).toMatchObject({ code: 0 });

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { openJobs } from "../../../shared/queue/jobs.ts";
 import { PREFIX } from "../../../shared/redis/keys.ts";
-import { partitionOf } from "../../../shared/redis/partition.ts";
+import { Partitioned, partitionOf } from "../../../shared/redis/partition.ts";
 import type { ProcessKind } from "../../../shared/telemetry/processes/process.ts";
 import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { usePostern } from "../../fixtures/postern.ts";
@@ -43,7 +43,7 @@ async function gateAt<Result>(
   port: number,
   work: (jobs: ReturnType<typeof openJobs>, client: Redis) => Promise<Result>,
 ) {
-  return at(port, (client) => work(openJobs(partitionOf(client, PREFIX)), client));
+  return at(port, (client) => work(openJobs(new Partitioned([partitionOf(client, PREFIX)])), client));
 }
 
 const ACT = { at: 0, by: "a test", reason: "a test" };

@@ -10,7 +10,7 @@ import { runHere } from "../run-here.ts";
 const redis = useRedis();
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(redis.url, "operator") } } }));
 const here = (...args: string[]) => runHere(["jobs", ...args, "--config-dir", postern.configDir]);
-const jobs = () => openJobs(redis.partition);
+const jobs = () => openJobs(redis.partitions);
 
 beforeEach(async () => {
   await redis.client.flushdb();

@@ -31,7 +31,7 @@ test("postern jobs run-delayed runs the delayed calls of each job that is named,
 test("postern jobs run-delayed says that the calls of a paused job run once it is resumed", async () => {
   await fixture.add();
   await delayCalls(fixture.redis.partition);
-  await openJobs(fixture.redis.partition).pause("7/1", { at: 1, by: "otto", reason: "x" });
+  await openJobs(fixture.redis.partitions).pause("7/1", { at: 1, by: "otto", reason: "x" });
   expect(await here(["jobs", "run-delayed", "7/1"])).toMatchObject({
     code: 0,
     stdout: "7/1: 1 delayed call can run once the job is resumed\n",

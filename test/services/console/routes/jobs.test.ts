@@ -10,7 +10,7 @@ describe("200", () => {
   test("the list of jobs shows what each holds over all origins, its limits, and what holds it up", async () => {
     const { get } = await fixture.start();
     const { partition } = fixture.redis;
-    const [add, jobs] = [createEnqueue(partition), openJobs(partition)];
+    const [add, jobs] = [createEnqueue(partition), openJobs(fixture.redis.partitions)];
     for (const origin of ["webhook", "x402"] as const) await add(aCall({ origin, job_id: 10 }));
     await add(aCall({ job_id: 9 }));
     await jobs.configure(new Map([["7/9", { concurrency: 5, rate: { max: 100, periodMs: 2000 } }]]));

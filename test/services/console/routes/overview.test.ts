@@ -19,7 +19,7 @@ describe("200", () => {
   test("the overview has what each origin's queues hold, who is alive, which jobs are paused, and what Redis keeps", async () => {
     await calls.fail([{ jobId: 1 }, { jobId: 1 }]);
     await createEnqueue(redis.partition)(aCall({ origin: "x402", job_id: 2 }));
-    await openJobs(redis.partition).pause("7/1", { at: Date.now(), by: "a@b", reason: "it loops" });
+    await openJobs(redis.partitions).pause("7/1", { at: Date.now(), by: "a@b", reason: "it loops" });
     await reports.start({ kind: "webhooks" });
     const worker = beat(redis.partition, { workerId: "worker-1", clock: Date.now });
     const { get } = await fixture.start();

@@ -54,7 +54,7 @@ describe("200", () => {
       expect(await pause()).toMatchObject({ changed: false, has_queue: true, job: { job, waiting: 1 } });
       const shown = await get(`/api/v1/jobs/callback/${name}`);
       expect(shown.json()).toMatchObject({ job, state: "paused", waiting: 1 });
-      expect((await openJobs(redis.partition).gates()).get(job)).toMatchObject({ pausedBy: "otto" });
+      expect((await openJobs(redis.partitions).gates()).get(job)).toMatchObject({ pausedBy: "otto" });
     },
   );
 

@@ -16,7 +16,7 @@ describe("200", () => {
     ]);
     const again = await post("/api/v1/jobs/7/1/pause", { reason: "another" });
     expect(again.json()).toMatchObject({ changed: false, job: { paused: { reason: "it loops" } } });
-    expect((await openJobs(fixture.redis.partition).gates()).get("7/1")?.pausedBy).toBe("otto");
+    expect((await openJobs(fixture.redis.partitions).gates()).get("7/1")?.pausedBy).toBe("otto");
     expect(await auditOf(fixture.redis)).toMatchObject([
       { action: "pause", job: "7/1", by: "otto", selection: "by name", reason: "it loops" },
     ]);

@@ -76,22 +76,22 @@ test("no more deliveries to one receiver are under way than its limit, over all 
 
 test("callbacks to a receiver that an operator has paused wait, and others go on", async () => {
   const [paused, other] = [await startReceiver(), await startReceiver()];
-  const jobs = openJobs(producers.redis.partition);
+  const jobs = openJobs(producers.redis.partitions);
   const why = { at: 1, by: "test", reason: "a test" };
-  expect(await jobs.pause(gateOf(paused), why)).toBe(true);
+  expect(await jobs.pause(gateOf(paused), why)).toMatchObject({ changed: true });
   await addMany(3, () => told(paused));
   await addMany(3, () => told(other, 2));
   start();
   await other.got(3);
   expect(paused.received).toEqual([]);
   expect((await jobs.gates()).get(gateOf(paused))).toMatchObject({ pausedBy: "test", reason: "a test" });
-  expect(await jobs.resume(gateOf(paused), why)).toBe(true);
+  expect(await jobs.resume(gateOf(paused), why)).toMatchObject({ changed: true });
   await paused.got(3);
 });
 
 test("all callbacks can be paused together, while jobs go on", async () => {
   const receiver = await startReceiver();
-  const jobs = openJobs(producers.redis.partition);
+  const jobs = openJobs(producers.redis.partitions);
   await jobs.pause("callback", { at: 1, by: "test", reason: "a test" });
   const { saw } = start();
   await addMany(3, () => told(receiver));
@@ -121,7 +121,7 @@ test("the queue of a receiver without callbacks leaves nothing behind", async ()
   const { receiver: name } = receiver.target;
   const queues = [`callback/7/1/${name}`, `callback/7/2/${name}`];
   expect((await client.smembers(keys.receiver(name))).sort()).toEqual(queues);
-  await openJobs(partition).throttle(gateOf(receiver), 1);
+  await openJobs(producers.redis.partitions).throttle(gateOf(receiver), 1);
   for (const queue of queues) expect(await openRegistry(partition).remove(queue)).toBe(true);
   expect(await client.exists(keys.receiver(name), keys.job(gateOf(receiver)))).toBe(0);
 });

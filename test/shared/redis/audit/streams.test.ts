@@ -43,7 +43,7 @@ describe("an operator who hides what they did", () => {
     const dropped = await dropOne();
     await audit({ at: 1, action: "forget", callId: CALL, by: "mallory", selection: "by id" });
     await act("bob", "7/1");
-    const jobs = openJobs(redis.partition);
+    const jobs = openJobs(redis.partitions);
     const loop = AUDIT.aDay + 50;
     for (let n = 0; n < loop; n++) {
       await jobs.pause("7/9", { at: n, by: "mallory", reason: "x" });
@@ -130,7 +130,7 @@ test("a full Redis takes the lines of operators all the same", async () => {
   try {
     await act("ann", "7/1");
     await audit({ at: 1, action: "read_body", callId: CALL, by: "vera", selection: "by id" });
-    await openJobs(redis.partition).pause("7/2", { at: 1, by: "ann", reason: "x" });
+    await openJobs(redis.partitions).pause("7/2", { at: 1, by: "ann", reason: "x" });
   } finally {
     await redis.client.config("SET", "maxmemory", 0);
   }

@@ -1,0 +1,166 @@
+import { AppError } from "../platform/errors/app-error.ts";
+import { settled, within } from "../platform/time/clock.ts";
+import { defineScript } from "../redis/define-script.ts";
+import { failureOf, isLasting } from "../redis/failure.ts";
+import type { Partition, Partitions } from "../redis/partition.ts";
+import { integer, list, numeric, text, tuple } from "../redis/reply.ts";
+import followIntentsLua from "./follow-intents.lua";
+import { QUEUE_CONSTANTS } from "./lua-constants.ts";
+import readIntentsLua from "./read-intents.lua";
+
+/*
+ * An intent is a pause of a job or the state of an endpoint, as an operator wants it. Intents are written to partition 0. The scripts that add
+ * and take calls read them in their own partition, so every other partition follows partition 0: a script copies all intents there, with
+ * the version of the newest change. A copy of a lower version changes nothing, so neither order nor repeats of copies matter.
+ */
+
+/** Limits of what is known of pauses and holds that have ended: the jobs, and the time since the newest. */
+export const RESUMED = { max: 1000, keptMs: 7 * 86_400_000 };
+
+/** How many held calls one step releases. */
+export const RELEASED_AT_ONCE = 100;
+
+const READ = defineScript({
+  source: readIntentsLua,
+  keys: "intents, jobs, endpoints",
+  args: "prefix, known, followed",
+  proof: "expendable",
+  reply: tuple(integer, list(tuple(text, numeric, text, text)), list(tuple(text, text))),
+});
+
+const FOLLOW = defineScript({
+  source: followIntentsLua,
+  keys: "intents, jobs, endpoints, resumed",
+  args: "prefix, version, ...intents(name, at, by, reason, setting)",
+  constants: { ...QUEUE_CONSTANTS, RESUMED, RELEASED_AT_ONCE },
+  proof: "needed",
+  reply: integer,
+});
+
+type Intents = {
+  readonly version: number;
+  readonly pauses: readonly (readonly [gate: string, at: number, by: string, reason: string])[];
+  /** As stored, by path. */
+  readonly settings: readonly (readonly [path: string, setting: string])[];
+};
+
+/** A change, and the partitions that do not follow it yet. They do before a producer takes calls from them. */
+export type Told = { readonly changed: boolean; readonly unreached: readonly number[] };
+
+/** Partition 0 has answered by then, or counts as away. A command may wait for Redis to return. */
+const ANSWER_MS = 2000;
+
+/** Has all partitions follow partition 0, and remembers what that has said last. */
+export function openIntents(partitions: Partitions) {
+  const { control, all } = partitions;
+  const readControl = READ.on(control.redis);
+  const follows = partitions.map(createFollow);
+  let last: Intents | undefined;
+
+  async function read(followed = 0): Promise<Intents> {
+    const { intents, jobs, endpoints } = control.keys;
+    const known = last?.version;
+    const touched = { intents, jobs, endpoints };
+    const [version, pauses, settings] = await readControl(touched, {
+      ...{ prefix: control.prefix, known: known ?? -1, followed },
+    });
+    if (last !== undefined && version === known) return last;
+    const found = { version, pauses, settings };
+    // A reply to an earlier question may come later.
+    if (last === undefined || version > last.version) last = found;
+    return found;
+  }
+
+  /** The intents in partition 0, or those read last if it is away. */
+  async function newest(followed: number): Promise<Intents> {
+    if (control.redis.status === "ready") {
+      const outcome = await within(ANSWER_MS, read(followed));
+      if (outcome.kind === "done") return outcome.result;
+    }
+    if (last !== undefined) return last;
+    throw new AppError("queue.unavailable", { reason: NOT_READ });
+  }
+
+  /** Makes a partition follow what `read` gives, which is asked once the version is known that the partition follows. */
+  async function followIn(index: number, readFor: (followed: number) => Promise<Intents>): Promise<void> {
+    const { followed, follow } = follows.all[index] as Follow;
+    const before = await followed();
+    await follow(await readFor(before.version), before);
+  }
+
+  async function followChecked(index: number, said: Promise<Intents>): Promise<void> {
+    partitions.assertUsable(index);
+    await followIn(index, async (followed) => {
+      const intents = await said;
+      return intents.version < followed ? await read(followed) : intents;
+    });
+  }
+
+  /** False if the partition cannot be reached. */
+  async function reaches(index: number, said: Promise<Intents>): Promise<boolean> {
+    if (all[index]?.redis.status !== "ready") return false;
+    const outcome = await settled(followChecked(index, said));
+    if (outcome.kind === "done") return true;
+    if (isPassing(outcome.error)) return false;
+    throw outcome.error;
+  }
+
+  return {
+    read,
+
+    /** Makes a partition follow partition 0. Throws if that is away and has never been read. */
+    async sync(index: number): Promise<void> {
+      if (index > 0) await followIn(index, newest);
+    },
+
+    /** As `sync`, by what was read last. */
+    async follow(index: number): Promise<void> {
+      if (index > 0) await followIn(index, async (followed) => last ?? newest(followed));
+    },
+
+    /** Makes all partitions follow what was said just now. Resolves with the indexes of those that could not be reached. */
+    async spread(): Promise<number[]> {
+      const others = all.slice(1).map(({ index }) => index);
+      if (others.length === 0) return [];
+      const said = read();
+      said.catch(() => {});
+      const reached = await Promise.all(others.map((index) => reaches(index, said)));
+      return others.filter((_, i) => reached[i] === false);
+    },
+  };
+}
+
+const NOT_READ = "partition 0, which knows what is paused, cannot be reached";
+
+/** Whether a partition cannot be reached now. */
+export function isPassing(error: unknown): boolean {
+  return error instanceof AppError || (failureOf(error) !== undefined && !isLasting(error));
+}
+
+type Follow = ReturnType<typeof createFollow>;
+
+function createFollow({ redis, keys, prefix }: Partition) {
+  const run = FOLLOW.on(redis);
+  const { intents, jobs, endpoints, resumed } = keys;
+  return {
+    /** The version that the partition follows, and whether calls are left to be released. */
+    async followed() {
+      const [version, left] = await redis.hmget(intents, "version", "left");
+      return { version: Number(version ?? 0), isDone: (left ?? "0") === "0" };
+    },
+
+    async follow(
+      { version, pauses, settings }: Intents,
+      followed: { version: number; isDone: boolean },
+    ): Promise<void> {
+      if (followed.version === version && followed.isDone) return;
+      const told = [
+        ...pauses.map(([name, at, by, reason]) => ({ name, at, by, reason, setting: "" })),
+        ...settings.map(([name, setting]) => ({ name, at: 0, by: "", reason: "", setting })),
+      ];
+      const touched = { intents, jobs, endpoints, resumed };
+      let left = 1;
+      while (left > 0) left = await run(touched, { prefix, version, intents: told });
+    },
+  };
+}

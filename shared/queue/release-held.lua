@@ -1,0 +1,17 @@
+-- Defines `releaseHeld(path)`, which has some calls that an endpoint holds taken, the oldest first, and answers how many are left. Needs the
+-- queues of a batch, `noteResumed` and KEYS resumed.
+local function releaseHeld(path)
+  local list = prefix .. 'held:' .. path
+  local held = redis.call('LRANGE', list, 0, RELEASED_AT_ONCE - 1)
+  for _, entry in ipairs(held) do
+    local name, id = string.match(entry, '^(%S+) (.*)')
+    local q = opened(string.match(name, '/(.*)'), name)
+    if redis.call('ZREM', q.jobs .. 'delayed', id) == 1 then
+      redis.call('LPUSH', q.wait, id)
+      if not q.tells then noteResumed(KEYS.resumed, q.gate, now) end
+      q.tells = true
+    end
+  end
+  redis.call('LTRIM', list, #held, -1)
+  return redis.call('LLEN', list)
+end

@@ -1,0 +1,332 @@
+import { beforeEach, expect, test } from "vitest";
+import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
+import { randomCallId } from "../../../shared/call/call-id.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
+import { openEndpoints } from "../../../shared/queue/endpoints.ts";
+import { openIntents } from "../../../shared/queue/intents.ts";
+import { openJobs } from "../../../shared/queue/jobs.ts";
+import type { JobLimits } from "../../../shared/queue/limits.ts";
+import { connectForRequests, type Redis } from "../../../shared/redis/connect.ts";
+import type { Partition, Partitions } from "../../../shared/redis/partition.ts";
+import type { ProcessKind } from "../../../shared/telemetry/processes/process.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { aCall, useProducer } from "../../fixtures/producer.ts";
+import { asUser, denialsOf, useOwnRedis, useRedis } from "../../fixtures/redis.ts";
+import { audited } from "../../support/audited.ts";
+import { beforeEachScript } from "../../support/before-each-script.ts";
+import { partitionsOver } from "../../support/partitions.ts";
+
+const COUNT = 4;
+const LAST = COUNT - 1;
+const INDEXES = [0, 1, 2, LAST];
+const PATH = "/hooks/a";
+const why = { at: 1, by: "otto", reason: "its job is broken" };
+
+const redis = useRedis();
+const other = useOwnRedis();
+const ends = useEnds();
+const producers = useProducer({ redis });
+
+/** An operator's connections: a command fails at once while Redis is away. */
+let partitions: Partitions;
+/** The URL of each partition, for a producer. */
+let urls: string[];
+
+async function connect(url: string): Promise<Redis> {
+  const client = connectForRequests({ url: new Secret(url) }, silentLogger);
+  ends.defer(() => client.disconnect());
+  await eventually("it is connected", () => client.status === "ready");
+  return client;
+}
+
+/** The same partitions, with the rights of this process alone. */
+async function asProcess(kind: ProcessKind): Promise<Partitions> {
+  const clients = await Promise.all(urls.map((url) => connect(asUser(url, kind))));
+  return partitions.map((each, index) => ({ ...each, redis: clients[index] as Redis }));
+}
+
+/** The partition `elsewhere` lies on a server of its own. */
+async function openWith(elsewhere: number): Promise<void> {
+  const away = await connect(other.url);
+  partitions = partitionsOver(redis.client, COUNT).map((each, index) =>
+    index === elsewhere ? { ...each, redis: away } : each,
+  );
+  urls = INDEXES.map((index) => (index === elsewhere ? other : redis).url);
+}
+
+beforeEach(async () => {
+  await other.server.restart();
+  await other.client.flushall();
+  await redis.client.flushall();
+  await openWith(LAST);
+});
+
+const at = (index: number): Partition => partitions.all[index] as Partition;
+
+async function back(index: number): Promise<void> {
+  await other.server.restart();
+  await eventually("it is connected again", () => at(index).redis.status === "ready");
+}
+
+/** Adds a call that lies in a certain partition. */
+async function add(index: number, { job = 1, heldAt = "" } = {}): Promise<string> {
+  let id = randomCallId();
+  while (partitions.indexOf(id) !== index) id = randomCallId();
+  await createEnqueue(at(index))(aCall({ id, job_id: job }), undefined, "small", heldAt);
+  return id;
+}
+
+const addToAll = (options?: Parameters<typeof add>[1]) =>
+  Promise.all(INDEXES.map((index) => add(index, options)));
+
+const pausedIn = async (job = "7/1") => {
+  const found = await Promise.all(
+    partitions.all.map((each) => each.redis.hexists(each.keys.job(job), "paused")),
+  );
+  return INDEXES.filter((index) => found[index] === 1);
+};
+
+const waitingIn = (index: number) => at(index).redis.llen(at(index).keys.inQueue("webhook/7/1", "wait"));
+
+/** Another operator's partitions, whose scripts in partition 1 wait for `before`. */
+function delayed(before: () => Promise<void>): Partitions {
+  let isFirst = true;
+  const once = async () => {
+    if (!isFirst) return;
+    isFirst = false;
+    await before();
+  };
+  const proxied = (client: Redis) => beforeEachScript(client, once);
+  return partitions.map((each, index) => (index === 1 ? { ...each, redis: proxied(each.redis) } : each));
+}
+
+test("a pause holds in all partitions, with one line in the audit, and a resume frees the calls of all", async () => {
+  const jobs = openJobs(partitions);
+  expect(await jobs.pause("7/1", why)).toEqual({ changed: true, unreached: [] });
+  expect(await jobs.pause("7/1", why)).toEqual({ changed: false, unreached: [] });
+  const paused = await addToAll();
+  const { saw, log } = producers.start({ partitions: urls, inject: async () => {} });
+  await addToAll({ job: 2 });
+  await saw("call.injected", COUNT);
+  const injected = () => paused.filter((id) => log.events.some(({ fields }) => fields["callId"] === id));
+  expect(injected()).toEqual([]);
+  expect(await jobs.resume("7/1", why)).toEqual({ changed: true, unreached: [] });
+  await eventually("all are injected", () => injected().length === COUNT);
+  expect((await audited(redis.client)).map(({ action }) => action)).toEqual(["pause", "resume"]);
+});
+
+test.each(["callback", "callback/hooks.example.com"])("a pause of %s is followed and ends", async (gate) => {
+  const jobs = openJobs(partitions);
+  await jobs.pause(gate, why);
+  expect(await pausedIn(gate)).toEqual(INDEXES);
+  const [, second] = partitions.all as [Partition, Partition];
+  const queue = "callback/7/1/hooks.example.com";
+  await second.redis.sadd(second.keys.queues, queue);
+  await second.redis.sadd(second.keys.receiver("hooks.example.com"), queue);
+  await jobs.resume(gate, why);
+  expect(await pausedIn(gate)).toEqual([]);
+  expect(await second.redis.zrange(second.keys.wake, "0", "-1")).toEqual([queue]);
+  expect(await second.redis.smembers(second.keys.jobs)).toEqual([]);
+});
+
+test("a partition that was away at a pause holds it before a call is taken from it", async () => {
+  const kept = await add(LAST);
+  await other.server.kill("SIGKILL");
+  expect(await openJobs(partitions).pause("7/1", why)).toEqual({ changed: true, unreached: [LAST] });
+  const { producer, saw, log, count } = producers.start({ partitions: urls, inject: async () => {} });
+  await producer.firstCheck;
+  await back(LAST);
+  await add(LAST, { job: 2 });
+  await saw("call.injected");
+  expect(await pausedIn()).toEqual(INDEXES);
+  expect(log.events.filter(({ fields }) => fields["callId"] === kept)).toEqual([]);
+  await other.server.kill("SIGKILL");
+  expect(await openJobs(partitions).resume("7/1", why)).toEqual({ changed: true, unreached: [LAST] });
+  await back(LAST);
+  await eventually("it is injected", () => count("call.injected") === 2);
+});
+
+test.each([
+  ["pause", "resume", []],
+  ["resume", "pause", INDEXES],
+] as const)(
+  "a %s that reaches a partition after a later %s changes nothing there",
+  async (late, newer, paused) => {
+    const jobs = openJobs(partitions);
+    await jobs.pause("7/1", why);
+    if (late === "pause") await jobs.resume("7/1", why);
+    const overtaken = delayed(async () => {
+      await jobs[newer]("7/1", why);
+    });
+    await openJobs(overtaken)[late]("7/1", why);
+    expect(await pausedIn()).toEqual(paused);
+  },
+);
+
+test("however operators and producers meet, all partitions come to say what the first one says", async () => {
+  const jobs = INDEXES.map(() => openJobs(partitions));
+  for (let round = 0; round < 10; round++) {
+    await Promise.all(
+      jobs.flatMap((each, i) => [
+        each[Math.random() < 0.5 ? "pause" : "resume"](`7/${1 + (i % 2)}`, why),
+        each.sync(i),
+      ]),
+    );
+    for (const job of ["7/1", "7/2"]) {
+      const found = await pausedIn(job);
+      expect(found).toEqual(found.includes(0) ? INDEXES : []);
+    }
+  }
+});
+
+test("while the first partition is away, others do what it said last, and none is used before it was read once", async () => {
+  await openWith(0);
+  const known = openJobs(partitions);
+  await openJobs(partitions).pause("7/1", why);
+  await known.sync(1);
+  await other.server.kill("SIGKILL");
+  await at(2).redis.del(at(2).keys.job("7/1"), at(2).keys.intents);
+  await known.sync(2);
+  expect(await Promise.all([1, 2].map((i) => at(i).redis.hget(at(i).keys.job("7/1"), "reason")))).toEqual([
+    why.reason,
+    why.reason,
+  ]);
+  const unavailable = { code: "queue.unavailable" };
+  await expect(openJobs(partitions).sync(2)).rejects.toMatchObject(unavailable);
+
+  await add(1, { job: 2 });
+  const { log, saw, count } = producers.start({ partitions: urls, inject: async () => {} });
+  await eventually("it is refused", () =>
+    log.events.some(({ fields }) => /partition 0, which knows/.test(String(fields["reason"]))),
+  );
+  expect(count("call.injected")).toBe(0);
+  await other.server.restart();
+  await saw("call.injected");
+});
+
+test("a first partition that has lost its newest writes is followed again, and by what is said later", async () => {
+  const jobs = openJobs(partitions);
+  await jobs.pause("7/1", why);
+  const { keys } = partitions.control;
+  await redis.client.del(keys.job("7/1"), keys.jobs);
+  await redis.client.hset(keys.intents, "version", "1");
+  await openJobs(partitions).sync(1);
+  await openJobs(partitions).sync(2);
+  expect(await pausedIn()).toEqual([LAST]);
+  await openJobs(partitions).pause("7/1", why);
+  expect(await pausedIn()).toEqual(INDEXES);
+});
+
+test("the limits of a job are in the first partition, those of callbacks are shared out, and both are removed", async () => {
+  const jobs = openJobs(partitions);
+  const limits = { concurrency: 10, rate: { max: 6, periodMs: 1000 } };
+  await jobs.configure(
+    new Map<string, JobLimits>([
+      ["7/1", limits],
+      ["callback", { concurrency: 10 }],
+      ["callback/a.example", { concurrency: 2 }],
+    ]),
+  );
+  const gate = (job: string) =>
+    Promise.all(partitions.all.map((each) => each.redis.hgetall(each.keys.job(job))));
+  const same = (fields: object) => INDEXES.map(() => fields);
+  const { limits: sharedOf } = partitions.control.keys;
+  expect(await gate("7/1")).toEqual(same({ permit: "1" }));
+  expect(await redis.client.hgetall(sharedOf("7/1"))).toEqual({
+    ...{ concurrency: "10", max: "6", duration: "1000" },
+  });
+  expect(await gate("callback")).toEqual(same({ concurrency: "2" }));
+  expect(await gate("callback/a.example")).toEqual(same({ concurrency: "1" }));
+  expect((await jobs.gates()).get("7/1")).toMatchObject(limits);
+  expect((await jobs.gates()).get("callback")).toMatchObject({ concurrency: 10 });
+
+  await at(2).redis.del(at(2).keys.job("7/1"));
+  await jobs.configure(new Map([["7/1", limits]]), 2);
+  expect(await gate("7/1")).toEqual(same({ permit: "1" }));
+  await jobs.configure(new Map());
+  expect([await gate("7/1"), await gate("callback")]).toEqual([same({}), same({})]);
+  expect(await redis.client.exists(sharedOf("7/1"), sharedOf("callback"))).toBe(0);
+});
+
+test("a throttle holds in each partition that can be reached", async () => {
+  await other.server.kill("SIGKILL");
+  await eventually("it is away", () => at(LAST).redis.status !== "ready");
+  await openJobs(partitions).throttle("7/1", 60_000);
+  const till = await Promise.all(
+    [0, 1, 2].map((index) => at(index).redis.hget(at(index).keys.job("7/1"), "throttled")),
+  );
+  expect(till.map(Number).every((time) => time > Date.now() + 50_000)).toBe(true);
+});
+
+test("an endpoint holds its calls in all partitions, also in one that was away, and enabled releases those of all", async () => {
+  const endpoints = openEndpoints(partitions);
+  await other.server.kill("SIGKILL");
+  expect(await endpoints.set(PATH, "held", why)).toEqual({ changed: true, unreached: [LAST] });
+  await back(LAST);
+  const gateway = openIntents(await asProcess("webhooks"));
+  await gateway.read();
+  await gateway.follow(LAST);
+  await addToAll({ heldAt: PATH });
+  for (let i = 0; i < 150; i++) await add(LAST, { heldAt: PATH });
+  expect(await endpoints.held([PATH])).toEqual([COUNT + 150]);
+  await other.server.kill("SIGKILL");
+  expect(await endpoints.set(PATH, "enabled", why)).toEqual({ changed: true, unreached: [LAST] });
+  expect(await Promise.all([0, 1, 2].map(waitingIn))).toEqual([1, 1, 1]);
+  await back(LAST);
+  await eventually("a gateway has it followed", async () => {
+    await gateway.read();
+    await gateway.follow(LAST).catch(() => {});
+    return (await waitingIn(LAST)) === 151;
+  });
+  expect(await endpoints.held([PATH])).toEqual([0]);
+  const settings = await Promise.all(partitions.all.map((each) => each.redis.exists(each.keys.endpoints)));
+  expect(settings).toEqual([0, 0, 0, 0]);
+  expect(await denialsOf(other)).toEqual([]);
+});
+
+test("a release that is cut short in a partition goes on with the next reading of the first one", async () => {
+  const endpoints = openEndpoints(partitions);
+  await endpoints.set(PATH, "held", why);
+  for (let i = 0; i < 250; i++) await add(1, { heldAt: PATH });
+  let sent = 0;
+  const cut = partitions.map((each, index) =>
+    index === 1
+      ? {
+          ...each,
+          redis: beforeEachScript(each.redis, async () => {
+            sent += 1;
+            if (sent > 1) throw new Error("cut");
+          }),
+        }
+      : each,
+  );
+  await expect(openEndpoints(cut).set(PATH, "enabled", why)).rejects.toThrow("cut");
+  expect(await endpoints.held([PATH])).toEqual([150]);
+  const later = await add(1, { heldAt: PATH });
+  await openJobs(await asProcess("producer")).sync(1);
+  expect(await endpoints.held([PATH])).toEqual([0]);
+  expect(await at(1).redis.lindex(at(1).keys.inQueue("webhook/7/1", "wait"), 0)).toBe(later);
+});
+
+test("no call is lost, or held for ever, that comes while its endpoint is held and enabled again and again", async () => {
+  const endpoints = openEndpoints(partitions);
+  let isOver = false;
+  let added = 0;
+  const adding = INDEXES.map(async (index) => {
+    for (; !isOver; added++) await add(index, { heldAt: PATH });
+  });
+  const another = openEndpoints(partitions);
+  for (let i = 0; i < 30; i++) {
+    await Promise.all([endpoints.set(PATH, "held", why), another.set(PATH, i % 2 ? "enabled" : "held", why)]);
+    await eventually("some are added", () => added > (i + 1) * 10);
+    await endpoints.set(PATH, "enabled", why);
+  }
+  isOver = true;
+  await Promise.all(adding);
+  await endpoints.set(PATH, "enabled", why);
+  const waiting = await Promise.all(INDEXES.map(waitingIn));
+  expect(waiting.reduce((sum, count) => sum + count, 0)).toBe(added);
+  expect(await endpoints.held([PATH])).toEqual([0]);
+});
