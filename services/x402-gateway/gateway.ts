@@ -12,7 +12,6 @@ import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { createProvesByToken } from "../../shared/ingress/ask-result.ts";
 import { callbackKeysRoute } from "../../shared/ingress/callback-keys.ts";
 import { type Gateway, openIngress } from "../../shared/ingress/ingress.ts";
-import type { IngressPartition } from "../../shared/ingress/ingress-partition.ts";
 import { createAdmitReceiver } from "../../shared/ingress/named-receivers.ts";
 import { createReadCallback } from "../../shared/ingress/read-callback.ts";
 import type { Host, PartKind } from "../../shared/part/host.ts";
@@ -203,9 +202,10 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     redisTime,
   };
   const settling = { chains, facilitators, maxTimeoutMs, clock, log };
-  const settlers = ingress.partitions.map(({ beginWrite, unsettledBytesMax }, index) => {
-    const own = { journal: journals.all[index] as PaymentJournal, beginWrite, unsettledBytesMax };
-    return { ...own, settler: new Settler({ ...settling, ...own, callerNonces, openMax }) };
+  const settlers = ingress.partitions.map(({ partition, durable, beginWrite, unsettledBytesMax }, index) => {
+    const own = { partition, beginWrite, journal: journals.all[index] as PaymentJournal };
+    const settler = new Settler({ ...settling, ...own, callerNonces, openMax, unsettledBytesMax });
+    return { ...own, settler, isUsable: () => durable.isUsable };
   });
 
   // The routes.
@@ -273,11 +273,7 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   });
 
   // What is still open, on any replica.
-  const reconcilers = settlers.map((own, index) => {
-    const { partition, durable } = ingress.partitions.all[index] as IngressPartition;
-    const isUsable = () => durable.isUsable;
-    return startReconciler({ ...settling, ...own, partition, isUsable, settleTimeoutMs });
-  });
+  const reconcilers = settlers.map((own) => startReconciler({ ...settling, ...own, settleTimeoutMs }));
   const readRates = () => rates.start();
   const sharedRates = firstCheck.then(readRates, readRates); // Redis has what another replica has read
   const checked = Promise.all([chains.start(), facilitators.start(), sharedRates]).then(() => {

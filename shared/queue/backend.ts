@@ -184,8 +184,8 @@ export class QueueBackend extends RedisQueueBackend {
   async fetch(token: string, { bytes, alone, permitted = false }: Room): Promise<Fetched> {
     const { gate, queue } = this.#names;
     const none = { id: "", keepMs: "", retried: false, result: "", callback: "", kept: "" };
-    const words = [alone ? "alone" : "", permitted ? "permitted" : ""].join(" ").trim();
-    const step = { gate, queue, token, takes: words || true, room: bytes, ...none };
+    const takes = alone ? (permitted ? "alone permitted" : "alone") : permitted ? "permitted" : true;
+    const step = { gate, queue, token, takes, room: bytes, ...none };
     return toFetched(answerOf(await this.#steps.add(step, 0)));
   }
 

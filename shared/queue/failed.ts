@@ -224,12 +224,11 @@ function createCounting({ index, readAll }: Reading) {
 
     /** How many calls match, by queue and code, with the times of the oldest and the newest of each. */
     async groups(filter: Omit<CallFilter, "ids">, signal?: AbortSignal): Promise<FailedGroup[]> {
-      let groups: FailedGroup[] = [];
+      const groups = new Map<string, FailedGroup>();
       for await (const { queue, byCode } of counted(filter, signal)) {
-        const found = [...byCode].map(([code, tally]) => ({ queue, code, ...tally }));
-        groups = sumOfGroups([...groups, ...found]);
+        for (const [code, tally] of byCode) addGroup(groups, { queue, code, ...tally });
       }
-      return groups;
+      return [...groups.values()];
     },
   };
 }
@@ -281,12 +280,14 @@ function add(tallies: Map<ErrorCode, Tally>, code: ErrorCode, tally: Tally): voi
 /** Joins the groups of one queue and code. */
 export function sumOfGroups(groups: readonly FailedGroup[]): FailedGroup[] {
   const sums = new Map<string, FailedGroup>();
-  for (const group of groups) {
-    const { queue, code } = group;
-    const name = `${queue} ${code}`;
-    sums.set(name, { queue, code, ...sumOf(sums.get(name), group) });
-  }
+  for (const group of groups) addGroup(sums, group);
   return [...sums.values()];
+}
+
+function addGroup(sums: Map<string, FailedGroup>, group: FailedGroup): void {
+  const { queue, code } = group;
+  const name = `${queue} ${code}`;
+  sums.set(name, { queue, code, ...sumOf(sums.get(name), group) });
 }
 
 const HOUR_MS = 3_600_000;

@@ -1,5 +1,3 @@
-import slotOf from "cluster-key-slot";
-
 /*
  * Every key in Redis, of every process, with its type. shared/queue/protocol.ts has the rest of what both sides of a queue agree on. The
  * hash tag, in braces, keeps the keys in one slot of a Redis Cluster.
@@ -14,23 +12,6 @@ export function prefixOf(name: string): string {
 }
 
 export const PREFIX = prefixOf(DEFAULT_NAME);
-
-const SLOTS = 16_384;
-
-/**
- * Begins every key and channel of each of so many partitions that share a server or a Cluster. The first has the prefix of a deployment with
- * one partition, so that a start with another number is noticed. Each has its own part of a Cluster's slots.
- */
-export function prefixesOf(name: string, count: number): string[] {
-  const partOf = (prefix: string) => Math.floor((slotOf(prefix) * count) / SLOTS);
-  const first = prefixOf(name);
-  return Array.from({ length: count }, (_, index) => {
-    const part = (partOf(first) + index) % count;
-    let prefix = first;
-    for (let tried = 0; partOf(prefix) !== part; tried++) prefix = prefixOf(`${name}.${index}.${tried}`);
-    return prefix;
-  });
-}
 
 /** String: is written again after each batch that all replicas confirm (replicated-writes.ts). */
 export function confirmedKeyOf(prefix: string): string {

@@ -12,14 +12,7 @@ export function askAll<One, Answer>(
   each: Partitioned<One>,
   ask: (one: One, index: number) => Promise<Answer>,
 ): Promise<Answer[]> {
-  return Promise.all(
-    each.all.map(async (one, index) => {
-      each.assertUsable(index);
-      return ask(one, index).catch((error: unknown) => {
-        throw named(error, index, each.all.length);
-      });
-    }),
-  );
+  return Promise.all(each.all.map((_, index) => askOne(each, index, (one) => ask(one, index))));
 }
 
 /** Asks the partitions of these calls at once, each for its own calls. */
@@ -30,14 +23,19 @@ export function askOwn<One, Answer>(
 ): Promise<Answer[][]> {
   const owns = each.all.map((_, index) => ids.filter((id) => each.indexOf(id) === index));
   return Promise.all(
-    owns.map(async (own, index) => {
-      if (own.length === 0) return [];
-      each.assertUsable(index);
-      return ask(each.all[index] as One, own).catch((error: unknown) => {
-        throw named(error, index, each.all.length);
-      });
-    }),
+    owns.map(async (own, index) => (own.length === 0 ? [] : askOne(each, index, (one) => ask(one, own)))),
   );
+}
+
+async function askOne<One, Answer>(
+  each: Partitioned<One>,
+  index: number,
+  ask: (one: One) => Promise<Answer>,
+): Promise<Answer> {
+  each.assertUsable(index);
+  return ask(each.all[index] as One).catch((error: unknown) => {
+    throw named(error, index, each.all.length);
+  });
 }
 
 /** Merges readings that are each in this order. */

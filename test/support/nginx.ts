@@ -10,6 +10,8 @@ export type Nginx = {
   /** `host:port` */
   readonly address: string;
   stop(): Promise<void>;
+  /** Its newest lines, to be shown with a failure. */
+  tail(): string;
 };
 
 /** Runs compose's own nginx.conf in front of these gateways. */
@@ -45,6 +47,7 @@ async function start(configure: Configure): Promise<Nginx> {
       await child.kill("SIGTERM");
       rmSync(dir, { recursive: true, force: true });
     },
+    tail: child.tail,
   };
 }
 

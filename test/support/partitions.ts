@@ -1,5 +1,6 @@
+import { prefixesOf } from "../../shared/part/places.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
-import { DEFAULT_NAME, prefixesOf } from "../../shared/redis/keys.ts";
+import { DEFAULT_NAME } from "../../shared/redis/keys.ts";
 import { Partitioned, type Partitions, partitionOf } from "../../shared/redis/partition.ts";
 
 /** So many partitions the services of the fixtures have, on one server: tests can be run again with several. */

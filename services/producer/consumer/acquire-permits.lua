@@ -51,10 +51,5 @@ local function acquire(limits, permits, waiters, taken, source, id)
   return {'PERMIT', now + redis.call('PTTL', taken)}
 end
 
-local answers = {}
-for i = 0, #KEYS / WIDTH.jobs - 1 do
-  local limits, permits, waiters, taken = unpack(KEYS, WIDTH.jobs * i + FIRST.jobs, WIDTH.jobs * (i + 1))
-  local source, id = unpack(ARGV, WIDTH.items * i + FIRST.items, WIDTH.items * (i + 1) + FIRST.items - 1)
-  answers[#answers + 1] = acquire(limits, permits, waiters, taken, source, id)
-end
-return answers
+--@include "./each-job.lua"
+return eachJob(acquire)

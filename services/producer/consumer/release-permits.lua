@@ -24,10 +24,5 @@ local function release(limits, permits, waiters, taken, id, periodEnd)
   return source
 end
 
-local answers = {}
-for i = 0, #KEYS / WIDTH.jobs - 1 do
-  local limits, permits, waiters, taken = unpack(KEYS, WIDTH.jobs * i + FIRST.jobs, WIDTH.jobs * (i + 1))
-  local id, unusedOf = unpack(ARGV, WIDTH.items * i + FIRST.items, WIDTH.items * (i + 1) + FIRST.items - 1)
-  answers[#answers + 1] = release(limits, permits, waiters, taken, id, unusedOf)
-end
-return answers
+--@include "./each-job.lua"
+return eachJob(release)

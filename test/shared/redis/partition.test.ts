@@ -1,9 +1,10 @@
 import slotOf from "cluster-key-slot";
 import { beforeEach, expect, test } from "vitest";
 import { callIdBeside, randomCallId } from "../../../shared/call/call-id.ts";
+import { prefixesOf } from "../../../shared/part/places.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { createClaimData, Deployment, newDeploymentId } from "../../../shared/redis/deployment.ts";
-import { PREFIX, prefixesOf } from "../../../shared/redis/keys.ts";
+import { PREFIX } from "../../../shared/redis/keys.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
 import { partitionsOver } from "../../support/partitions.ts";
