@@ -157,7 +157,7 @@ export function composeProducer(options: Options): ComposedProducer {
     slots: concurrency,
     bodyBudgetBytes,
     lockMs,
-    results: toResultLimits(postern),
+    results: toResultLimits(postern, partitions.all.length),
     workerName: workerId,
     log,
   });
@@ -280,7 +280,7 @@ function openRunners(
     ),
     jobs,
     connections: postern.producer.concurrency,
-    resultBytesMax: toResultLimits(postern).resultBytesMax,
+    resultBytesMax: postern.results.result_bytes_max,
     clock,
     log,
   });
@@ -332,7 +332,7 @@ function createDelivering(options: Delivering) {
     const shared = {
       records: createCallRecords(partition),
       throttle,
-      resultBytesMax: toResultLimits(postern).resultBytesMax,
+      resultBytesMax: postern.results.result_bytes_max,
       clock: clocks.all[index] as Clock,
       log,
       workerId,

@@ -87,7 +87,8 @@ export function composeWebhooksGateway(options: Options): Gateway {
   const partition = partitions.control;
   const log = tellFollowers(options.log, { partition, service: "webhooks", about: { serviceId }, clock });
   const states = createEndpointStates(partitions);
-  const ingress = openIngress("webhook", options, async () => {
+  const ingress = openIngress("webhook", options, async (index) => {
+    if (index > 0) return states.sync(index);
     await Promise.all([states.read(), sendTests()]);
   });
   const { admission, bodies, results, waits, streams, redisTime, clientAddressOf: addressOf } = ingress;

@@ -56,7 +56,7 @@ export function toAskOptions(postern: WithResults & { http: { connections: numbe
 }
 
 /** How results are kept in each of so many partitions (shared/call/results/result.ts). */
-export function toResultLimits({ results: table }: WithResults, partitions = 1) {
+export function toResultLimits({ results: table }: WithResults, partitions: number) {
   const { secs, result_bytes_max, bytes_max } = table;
   const bytesMax = Math.max(result_bytes_max, Math.floor(bytes_max / partitions));
   return { resultMs: secs * 1000, resultBytesMax: result_bytes_max, bytesMax };

@@ -25,16 +25,20 @@ type IngressHost = Pick<Host, "postern" | "partitions" | "log" | "clock" | "depl
 
 /**
  * What both gateways are composed of: whether calls can be taken now, how one is added, and what its request may cost before. `readSettings`
- * is part of each check of the first partition, once a second.
+ * is part of each check of the partition of this index, once a second.
  */
-export function openIngress(origin: Origin, host: IngressHost, readSettings?: () => Promise<void>) {
+export function openIngress(
+  origin: Origin,
+  host: IngressHost,
+  readSettings?: (index: number) => Promise<void>,
+) {
   const { postern, log, clock = systemClock } = host;
   const partitions = host.partitions.map((partition, index) =>
     openIngressPartition(partition, {
       ...host,
       origin,
       deployment: host.deployments?.all[index],
-      ...(index === 0 && readSettings && { readSettings }),
+      ...(readSettings && { readSettings: () => readSettings(index) }),
     }),
   );
   const clientAddressOf = createClientAddressOf(toProxyOptions(postern));

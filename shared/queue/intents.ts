@@ -113,11 +113,6 @@ export function openIntents(partitions: Partitions) {
       if (index > 0) await followIn(index, newest);
     },
 
-    /** As `sync`, by what was read last. */
-    async follow(index: number): Promise<void> {
-      if (index > 0) await followIn(index, async (followed) => last ?? newest(followed));
-    },
-
     /** Makes all partitions follow what was said just now. Resolves with the indexes of those that could not be reached. */
     async spread(): Promise<number[]> {
       const others = all.slice(1).map(({ index }) => index);

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { callIdOfDelivery } from "../../../shared/call/call-id.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
+import { openEndpoints } from "../../../shared/queue/endpoints.ts";
 import { asUser, useOwnRedis, useRedis } from "../../fixtures/redis.ts";
 import { useWebhooks } from "../../fixtures/webhooks.ts";
 import { send } from "../../support/http.ts";
@@ -79,3 +80,19 @@ test.each([0, 2])(
     expect(await post(kept)).toMatchObject({ status: 202 });
   },
 );
+
+test("a partition that was away when an operator held an endpoint holds the first webhook that it takes", async () => {
+  const away = 2;
+  const { post, partitions, partitionOf } = await started(away);
+  await other.server.kill("SIGKILL");
+  await eventually("the operator has noticed", () => other.client.status !== "ready");
+  const why = { at: 1, by: "otto", reason: "its job is broken" };
+  const told = await openEndpoints(partitions).set("/a", "held", why);
+  expect(told).toEqual({ changed: true, unreached: [away] });
+
+  await other.server.restart();
+  const id = deliveryIn(away, partitionOf);
+  await eventually("it is back", async () => (await post(id)).status === 202);
+  const { keys } = partitions.all[away] as (typeof partitions)["control"];
+  expect(await other.client.llen(keys.heldCalls("/a"))).toBe(1);
+});

@@ -266,8 +266,7 @@ test("an endpoint holds its calls in all partitions, also in one that was away, 
   expect(await endpoints.set(PATH, "held", why)).toEqual({ changed: true, unreached: [LAST] });
   await back(LAST);
   const gateway = openIntents(await asProcess("webhooks"));
-  await gateway.read();
-  await gateway.follow(LAST);
+  await gateway.sync(LAST);
   await addToAll({ heldAt: PATH });
   for (let i = 0; i < 150; i++) await add(LAST, { heldAt: PATH });
   expect(await endpoints.held([PATH])).toEqual([COUNT + 150]);
@@ -276,8 +275,7 @@ test("an endpoint holds its calls in all partitions, also in one that was away, 
   expect(await Promise.all([0, 1, 2].map(waitingIn))).toEqual([1, 1, 1]);
   await back(LAST);
   await eventually("a gateway has it followed", async () => {
-    await gateway.read();
-    await gateway.follow(LAST).catch(() => {});
+    await gateway.sync(LAST).catch(() => {});
     return (await waitingIn(LAST)) === 151;
   });
   expect(await endpoints.held([PATH])).toEqual([0]);
