@@ -15,6 +15,11 @@ export interface PosternFile {
     deployment_id?: string;
     /** keeps what the process saw of Redis, so that it refuses an old copy also after its restart */
     state_file?: string;
+    /** parts that share the load on this Redis; fixed at the first start (docs/redis.md#partitions) */
+    partitions?: number | readonly {
+      url?: string;
+      master_name?: string;
+    }[];
     /** URL, with the password if there is one; rediss:// for TLS, unix:///path for a socket; or env:VAR, or file:/path */
     url?: string;
     /** instead of url; with "strict" a failover can lose accepted calls (docs/redis.md) */

@@ -3,6 +3,7 @@ import { BODY_BYTES_MAX } from "../call/job-call.ts";
 import { isJobName } from "../call/job-ids.ts";
 import { addressRangeProblem } from "../http/ip/address-list.ts";
 import { listenAddressText, readListenAddress } from "../http/ip/listen-address.ts";
+import { messageFor } from "./problem.ts";
 
 /** `host:port` to listen on, or a port of this machine; it becomes `host:port`. */
 export const address = z
@@ -85,3 +86,19 @@ export const jobName = z
     isJobName,
     "must be 1 to 32 lower-case letters, digits and hyphens, without a hyphen at either end",
   );
+
+/** A value that may be written in two ways. Its problems are those of the way that was chosen. */
+export function inEitherWay<One extends z.ZodType, Other extends z.ZodType>(
+  isOne: (value: unknown) => boolean,
+  one: One,
+  other: Other,
+) {
+  const written = z.unknown().transform((value, context): z.output<One> | z.output<Other> => {
+    const read = (isOne(value) ? one : other).safeParse(value, { error: messageFor });
+    if (read.success) return read.data;
+    for (const issue of read.error.issues)
+      context.issues.push({ ...issue, input: value } as z.core.$ZodRawIssue);
+    return z.NEVER;
+  });
+  return written.meta({ writtenAs: z.union([other, one]) });
+}

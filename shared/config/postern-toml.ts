@@ -6,7 +6,7 @@ import { callbackProblems, callbacks } from "./callbacks-toml.ts";
 import { consoleTable } from "./console-toml.ts";
 import { address, addressRange, attempts, httpUrl, positive } from "./fields.ts";
 import { backoffTable, jobProblems, jobs, OUTLASTS_LOCK, runnerFields, runners } from "./jobs-toml.ts";
-import { redis, runnerRedis } from "./redis-toml.ts";
+import { type RedisTable, redis, runnerRedis, toControlTable } from "./redis-toml.ts";
 import { results } from "./results-toml.ts";
 import type { SecretSource } from "./secrets.ts";
 
@@ -146,8 +146,8 @@ const http = z
   .transform(({ forwarded_header = "X-Forwarded-For", ...rest }) => ({ ...rest, forwarded_header }));
 
 /** The Redis of the runner: its own, if it has one, else the one of all. */
-export function toRunnerRedis({ redis, runner }: PosternToml) {
-  return runner.redis ?? redis;
+export function toRunnerRedis({ redis, runner }: PosternToml): RedisTable {
+  return runner.redis ?? toControlTable(redis);
 }
 
 /** What the runner keeps of its answers (services/runner/kept-answers.ts). */

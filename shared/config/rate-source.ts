@@ -2,8 +2,8 @@ import { z } from "zod";
 import { compare, parseDecimal } from "../platform/text/decimal.ts";
 import { didYouMean } from "../platform/text/similar-words.ts";
 import { evmAddress, rate, rpcUrl } from "./evm-fields.ts";
-import { isTable } from "./fields.ts";
-import { messageFor, oneOf, type Problem } from "./problem.ts";
+import { inEitherWay, isTable } from "./fields.ts";
+import { oneOf, type Problem } from "./problem.ts";
 import { type SecretSource, secretHeaders, secretValue } from "./secrets.ts";
 
 const YEAR_SECS = 365 * 86_400;
@@ -116,21 +116,12 @@ export function ratePerNativeUnit(from: SecretSource) {
   const table = z.discriminatedUnion("source", [...singles(from), median(from)], {
     error: ({ input }) => `must be ${oneOf(NAMES)}${meant(input, NAMES)}`,
   });
-  const written = z.unknown().transform((value, context) => {
-    const read = (isTable(value) ? table : rate).safeParse(value, { error: messageFor });
-    if (read.success) return plainIfFixed(read.data);
-    for (const issue of read.error.issues) context.issues.push({ ...issue, input: value } as Issue);
-    return z.NEVER;
-  });
-  return written.meta({ writtenAs: z.union([rate, table]) });
+  return inEitherWay(isTable, table.transform(plainIfFixed), rate);
 }
 
-function plainIfFixed(source: string | RateSource): string | LiveSource {
-  if (typeof source === "string") return source;
+function plainIfFixed(source: RateSource): string | LiveSource {
   return source.source === "fixed" ? source.rate : source;
 }
-
-type Issue = z.core.$ZodRawIssue;
 
 /** The keys beside a token's `rate_per_native_unit`. */
 export const rateSettings = {

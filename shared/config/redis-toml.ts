@@ -4,6 +4,7 @@ import { z } from "zod";
 import { Secret } from "../platform/crypto/secret.ts";
 import { messageOf } from "../platform/errors/app-error.ts";
 import { between, type Rule, rule } from "./between-keys.ts";
+import { inEitherWay } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 import { isSocketUrl, redisUrl } from "./redis-url.ts";
 import { type SecretSource, secretValue } from "./secrets.ts";
@@ -83,14 +84,15 @@ const durability = {
   min_replicas: z.int().min(1).max(REPLICAS_MAX).optional(),
 };
 
+const masterName = z
+  .string()
+  .regex(/^[A-Za-z0-9._-]+$/, "must be letters, digits, dots, hyphens and underscores");
+
 /** The keys of a Redis: where it is, how to log in, and what it must promise. */
 const keys = (from: SecretSource) => ({
   url: redisUrl(from).optional(),
   sentinels: servers.optional(),
-  master_name: z
-    .string()
-    .regex(/^[A-Za-z0-9._-]+$/, "must be letters, digits, dots, hyphens and underscores")
-    .optional(),
+  master_name: masterName.optional(),
   nodes: servers.optional(),
   username: z.string().min(1).optional(),
   password: secretValue(from).optional(),
@@ -106,10 +108,54 @@ export type RedisTable = z.output<z.ZodObject<ReturnType<typeof keys>>>;
 
 const OF_SENTINELS = ["master_name", "sentinel_username", "sentinel_password", "sentinel_tls"] as const;
 
-const PLACES: Rule<RedisTable> = ({ url, sentinels, nodes }) => {
+type Partitions = number | PartitionPlace[];
+/** `[redis]`, or `[runner.redis]`, which has no partitions. */
+type AnyTable = RedisTable & { partitions?: Partitions };
+
+/** A deployment whose partitions have servers of their own has its data nowhere else. */
+const PLACES: Rule<AnyTable> = ({ partitions, url, sentinels, nodes, master_name }) => {
+  const isSplit = Array.isArray(partitions);
   const given = Object.entries({ url, sentinels, nodes }).filter(([, value]) => value !== undefined);
-  return given.slice(1).map(([name]) => problem(name, `is not used: ${given[0]?.[0]} is set`));
+  const beside = isSplit ? Object.entries({ url, nodes, master_name }) : [];
+  return [
+    ...given.slice(1).map(([name]) => problem(name, `is not used: ${given[0]?.[0]} is set`)),
+    ...beside
+      .filter(([, value]) => value !== undefined)
+      .map(([name]) => problem(name, "is not used: each of partitions has its own")),
+    ...(sentinels !== undefined && !isSplit && master_name === undefined
+      ? [problem("master_name", NO_MASTER)]
+      : []),
+    ...(isSplit ? partitions.flatMap((place, at) => placeProblems(place, at, sentinels !== undefined)) : []),
+    ...(isSplit ? sharedPlaces(partitions) : []),
+  ];
 };
+
+/** Two partitions at one place would be one. */
+function sharedPlaces(partitions: readonly PartitionPlace[]): Problem[] {
+  const texts = partitions.map(({ url, master_name }) => url?.reveal() ?? master_name);
+  return texts.flatMap((text, at) => {
+    const first = texts.indexOf(text);
+    if (text === undefined || first === at) return [];
+    return [problem(["partitions", at], `has the place of redis.partitions[${first}]`)];
+  });
+}
+
+const NO_MASTER = "is missing: it is the name of the master that the sentinels watch";
+
+type PartitionPlace = Pick<RedisTable, "url" | "master_name">;
+
+function placeProblems({ url, master_name }: PartitionPlace, at: number, bySentinels: boolean): Problem[] {
+  const of = (name: string, message: string) => problem(["partitions", at, name], message);
+  if (bySentinels)
+    return [
+      ...(url === undefined ? [] : [of("url", "is not used: sentinels is set")]),
+      ...(master_name === undefined ? [of("master_name", NO_MASTER)] : []),
+    ];
+  return [
+    ...(url === undefined ? [of("url", "is missing")] : []),
+    ...(master_name === undefined ? [] : [of("master_name", "is not used: sentinels is not set")]),
+  ];
+}
 
 const UNUSED: Rule<RedisTable> = (table) => {
   const { sentinels, nodes, nat_map } = table;
@@ -122,29 +168,25 @@ const UNUSED: Rule<RedisTable> = (table) => {
   ];
 };
 
-const LOGIN: Rule<RedisTable> = ({ url, username, password, tls: settings }) => {
-  if (url === undefined) return [];
-  const text = url.reveal();
-  const hasLogin = !isSocketUrl(text) && /^[^/]*\/\/[^/]*@/.test(text);
+const LOGIN: Rule<AnyTable> = ({ url, username, password, tls: settings, partitions }) => {
+  const urls = Array.isArray(partitions) ? partitions.map((place) => place.url) : [url];
+  const texts = urls.flatMap((each) => each?.reveal() ?? []);
+  const hasLogin = texts.some((text) => !isSocketUrl(text) && /^[^/]*\/\/[^/]*@/.test(text));
   const unused = Object.entries({ username, password }).filter(
     ([, value]) => hasLogin && value !== undefined,
   );
   return [
     ...unused.map(([name]) => problem(name, "is not used: url has a user or a password")),
-    ...(settings !== undefined && !text.startsWith("rediss:")
+    ...(settings !== undefined && texts.some((text) => !text.startsWith("rediss:"))
       ? [problem("tls", "is not used: url does not begin with rediss://")]
       : []),
   ];
 };
 
-const rules = between<RedisTable>(
+const rules = between<AnyTable>(
   PLACES,
   UNUSED,
   LOGIN,
-  rule(({ sentinels, master_name }) => sentinels === undefined || master_name !== undefined, {
-    path: ["master_name"],
-    message: "is missing: it is the name of the master that the sentinels watch",
-  }),
   rule(({ username, password }) => username === undefined || password !== undefined, {
     path: ["password"],
     message: "is missing: username needs one",
@@ -197,6 +239,16 @@ const name = z
   .regex(/^[a-z0-9-]{1,40}$/, "must be 1 to 40 lower-case letters, digits and hyphens")
   .refine((text) => !text.endsWith("-runner"), "must not end with -runner: the prefix of runners' keys does");
 
+/** Up to this number, call ids are spread evenly (shared/redis/partition.ts). */
+const PARTITIONS_MAX = 64;
+
+/** Their number on one server or Cluster; or where each is, if each has servers of its own. */
+function partitions(from: SecretSource) {
+  const place = z.strictObject({ url: redisUrl(from).optional(), master_name: masterName.optional() });
+  const places = z.array(place).min(2, "must list at least two").max(PARTITIONS_MAX);
+  return inEitherWay(Array.isArray, places, z.int().min(1).max(PARTITIONS_MAX));
+}
+
 /** `[redis]`. Without a place it is on this machine. */
 export const redis = (from: SecretSource) =>
   z
@@ -204,12 +256,25 @@ export const redis = (from: SecretSource) =>
       name: name.default("postern"),
       deployment_id: deploymentId.optional(),
       state_file: stateFile.optional(),
+      partitions: partitions(from).default(1),
       ...keys(from),
     })
-    .check(rules)
+    .check(
+      rules,
+      between(
+        rule(({ partitions: number, deployment_id: id }) => number === 1 || id !== undefined, {
+          path: ["deployment_id"],
+          message: "is missing: with partitions it tells one that has lost its data from a new one",
+        }),
+      ),
+    )
     .transform(({ url, ...rest }) => ({
       ...rest,
-      url: url ?? (rest.sentinels || rest.nodes ? undefined : new Secret("redis://127.0.0.1:6379")),
+      url:
+        url ??
+        (rest.sentinels || rest.nodes || Array.isArray(rest.partitions)
+          ? undefined
+          : new Secret("redis://127.0.0.1:6379")),
     }));
 
 export type RedisToml = z.output<ReturnType<typeof redis>>;
@@ -262,6 +327,17 @@ export function toDeploymentOptions(table: RedisToml, partition: number) {
   const lossMs = sentinels === undefined && nodes === undefined ? 0 : FAILOVER_LOSS_MS;
   const stateFile = file === undefined || partition === 0 ? file : `${file}.${partition}`;
   return { id, stateFile, acceptsLoss: mode === "relaxed", lossMs };
+}
+
+/** The table of each partition that has servers of its own, or how many share those of the one table. */
+export function partitionTables({ partitions: written, ...table }: RedisToml) {
+  const tables = Array.isArray(written) ? written.map((place) => ({ ...table, ...place })) : [table];
+  return { tables, sharing: Array.isArray(written) ? 1 : written };
+}
+
+/** The table of the Redis that has the first partition. */
+export function toControlTable(redis: RedisToml): RedisTable {
+  return partitionTables(redis).tables[0] as RedisTable;
 }
 
 /** What a part asks of its Redis (shared/redis/server-state.ts). */

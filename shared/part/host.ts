@@ -1,7 +1,7 @@
 import type { CheckedTables } from "../config/checked-tables.ts";
 import type { PosternToml } from "../config/postern-toml.ts";
 import type { PosternConfig } from "../config/read-postern.ts";
-import { type RedisTable, toDeploymentOptions, toRedisTarget } from "../config/redis-toml.ts";
+import { type RedisTable, toControlTable, toDeploymentOptions, toRedisTarget } from "../config/redis-toml.ts";
 import type { Env } from "../config/secrets.ts";
 import { type Logger, silentLogger } from "../platform/log/logger.ts";
 import type { Clock } from "../platform/time/clock.ts";
@@ -90,7 +90,9 @@ function openRedis<Config extends PosternConfig>(
   const ownTable = redisOf?.(postern);
   const ownPrefix = ownPrefixOf?.(postern.redis.name);
   const own =
-    ownPrefix === undefined ? undefined : connect(toRedisTarget(ownTable ?? postern.redis, ownPrefix), log);
+    ownPrefix === undefined
+      ? undefined
+      : connect(toRedisTarget(ownTable ?? toControlTable(postern.redis), ownPrefix), log);
   // In a Cluster the deployment's keys may be on another node than the part's.
   const isElsewhere = ownTable === undefined && postern.redis.nodes !== undefined;
   const places = placesOf(postern.redis);

@@ -3,11 +3,12 @@ import { z } from "zod";
 import type { PosternFile } from "../../config/schema/files.ts";
 import { type CheckedTables, checkTables } from "../config/checked-tables.ts";
 import { isTable } from "../config/fields.ts";
-import { messageForOptions, textOf } from "../config/problem.ts";
+import { messageForOptions, problem, textOf } from "../config/problem.ts";
 import type { PosternConfig } from "../config/read-postern.ts";
 import { type Logger, silentLogger } from "../platform/log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
 import { openHost, type PartKind } from "./host.ts";
+import { placesOf } from "./places.ts";
 import { redisProblem } from "./redis-option.ts";
 
 /*
@@ -45,8 +46,8 @@ export function openPart<Config extends PosternConfig>(
 ) {
   const tables = tablesIn(options);
   const redisOption = z.unknown().superRefine((redis, context) => {
-    const problem = redisProblem(redis, part.need);
-    if (problem !== undefined) context.addIssue(problem);
+    const wrong = redisProblem(redis, part.need);
+    if (wrong !== undefined) context.addIssue(wrong);
   });
   const schema = z.strictObject({
     postern: tableOption.optional(),
@@ -56,7 +57,10 @@ export function openPart<Config extends PosternConfig>(
   });
   tables.read({ name: OPTIONS, schema });
   const { redis, serviceId, log = silentLogger } = options;
-  return openHost(part, tables.checked(part.read(tables, env)), { redis, serviceId, log });
+  const config = part.read(tables, env);
+  if (redis !== undefined && config !== undefined && placesOf(config.postern.redis).length > 1)
+    tables.report(OPTIONS, [problem("redis", "must not be set with partitions: the part connects to each")]);
+  return openHost(part, tables.checked(config), { redis, serviceId, log });
 }
 
 /** @internal */

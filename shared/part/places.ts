@@ -1,5 +1,5 @@
 import slotOf from "cluster-key-slot";
-import { type RedisToml, toRedisTarget } from "../config/redis-toml.ts";
+import { partitionTables, type RedisToml, toRedisTarget } from "../config/redis-toml.ts";
 import type { RedisTarget } from "../redis/connect.ts";
 import { prefixOf } from "../redis/keys.ts";
 
@@ -8,10 +8,11 @@ export type Place = { readonly target: RedisTarget; readonly prefix: string };
 
 /** The places of a deployment's partitions, in their order. */
 export function placesOf(redis: RedisToml): Place[] {
-  return prefixesOf(redis.name, 1).map((prefix) => ({
-    target: toRedisTarget(redis, prefix),
-    prefix,
-  }));
+  const { tables, sharing } = partitionTables(redis);
+  const prefixes = prefixesOf(redis.name, sharing);
+  return tables.flatMap((table) =>
+    prefixes.map((prefix) => ({ target: toRedisTarget(table, prefix), prefix })),
+  );
 }
 
 const SLOTS = 16_384;

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { loadConfig } from "../../../shared/config/config-dir.ts";
 import { toRunnerRedis } from "../../../shared/config/postern-toml.ts";
 import { readPostern } from "../../../shared/config/read-postern.ts";
-import { toRedisTarget } from "../../../shared/config/redis-toml.ts";
+import { partitionTables, toRedisTarget } from "../../../shared/config/redis-toml.ts";
 import { PREFIX, prefixOf } from "../../../shared/redis/keys.ts";
 import { TEST_TLS } from "../../support/tls.ts";
 import { dirWith, placedProblemsOf } from "./files.ts";
@@ -47,6 +47,53 @@ test("sentinels and nodes are read with their logins, TLS and NAT", () => {
     finder: { kind: "nodes", servers: [{ host: "redis-0.redis", port: 6379 }], key: "{a}" },
   });
   expect(toRunnerRedis(load(NODES, "runner.redis")).nodes).toHaveLength(1);
+});
+
+const ID = 'deployment_id = "2026-11-07-shop"\n';
+
+test("partitions share the Redis of the table, or have servers of their own", () => {
+  const placesOf = (lines: string) => {
+    const { tables, sharing } = partitionTables(load(ID + lines).redis);
+    return [sharing, ...tables.map(({ url, master_name }) => url?.reveal() ?? master_name)];
+  };
+  expect(placesOf("")).toEqual([1, "redis://127.0.0.1:6379"]);
+  expect(placesOf('url = "redis://a"\npartitions = 64')).toEqual([64, "redis://a"]);
+  expect(placesOf(`${NODES}partitions = 4`)).toEqual([4, undefined]);
+  const urls = '[[redis.partitions]]\nurl = "redis://a"\n[[redis.partitions]]\nurl = "redis://b"';
+  expect(placesOf(urls)).toEqual([1, "redis://a", "redis://b"]);
+  const masters = 'sentinels = ["a:26379"]\npartitions = [{ master_name = "m" }, { master_name = "n" }]';
+  expect(placesOf(masters)).toEqual([1, "m", "n"]);
+});
+
+test.each([
+  ["0", "redis.partitions: must be at least 1, not 0"],
+  ["65", "redis.partitions: must be at most 64, not 65"],
+  ['[{ url = "redis://a" }]', "redis.partitions: must list at least two"],
+  ['[{ url = "redis://a" }, {}]', "redis.partitions[1].url: is missing"],
+  [
+    '[{ url = "redis://a" }, { url = "redis://a" }]',
+    "redis.partitions[1]: has the place of redis.partitions[0]",
+  ],
+  [
+    '[{ url = "redis://a" }, { url = "redis://b", master_name = "m" }]',
+    "redis.partitions[1].master_name: is not used: sentinels is not set",
+  ],
+  [
+    '[{ url = "redis://a" }, { url = "redis://b" }]\nurl = "redis://c"',
+    "redis.url: is not used: each of partitions has its own",
+  ],
+  [
+    '[{ url = "redis://a" }, { url = "redis://u:p@b" }]\npassword = "a-long-password!"',
+    "redis.password: is not used: url has a user or a password",
+  ],
+])("partitions that cannot be are refused: %s", (written, problem) => {
+  expect(problems(`${ID}partitions = ${written}`)).toEqual([problem]);
+});
+
+test("a deployment with partitions needs an id", () => {
+  expect(problems("partitions = 2")).toEqual([
+    "redis.deployment_id: is missing: with partitions it tells one that has lost its data from a new one",
+  ]);
 });
 
 test.each([

@@ -1,0 +1,95 @@
+import { expect, test } from "vitest";
+import { useFailedCalls } from "../../fixtures/failed-calls.ts";
+import { problemOf, usePostern } from "../../fixtures/postern.ts";
+import { asUser, useRedis } from "../../fixtures/redis.ts";
+import { audited } from "../../support/audited.ts";
+import { partitionsOver } from "../../support/partitions.ts";
+import { runHereWith } from "./run-here.ts";
+
+const COUNT = 4;
+const LAST = COUNT - 1;
+
+const ID = "2026-11-29-shop";
+
+const redis = useRedis();
+const calls = useFailedCalls({ redis, partitions: COUNT });
+const postern = usePostern(() => ({
+  postern: { redis: { url: asUser(redis.url, "operator"), deployment_id: ID, partitions: COUNT } },
+}));
+const here = runHereWith(postern);
+const partitions = () => partitionsOver(redis.client, COUNT).all;
+
+const idsOf = () => Promise.all(partitions().map(({ keys }) => redis.client.hget(keys.deployment, "id")));
+const ADOPT = ["redis", "adopt", "--yes", "--reason", "disk lost"];
+
+test("postern redis adopt adopts every partition, with one line in the audit that says what each had", async () => {
+  const [, second, third] = partitions();
+  await redis.client.hset(second!.keys.deployment, "id", ID, "at", "1767225600000");
+  await redis.client.hset(third!.keys.deployment, "id", ID);
+  expect(await here([...ADOPT, "--without-audit"])).toMatchObject({ code: 0 });
+  expect(await idsOf()).toEqual(Array.from({ length: COUNT }, () => ID));
+  expect(await audited(redis.client)).toMatchObject([
+    {
+      ...{ action: "adopt", deployment: ID, reason: "disk lost" },
+      selection:
+        "without audit; partition 0 was empty, partition 1 had a report of 2026-01-01T00:00:00.000Z, " +
+        "partition 2 had no report, partition 3 was empty",
+    },
+  ]);
+});
+
+test("postern redis adopt sells nothing since the earliest of the last reports, and asks for --since if a partition has none", async () => {
+  for (const [index, { keys }] of partitions().entries())
+    await redis.client.hset(
+      keys.deployment,
+      "id",
+      ID,
+      "at",
+      String(1767225600000 + 60_000 * (COUNT - index)),
+    );
+  expect((await here(ADOPT)).code).toBe(0);
+  const unaudited = await redis.client.hget(partitions()[0]!.keys.deployment, "unaudited");
+  expect(unaudited).toBe(String(1767225600000 + 60_000));
+  await redis.client.del(partitions()[2]!.keys.deployment);
+  const refused = await here(ADOPT);
+  expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("partition 2 has no report")]);
+});
+
+test("postern redis adopt changes nothing if a partition has another deployment's data", async () => {
+  await redis.client.hset(partitions()[0]!.keys.deployment, "id", ID);
+  await redis.client.hset(partitions()[2]!.keys.deployment, "id", "dep_other");
+  const before = await idsOf();
+  const refused = await here([...ADOPT, "--without-audit"]);
+  expect(refused.code).toBe(1);
+  expect(refused.stderr).toContain("Partition 2 of 4 holds the data of deployment dep_other");
+  expect(await idsOf()).toEqual(before);
+  expect(await audited(redis.client)).toEqual([]);
+});
+
+test("the status lists the partitions, and lists have the calls of all", async () => {
+  const ids = await calls.fail(Array.from({ length: 12 }, () => ({})));
+  const listed = (await here(["failed", "list", "-o", "name"])).stdout.trim().split("\n");
+  expect(listed.toSorted()).toEqual(ids.toSorted());
+  const { stdout } = await here(["status"], {}, { columns: 200 });
+  expect(stdout).toMatch(/partitions:\nPARTITION +ADDRESS/);
+});
+
+test("with one partition away the status names it and exits with 1, lists fail by its name, and single calls of others are shown", async () => {
+  const ids = await calls.fail(Array.from({ length: 12 }, () => ({})));
+  const ofFirst = ids.filter((id) => partitionsOver(redis.client, COUNT).indexOf(id) === 0);
+  const url = asUser(redis.url, "operator");
+  const places = [url, `${url}/1`, `${url}/2`, "redis://127.0.0.1:1"].map((each) => ({ url: each }));
+  postern.configure({ postern: { redis: { deployment_id: ID, partitions: places } } });
+  const part = await here(["status", "-o", "json"]);
+  expect(part.code).toBe(1);
+  expect(JSON.parse(part.stdout)).toMatchObject({
+    partitions: [...Array.from({ length: LAST }, () => ({ reachable: true })), { reachable: false }],
+    redis: { problem: expect.stringContaining("partition 3 of 4 cannot be used: ") },
+  });
+  expect((await here(["calls", "show", ofFirst[0] ?? ""])).code).toBe(0);
+  const refused = await here(["failed", "list", "-o", "json"]);
+  expect(problemOf(refused)).toMatchObject({
+    code: "queue.unavailable",
+    detail: expect.stringContaining("partition 3 of 4 cannot be used: "),
+  });
+}, 30_000);
