@@ -30,6 +30,7 @@ import { systemClock } from "../../shared/platform/time/clock.ts";
 import { toIso } from "../../shared/platform/time/iso.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
 import { readX402, type X402Config } from "../../shared/pricing/read-x402.ts";
+import { unauditedIn } from "../../shared/redis/deployment.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { byCall } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
@@ -154,7 +155,7 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   // What is sold, and to whom.
   const isSound = (token: AcceptedToken) => chains.isSound(token);
   const sellable = toCatalog(x402, prices, rates.of, isSound, () => facilitators.offerable());
-  const unauditedSince = () => options.deployments?.control.unauditedSince;
+  const unauditedSince = () => options.deployments && unauditedIn(options.deployments);
   const audited = soldOnceAudited(sellable, () => unauditedSince() !== undefined);
   const catalog = isDrained ? toDrained(sellable) : audited;
   const logTokenKinds = createLogTokenKinds(catalog.tokens, log);

@@ -197,6 +197,12 @@ export class Deployment {
   }
 }
 
+/** As `unauditedSince` of a deployment: the earliest in any partition. */
+export function unauditedIn({ all }: Partitioned<Deployment>): number | undefined {
+  const known = all.flatMap(({ unauditedSince }) => unauditedSince ?? []);
+  return known.length === 0 ? undefined : Math.min(...known);
+}
+
 /** Whether the partition of this index is on the list of those that have begun: one of these is never new. */
 function createBegun(index: number, { redis, keys }: Partition) {
   let isListed = false;
