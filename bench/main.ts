@@ -8,6 +8,7 @@ import { ingressTable, measureIngress } from "./parts/ingress.ts";
 import { latencyTable, measureLatency } from "./parts/latency.ts";
 import { measureMemory, memoryTable } from "./parts/memory.ts";
 import { measurePaid, paidTable } from "./parts/paid.ts";
+import { measurePartitions, partitionsTable } from "./parts/partitions.ts";
 import { measureSoak, soakTable } from "./parts/soak.ts";
 import { buildProcesses, withOtherBuild } from "./support/build.ts";
 import { describeMachine, machineLine } from "./support/machine.ts";
@@ -23,6 +24,7 @@ const TARGETS = {
   kept: 0.97,
   challenge: 0.85,
   paid: 1.5,
+  partitions: 1.6,
 } as const;
 const AGAINST_TARGET = 0.97;
 const LATENCY = { p50Ms: 3, p99OverFsyncMs: 25 } as const;
@@ -75,6 +77,13 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
   async flood(setup) {
     const figures = await measureFlood(setup);
     return { figures, failures: figures.failures, text: floodTable(figures) };
+  },
+  async partitions(setup) {
+    const figures = await measurePartitions(setup);
+    const { ratio } = figures;
+    const verdict = ratio >= TARGETS.partitions ? "met" : "MISSED";
+    const line = `  adds of 2 on 2 by those of 1 on 1: ${ratio.toFixed(3)}, target ${TARGETS.partitions}: ${verdict}`;
+    return { figures, text: `${partitionsTable(figures)}\n\n${line}` };
   },
   async failover(setup) {
     const figures = await measureFailovers(setup);

@@ -3,14 +3,6 @@ import { createCallStore } from "../../services/runner/call-store.ts";
 import { KeptAnswers } from "../../services/runner/kept-answers.ts";
 import { createEnqueue } from "../../services/webhooks-gateway/enqueue.ts";
 import { randomCallId } from "../../shared/call/call-id.ts";
-import {
-  type JobCall,
-  platformKeys,
-  toJobCall,
-  WEBHOOK_NAME,
-  WEBHOOK_ORIGIN,
-  WEBHOOK_PATH,
-} from "../../shared/call/job-call.ts";
 import { createDeliverResult } from "../../shared/call-search/deliver-result.ts";
 import { posternToml } from "../../shared/config/postern-toml.ts";
 import { eventually } from "../../shared/dev/wait.ts";
@@ -21,10 +13,11 @@ import { DurableRedis } from "../../shared/redis/durable.ts";
 import { DEFAULT_NAME, runnerKeysOf, runnerPrefixOf } from "../../shared/redis/keys.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { partitionsOver } from "../../test/support/partitions.ts";
+import { newCall } from "../support/new-call.ts";
 import { openProbe } from "../support/redis-probe.ts";
 import type { Setup } from "../support/setup.ts";
 import { table } from "../support/table.ts";
-import { BODY, hookPath, onGround } from "../support/world.ts";
+import { BODY, onGround } from "../support/world.ts";
 
 const DAY_MS = 86_400_000;
 const AT_ONCE = 100;
@@ -126,22 +119,6 @@ function calls({ withId = false, inject }: { withId?: boolean; inject?: Inject }
       },
     };
   };
-}
-
-/** A call as the gateway makes it of the bench's request. */
-function newCall(): JobCall {
-  const [id, keys, body] = [randomCallId(), platformKeys("X-PLATFORM"), Buffer.from(BODY)];
-  return toJobCall({
-    ...{ id, origin: "webhook", service_id: 1, job_id: 1, content_type: "application/json" },
-    ...{ body, bodySha256: sha256Hex(body), accepted_at: Date.now() },
-    metadata: {
-      [keys.serviceId]: "1",
-      [WEBHOOK_PATH]: hookPath(1),
-      [WEBHOOK_NAME]: "bench",
-      [WEBHOOK_ORIGIN]: "webhook",
-      [keys.callId]: id,
-    },
-  });
 }
 
 /** What the reference runner remembers of a call that it has answered with 2xx. */

@@ -10,6 +10,7 @@ export const PARTS = [
   "paid",
   "flood",
   "failover",
+  "partitions",
 ] as const;
 export type PartName = (typeof PARTS)[number];
 
@@ -23,7 +24,7 @@ export type BenchOptions = {
   against: string | undefined;
 };
 
-export const USAGE = `usage: npm run bench -- [ingress] [drain] [latency] [memory] [soak] [challenge] [paid] [flood] [failover] [options]
+export const USAGE = `usage: npm run bench -- [ingress] [drain] [latency] [memory] [soak] [challenge] [paid] [flood] [failover] [partitions] [options]
 
 Measures Postern's own processes on this machine, with a private Redis that fsyncs every write.
 Without a part, all run (two to four hours).
@@ -37,6 +38,7 @@ Without a part, all run (two to four hours).
   paid            paid requests per second, against @x402/express; cost of the checks that need no network
   flood           honest payers served beside 300 hostile connections of each kind, and memory meanwhile
   failover        calls lost, calls sent again and seconds without a 202 at each failover of Sentinel and of a Cluster
+  partitions      calls added and injected per second with 1, 2 and 4 partitions on 1, 2 and 3 masters; connections and idle cost
 
   --quick         fewer and shorter rounds: to see that it works, not to judge by
   --rates N,N     calls a second at which latency is measured too
