@@ -17,6 +17,6 @@ export type RedisStatus = OverviewView["redis"];
 export function memoryRatio({
   used_memory_bytes: used,
   max_memory_bytes: most,
-}: RedisStatus): number | undefined {
+}: Pick<RedisStatus, "used_memory_bytes" | "max_memory_bytes">): number | undefined {
   return used === null || most === null || most === 0 ? undefined : used / most;
 }

@@ -139,11 +139,17 @@ function failedLinkOf(job: Job): string | undefined {
   return linkTo(["failed"], { job: job.job, origin: more.length === 0 ? origin : undefined });
 }
 
-export function JobState({ job: { state, paused, throttled_until } }: { job: Job }) {
+export function JobState({
+  job: { state, paused, paused_partitions: reached, throttled_until },
+}: {
+  job: Job;
+}) {
   if (paused !== undefined) {
+    const where =
+      reached && reached.paused < reached.of ? ` in ${reached.paused} of ${reached.of} partitions` : "";
     return (
       <>
-        <Badge tone="warn">paused</Badge>
+        <Badge tone="warn">paused{where}</Badge>
         <span class="step-aside small muted">
           <Ago at={paused.at} /> by {paused.by}: {paused.reason}
         </span>

@@ -12,6 +12,7 @@ import { Attention } from "./attention.tsx";
 import { Charts } from "./charts.tsx";
 import { FlowJobs } from "./jobs.tsx";
 import { useMarkers } from "./markers.tsx";
+import { Partitions } from "./partitions.tsx";
 import { toPoints } from "./points.ts";
 import { Processes } from "./processes.tsx";
 import { Runners } from "./runners.tsx";
@@ -80,6 +81,7 @@ export function OverviewPage() {
       )}
       {overview.data !== undefined && <Runners runners={overview.data.runners} />}
       {overview.data !== undefined && <Processes overview={overview.data} />}
+      {overview.data !== undefined && <Partitions partitions={overview.data.partitions} />}
     </>
   );
 }
