@@ -29,7 +29,7 @@ const PLANS = [
 ] as const;
 type Plan = (typeof PLANS)[number];
 
-/** Adds under way, and slots of the producer, for each partition. */
+/** Adds at once, and slots of the producer, for each partition. */
 const IN_FLIGHT = 64;
 
 /** Calls a second, and microseconds of all Redis and of this process for a call. */

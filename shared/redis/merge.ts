@@ -27,7 +27,8 @@ export function askOwn<One, Answer>(
   );
 }
 
-async function askOne<One, Answer>(
+/** Asks the partition of this index. Throws `queue.unavailable` with its index if it cannot be asked. */
+export async function askOne<One, Answer>(
   each: Partitioned<One>,
   index: number,
   ask: (one: One) => Promise<Answer>,

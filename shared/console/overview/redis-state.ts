@@ -4,8 +4,7 @@ import type { QueueName } from "../../queue/queue-name.ts";
 import { openRegistry, type QueueDepth, sumOfDepths } from "../../queue/registry.ts";
 import type { Redis } from "../../redis/connect.ts";
 import { addressOf } from "../../redis/connector.ts";
-import { unlessRedis } from "../../redis/failure.ts";
-import { unavailable } from "../../redis/merge.ts";
+import { askOne } from "../../redis/merge.ts";
 import type { Partition, Partitions } from "../../redis/partition.ts";
 import { type DurabilityMode, readServerState } from "../../redis/server-state.ts";
 import { count } from "../view.ts";
@@ -54,20 +53,19 @@ export function createReadRedis(partitions: Partitions, durability: DurabilityMo
     const { redis, index } = partition;
     const address = addressOf(redis);
     try {
-      if (index > 0) partitions.assertUsable(index);
-      const [server, depths = []] = await Promise.all([
-        readServer(redis, durability),
-        registries.all[index]?.depths(),
-      ]);
+      const [server, depths] = await askOne(registries, index, (registry) =>
+        Promise.all([readServer(redis, durability), registry.depths()]),
+      );
       const { waiting, delayed, held } = sumOfDepths(depths);
       const { proof, problem: found, ...memory } = server;
       const problem = found === null ? null : inPartition(partition, found);
       const view = { index, address, reachable: true, problem, waiting: waiting + delayed + held, ...memory };
       return { view, proof, depths };
     } catch (error) {
-      const failure = unlessRedis(error);
-      if (index === 0 || !(failure instanceof AppError)) throw error;
-      const view = { index, address, reachable: false, problem: unavailable(partition, failure).message };
+      if (index === 0 || !(error instanceof AppError)) throw error;
+      const problem =
+        error.code === "queue.unavailable" ? error.message : inPartition(partition, error.message);
+      const view = { index, address, reachable: false, problem };
       return { view: { ...view, waiting: null, ...NO_MEMORY }, proof: null, depths: [] };
     }
   }

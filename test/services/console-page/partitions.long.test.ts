@@ -28,7 +28,7 @@ describe("the page of a deployment with four partitions", needs("chromium"), () 
     await ofLast.server.kill("SIGKILL");
     await list.getByText("unusable").waitFor();
     const attention = page.getByRole("region", { name: "Needs attention" });
-    await attention.getByText("partition 3 of 4 cannot be used").waitFor();
+    await attention.getByText(/^partition 3 of 4 cannot be used: connect /).waitFor();
     await shoot(page, "partitions");
 
     await ofLast.server.restart();

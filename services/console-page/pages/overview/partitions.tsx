@@ -37,7 +37,7 @@ const COLUMNS: readonly Column<Partition>[] = [
   },
 ];
 
-/** Where the partitions of the deployment are, if there are several. */
+/** The partitions of the deployment, and where each is. Nothing if there is one. */
 export function Partitions({ partitions }: Pick<Overview, "partitions">) {
   if (partitions.length === 1) return null;
   return (
