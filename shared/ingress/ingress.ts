@@ -10,6 +10,7 @@ import type { ComposedServer } from "../part/part.ts";
 import { systemClock } from "../platform/time/clock.ts";
 import { redisClock } from "../redis/clock.ts";
 import { firstCheckOf } from "../redis/durable.ts";
+import { LargeTurns } from "../redis/large-turns.ts";
 import { byCall, type Partitions } from "../redis/partition.ts";
 import { Admission } from "./admission.ts";
 import { createAwaitResults } from "./await-result.ts";
@@ -29,10 +30,12 @@ type IngressHost = Pick<Host, "postern" | "partitions" | "log" | "clock" | "depl
  */
 export function openIngress(origin: Origin, host: IngressHost, readSettings?: () => Promise<void>) {
   const { postern, log, clock = systemClock } = host;
+  const largeTurns = new LargeTurns();
   const partitions = host.partitions.map((partition, index) =>
     openIngressPartition(partition, {
       ...host,
       origin,
+      largeTurns,
       deployment: host.deployments?.all[index],
       ...(index === 0 && readSettings && { readSettings }),
     }),
