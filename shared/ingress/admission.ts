@@ -75,10 +75,10 @@ export class Admission {
       all.length === 1
         ? partitions[0]
         : { redis: `${usable} of ${all.length} partitions can be used`, partitions };
-    const { durable } = control;
+    const clock = clockCheck(...all.map(({ durable }) => durable.redis));
     return {
       ready: usable > 0 && !this.ending,
-      checks: { ...ofRedis, durability: durable.mode, ...clockCheck(durable.redis), draining: this.ending },
+      checks: { ...ofRedis, durability: control.durable.mode, ...clock, draining: this.ending },
     };
   }
 }
