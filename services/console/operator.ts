@@ -176,7 +176,7 @@ function readinessOf({ all, control }: Partitioned<DurableRedis>, draining: bool
     checks: {
       ...found,
       ...(further.length > 0 && { further_partitions: further }),
-      ...clockCheck(control.redis),
+      ...clockCheck(...all.map(({ redis }) => redis)),
       draining,
     },
   };

@@ -55,6 +55,8 @@ type DeliverDeps = {
   throttle: Throttle;
   /** Is told of each call that its runner took. */
   remember: (call: CallHead, tried: Tried) => void;
+  /** How many partitions share what may be kept of calls. */
+  partitions: number;
   /** Of a longer answer only that it was too long is kept. */
   resultBytesMax: number;
   /** Redis', as that of whoever made the call. */
@@ -117,7 +119,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
     result: ResultMark | undefined,
   ): Buffer | undefined {
     const told = result === AWAITED ? undefined : answer;
-    return keepWordsOf(call, told && encodeAnswer(told, deps.resultBytesMax, clock()));
+    return keepWordsOf(call, told && encodeAnswer(told, deps.resultBytesMax, clock()), deps.partitions);
   }
 
   async function injectWhileHeld(parsed: DeliveredCall, hold: Hold): Promise<Injection | "not held"> {

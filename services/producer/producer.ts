@@ -177,7 +177,7 @@ export function composeProducer(options: Options): ComposedProducer {
       const { isReady, checks } = presence.check();
       return {
         ready: isReady && !isStopped,
-        checks: { ...checks, ...clockCheck(partitions.control.redis) },
+        checks: { ...checks, ...clockCheck(...partitions.all.map(({ redis }) => redis)) },
       };
     },
     graceMs: longestMs,
@@ -325,13 +325,14 @@ function createDelivering(options: Delivering) {
   const limits = toHistoryLimits(postern);
   const histories = partitions.map((partition, index) => {
     const clock = clocks.all[index] as Clock;
-    return limits && createCallHistory({ partition, limits, clock, log });
+    return limits && createCallHistory({ partition, limits, clock, log: logOf(partition, log) });
   });
 
   const deliver = partitions.map((partition, index): Deliver => {
     const shared = {
       records: createCallRecords(partition),
       throttle,
+      partitions: partition.count,
       resultBytesMax: postern.results.result_bytes_max,
       clock: clocks.all[index] as Clock,
       log,

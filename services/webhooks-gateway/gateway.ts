@@ -113,7 +113,7 @@ export function composeWebhooksGateway(options: Options): Gateway {
   const unlogged = createEventCounter(log, "webhook.refusals_unlogged", "warn");
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
   const openHandshakes = createEventCounter(log, "webhook.handshake_answered");
-  const admitReceiver = createAdmitReceiver(partition, postern.limits.callback_receivers_max);
+  const admitReceiver = createAdmitReceiver(partitions, postern.limits.callback_receivers_max);
   const receive = createReceive({
     admission,
     admitReceiver,

@@ -14,7 +14,7 @@ import {
   WEBHOOK_PATH,
   WEBHOOK_QUERY,
 } from "../../shared/call/job-call.ts";
-import { jobKey } from "../../shared/call/job-ids.ts";
+import type { JobIds } from "../../shared/call/job-ids.ts";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { rawQuery, traceparentOf } from "../../shared/http/headers.ts";
 import type { ResultAccess } from "../../shared/ingress/ask-result.ts";
@@ -54,7 +54,7 @@ type Options = {
   /** How the receiver of a callback asks for the result; undefined if nobody can. */
   accessOf: ((callId: string) => ResultAccess) | undefined;
   /** Returns a random id for a call of this job. */
-  newCallId: (job: string) => string;
+  newCallId: (job: JobIds) => string;
   clock: Clock;
 };
 
@@ -92,7 +92,7 @@ export function createMakeCall(
     const bodySha256 = sha256Hex(body);
     const { delivery, noId } = readDeliveryId(values);
     const named = delivery === undefined ? undefined : name(delivery, bodySha256);
-    const id = named?.id ?? newCallId(jobKey({ serviceId, jobIndex: jobId }));
+    const id = named?.id ?? newCallId({ serviceId, jobIndex: jobId });
     const metadata: Record<string, string> = { ...template, [keys.callId]: id };
     if (delivery !== undefined) metadata[WEBHOOK_DELIVERY_ID] = delivery;
     addTo(metadata, req, values);

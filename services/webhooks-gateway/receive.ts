@@ -120,7 +120,7 @@ export function createReceive(deps: Deps): Receive {
   async function admit({ path }: EndpointToml, { call, receiverByWildcard }: MadeCall): Promise<void> {
     const job = jobKeyOf(call);
     admission.assertOpen(job, call.id);
-    if (receiverByWildcard !== undefined) await admitReceiver(`endpoint:${path}`, job, receiverByWildcard);
+    if (receiverByWildcard) await admitReceiver(call.id, `endpoint:${path}`, job, receiverByWildcard);
   }
 
   /** The call is on disk. A repeat is told so, and in which state the call is. */

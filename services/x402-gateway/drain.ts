@@ -5,6 +5,7 @@ import type { Logger } from "../../shared/platform/log/logger.ts";
 import { CLOCK_CHANGE_MS, type Clock, systemClock } from "../../shared/platform/time/clock.ts";
 import { toIso } from "../../shared/platform/time/iso.ts";
 import { redisClock } from "../../shared/redis/clock.ts";
+import { askAll } from "../../shared/redis/merge.ts";
 import type { Partition, Partitions } from "../../shared/redis/partition.ts";
 import { confirmed } from "../../shared/redis/prover.ts";
 
@@ -58,7 +59,7 @@ export function startDrain(deps: Deps, everyMs = LOOK_EVERY_MS): Drain {
 
   async function round(): Promise<void> {
     try {
-      const state = toState(await Promise.all(looks.all.map((look) => look())));
+      const state = toState(await askAll(looks, (look) => look()));
       if (JSON.stringify(state) !== JSON.stringify(last))
         log.info(state.drained ? "drain.done" : "drain.waiting", state);
       last = state;

@@ -32,7 +32,7 @@ import { createRates, type ObservedRate, type Rates } from "../../shared/pricing
 import { readX402, type X402Config } from "../../shared/pricing/read-x402.ts";
 import { unauditedIn } from "../../shared/redis/deployment.ts";
 import { extraMs } from "../../shared/redis/large.ts";
-import { byCall } from "../../shared/redis/partition.ts";
+import { byCall, logOf } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { Facilitators } from "./facilitator/pool.ts";
@@ -227,7 +227,7 @@ export function composeX402Gateway(options: Options): ComposedGateway {
       assertFits: createAssertFits(clock, { isPaid: true }),
       mode: PAID,
     }),
-    admitReceiver: createAdmitReceiver(control, postern.limits.callback_receivers_max),
+    admitReceiver: createAdmitReceiver(partitions, postern.limits.callback_receivers_max),
     settlers: settlers.map(({ settler }) => settler),
     noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(control), clock: redisTime, log }),
     statusUrlOf,
@@ -274,7 +274,9 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   });
 
   // What is still open, on any replica.
-  const reconcilers = settlers.map((own) => startReconciler({ ...settling, ...own, settleTimeoutMs }));
+  const reconcilers = settlers.map((own) =>
+    startReconciler({ ...settling, ...own, settleTimeoutMs, log: logOf(own.partition, log) }),
+  );
   const readRates = () => rates.start();
   const sharedRates = firstCheck.then(readRates, readRates); // Redis has what another replica has read
   const checked = Promise.all([chains.start(), facilitators.start(), sharedRates]).then(() => {

@@ -142,7 +142,7 @@ function createViews(
     const queues = [...new Set(asked.flatMap((gate) => queuesOf.get(gate) ?? []))];
     const [gates, read] = await Promise.all([
       jobs.gates(asked),
-      askAll(registries, (each) => each.depths(queues)),
+      askAll(registries, (each) => (partitions.all.length === 1 ? each : ownOf(each)).depths(queues)),
     ]);
     const paused = asked.filter((gate) => gates.get(gate)?.pausedAt !== undefined);
     const holding = partitions.all.length > 1 ? await jobs.holding(paused, among) : undefined;
@@ -236,6 +236,19 @@ export function createJobsApi(deps: Deps): JobsApi {
       const { calls, unreached } = await runDelayed(job, why);
       if (calls > 0) logAudited(log, gateAct("run_delayed", job, why));
       return { ...(await current(job, unreached)), calls };
+    },
+  };
+}
+
+/** Reads only the queues that the partition has. To read those of the others there too would take as long. */
+function ownOf({
+  names,
+  depths,
+}: ReturnType<typeof openRegistry>): Pick<ReturnType<typeof openRegistry>, "depths"> {
+  return {
+    async depths(queues = []) {
+      const own = new Set(await names());
+      return depths(queues.filter((queue) => own.has(queue)));
     },
   };
 }

@@ -40,7 +40,10 @@ export const OperatorAct = z
 
 /** For the answer to an act on a whole job or endpoint, if there are several partitions: their number, and the indexes of those that are away. */
 export const reached = {
-  partitions: z.object({ of: count, unreached: z.array(count) }).optional(),
+  partitions: z
+    .object({ of: count, unreached: z.array(count) })
+    .meta({ id: "ReachedPartitions" })
+    .optional(),
 };
 
 export function reachOf({ all }: Partitioned<unknown>, unreached: readonly number[]) {

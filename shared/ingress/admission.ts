@@ -1,4 +1,5 @@
 import { randomCallId } from "../call/call-id.ts";
+import { type JobIds, jobKey } from "../call/job-ids.ts";
 import { explain, type Readiness } from "../http/readiness.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { clockCheck } from "../redis/clock.ts";
@@ -50,9 +51,10 @@ export class Admission {
   }
 
   /** A random id, in a partition that takes calls of this job now if there is one. */
-  newCallId(job: string): string {
+  newCallId(ids: JobIds): string {
     let id = randomCallId();
     if (this.#partitions.all.length === 1) return id;
+    const job = jobKey(ids);
     for (let tries = 1; tries < TRIES && !takes(this.#partitions.of(id), job); tries++) id = randomCallId();
     return id;
   }
@@ -75,10 +77,10 @@ export class Admission {
       all.length === 1
         ? partitions[0]
         : { redis: `${usable} of ${all.length} partitions can be used`, partitions };
-    const { durable } = control;
+    const clock = clockCheck(...all.map(({ durable }) => durable.redis));
     return {
       ready: usable > 0 && !this.ending,
-      checks: { ...ofRedis, durability: durable.mode, ...clockCheck(durable.redis), draining: this.ending },
+      checks: { ...ofRedis, durability: control.durable.mode, ...clock, draining: this.ending },
     };
   }
 }

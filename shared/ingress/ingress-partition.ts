@@ -7,6 +7,7 @@ import { createReadDepth } from "../queue/depth.ts";
 import { redisClock } from "../redis/clock.ts";
 import { createClaimData, type Deployment } from "../redis/deployment.ts";
 import { DurableRedis } from "../redis/durable.ts";
+import type { LargeTurns } from "../redis/large-turns.ts";
 import { LargeWrites } from "../redis/large-writes.ts";
 import { logOf, type Partition } from "../redis/partition.ts";
 import { createBeginWrite } from "../redis/retry-write.ts";
@@ -18,17 +19,19 @@ export type IngressPartition = ReturnType<typeof openIngressPartition>;
 type Options = Pick<Host, "postern" | "log" | "clock"> & {
   origin: Origin;
   deployment: Deployment | undefined;
+  /** Turns of the large writes to all partitions. */
+  largeTurns: LargeTurns;
   /** Part of each check of Redis, once a second. */
   readSettings?: () => Promise<void>;
 };
 
 /** A partition as a gateway uses it: whether it takes calls now, and how one is written to it. */
 export function openIngressPartition(partition: Partition, options: Options) {
-  const { postern, origin, deployment, readSettings, clock = systemClock } = options;
+  const { postern, origin, deployment, largeTurns: turns, readSettings, clock = systemClock } = options;
   const { redis, count } = partition;
   const log = logOf(partition, options.log);
   const durability = toDurability(postern.redis);
-  const large = new LargeWrites({ beside: partition, ...durability, deployment, clock, log });
+  const large = new LargeWrites({ beside: partition, ...durability, deployment, turns, clock, log });
   const claimData = createClaimData(partition, deployment);
   const durable = new DurableRedis({
     redis,

@@ -10,6 +10,7 @@ import type { ComposedServer } from "../part/part.ts";
 import { systemClock } from "../platform/time/clock.ts";
 import { redisClock } from "../redis/clock.ts";
 import { firstCheckOf } from "../redis/durable.ts";
+import { LargeTurns } from "../redis/large-turns.ts";
 import { byCall, type Partitions } from "../redis/partition.ts";
 import { Admission } from "./admission.ts";
 import { createAwaitResults } from "./await-result.ts";
@@ -33,10 +34,12 @@ export function openIngress(
   readSettings?: (index: number) => Promise<void>,
 ) {
   const { postern, log, clock = systemClock } = host;
+  const largeTurns = new LargeTurns();
   const partitions = host.partitions.map((partition, index) =>
     openIngressPartition(partition, {
       ...host,
       origin,
+      largeTurns,
       deployment: host.deployments?.all[index],
       ...(readSettings && { readSettings: () => readSettings(index) }),
     }),

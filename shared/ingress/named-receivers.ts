@@ -2,7 +2,7 @@ import { AppError } from "../platform/errors/app-error.ts";
 import { callbackQueueOf } from "../queue/queue-name.ts";
 import { defineScript } from "../redis/define-script.ts";
 import { unlessRedis } from "../redis/failure.ts";
-import type { Partition } from "../redis/partition.ts";
+import type { Partition, Partitions } from "../redis/partition.ts";
 import { oneOf } from "../redis/reply.ts";
 import admitReceiverLua from "./admit-receiver.lua";
 
@@ -24,11 +24,19 @@ const ADMIT = defineScript({
  * Counts the receiver that a request names by a wildcard of `callback_hosts`: each costs a queue, and there is no end of host names.
  * `party` is the endpoint or the payer. Throws `queue.overloaded` if it is one too many, and `queue.unavailable`.
  */
-export type AdmitReceiver = (party: string, job: string, receiver: string) => Promise<void>;
+export type AdmitReceiver = (callId: string, party: string, job: string, receiver: string) => Promise<void>;
 
-export function createAdmitReceiver({ redis, keys }: Partition, perParty: number): AdmitReceiver {
+/** The first partition counts those that are named in all of them. Only the call's own partition knows whether the queue is still there. */
+export function createAdmitReceiver(partitions: Partitions, perParty: number): AdmitReceiver {
+  const admits = partitions.map((partition) => createAdmit(partition, perParty));
+  return async (callId, ...named) => {
+    for (const admit of new Set([admits.control, admits.of(callId)])) await admit(...named);
+  };
+}
+
+function createAdmit({ redis, keys }: Partition, perParty: number) {
   const admit = ADMIT.on(redis);
-  return async (party, job, receiver) => {
+  return async (party: string, job: string, receiver: string): Promise<void> => {
     const answer = await admit(
       { registry: keys.queues, ofParty: keys.namedReceivers(party), ofAll: keys.allNamedReceivers },
       {

@@ -36,7 +36,7 @@ export function runMonitored<Config extends PosternConfig>(
     const metrics = createMetrics();
     const counted = metered(log, part.createMeters(metrics));
     const host = openInProcess(part, options, { log: counted, shutdown });
-    registerClock(metrics, host.redis);
+    registerClock(metrics, host.redis, ...host.partitions.all.map(({ redis }) => redis));
     registerDeployment(metrics, host.deployments);
     const opsAddress = options.opsAddress ?? host.postern.ops_address ?? part.opsAddress;
     return start({ ...host, metrics, opsAddress });

@@ -21,18 +21,23 @@ export type RedisClock = {
 const clocks = new WeakMap<Redis, RedisClock>();
 
 /** Shows how far a process's clock is ahead of Redis'; no number while Redis has not told its time. */
-export function registerClock(metrics: Metrics, redis: Redis): void {
-  const { aheadMs } = redisClock(redis);
+export function registerClock(metrics: Metrics, ...all: readonly Redis[]): void {
   const ahead = metrics.gauge(
     "postern_clock_ahead_seconds",
     "How far this process's clock is ahead of Redis' clock; negative if it is behind",
   );
-  metrics.beforeScrape(() => ahead.set((aheadMs() ?? Number.NaN) / 1000));
+  metrics.beforeScrape(() => ahead.set((furthestAheadMs(all) ?? Number.NaN) / 1000));
 }
 
 /** The same as one check of a readiness answer. */
-export function clockCheck(redis: Redis): { clock_ahead_ms: number | null } {
-  return { clock_ahead_ms: redisClock(redis).aheadMs() ?? null };
+export function clockCheck(...all: readonly Redis[]): { clock_ahead_ms: number | null } {
+  return { clock_ahead_ms: furthestAheadMs(all) ?? null };
+}
+
+/** Of several servers the one counts whose clock differs most. */
+function furthestAheadMs(all: readonly Redis[]): number | undefined {
+  const known = all.flatMap((redis) => redisClock(redis).aheadMs() ?? []);
+  return known.sort((a, b) => Math.abs(b) - Math.abs(a))[0];
 }
 
 /** One for each connection. */

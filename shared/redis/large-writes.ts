@@ -7,6 +7,7 @@ import { connectBeside } from "./connect.ts";
 import { createClaimData, type Deployment } from "./deployment.ts";
 import { DurableRedis } from "./durable.ts";
 import { ownMs } from "./large.ts";
+import { type LargeTurn, LargeTurns } from "./large-turns.ts";
 import type { Partition } from "./partition.ts";
 import { proverOf, proveWith } from "./prover.ts";
 import { whenReady } from "./ready.ts";
@@ -19,23 +20,19 @@ const ANSWERED_MS = SILENT_MS + 300;
 const LOOK_EVERY_MS = 50;
 const CONNECT_MS = 2000;
 
-/** A write that waits for its turn, and when it must have begun. */
-type Waiting = { lastBegin: number; begin: () => void };
-
 type Options = {
   mode: DurabilityMode;
   /** The partition over the connection for small writes. Another one like it is opened with the first large write. */
   beside: Partition;
   deployment?: Deployment | undefined;
+  /** Shared with the partitions that may lie on the same server. */
+  turns?: LargeTurns;
   clock: Clock;
   log: Logger;
 };
 
 /**
- * Writes large things, one at a time: Redis does nothing else while it reads, runs and syncs one, and so does it for one at
- * most between two small writes. The turn goes to the write that must begin first, so that a smaller one does not wait for all
- * the larger ones before it. None starves by that: what comes within the last seconds of its own time must begin later. A write
- * ends in time, whatever its outcome, so that its bytes can be let go.
+ * Writes large things, one at a time (large-turns.ts). A write ends in time, whatever its outcome, so that its bytes can be let go.
  */
 export class LargeWrites {
   /** The same keys over the connection for large writes. */
@@ -44,11 +41,9 @@ export class LargeWrites {
   readonly #durable: DurableRedis;
   readonly #clock: Clock;
   readonly #log: Logger;
-  readonly #waiting = new Set<Waiting>();
-  #isBusy = false;
-  #patienceMs = 0;
+  readonly #turns: LargeTurns;
 
-  constructor({ beside, mode, deployment, clock, log }: Options) {
+  constructor({ beside, mode, deployment, turns = new LargeTurns(), clock, log }: Options) {
     this.partition = { ...beside, redis: connectForLarge(beside.redis) };
     this.#beside = beside.redis;
     this.#durable = new DurableRedis({
@@ -58,6 +53,7 @@ export class LargeWrites {
       log: silentLogger, // what is wrong with this Redis, the other connection logs
       checkEveryMs: "on demand",
     });
+    this.#turns = turns;
     this.#clock = clock;
     this.#log = log;
   }
@@ -70,61 +66,28 @@ export class LargeWrites {
     command: () => Promise<Result>,
     { bytes, until }: { bytes: number; until: number },
   ): Promise<Result> {
-    await this.#turn(until - ownMs(bytes));
+    const turn = this.#turns.at(this.#beside);
+    await turn.begin(until - ownMs(bytes), this.#clock);
     try {
       await this.#connected(until);
-      await this.#watched(bytes, until, () => this.#durable.checkNow());
-      return await this.#watched(bytes, until, (isSending) => {
+      await this.#watched(turn, { bytes, until }, () => this.#durable.checkNow());
+      return await this.#watched(turn, { bytes, until }, (isSending) => {
         const attempt = () => command().catch((error) => Promise.reject(isSending() ? unsent(error) : error));
         return this.#durable.write(attempt);
       });
     } finally {
-      this.#next();
+      turn.end();
     }
   }
 
   /** How long Redis may now be silent on other connections, since it is at large writes; 0 if it is not. */
   patienceMs(): number {
-    return this.#patienceMs;
+    return this.#turns.at(this.#beside).patienceMs;
   }
 
   close(): void {
     this.#durable.stop();
     this.partition.redis.disconnect();
-  }
-
-  async #turn(lastBegin: number): Promise<void> {
-    if (!this.#isBusy) {
-      this.#isBusy = true;
-      return;
-    }
-    await new Promise<void>((resolve, reject) => {
-      const begin = (): void => {
-        clearTimeout(timer);
-        resolve();
-      };
-      const waiting: Waiting = { lastBegin, begin };
-      const giveUp = (): void => {
-        this.#waiting.delete(waiting);
-        const reason = "Redis was busy with other large calls";
-        reject(new AppError("queue.unavailable", { reason, retryAfterMs: 5000 }));
-      };
-      const timer = setTimeout(giveUp, lastBegin - this.#clock());
-      this.#waiting.add(waiting);
-    });
-  }
-
-  #next(): void {
-    let next: Waiting | undefined;
-    for (const waiting of this.#waiting) {
-      if (next === undefined || waiting.lastBegin < next.lastBegin) next = waiting;
-    }
-    if (next === undefined) {
-      this.#isBusy = false;
-      return;
-    }
-    this.#waiting.delete(next);
-    next.begin();
   }
 
   async #connected(until: number): Promise<void> {
@@ -139,8 +102,8 @@ export class LargeWrites {
    * of a socket sees how one write goes out piece by piece. Once all bytes are out, Redis has time by their size to answer.
    */
   async #watched<Result>(
-    bytes: number,
-    until: number,
+    turn: LargeTurn,
+    { bytes, until }: { bytes: number; until: number },
     work: (isSending: () => boolean) => Promise<Result>,
   ): Promise<Result> {
     const { stream: socket } = this.partition.redis;
@@ -179,7 +142,7 @@ export class LargeWrites {
     };
     const deadline = setTimeout(() => cut("redis.slow"), until - this.#clock());
     const looks = setInterval(look, LOOK_EVERY_MS);
-    this.#patienceMs = answeringMs;
+    turn.patienceMs = answeringMs;
     socket.on("timeout", onSilence);
     socket.on("drain", look);
     look();
@@ -187,7 +150,7 @@ export class LargeWrites {
       return await work(() => isSending === true);
     } finally {
       isOver = true;
-      this.#patienceMs = 0;
+      turn.patienceMs = 0;
       clearTimeout(deadline);
       clearInterval(looks);
       socket.setTimeout(0);

@@ -1,14 +1,16 @@
 import type { Redis } from "ioredis";
-import { keys } from "../fixtures/redis.ts";
+import type { Keys } from "../../shared/redis/keys.ts";
+import { partitionsOver } from "./partitions.ts";
 
-type Place = Parameters<typeof keys.audit>[0];
+type Place = Parameters<Keys["audit"]>[0];
 
 /** Who did what, oldest first: all but the reads. */
 export async function audited(
-  client: Pick<Redis, "xrange">,
+  client: Redis,
   places: readonly Place[] = ["acts", "repeats", "money"],
 ): Promise<Record<string, string>[]> {
-  const found = await Promise.all(places.map((place) => client.xrange(keys.audit(place), "-", "+")));
+  const streams = partitionsOver(client).all.flatMap(({ keys }) => places.map((place) => keys.audit(place)));
+  const found = await Promise.all(streams.map((stream) => client.xrange(stream, "-", "+")));
   const numbersOf = ([id]: [string, string[]]) => id.split("-").map(Number) as [number, number];
   return found
     .flat()

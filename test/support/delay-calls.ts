@@ -1,23 +1,31 @@
-import { openBackends } from "../../shared/queue/backend.ts";
+import { openBackends, type QueueBackend } from "../../shared/queue/backend.ts";
 import { queuesOf } from "../../shared/queue/queue-name.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
+import { partitionsOver } from "./partitions.ts";
 import { RESULT_LIMITS } from "./results.ts";
 
 const WORK = { name: "worker", lockDuration: 30_000, stalledInterval: 30_000, results: RESULT_LIMITS };
 const TOKEN = "worker:1";
 
 /** Has an attempt of every call that waits at a job fail, so that the first is delayed for `ms`, and each other for 1 s more. Answers their ids. */
-export async function delayCalls(partition: Partition, job = "7/1", ms = 600_000): Promise<string[]> {
-  const backendOf = openBackends(partition, WORK);
+export async function delayCalls(
+  { redis }: Pick<Partition, "redis">,
+  job = "7/1",
+  ms = 600_000,
+): Promise<string[]> {
   const ids: string[] = [];
-  for (const queue of queuesOf(job)) {
-    const backend = backendOf(queue);
-    for (;;) {
-      const fetched = await backend.fetch(TOKEN, { bytes: undefined, alone: true });
-      if (fetched.kind !== "call") break;
-      await backend.moveToDelayed(fetched.id, Date.now(), ms + 1000 * ids.length, TOKEN, {});
-      ids.push(fetched.id);
-    }
+  for (const partition of partitionsOver(redis).all) {
+    const backendOf = openBackends(partition, WORK);
+    for (const queue of queuesOf(job)) await delayAll(backendOf(queue), ids, ms);
   }
   return ids;
+}
+
+async function delayAll(backend: QueueBackend, ids: string[], ms: number): Promise<void> {
+  for (;;) {
+    const fetched = await backend.fetch(TOKEN, { bytes: undefined, alone: true });
+    if (fetched.kind !== "call") return;
+    await backend.moveToDelayed(fetched.id, Date.now(), ms + 1000 * ids.length, TOKEN, {});
+    ids.push(fetched.id);
+  }
 }

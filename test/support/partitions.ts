@@ -4,11 +4,31 @@ import { DEFAULT_NAME } from "../../shared/redis/keys.ts";
 import { Partitioned, type Partitions, partitionOf } from "../../shared/redis/partition.ts";
 
 /** So many partitions the services of the fixtures have, on one server: tests can be run again with several. */
-const COUNT = Number(process.env["POSTERN_TEST_PARTITIONS"] ?? 1);
+export const COUNT = Number(process.env["POSTERN_TEST_PARTITIONS"] ?? 1);
 
 /** The partitions of a test's deployment, on one server. */
 export function partitionsOver(redis: Redis, count = COUNT): Partitions {
   return partitionsOn(Array.from({ length: count }, () => redis));
+}
+
+type OfCall = string | { readonly id: string } | { readonly call: { readonly id: string } };
+
+function callIdIn(first: OfCall): string {
+  if (typeof first === "string") return first;
+  return "call" in first ? first.call.id : first.id;
+}
+
+/** The methods of each as those of one: the first argument, a call, a payment or its id, says whose is called. */
+export function routed<One extends object>(each: Partitioned<One>): One {
+  type Method = (first: OfCall, ...rest: unknown[]) => unknown;
+  return new Proxy(each.control, {
+    get:
+      (_, name): Method =>
+      (first, ...rest) => {
+        const one = each.of(callIdIn(first));
+        return (Reflect.get(one, name) as Method).call(one, first, ...rest);
+      },
+  });
 }
 
 /** One partition over each of these connections. */

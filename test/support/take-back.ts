@@ -1,6 +1,7 @@
 import { eventually } from "../../shared/dev/wait.ts";
 import { openBackends } from "../../shared/queue/backend.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
+import { partitionsOver } from "./partitions.ts";
 import { RESULT_LIMITS } from "./results.ts";
 
 /**
@@ -8,10 +9,11 @@ import { RESULT_LIMITS } from "./results.ts";
  * they are done again, unless a worker has taken the call back meanwhile.
  */
 export async function takeBack(
-  partition: Partition,
+  { redis }: Pick<Partition, "redis">,
   { id, queue }: { id: string; queue: string },
 ): Promise<void> {
-  const { redis, keys } = partition;
+  const partition = partitionsOver(redis).of(id);
+  const { keys } = partition;
   const lock = keys.inQueue(queue, `${id}:lock`);
   const work = { name: "another", lockDuration: 2000, stalledInterval: 500, results: RESULT_LIMITS };
   const backend = openBackends(partition, work)(queue);

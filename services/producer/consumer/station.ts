@@ -4,7 +4,7 @@ import { openBackends, type QueueBackend, type Work } from "../../../shared/queu
 import { createCallRecords } from "../../../shared/queue/call-record.ts";
 import { gateOf, type QueueName } from "../../../shared/queue/queue-name.ts";
 import type { DurableRedis } from "../../../shared/redis/durable.ts";
-import type { Partition } from "../../../shared/redis/partition.ts";
+import { logOf, type Partition } from "../../../shared/redis/partition.ts";
 import { createFinish, type Finish } from "./finish.ts";
 import { createHolds, type Holds } from "./hold.ts";
 import { createListen, createTell } from "./listen.ts";
@@ -56,8 +56,9 @@ export type Station = Place & {
   stop(): void;
 };
 
-export function createStation(place: Place, { work, serves, log, pollMs, emptyMs }: Options): Station {
+export function createStation(place: Place, { work, serves, pollMs, emptyMs, ...options }: Options): Station {
   const { partition } = place;
+  const log = logOf(partition, options.log);
   const backendOf = openBackends(partition, work);
   const lostTakes = createLostTakes(partition, { backendOf, worker: work.name, log });
   const lockMs = work.lockDuration;

@@ -7,7 +7,7 @@ import { isUnreadable, unlessUnreadable } from "../../../shared/redis/unreadable
 import { createReconcile, type ReconcileDeps } from "./reconcile.ts";
 
 const LOOK_EVERY_MS = 1000;
-/** How many payments are taken at a time, and how many one bulkhead lets in at a time. */
+/** How many payments are taken at a time, and how many the bulkheads of one name let in at a time in all partitions. */
 const AT_ONCE = 16;
 /** The pause, on average, after a failure, and while a payment's bulkhead has no place. */
 const LATER_MS = 5000;
@@ -24,7 +24,7 @@ type Deps = ReconcileDeps & {
 export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   const { journal, partition, isUsable, settleTimeoutMs, clock, log } = deps;
   const reconcile = createReconcile(deps);
-  const bulkheads = createBulkheads();
+  const bulkheads = createBulkheads(Math.max(1, Math.floor(AT_ONCE / partition.count)));
   // What is put off together does not come back together.
   const later = (ms: number): number => ms * (0.5 + Math.random());
   const prune = createPrune(partition, clock);
@@ -120,10 +120,10 @@ const STUCK_MS = 1000;
 type Bulkhead = { running: number; stuck: boolean; waiting: (() => void)[] };
 
 /**
- * Runs a few pieces of work at a time in each bulkhead. `begin` waits for a place in a full bulkhead while work in it ends, and
+ * Runs at most `places` pieces of work at a time in each bulkhead. `begin` waits for a place in a full bulkhead while work in it ends, and
  * refuses at once while it is stuck, so that what hangs holds up its own bulkhead only.
  */
-function createBulkheads() {
+function createBulkheads(places: number) {
   const bulkheads = new Map<BulkheadName, Bulkhead>();
   const underWay = new Map<string, Promise<void>>();
 
@@ -135,8 +135,8 @@ function createBulkheads() {
 
   /** Whether there is a place; waits for one unless the bulkhead is stuck. */
   async function hasPlace(bulkhead: Bulkhead): Promise<boolean> {
-    if (bulkhead.running >= AT_ONCE && !bulkhead.stuck) bulkhead.stuck = !(await endsInTime(bulkhead));
-    return bulkhead.running < AT_ONCE;
+    if (bulkhead.running >= places && !bulkhead.stuck) bulkhead.stuck = !(await endsInTime(bulkhead));
+    return bulkhead.running < places;
   }
 
   async function run(bulkhead: Bulkhead, work: () => Promise<void>): Promise<void> {

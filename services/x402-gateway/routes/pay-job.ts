@@ -122,8 +122,9 @@ export class PayJob {
 
   /** A receiver that a request names by a wildcard counts for its payer. */
   async #countReceiver({ callback, signed }: Admitted, ids: JobIds): Promise<void> {
-    if (callback?.byWildcard)
-      await this.#deps.admitReceiver(`payer:${signed.payer}`, jobKey(ids), callback.target.receiver);
+    if (!callback?.byWildcard) return;
+    const { callId, payer } = signed;
+    await this.#deps.admitReceiver(callId, `payer:${payer}`, jobKey(ids), callback.target.receiver);
   }
 
   /** Resolves with the first outcome. The place is held until the facilitator has answered: it still settles the payment. */

@@ -16,15 +16,20 @@ import { decodeResult, type StoredResult } from "../results/result.ts";
 export type Kept = { answer: StoredResult | undefined; call: JobCall | undefined };
 
 /**
- * Tells the script that takes a call out of its queue how to keep it (keep.lua): for how many ms, the bytes_max of its endpoint, and the
- * value without the call. Undefined if the call is not kept.
+ * Tells the script that takes a call out of its queue how to keep it (keep.lua): for how many ms, what the calls of its endpoint may take in
+ * one of so many partitions, and the value without the call. Undefined if the call is not kept.
  */
-export function keepWordsOf(call: CallHead, answer: Buffer = Buffer.alloc(0)): Buffer | undefined {
+export function keepWordsOf(
+  call: CallHead,
+  answer: Buffer = Buffer.alloc(0),
+  partitions = 1,
+): Buffer | undefined {
   const { origin, metadata, keep_delivered: keeps } = call;
   const path = metadata[WEBHOOK_PATH];
   if (keeps === undefined || path === undefined || origin !== "webhook") return undefined;
-  if (storedBytes(call) > keeps.bytes_max) return undefined;
-  const words = `${keeps.secs * 1000} ${keeps.bytes_max} ${path}\n${answer.length}\n`;
+  const bytesMax = Math.floor(keeps.bytes_max / partitions);
+  if (storedBytes(call) > bytesMax) return undefined;
+  const words = `${keeps.secs * 1000} ${bytesMax} ${path}\n${answer.length}\n`;
   return Buffer.concat([Buffer.from(words), answer]);
 }
 

@@ -99,7 +99,7 @@ test("nothing of an injected call stays but its mark, and the mark expires", asy
   await producers.start({ runnerUrl: runner.url }).saw("call.injected");
   await eventually("the job is gone", async () => (await producers.queues.find(call.id)) === undefined);
   const left = await redis.client.keys(`*${call.id}*`);
-  expect(left).toEqual([`{postern}:call:${call.id}`]);
+  expect(left).toEqual([keys.record(call.id)]);
   expect(await redis.client.pttl(left[0]!)).toBeGreaterThan(3_500_000);
 });
 

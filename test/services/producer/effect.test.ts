@@ -159,7 +159,7 @@ test("a 2xx that arrives after another producer's attempt has failed the call wi
   producers.start({ inject });
   await eventually("the runner has it", hasIt);
   await takeBack(redis.partition, call);
-  const failed = createFailedCalls(redis.partition);
+  const failed = createFailedCalls(redis.partitions.of(call.id));
   await eventually("it has failed", async () => (await failed.count({})) === 1);
   succeed();
   await eventually("it is injected", async () => (await stateOf(call.id)) === "INJECTED");
@@ -183,7 +183,7 @@ test("a 2xx that is told while another worker writes down that the call failed w
   await eventually("it is injected", async () => (await stateOf(call.id)) === "INJECTED");
   isHeld = false;
   await eventually("nothing is left", async () => (await producers.queues.find(call.id)) === undefined);
-  expect(await createFailedCalls(redis.partition).count({})).toBe(0);
+  expect(await createFailedCalls(redis.partitions.of(call.id)).count({})).toBe(0);
 });
 
 test("a 2xx that is told while an operator discards the call wins, and the call stays injected", async () => {
@@ -192,11 +192,11 @@ test("a 2xx that is told while an operator discards the call wins, and the call 
   producers.start({ inject });
   await eventually("the runner has it", hasIt);
   await takeBack(redis.partition, call);
-  const calls = createFailedCalls(redis.partition);
+  const calls = createFailedCalls(redis.partitions.of(call.id));
   await eventually("it has failed", async () => (await calls.count({})) === 1);
   const failed = await calls.find(call.id);
   if (failed === undefined) throw new Error("it is not there");
-  const records = createFailedRecords(redis.partition);
+  const records = createFailedRecords(redis.partitions.of(call.id));
   expect(await records.beginDiscard(failed, ACT)).toBe("done");
   succeed();
   await eventually("it is injected", async () => (await stateOf(call.id)) === "INJECTED");

@@ -3,7 +3,7 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { createClaimLayout } from "../../../shared/redis/layout.ts";
 import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
-import { keys, useOwnRedis } from "../../fixtures/redis.ts";
+import { useOwnRedis } from "../../fixtures/redis.ts";
 
 const redis = useOwnRedis();
 const producers = useProducer({ redis });
@@ -13,7 +13,7 @@ const QUEUE = "webhook/7/1";
 
 /** As gateways leave it. */
 async function fill(): Promise<void> {
-  await createClaimLayout(redis.partition)();
+  for (const partition of redis.partitions.all) await createClaimLayout(partition)();
   await redis.client.config("SET", "maxmemory", 1);
 }
 
@@ -22,8 +22,10 @@ afterEach(() => redis.client.config("SET", "maxmemory", 0));
 test("a full Redis hands out every call that it took: those that wait, that fail at first, and that a dead producer had", async () => {
   const calls = Array.from({ length: 12 }, (_, i) => aCall({ job_id: 1 + (i % 3) }));
   for (const call of calls) await producers.add(call);
+  const { id: taken = "" } = calls[0] ?? {};
+  const { keys } = redis.partitions.of(taken);
   await redis.client.lmove(keys.inQueue(QUEUE, "wait"), keys.inQueue(QUEUE, "active"), "RIGHT", "LEFT");
-  await redis.client.hset(keys.inQueue(QUEUE, calls[0]?.id ?? ""), "ats", 1);
+  await redis.client.hset(keys.inQueue(QUEUE, taken), "ats", 1);
   await fill();
   const offered = new Set<string>();
   runner.answer = ({ headers }) => {

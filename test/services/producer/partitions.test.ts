@@ -30,10 +30,10 @@ function withOneElsewhere(away: number) {
 }
 
 /** Adds a call of this job that lies in a certain partition. */
-async function add(index: number, job_id = 1): Promise<string> {
+async function add(index: number, job_id = 1, fields: Parameters<typeof aCall>[0] = {}): Promise<string> {
   let id = randomCallId();
   while (INDEXES.of(id) !== index) id = randomCallId();
-  await createEnqueue(partitions.of(id))(aCall({ id, job_id }));
+  await createEnqueue(partitions.of(id))(aCall({ id, job_id, ...fields }));
   return id;
 }
 
@@ -290,4 +290,23 @@ test("while the first partition is away, only the jobs with limits wait", async 
   expect(count("call.injected")).toBe(4);
   await other.server.restart();
   await saw("call.injected", 5);
+});
+
+test("what is kept of calls takes no more in several partitions together than in one", async () => {
+  const bytes_max = 8000;
+  const keeps = { keep_result: true, keep_delivered: { secs: 3600, bytes_max } };
+  for (let i = 0; i < 6; i++) for (const index of INDEXES.all) await add(index, 1, keeps);
+  const { saw } = producers.start({
+    ...{ partitions: COUNT, results: { result_bytes_max: 1000, bytes_max } },
+    inject: async () => ({ status: 200, body: "x".repeat(100) }),
+  });
+  await saw("call.injected", 24);
+  const sumOf = async (keyOf: (keys: Partitions["control"]["keys"]) => string) => {
+    const counts = await Promise.all(partitions.all.map(({ redis: at, keys }) => at.get(keyOf(keys))));
+    return counts.reduce((sum, count) => sum + Number(count), 0);
+  };
+  for (const sum of [await sumOf((keys) => keys.resultsBytes), await sumOf((keys) => keys.keptBytes("/a"))]) {
+    expect(sum).toBeGreaterThan(bytes_max / 2);
+    expect(sum).toBeLessThanOrEqual(bytes_max);
+  }
 });

@@ -93,12 +93,12 @@ test("a producer that stops and will not wait gives the call in hand back at onc
   expect(count("call.released")).toBe(1);
   await eventually("it waits", async () => (await producers.queues.countIn("wait", "delayed")) === 1);
   expect(await producers.queues.find(call.id)).toMatchObject({ attemptsMade: 0 });
-  const { attempts, steps } = (await createReadLife(producers.redis.partition)(call.id)) ?? {};
+  const { attempts, steps } = (await createReadLife(producers.redis.partitions.of(call.id))(call.id)) ?? {};
   expect([attempts, steps?.at(-1)]).toMatchObject([1, { kind: "attempt lost", n: 1 }]);
 });
 
 test("a call that waited for the end of a pause, or for its replay, says for how long, and any other call says 0", async () => {
-  const { partition, partitions } = producers.redis;
+  const { partitions } = producers.redis;
   const jobs = openJobs(partitions);
   const { saw, log } = producers.start({ runnerUrl: runner.url, attempts: 1 });
   const heldMsOf = ({ id }: { id: string }) =>
@@ -124,6 +124,7 @@ test("a call that waited for the end of a pause, or for its replay, says for how
   runner.answer = () => ({ status: 400 });
   await producers.add(other);
   await saw("call.failed");
+  const partition = partitions.of(other.id);
   const failed = await eventually("it has failed", () => createFailedCalls(partition).find(other.id));
   runner.answer = () => ({ status: 200 });
   const operator = { partition, clock: Date.now, log: silentLogger, by: "otto" };
@@ -133,11 +134,11 @@ test("a call that waited for the end of a pause, or for its replay, says for how
 });
 
 test("what is remembered of a call counts the attempts before its replays too, and so does each event", async () => {
-  const { partition } = producers.redis;
   runner.answer = () => ({ status: 500 });
   const history = { history_secs: 3600, history_max: 10, history_bytes_max: 100_000 };
   const { producer, saw, log } = producers.start({ runnerUrl: runner.url, attempts: 2, history });
   const call = aCall();
+  const partition = producers.redis.partitions.of(call.id);
   await producers.add(call);
   await saw("call.failed");
   const failed = await eventually("it has failed", () => createFailedCalls(partition).find(call.id));

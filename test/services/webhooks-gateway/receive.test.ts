@@ -5,7 +5,6 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { createOpenedEndpoints } from "../../../shared/ingress/opened-endpoints.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { createCallRecords, createFailedRecords } from "../../../shared/queue/call-record.ts";
-import { partitionOf } from "../../../shared/redis/partition.ts";
 import { createRejectedList } from "../../../shared/telemetry/rejected/list.ts";
 import { useInjecting } from "../../fixtures/injecting.ts";
 import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
@@ -401,9 +400,9 @@ describe("409", () => {
   test.each(["QUEUED", "INJECTED", "FAILED", "DISCARDED"])(
     "a delivery id that comes again with another body is refused with 409 when its call is %s",
     async (state) => {
-      const partition = partitionOf(webhooks.redis.client);
-      const records = createCallRecords(partition);
       const id = String((await post(first, "/key", "one")).json()["call_id"]);
+      const partition = webhooks.redis.partitions.of(id);
+      const records = createCallRecords(partition);
       const of = { id, queue: "webhook/7/1" };
       if (state === "INJECTED") await markInjected(partition, of);
       if (state === "FAILED") await records.failed(of, Date.now());

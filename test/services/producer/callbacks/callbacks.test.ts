@@ -22,8 +22,8 @@ beforeAll(() => {
   deliver = deliverResultOn(producers.redis.partition);
 });
 
-const operator = () => ({
-  partition: producers.redis.partition,
+const operatorOf = (id: string) => ({
+  partition: producers.redis.partitions.of(id),
   clock: systemClock,
   log: silentLogger,
   by: "test",
@@ -31,7 +31,7 @@ const operator = () => ({
 const WHY = { selection: "by the test" };
 
 async function failed(id: string) {
-  const found = () => createFailedCalls(producers.redis.partition).find(id);
+  const found = () => createFailedCalls(producers.redis.partitions.of(id)).find(id);
   await eventually(`${id} has failed`, async () => (await found()) !== undefined);
   return (await found())!;
 }
@@ -243,7 +243,7 @@ describe("an ending is told once:", () => {
     start();
     const first = await receiver.got(1);
     runner.answer = () => ({ status: 200 });
-    await createReplay(operator())(await failed(call.id), WHY);
+    await createReplay(operatorOf(call.id))(await failed(call.id), WHY);
     const second = await receiver.got(2);
     expect([first, second].map(({ event }) => event.type)).toEqual(["call.failed", "call.completed"]);
     expect(first.id).not.toBe(second.id);
@@ -258,7 +258,7 @@ describe("an ending is told once:", () => {
     const first = await receiver.got(1);
     await eventually("it was told", async () => (await producers.records.state(first.id)) === "INJECTED");
     runner.answer = () => ({ status: 403 });
-    await createReplay(operator())(await failed(call.id), WHY);
+    await createReplay(operatorOf(call.id))(await failed(call.id), WHY);
     const second = await receiver.got(2);
     expect(second.id).toBe(first.id);
     expect(second.event.data["failure"]).toMatchObject({ code: "runner.refused" });
@@ -273,7 +273,7 @@ describe("an ending is told once:", () => {
     const { saw } = start();
     const { id } = await receiver.got(2);
     await saw("call.injected");
-    await createReplay(operator())(await failed(call.id), WHY);
+    await createReplay(operatorOf(call.id))(await failed(call.id), WHY);
     await receiver.got(4);
     await saw("call.injected", 2);
     expect(await producers.records.attempts(id)).toMatchObject([{ n: 1, reason: "503" }]);
@@ -286,7 +286,7 @@ describe("an ending is told once:", () => {
     await producers.add(call);
     start();
     await receiver.got(1);
-    await createDiscard(operator())(await failed(call.id), WHY);
+    await createDiscard(operatorOf(call.id))(await failed(call.id), WHY);
     await untilNothingWaits("failed");
     expect(receiver.received).toHaveLength(1);
   });
@@ -318,7 +318,7 @@ describe("a receiver", () => {
     const found = await failed(callbackId(call.id, "call.completed"));
     expect(found).toMatchObject({ origin: "callback", code: "callback.failed", attempts: 3 });
     receiver.answer = () => ({ status: 200 });
-    await createReplay(operator())(found, WHY);
+    await createReplay(operatorOf(found.id))(found, WHY);
     await receiver.got(4);
     await saw("call.injected", 2);
   });

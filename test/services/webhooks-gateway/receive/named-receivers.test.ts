@@ -5,6 +5,7 @@ import { keys } from "../../../fixtures/redis.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { addCallbacks, manyReceivers } from "../../../support/callback-queues.ts";
 import { send } from "../../../support/http.ts";
+import { partitionsOver } from "../../../support/partitions.ts";
 
 const callback_hosts = ["listed.example.com", "*.example.com"];
 const endpoints = [
@@ -57,6 +58,23 @@ test("a receiver that nobody has named for a day makes room, unless callbacks fo
     "callback/7/1/third.example.com",
   ]);
   expect(await statusOf(gateway, "fourth.example.com")).toBe(503);
+});
+
+test("a receiver counts in each partition that has its callbacks", async () => {
+  const { client, url } = webhooks.redis;
+  const gateway = await webhooks.start({
+    ...{ endpoints, redisUrls: Array<string>(4).fill(url), limits: { callback_receivers_max: 1 } },
+  });
+  const partitions = partitionsOver(client, 4);
+  for (const partition of partitions.all) {
+    const named = partition.keys.namedReceivers("endpoint:/a");
+    await client.zadd(named, DAY_AGO, "callback/7/1/dead.example.com");
+    if (partition.index > 0) await addCallbacks(partition, ["dead.example.com"]);
+  }
+  const answers = await Promise.all(Array.from({ length: 40 }, () => naming(gateway, "another.example.com")));
+  const accepted = answers.filter(({ status }) => status === 202);
+  const places = accepted.map((answer) => partitions.indexOf(String(answer.json()["call_id"])));
+  expect(new Set(places)).toEqual(new Set([0]));
 });
 
 test("all endpoints and payers together name so many receivers; those that are known may be named again", async () => {

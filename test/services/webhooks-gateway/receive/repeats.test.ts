@@ -1,7 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
 import { sha256Hex } from "../../../../shared/platform/crypto/compare.ts";
 import { createCallRecords, createFailedRecords } from "../../../../shared/queue/call-record.ts";
-import { partitionOf } from "../../../../shared/redis/partition.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
@@ -33,7 +32,7 @@ function post({ address }: TestWebhooks, path: string, deliveryId: string | unde
   return send(address, { path, headers: [...credential, ...delivery], body });
 }
 const idOf = async (answer: ReturnType<typeof post>) => String((await answer).json()["call_id"]);
-const records = () => createCallRecords(partitionOf(webhooks.redis.client));
+const records = () => createCallRecords(webhooks.redis.partition);
 
 test.each([
   ["an API key", "/key"],

@@ -14,7 +14,7 @@ import type { UsedDevnet } from "../../../fixtures/devnet.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { x402Table } from "../../../fixtures/x402.ts";
 import { type Answer, send } from "../../../support/http.ts";
-import { partitionsOver } from "../../../support/partitions.ts";
+import { partitionsOver, routed } from "../../../support/partitions.ts";
 import { recordingLog } from "../../../support/recording-log.ts";
 import { type SignInExtension, signInAskedBy } from "../../../support/sign-in.ts";
 
@@ -50,7 +50,7 @@ export function useDoors() {
     const chains = new Chains(x402, { clock, log });
     const signIn = createSignIn(x402, {
       provesByToken: async () => false,
-      journal: new PaymentJournal(partitions.control),
+      journal: routed(partitions.map((partition) => new PaymentJournal(partition))),
       chains,
       partitions,
       clientKeyOf: (req) => String(req.headers["x-client-key"]),
