@@ -6,21 +6,20 @@ import { createRefunds, type NewExport, type Place, type RefundExport, type Refu
 export type AllRefunds = ReturnType<typeof createAllRefunds>;
 
 /**
- * Refunds of all partitions. An export has a part in each partition that has cases of it; a part is made in one step. Before an export is
- * shown, it is sealed in all other partitions, so that it never grows after somebody may have paid it. If the process that makes one dies
- * between two partitions, the cases of the others stay due, and another export has them.
+ * Refunds of all partitions. An export has a part in each partition that has cases of it. Each part is made in one step, and never grows.
+ * Before an export is shown, it is sealed in the partitions without a part: a request that is late makes no part there, because the operator
+ * may have paid what was shown. If the process that makes one dies between two partitions, the cases of the others stay due, and
+ * another export takes them.
  */
 export function createAllRefunds(partitions: Partitions) {
   const each = partitions.map(createRefunds);
 
-  /** An export with its parts in the order of the partitions. Undefined if there is none, or all its cases were closed long ago. */
+  /** Reads an export, with its parts in the order of the partitions. Undefined if it has no part, or no longer. */
   async function find(id: string): Promise<RefundExport | undefined> {
     const found = await askAll(each, (refunds) => refunds.find(id));
     if (found.every((part) => part === undefined)) return undefined;
-    const isOnlyPart = each.all.length === 1;
-    const parts = isOnlyPart
-      ? found
-      : await askAll(each, async (refunds, index) => found[index] ?? refunds.seal(id));
+    if (each.all.length === 1) return found[0];
+    const parts = await askAll(each, async (refunds, index) => found[index] ?? refunds.seal(id));
     const [first, ...others] = parts.filter((part) => part !== undefined);
     return first && { ...first, rows: [first, ...others].flatMap(({ rows }) => rows) };
   }

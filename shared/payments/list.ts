@@ -60,7 +60,7 @@ export type PaymentFilter = {
 };
 
 const READ_AT_ONCE = 100;
-/** One page looks at no more payments than this in all partitions together, however few of them match. */
+/** Limit on the payments that one page looks at in all partitions together. */
 const LOOKED_AT_MAX = 10_000;
 
 export function lookedAtMax({ count }: Partition): number {

@@ -196,7 +196,7 @@ export function createRefunds(partition: Partition) {
 
     find,
 
-    /** Has an export get nothing from this partition any more. Resolves with the part that it has here. */
+    /** Prevents a later part of an export in this partition. Resolves with the part that it has here already, if there is one. */
     async seal(id: string): Promise<RefundExport | undefined> {
       await toSeal({ export: keys.refund(id) });
       return find(id);

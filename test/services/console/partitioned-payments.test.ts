@@ -59,13 +59,15 @@ async function resultOf<Result>(path: string, order: object = {}): Promise<Resul
   return (run as unknown as { result: Result }).result;
 }
 
-/** So many payments of somebody else each, in all partitions. */
+/** So many payments of somebody else each, in all partitions, in the order of their claims. */
 async function claimMany(count: number): Promise<string[]> {
   const ids: string[] = [];
   for (let i = 0; i < count; i++)
     ids.push(await payments.claim({ payer: `0x${String(i).padStart(40, "a")}`, nonce: randomNonce() }));
   expect(new Set(ids.map(indexOf)).size).toBe(COUNT);
-  return ids;
+  const claimedAt = async (id: string) => (await payments.gateway.journal.look(id))?.claimedAt ?? 0;
+  const claims = await Promise.all(ids.map(async (id) => ({ id, at: await claimedAt(id) })));
+  return claims.toSorted((a, b) => a.at - b.at || (a.id < b.id ? -1 : 1)).map(({ id }) => id);
 }
 
 const exportOf = async (order: object) => (await service.post(EXPORTS, { ...why, ...order })).json();
@@ -100,10 +102,12 @@ test("lists of payments page through all partitions in one order, those of a pay
 
 test("a decision on a payment and a reconcile are done in its partition, with their lines in the audit", async () => {
   const ids = await Promise.all(payers.map(({ address: payer }) => payments.claim({ payer })));
-  for (const id of ids)
-    expect((await service.post(`/api/v1/payments/${id}/reconcile`, { wait_ms: 5000 })).json()).toMatchObject({
-      ...{ call_id: id, state_before: "settling", looked: true },
-    });
+  const reconciled = await Promise.all(
+    ids.map((id) => service.post(`/api/v1/payments/${id}/reconcile`, { wait_ms: 5000 })),
+  );
+  expect(reconciled.map((answer) => answer.json())).toMatchObject(
+    ids.map((id) => ({ call_id: id, state_before: "settling", looked: true })),
+  );
   for (const id of ids) await payments.gateway.journal.markForReview(id, "x");
   for (const id of ids) {
     const resolved = await service.post(`/api/v1/payments/${id}/resolve`, { ...why, verdict: "void" });
