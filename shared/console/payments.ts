@@ -103,19 +103,13 @@ export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): Paym
       const decide = createResolve({ journal, clock, log, by, ...(count && { count }) });
       return {
         look: (id: string) => journal.look(id),
-        contentType: createReadContentType(partition),
+        lookWhole: createLookWhole(partition, journal),
         decide: (_id: string, ...decision: Parameters<typeof decide>) => decide(...decision),
         reconcile: createReconcile({ ...deps, partition }),
       };
     }),
   );
   const decimalsOf = decimalsFrom(tokens);
-
-  async function look(id: string): Promise<Payment> {
-    const payment = await own.look(id);
-    if (payment === undefined) throw unknownPayment(id);
-    return payment;
-  }
 
   return {
     reconcile: own.reconcile,
@@ -130,12 +124,14 @@ export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): Paym
     },
 
     async show(id) {
-      const [payment, contentType] = await Promise.all([look(id), own.contentType(id)]);
+      const [payment, contentType] = await own.lookWhole(id);
+      if (payment === undefined) throw unknownPayment(id);
       return toPaymentDetail(payment, contentType, decimalsOf);
     },
 
     async resolve(id, decision) {
-      const payment = await look(id);
+      const payment = await own.look(id);
+      if (payment === undefined) throw unknownPayment(id);
       const asked =
         decision.verdict === "settled"
           ? await settledBy(tokens, payment, decision.transaction)
@@ -146,12 +142,13 @@ export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): Paym
   };
 }
 
-/** Reads the content type of a payment's body, as long as that is kept. */
-function createReadContentType({ redis, keys }: Partition) {
+/** Reads a payment, and the content type of its body as long as that is kept. */
+function createLookWhole({ redis, keys }: Partition, journal: PaymentJournal) {
   const callHead = CALL_HEAD.on(redis);
-  return async (id: string): Promise<string | undefined> => {
-    const head = await callHead({ payment: keys.payment(id) });
-    return head === "" ? undefined : (JSON.parse(head) as { content_type?: string }).content_type;
+  return async (id: string): Promise<[Payment | undefined, string | undefined]> => {
+    const [payment, head] = await Promise.all([journal.look(id), callHead({ payment: keys.payment(id) })]);
+    const { content_type } = head === "" ? {} : (JSON.parse(head) as { content_type?: string });
+    return [payment, content_type];
   };
 }
 

@@ -4,7 +4,7 @@ import { toIso } from "../platform/time/iso.ts";
 import { toCallLog } from "../queue/call-log.ts";
 import { toFailure } from "../queue/failed.ts";
 import { readIn } from "../redis/merge.ts";
-import type { Partition, Partitions } from "../redis/partition.ts";
+import type { Partitions } from "../redis/partition.ts";
 import { CASE_STATES, type Case, type CaseState, createRefundCases, type Failure } from "./refund-cases.ts";
 import type { DecimalsOf } from "./tokens.ts";
 
@@ -73,7 +73,7 @@ export function createRefundReport(partitions: Partitions, decimalsOf: DecimalsO
         const fresh = cases.filter(({ payment }) => !told.has(payment.id));
         for (const { payment } of fresh) told.add(payment.id);
         const whys = await Promise.all(
-          fresh.map(({ failure, payment: { id } }) => failure ?? lastFailure(partitions.of(id), id)),
+          fresh.map(({ failure, payment: { id } }) => failure ?? lastFailure(partitions, id)),
         );
         yield fresh
           .map((of, i) => ({ of, why: whys[i], decimals: decimalsOf(of.payment.terms) }))
@@ -86,7 +86,8 @@ export function createRefundReport(partitions: Partitions, decimalsOf: DecimalsO
 }
 
 /** Why the call failed last: what its last failed attempt said, or why it failed for good without one. */
-async function lastFailure({ redis, keys }: Partition, id: string): Promise<Failure | undefined> {
+async function lastFailure(partitions: Partitions, id: string): Promise<Failure | undefined> {
+  const { redis, keys } = partitions.of(id);
   const { entries } = toCallLog(await redis.lrange(keys.attempts(id), 0, -1));
   const last = entries.findLast(({ kind }) => kind === "attempt" || kind === "failed");
   if (last?.kind === "attempt") return last;

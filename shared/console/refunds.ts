@@ -132,7 +132,7 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
       requireClosable(chosen, accepted);
       const network = networkOf(chosen);
       if (network === undefined) throw noneDue();
-      const found = await Promise.all(ids.map((id) => journals.of(id).look(id)));
+      const found = await Promise.all(ids.map(async (id) => journals.of(id).look(id)));
       const cases = found.flatMap((payment) => toExported(payment, accepted));
       const block = await headOf(tokens, new Set(cases.map(({ token }) => token)));
       const at = clock();
