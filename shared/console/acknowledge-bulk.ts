@@ -1,10 +1,11 @@
 import { z } from "zod";
+import { createAllPayments } from "../payments/all-payments.ts";
 import { PaymentJournal } from "../payments/journal.ts";
-import { createPaymentList, isDisputed } from "../payments/list.ts";
+import { isDisputed } from "../payments/list.ts";
 import { createAcknowledge } from "../payments/resolve.ts";
 import { optionWords, shellLine } from "../platform/text/shell-quote.ts";
 import { toIso } from "../platform/time/iso.ts";
-import type { OperateDeps } from "../queue/operate.ts";
+import type { OperatorDeps } from "../queue/operate.ts";
 import { MissingCall, namedCalls } from "./failed-bulk.ts";
 import { PaymentFilter, toFilter, unknownPayment } from "./payments.ts";
 import type { Run } from "./runs/run.ts";
@@ -47,9 +48,9 @@ export const AcknowledgeView = RunHead.extend({
 export type AcknowledgeView = z.infer<typeof AcknowledgeView>;
 
 /** How a process does such operations. Without ids it takes only payments that were disputed before the run began: an operator has not seen the others. */
-export function acknowledgeBulk({ partition, clock, log }: Omit<OperateDeps, "by">): DoRun {
-  const payments = createPaymentList(partition);
-  const journal = new PaymentJournal(partition);
+export function acknowledgeBulk({ partitions, clock, log }: Omit<OperatorDeps, "by">): DoRun {
+  const payments = createAllPayments(partitions);
+  const journals = partitions.map((partition) => new PaymentJournal(partition));
 
   async function* chosen({ call_ids: ids, filter }: AcknowledgeOrder, { at }: Run, seen: number) {
     if (ids !== undefined) return yield* ids.slice(seen);
@@ -58,14 +59,15 @@ export function acknowledgeBulk({ partition, clock, log }: Omit<OperateDeps, "by
 
   return async ({ run, signal, tell }) => {
     const order = AcknowledgeOrder.parse(run.request);
-    const acknowledge = createAcknowledge({ journal, clock, log, by: run.resumedBy ?? run.by });
+    const by = run.resumedBy ?? run.by;
+    const acknowledges = journals.map((journal) => createAcknowledge({ journal, clock, log, by }));
     const why = { selection: acknowledgeSelection(order), reason: order.reason, run: run.id };
     const progress = progressOf(run);
     for await (const id of chosen(order, run, progress.seen)) {
       if (signal.aborted) return;
       const [payment] = await payments.read([id]);
       if (payment === undefined) progress.unknown.push(id);
-      else if (isDisputed(payment) && (await acknowledge(id, why))) progress.done += 1;
+      else if (isDisputed(payment) && (await acknowledges.of(id)(id, why))) progress.done += 1;
       else progress.unchanged += 1;
       progress.seen += 1;
       tell(progress);

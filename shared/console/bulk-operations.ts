@@ -167,14 +167,10 @@ const LISTED_MAX = 200;
 /** How a process does bulk operations of each kind. An audit or a refund check is done again from the beginning after an interruption. */
 export function bulkWorkers({
   listedMax = LISTED_MAX,
-  ...given
+  ...deps
 }: Parameters<typeof failedBulk>[0] &
-  Omit<Parameters<typeof createCheckRefunds>[0], "partition"> & { listedMax?: number }): Record<
-  BulkKind,
-  DoRun
-> {
-  const deps = { ...given, partition: given.partitions.control };
-  const findMatches = createFindMatches(deps.partition, deps.tokens, listedMax);
+  Parameters<typeof createCheckRefunds>[0] & { listedMax?: number }): Record<BulkKind, DoRun> {
+  const findMatches = createFindMatches(deps.partitions, deps.tokens, listedMax);
   const auditing = createAuditing(deps);
   const checkRefunds = createCheckRefunds(deps);
   return {

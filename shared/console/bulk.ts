@@ -148,7 +148,7 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
       const counting = paid === undefined ? selected : addingPaid(selected, paid);
       const { found, ...counted } = await countAll(counting, needsForce(request), ids.length > 0);
       const absent = signal.aborted ? [] : ids.filter((id) => !found.has(id));
-      const missing = await Promise.all(absent.map((id) => whereIs(partitions.of(id), id)));
+      const missing = await Promise.all(absent.map(async (id) => whereIs(partitions.of(id), id)));
       return {
         ...counted,
         paid: paid?.sum() ?? null,

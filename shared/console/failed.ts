@@ -191,10 +191,11 @@ export function createFailedApi(deps: Deps): FailedApi {
 
     async show(id) {
       const found = await find(id);
+      const own = records.of(id);
       const [head, record, attempts] = await Promise.all([
         calls.head(found),
-        records.of(id).state(id),
-        records.of(id).attempts(id),
+        own.state(id),
+        own.attempts(id),
       ]);
       if (head === undefined) throw await whereIs(partitions.of(id), id);
       return toDetail(found, head, record, attempts);

@@ -2,14 +2,16 @@ import { z } from "zod";
 import { CALL_ID } from "../call/call-id.ts";
 import type { EventOrder } from "../chain/proof.ts";
 import { tokenOf } from "../config/accepted-tokens.ts";
+import { createAllPayments } from "../payments/all-payments.ts";
 import { type FoundState, PaymentJournal } from "../payments/journal.ts";
-import { createPaymentList, type PaymentFilter as Filter } from "../payments/list.ts";
+import type { PaymentFilter as Filter } from "../payments/list.ts";
 import { type Payment, type PaymentState, toAuthorization } from "../payments/payment.ts";
 import { createResolve, type Verdict } from "../payments/resolve.ts";
 import { TRANSFER_TAKEN } from "../payments/scripts.ts";
 import { AppError } from "../platform/errors/app-error.ts";
-import type { OperateDeps } from "../queue/operate.ts";
+import type { OperatorDeps } from "../queue/operate.ts";
 import { defineScript } from "../redis/define-script.ts";
+import { byCall, type Partition } from "../redis/partition.ts";
 import { text } from "../redis/reply.ts";
 import { createCountOnce } from "../telemetry/series/count-once.ts";
 import callHeadLua from "./call-head.lua";
@@ -17,7 +19,7 @@ import { payer, transaction } from "./contract/parameters.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { PAYMENT_STATE_VIEWS } from "./payment-states.ts";
 import { type PaymentDetail, PaymentView, toPaymentDetail, toPaymentView } from "./payment-view.ts";
-import { createReconcile, type InFlightPage, type Reconciled } from "./reconcile.ts";
+import { createInFlight, createReconcile, type InFlightPage, type Reconciled } from "./reconcile.ts";
 import { createListSpentElsewhere, type ListSpentElsewhere } from "./spent-elsewhere.ts";
 import { decimalsFrom, type TokenSource } from "./tokens.ts";
 import { askedMs, askedTime, reason } from "./view.ts";
@@ -83,7 +85,7 @@ export type PaymentsApi = {
   spentElsewhere: ListSpentElsewhere;
 };
 
-type Deps = OperateDeps & {
+type Deps = OperatorDeps & {
   tokens: TokenSource;
   /** Whether what is settled by an operator counts as earned (shared/telemetry/series). */
   countsEarned: boolean;
@@ -91,34 +93,28 @@ type Deps = OperateDeps & {
 
 /** What an operator sees of payments, and decides about them, with a line in the audit. */
 export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): PaymentsApi {
-  const { partition, clock, log, by } = deps;
-  const payments = createPaymentList(partition);
-  const journal = new PaymentJournal(partition);
-  const callHead = CALL_HEAD.on(partition.redis);
-  const decide = createResolve({
-    journal,
-    clock,
-    log,
-    by,
-    ...(countsEarned && { count: createCountOnce(partition, clock) }),
-  });
+  const { partitions, clock, log, by } = deps;
+  const { control } = partitions;
+  const payments = createAllPayments(partitions);
+  const count = countsEarned ? createCountOnce(control, clock) : undefined;
+  const own = byCall(
+    partitions.map((partition) => {
+      const journal = new PaymentJournal(partition);
+      const decide = createResolve({ journal, clock, log, by, ...(count && { count }) });
+      return {
+        look: (id: string) => journal.look(id),
+        lookWhole: createLookWhole(partition, journal),
+        decide: (_id: string, ...decision: Parameters<typeof decide>) => decide(...decision),
+        reconcile: createReconcile({ ...deps, partition }),
+      };
+    }),
+  );
   const decimalsOf = decimalsFrom(tokens);
 
-  async function look(id: string): Promise<Payment> {
-    const payment = await journal.look(id);
-    if (payment === undefined) throw unknownPayment(id);
-    return payment;
-  }
-
-  /** Of the body, as long as it is kept. */
-  async function contentTypeOf(id: string): Promise<string | undefined> {
-    const head = await callHead({ payment: partition.keys.payment(id) });
-    return head === "" ? undefined : (JSON.parse(head) as { content_type?: string }).content_type;
-  }
-
   return {
-    ...createReconcile(deps),
-    spentElsewhere: createListSpentElsewhere(partition, tokens),
+    reconcile: own.reconcile,
+    inFlight: createInFlight(partitions),
+    spentElsewhere: createListSpentElsewhere(control, tokens),
 
     async page(filter, { limit, cursor }) {
       const after = fromCursor(PaymentPlace, cursor);
@@ -128,19 +124,31 @@ export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): Paym
     },
 
     async show(id) {
-      const [payment, contentType] = await Promise.all([look(id), contentTypeOf(id)]);
+      const [payment, contentType] = await own.lookWhole(id);
+      if (payment === undefined) throw unknownPayment(id);
       return toPaymentDetail(payment, contentType, decimalsOf);
     },
 
     async resolve(id, decision) {
-      const payment = await look(id);
+      const payment = await own.look(id);
+      if (payment === undefined) throw unknownPayment(id);
       const asked =
         decision.verdict === "settled"
           ? await settledBy(tokens, payment, decision.transaction)
           : { kind: decision.verdict };
-      const resolved = await decide(payment, asked, decision.reason);
+      const resolved = await own.decide(id, payment, asked, decision.reason);
       if (resolved.kind === "left") throw whyLeft(payment, asked, resolved.state);
     },
+  };
+}
+
+/** Reads a payment, and the content type of its body as long as that is kept. */
+function createLookWhole({ redis, keys }: Partition, journal: PaymentJournal) {
+  const callHead = CALL_HEAD.on(redis);
+  return async (id: string): Promise<[Payment | undefined, string | undefined]> => {
+    const [payment, head] = await Promise.all([journal.look(id), callHead({ payment: keys.payment(id) })]);
+    const { content_type } = head === "" ? {} : (JSON.parse(head) as { content_type?: string });
+    return [payment, content_type];
   };
 }
 

@@ -1,11 +1,13 @@
 import { z } from "zod";
 import { CALL_ID } from "../call/call-id.ts";
 import { PaymentJournal } from "../payments/journal.ts";
-import { createDue, createPaymentList, LOOKED_AT_MAX } from "../payments/list.ts";
+import { createDue, createPaymentList, lookedAtMax } from "../payments/list.ts";
 import type { PaymentState } from "../payments/payment.ts";
 import { delay } from "../platform/time/clock.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import { createAudit } from "../redis/audit/audit.ts";
+import { askAll, mergedPage } from "../redis/merge.ts";
+import type { Partition, Partitions } from "../redis/partition.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 
 const POLL_MS = 100;
@@ -25,11 +27,12 @@ export type Reconciled = z.infer<typeof Reconciled>;
 
 /** When a payment is looked at next, unix ms. */
 const DuePlace = z.strictObject({ at: z.number(), id: z.string().regex(CALL_ID) });
+type DuePlace = z.infer<typeof DuePlace>;
 
 export const InFlightPage = z.object({ call_ids: z.array(z.string()), next });
 export type InFlightPage = z.infer<typeof InFlightPage>;
 
-/** Makes payments due, with a line in the audit, and watches what the gateways make of them. One that takes a payment up moves its next due time, or takes it off. */
+/** Makes a payment due, with a line in the audit, and watches what the gateways make of it. One that takes it up moves its next due time, or takes it off. */
 export function createReconcile({ partition, clock, log, by }: OperateDeps) {
   const due = createDue(partition);
   const journal = new PaymentJournal(partition);
@@ -54,33 +57,49 @@ export function createReconcile({ partition, clock, log, by }: OperateDeps) {
     }
   }
 
-  return {
-    async reconcile(id: string, waitMs: number): Promise<Reconciled> {
-      const { state: before, dueAt } = await look(id);
-      const known = { call_id: id, state_before: before?.toLowerCase() ?? null };
-      if (before === undefined || dueAt === undefined)
-        return { ...known, state: known.state_before, looked: null };
-      await audit({ at: clock(), action: "reconcile", callId: id, by, selection: "by id" });
-      const pushedAt = await journal.lookAgain(id, 0);
-      const { state, looked } = await watch(id, before, pushedAt, clock() + waitMs);
-      return { ...known, state: state?.toLowerCase() ?? null, looked };
-    },
-
-    async inFlight({ limit, cursor }: PageAsked): Promise<InFlightPage> {
-      const found: z.infer<typeof DuePlace>[] = [];
-      let lookedAt = 0;
-      for await (const places of due.soonestFirst(fromCursor(DuePlace, cursor))) {
-        const read = await payments.read(places.map(({ id }) => id));
-        found.push(...places.filter((_, i) => isInFlight(read[i]?.state)));
-        lookedAt += places.length;
-        const shown = found.slice(0, limit);
-        const call_ids = shown.map(({ id }) => id);
-        if (found.length > limit) return { call_ids, next: toCursor(shown.at(-1)) };
-        if (lookedAt >= LOOKED_AT_MAX) return { call_ids, next: toCursor(places.at(-1)) };
-      }
-      return { call_ids: found.map(({ id }) => id), next: null };
-    },
+  return async function reconcile(id: string, waitMs: number): Promise<Reconciled> {
+    const { state: before, dueAt } = await look(id);
+    const known = { call_id: id, state_before: before?.toLowerCase() ?? null };
+    if (before === undefined || dueAt === undefined)
+      return { ...known, state: known.state_before, looked: null };
+    await audit({ at: clock(), action: "reconcile", callId: id, by, selection: "by id" });
+    const pushedAt = await journal.lookAgain(id, 0);
+    const { state, looked } = await watch(id, before, pushedAt, clock() + waitMs);
+    return { ...known, state: state?.toLowerCase() ?? null, looked };
   };
+}
+
+/** Lists the payments that gateways look after in all partitions, as `PaymentsApi` says. */
+export function createInFlight(partitions: Partitions) {
+  const each = partitions.map(createInFlightIn);
+  return async function inFlight({ limit, cursor }: PageAsked): Promise<InFlightPage> {
+    const after = fromCursor(DuePlace, cursor);
+    const pages = await askAll(each, (read) => read(limit, after));
+    const { items, next } = mergedPage(pages, { limit, isBefore: isSooner, placeOf: (place) => place });
+    return { call_ids: items.map(({ id }) => id), next: toCursor(next) };
+  };
+}
+
+function createInFlightIn(partition: Partition) {
+  const due = createDue(partition);
+  const payments = createPaymentList(partition);
+  return async (limit: number, after: DuePlace | undefined) => {
+    const found: DuePlace[] = [];
+    let lookedAt = 0;
+    for await (const places of due.soonestFirst(after)) {
+      const read = await payments.read(places.map(({ id }) => id));
+      found.push(...places.filter((_, i) => isInFlight(read[i]?.state)));
+      lookedAt += places.length;
+      const items = found.slice(0, limit);
+      if (found.length > limit) return { items, next: items.at(-1) };
+      if (lookedAt >= lookedAtMax(partition)) return { items, next: places.at(-1) };
+    }
+    return { items: found, next: undefined };
+  };
+}
+
+function isSooner(a: DuePlace, b: DuePlace): boolean {
+  return a.at < b.at || (a.at === b.at && a.id < b.id);
 }
 
 function isInFlight(state: PaymentState | undefined): boolean {

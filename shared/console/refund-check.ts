@@ -1,15 +1,17 @@
 import { z } from "zod";
 import { tokenOf } from "../config/accepted-tokens.ts";
 import type { AcceptedToken } from "../config/x402-toml.ts";
+import { createAllRefunds } from "../payments/all-refunds.ts";
 import { type ClosedRefund, type Closer, createCloseRefunds } from "../payments/close-refunds.ts";
 import { PaymentJournal } from "../payments/journal.ts";
 import type { Payment } from "../payments/payment.ts";
 import { createRefunds } from "../payments/refunds.ts";
-import { messageOf } from "../platform/errors/app-error.ts";
+import { AppError, messageOf } from "../platform/errors/app-error.ts";
 import { failpoint } from "../platform/lifecycle/failpoint.ts";
 import type { Logger } from "../platform/log/logger.ts";
 import type { Clock } from "../platform/time/clock.ts";
-import type { Partition } from "../redis/partition.ts";
+import { readIn } from "../redis/merge.ts";
+import type { Partition, Partitions } from "../redis/partition.ts";
 import type { TokenSource } from "./tokens.ts";
 import { isoOrNull, isoTime } from "./view.ts";
 
@@ -32,7 +34,7 @@ export const RefundCheck = z
     not_looked_for: z.array(z.string()),
     /** The same, with the token. */
     unwatched: z.array(Case.extend({ network: z.string(), asset: z.string() })),
-    /** Why some could not be looked for: a node that does not answer, or what is stored of them cannot be read. */
+    /** Why some could not be looked for: a node that does not answer, a partition that is away, or what is stored of them cannot be read. */
     problems: z.array(z.string()),
   })
   .meta({ id: "RefundFindings" });
@@ -41,23 +43,26 @@ export type RefundCheck = z.infer<typeof RefundCheck>;
 /** What a refund check looks for, as its line in the audit says it. */
 export const ALL_PENDING = "all pending refunds";
 
-type Deps = { partition: Partition; tokens: TokenSource; clock: Clock; log: Logger };
+type Deps = { partitions: Partitions; tokens: TokenSource; clock: Clock; log: Logger };
 
 /**
  * Looks on the chain for what the senders in `refund_from` have paid back, and closes those cases, each with its line in the audit. Once the
  * signal is aborted it stops, and resolves with what was found. Throws `start.config_invalid`.
  */
-export function createCheckRefunds({ partition, tokens, clock, log }: Deps) {
-  const journal = new PaymentJournal(partition);
-  const refunds = createRefunds(partition);
+export function createCheckRefunds({ partitions, tokens, clock, log }: Deps) {
+  const refunds = createAllRefunds(partitions);
+  const pendings = partitions.map(createReadPending);
 
+  /** Leaves out partitions that are away, and names them among the problems. */
   async function readPending(problems: string[]): Promise<Payment[]> {
     const pending: Payment[] = [];
-    for (const id of await refunds.pending()) {
-      const payment = await journal
-        .look(id)
-        .catch((error) => void problems.push(`${id}: ${messageOf(error)}`));
-      if (payment !== undefined) pending.push(payment);
+    for (const [index, read] of pendings.all.entries()) {
+      try {
+        for await (const payment of readIn(pendings, index, read(problems))) pending.push(payment);
+      } catch (error) {
+        if (pendings.all.length === 1 || !(error instanceof AppError)) throw error;
+        problems.push(error.message);
+      }
     }
     return pending;
   }
@@ -92,6 +97,20 @@ export function createCheckRefunds({ partition, tokens, clock, log }: Deps) {
       });
     }
     return toView(pending, closed, accepted, problems);
+  };
+}
+
+/** Reads the pending cases of a partition, and says which cannot be read. */
+function createReadPending(partition: Partition) {
+  const journal = new PaymentJournal(partition);
+  const refunds = createRefunds(partition);
+  return async function* readPending(problems: string[]): AsyncGenerator<Payment> {
+    for (const id of await refunds.pending()) {
+      const payment = await journal
+        .look(id)
+        .catch((error) => void problems.push(`${id}: ${messageOf(error)}`));
+      if (payment !== undefined) yield payment;
+    }
   };
 }
 

@@ -3,8 +3,9 @@ import { scaled, toDecimal } from "../platform/text/decimal.ts";
 import { toIso } from "../platform/time/iso.ts";
 import { toCallLog } from "../queue/call-log.ts";
 import { toFailure } from "../queue/failed.ts";
-import type { Partition } from "../redis/partition.ts";
-import { CASE_STATES, type Case, createRefundCases, type Failure } from "./refund-cases.ts";
+import { readIn } from "../redis/merge.ts";
+import type { Partitions } from "../redis/partition.ts";
+import { CASE_STATES, type Case, type CaseState, createRefundCases, type Failure } from "./refund-cases.ts";
 import type { DecimalsOf } from "./tokens.ts";
 
 /*
@@ -56,8 +57,12 @@ function whyText({ of: { payment }, why }: Told): string | undefined {
 }
 
 /** The report as CSV (RFC 4180), some lines at a time: first the header, then a line for each payment, however many. */
-export function createRefundReport(partition: Partition, decimalsOf: DecimalsOf) {
-  const casesIn = createRefundCases(partition);
+export function createRefundReport(partitions: Partitions, decimalsOf: DecimalsOf) {
+  const each = partitions.map(createRefundCases);
+
+  async function* casesIn(state: CaseState, signal: AbortSignal | undefined) {
+    for (const [index, read] of each.all.entries()) yield* readIn(each, index, read(state, signal));
+  }
 
   return async function* refundReport(signal?: AbortSignal): AsyncGenerator<string> {
     yield toLine(Object.keys(COLUMNS));
@@ -68,7 +73,7 @@ export function createRefundReport(partition: Partition, decimalsOf: DecimalsOf)
         const fresh = cases.filter(({ payment }) => !told.has(payment.id));
         for (const { payment } of fresh) told.add(payment.id);
         const whys = await Promise.all(
-          fresh.map((each) => each.failure ?? lastFailure(partition, each.payment.id)),
+          fresh.map(({ failure, payment: { id } }) => failure ?? lastFailure(partitions, id)),
         );
         yield fresh
           .map((of, i) => ({ of, why: whys[i], decimals: decimalsOf(of.payment.terms) }))
@@ -81,7 +86,8 @@ export function createRefundReport(partition: Partition, decimalsOf: DecimalsOf)
 }
 
 /** Why the call failed last: what its last failed attempt said, or why it failed for good without one. */
-async function lastFailure({ redis, keys }: Partition, id: string): Promise<Failure | undefined> {
+async function lastFailure(partitions: Partitions, id: string): Promise<Failure | undefined> {
+  const { redis, keys } = partitions.of(id);
   const { entries } = toCallLog(await redis.lrange(keys.attempts(id), 0, -1));
   const last = entries.findLast(({ kind }) => kind === "attempt" || kind === "failed");
   if (last?.kind === "attempt") return last;

@@ -2,21 +2,17 @@ import { z } from "zod";
 import { CALL_ID, NOT_A_CALL_ID } from "../call/call-id.ts";
 import { tokenOf } from "../config/accepted-tokens.ts";
 import type { AcceptedToken } from "../config/x402-toml.ts";
+import { createAllPayments } from "../payments/all-payments.ts";
+import { createAllRefunds } from "../payments/all-refunds.ts";
 import { PaymentJournal } from "../payments/journal.ts";
-import { createPaymentList, type PaymentSummary } from "../payments/list.ts";
+import type { PaymentSummary } from "../payments/list.ts";
 import type { Payment, PaymentState } from "../payments/payment.ts";
 import { EXPORT_ID, EXPORTED_MAX, NOT_AN_EXPORT_ID, newExportId } from "../payments/refund-export.ts";
-import {
-  createRefunds,
-  isRefundable,
-  obstacleOf,
-  type RefundExport,
-  type RefundRow,
-} from "../payments/refunds.ts";
+import { isRefundable, obstacleOf, type RefundExport, type RefundRow } from "../payments/refunds.ts";
 import { AppError, messageOf } from "../platform/errors/app-error.ts";
 import { failpoint } from "../platform/lifecycle/failpoint.ts";
 import { toIso } from "../platform/time/iso.ts";
-import type { OperateDeps } from "../queue/operate.ts";
+import type { OperatorDeps } from "../queue/operate.ts";
 import { logAudited } from "../redis/audit/audit.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { PaymentView, toPaymentView } from "./payment-view.ts";
@@ -77,8 +73,8 @@ export type RefundsApi = {
   /** All of them as a table for bookkeeping, in pieces of CSV. It changes nothing. */
   report(signal?: AbortSignal): AsyncIterable<string>;
   /**
-   * Exports those of these payments whose refund is still due, in one step with their lines of the audit. Asked for again under its id it is
-   * the same. Throws `payment.undecidable` if none is due or if that export is of other payments, `token.unconfigured` if their refunds could
+   * Exports those of these payments whose refund is still due, in one step for each partition with their lines of the audit. Asked for again
+   * under its id it is the same. Throws `payment.undecidable` if none is due or if that export is of other payments, `token.unconfigured` if their refunds could
    * never be seen, `request.malformed` if they are on several networks, and `payment.unavailable`.
    */
   export(order: ExportOrder, reason: string): Promise<RefundExportView>;
@@ -91,14 +87,14 @@ export type RefundsApi = {
 /** The oldest payments are the last ones, as in any list. */
 const STATES: readonly PaymentState[] = ["FAILED", "DISCARDED", "REFUND_PENDING"];
 
-type Deps = OperateDeps & { tokens: TokenSource };
+type Deps = OperatorDeps & { tokens: TokenSource };
 
 /** What an operator sees of refunds, and does about them, with a line in the audit. */
 export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
-  const { partition, clock, log, by } = deps;
-  const payments = createPaymentList(partition);
-  const journal = new PaymentJournal(partition);
-  const refunds = createRefunds(partition);
+  const { partitions, clock, log, by } = deps;
+  const payments = createAllPayments(partitions);
+  const journals = partitions.map((partition) => new PaymentJournal(partition));
+  const refunds = createAllRefunds(partitions);
   const decimalsOf = decimalsFrom(tokens);
 
   function toCase(payment: PaymentSummary): RefundCase {
@@ -126,7 +122,7 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
       return { payments: found.payments.map(toCase), next: toCursor(found.next) };
     },
 
-    report: createRefundReport(partition, decimalsOf),
+    report: createRefundReport(partitions, decimalsOf),
 
     async export({ id = newExportId(), call_ids: ids, effect_unknown: effectUnknown }, reason) {
       const known = await refunds.find(id);
@@ -136,7 +132,7 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
       requireClosable(chosen, accepted);
       const network = networkOf(chosen);
       if (network === undefined) throw noneDue();
-      const found = await Promise.all(ids.map((id) => journal.look(id)));
+      const found = await Promise.all(ids.map(async (id) => journals.of(id).look(id)));
       const cases = found.flatMap((payment) => toExported(payment, accepted));
       const block = await headOf(tokens, new Set(cases.map(({ token }) => token)));
       const at = clock();
@@ -151,7 +147,7 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
         });
       if (made === undefined) throw noneDue();
       failpoint("money.after_exported");
-      if (made.isNew) for (const { call } of made.rows) logAudited(log, lineOf(call));
+      for (const call of made.moved) logAudited(log, lineOf(call));
       return toExportView(requireSame(made, ids));
     },
 
@@ -163,7 +159,7 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
     },
 
     async withdraw(id, reason) {
-      const payment = await journal.look(id);
+      const payment = await journals.of(id).look(id);
       if (payment === undefined) throw unknownPayment(id);
       const act = { at: clock(), action: "withdraw", callId: id, by, selection: "by id", reason } as const;
       if (!(await refunds.withdraw(payment, act))) {

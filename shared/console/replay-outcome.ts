@@ -51,7 +51,7 @@ export function createReadReplayOutcome(partitions: Partitions, clock: () => num
     const ids = [...new Set(entries.flatMap(({ fields }) => fields["call_id"] ?? []))];
     const failed = await failedOf(ids);
     const rest = ids.filter((each) => !failed.has(each));
-    const states = await Promise.all(rest.map((each) => records.of(each).state(each)));
+    const states = await Promise.all(rest.map(async (each) => records.of(each).state(each)));
     // Without a record a call waits, unless it was injected so long ago that its record is gone.
     const isRecent = clock() - at < RANDOM_ID_KEEP_MS;
     const injected = states.filter((state) => state === "INJECTED").length;

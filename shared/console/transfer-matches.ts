@@ -2,12 +2,12 @@ import { z } from "zod";
 import type { Chain } from "../chain/chain.ts";
 import type { Transfer } from "../chain/transfers.ts";
 import type { AcceptedToken } from "../config/x402-toml.ts";
-import { createPaymentList } from "../payments/list.ts";
+import { createAllPayments } from "../payments/all-payments.ts";
+import { createAllRefunds } from "../payments/all-refunds.ts";
 import { createMatchTransfers, type Finding, type Mismatch } from "../payments/match-transfers.ts";
-import { createRefunds } from "../payments/refunds.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { optionWords, shellLine } from "../platform/text/shell-quote.ts";
-import type { Partition } from "../redis/partition.ts";
+import type { Partitions } from "../redis/partition.ts";
 import { PaymentView, toPaymentView } from "./payment-view.ts";
 import { type DecimalsOf, decimalsFrom, type TokenSource } from "./tokens.ts";
 import { count } from "./view.ts";
@@ -79,9 +79,13 @@ const BLOCKS = 50_000n;
 type Chosen = { token: AcceptedToken; chain: Chain };
 
 /** `listedMax`: how many mismatches of each token are listed. */
-export function createFindMatches(partition: Partition, tokens: TokenSource, listedMax: number): FindMatches {
-  const payments = createPaymentList(partition);
-  const refunds = createRefunds(partition);
+export function createFindMatches(
+  partitions: Partitions,
+  tokens: TokenSource,
+  listedMax: number,
+): FindMatches {
+  const payments = createAllPayments(partitions);
+  const refunds = createAllRefunds(partitions);
   const decimalsOf = decimalsFrom(tokens);
 
   async function matchToken(result: TokenMatches, { token, chain }: Chosen, work: MatchWork): Promise<void> {

@@ -1,7 +1,8 @@
 import type { Logger } from "../platform/log/logger.ts";
 import { toIso } from "../platform/time/iso.ts";
 import { defineScript } from "../redis/define-script.ts";
-import type { Partition } from "../redis/partition.ts";
+import { askAll } from "../redis/merge.ts";
+import { logOf, type Partition, type Partitions } from "../redis/partition.ts";
 import { flag } from "../redis/reply.ts";
 import noteAuditedLua from "./note-audited.lua";
 import type { TokenSource } from "./tokens.ts";
@@ -15,14 +16,14 @@ const NOTE_AUDITED = defineScript({
   reply: flag,
 });
 
-type Deps = { partition: Partition; tokens: TokenSource; log: Logger };
+type Deps = { partitions: Partitions; tokens: TokenSource; log: Logger };
 
 /**
  * Runs an audit, and has jobs sold again if payments were unaudited before it, and it covers their time on each network. Its range must end
- * at the newest block.
+ * at the newest block. The first partition, in which gateways see what they may offer, comes last.
  */
-export function createAuditing({ partition: { redis, keys }, tokens, log }: Deps) {
-  const noteAudited = NOTE_AUDITED.on(redis);
+export function createAuditing({ partitions, tokens, log }: Deps) {
+  const each = partitions.map(createUnaudited);
 
   async function coveredNetworks({ tokens: found }: TransferMatches, since: number): Promise<string[]> {
     const covered = new Set<string>();
@@ -36,17 +37,39 @@ export function createAuditing({ partition: { redis, keys }, tokens, log }: Deps
   }
 
   return async function auditing(order: MatchOrder, audit: () => Promise<TransferMatches>): Promise<void> {
-    const [unaudited, adopted] = await redis.hmget(keys.deployment, "unaudited", "adopted");
+    const before = await askAll(each, ({ read }) => read());
     const result = await audit();
-    if (typeof unaudited !== "string" || typeof adopted !== "string" || order.to_block !== undefined) return;
+    if (order.to_block !== undefined) return;
     const audited = tokens.chains().filter((token) => tokens.chainOf(token) !== undefined);
     const networks = [...new Set(audited.map((token): string => token.network))];
-    for (const network of await coveredNetworks(result, Number(unaudited))) {
-      const isOpen = await noteAudited(
-        { deployment: keys.deployment },
-        { unaudited, adopted, network, networks },
-      );
-      if (isOpen) log.info("payments.sales_opened", { unauditedSince: toIso(Number(unaudited)) });
+    for (const [index, found] of [...before.entries()].reverse()) {
+      if (found === undefined) continue;
+      each.assertUsable(index);
+      const { partition, note } = each.all[index] as Unaudited;
+      for (const network of await coveredNetworks(result, Number(found.unaudited))) {
+        if (!(await note({ ...found, network, networks }))) continue;
+        logOf(partition, log).info("payments.sales_opened", {
+          unauditedSince: toIso(Number(found.unaudited)),
+        });
+      }
     }
+  };
+}
+
+type Unaudited = ReturnType<typeof createUnaudited>;
+
+/** The time of which payments are unaudited in a partition, if there is one, and the note that an audit has covered it on a network. */
+function createUnaudited(partition: Partition) {
+  const { redis, keys } = partition;
+  const noteAudited = NOTE_AUDITED.on(redis);
+  return {
+    partition,
+    async read() {
+      const [unaudited, adopted] = await redis.hmget(keys.deployment, "unaudited", "adopted");
+      if (typeof unaudited !== "string" || typeof adopted !== "string") return undefined;
+      return { unaudited, adopted };
+    },
+    note: (words: { unaudited: string; adopted: string; network: string; networks: string[] }) =>
+      noteAudited({ deployment: keys.deployment }, words),
   };
 }

@@ -41,6 +41,8 @@ export type PaymentSummary = Pick<
 /** Where a list has ended: with this payment, which was claimed then (unix ms). */
 export type PaymentPlace = { at: number; id: string };
 
+type ListedPayment = { payment: PaymentSummary; place: PaymentPlace };
+
 /** Selects payments that meet every field present. The times are when a payment was claimed, in unix ms, both inclusive. */
 export type PaymentFilter = {
   /** In one of these. */
@@ -58,8 +60,13 @@ export type PaymentFilter = {
 };
 
 const READ_AT_ONCE = 100;
-/** One page looks at no more payments than this, however few of them match. */
-export const LOOKED_AT_MAX = 10_000;
+/** Limit on the payments that one page looks at in all partitions together. */
+const LOOKED_AT_MAX = 10_000;
+
+export function lookedAtMax({ count }: Partition): number {
+  return Math.ceil(LOOKED_AT_MAX / count);
+}
+
 const PRUNED_AT_ONCE = 500;
 
 const READ_MANY = defineScript({
@@ -133,7 +140,7 @@ function createReading(partition: Partition, read: Read) {
   async function readMatching(
     places: readonly PaymentPlace[],
     filter: PaymentFilter,
-  ): Promise<{ payment: PaymentSummary; place: PaymentPlace }[]> {
+  ): Promise<ListedPayment[]> {
     const payments = await read(places.map(({ id }) => id));
     return places.flatMap((place, i) => {
       const payment = payments[i];
@@ -171,18 +178,18 @@ function createReading(partition: Partition, read: Read) {
     async page(
       filter: PaymentFilter,
       { after, limit }: { after?: PaymentPlace | undefined; limit: number },
-    ): Promise<{ payments: PaymentSummary[]; next: PaymentPlace | undefined }> {
-      const found: { payment: PaymentSummary; place: PaymentPlace }[] = [];
+    ): Promise<{ items: ListedPayment[]; next: PaymentPlace | undefined }> {
+      const found: ListedPayment[] = [];
       let lookedAt = 0;
       let next: PaymentPlace | undefined;
       for await (const places of placesOf(partition, filter, after)) {
         found.push(...(await readMatching(places, filter)));
         lookedAt += places.length;
         if (found.length > limit) next = found[limit - 1]?.place;
-        else if (lookedAt >= LOOKED_AT_MAX) next = places.at(-1);
+        else if (lookedAt >= lookedAtMax(partition)) next = places.at(-1);
         if (next !== undefined) break;
       }
-      return { payments: found.slice(0, limit).map(({ payment }) => payment), next };
+      return { items: found.slice(0, limit), next };
     },
   };
 }
@@ -356,7 +363,7 @@ type Waiting = { payments: number; oldestAt: number | undefined };
  * `disputed`: disputed payments that no operator has acknowledged, from the dispute. `refund_pending`: payments whose refund is exported
  * and not seen yet, from the export.
  */
-type Unresolved = Record<"settling" | "review" | "disputed" | "refund_pending", Waiting>;
+export type Unresolved = Record<"settling" | "review" | "disputed" | "refund_pending", Waiting>;
 
 /** The sums over all partitions. */
 export function sumOfUnresolved(all: readonly Unresolved[]): Unresolved {

@@ -4,10 +4,11 @@ import type { TransferMethod } from "../chain/payment-schemes.ts";
 import type { EventOrder } from "../chain/proof.ts";
 import type { SentTransfer, Transfer } from "../chain/transfers.ts";
 import { inPages } from "../redis/pages.ts";
+import type { AllPayments } from "./all-payments.ts";
+import type { AllRefunds } from "./all-refunds.ts";
 import { isRefundOf } from "./close-refunds.ts";
-import { countsAsPaid, type PaymentList, type PaymentSummary } from "./list.ts";
+import { countsAsPaid, type PaymentSummary } from "./list.ts";
 import { type PaymentTerms, paymentCallId, showsTransfer, toAuthorization } from "./payment.ts";
-import type { Refunds } from "./refunds.ts";
 
 /** The transfers to match: of one token, to one recipient, in a range of blocks, both ends inclusive. */
 type MatchedRange = {
@@ -51,8 +52,8 @@ export function createMatchTransfers({
   refunds,
 }: {
   chain: Pick<Chain, "transfersTo" | "transfersFrom" | "proofOf">;
-  payments: PaymentList;
-  refunds: Pick<Refunds, "closedBy">;
+  payments: Pick<AllPayments, "read" | "paidBy" | "matching">;
+  refunds: Pick<AllRefunds, "closedBy">;
 }) {
   return async function* matchTransfers(range: MatchedRange): AsyncGenerator<Finding> {
     const seen = new Set<string>();
@@ -99,8 +100,7 @@ export function createMatchTransfers({
 
   /** A transfer that shows no authorization may have been taken for a payment by an operator. */
   async function idsOf(transfers: readonly Transfer[], range: MatchedRange): Promise<(string | undefined)[]> {
-    const places = transfers.map(({ transaction, position }) => ({ transaction, position }));
-    const taken = await payments.paidBy(range.network, places);
+    const taken = await payments.paidBy(range.network, transfers);
     return transfers.map((transfer, i) => idOf(transfer, range) ?? taken[i]);
   }
 

@@ -5,7 +5,7 @@ import type { AuditEntry } from "../redis/audit/actions.ts";
 import { AUDIT, toLine } from "../redis/audit/audit.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { flag, integer, oneOf, optional } from "../redis/reply.ts";
+import { flag, integer, nothing, oneOf, optional } from "../redis/reply.ts";
 import { dayOf } from "../telemetry/series/series.ts";
 import { SERIES } from "../telemetry/series/write.ts";
 import closeCaseLua from "./close-case.lua";
@@ -14,6 +14,7 @@ import { nameKeys, paidQueueOf, transferKey } from "./journal.ts";
 import { areTermsKnown, isContradicted, type PaymentSummary } from "./list.ts";
 import { PAYMENT_STATES, type Payment, type Refund, type RefundTransfer, revenueOf } from "./payment.ts";
 import { TRANSFER_TAKEN } from "./scripts.ts";
+import sealExportLua from "./seal-export.lua";
 import withdrawCaseLua from "./withdraw-case.lua";
 
 /*
@@ -34,6 +35,17 @@ const EXPORT = defineScript({
   constants: { AUDIT },
   proof: "needed",
   reply: integer,
+});
+
+/** Longer than any request for an export that is on its way. */
+const SEALED_MS = 86_400_000;
+
+const SEAL = defineScript({
+  source: sealExportLua,
+  keys: "export",
+  constants: { SEALED_MS },
+  proof: "needed",
+  reply: nothing,
 });
 
 /** What CLOSE answers. */
@@ -109,7 +121,7 @@ export type RefundExport = {
 
 type MoneyAct = AuditEntry<"money">;
 
-type NewExport = Omit<RefundExport, "rows"> & {
+export type NewExport = Omit<RefundExport, "rows"> & {
   cases: readonly { payment: Payment; row: RefundRow }[];
   /** The head of the chain: only a transfer in a later block closes one of the cases. */
   block: bigint;
@@ -119,13 +131,13 @@ type NewExport = Omit<RefundExport, "rows"> & {
   lineOf: (callId: string) => MoneyAct;
 };
 
-type Place = Pick<RefundTransfer, "transaction" | "position">;
+export type Place = Pick<RefundTransfer, "transaction" | "position">;
 
 export type Refunds = ReturnType<typeof createRefunds>;
 
 export function createRefunds(partition: Partition) {
   const { redis, keys, prefix } = partition;
-  const toExport = EXPORT.on(redis);
+  const [toExport, toSeal] = [EXPORT.on(redis), SEAL.on(redis)];
 
   function keysOfCase(payment: Payment) {
     const { paidBy: transfer, ...besides } = keysBeside(keys, payment);
@@ -183,6 +195,12 @@ export function createRefunds(partition: Partition) {
     },
 
     find,
+
+    /** Prevents a later part of an export in this partition. Resolves with the part that it has here already, if there is one. */
+    async seal(id: string): Promise<RefundExport | undefined> {
+      await toSeal({ export: keys.refund(id) });
+      return find(id);
+    },
 
     /** The id of the call whose case this transfer has closed. */
     async closedBy(network: string, { transaction, position }: Place): Promise<string | undefined> {

@@ -29,7 +29,9 @@ import type { Received } from "../../services/dev/chain/facilitator-server.ts";
 import type { FaultOrder } from "../../services/dev/chain/faults.ts";
 import type { NodeIlls } from "../../services/dev/chain/node.ts";
 import type { Devnet } from "../../shared/dev/devnet.ts";
+import { routeOfPayer } from "../../shared/payments/payment.ts";
 import { silentLogger } from "../../shared/platform/log/logger.ts";
+import type { Partitions } from "../../shared/redis/partition.ts";
 import { nonceIn, permit2On } from "./permit2.ts";
 import { type Payer, type SignedAuthorization, signCancellation } from "./sign-payment.ts";
 
@@ -302,6 +304,19 @@ export async function newPayer(devnet: { chain: DevnetChain }, tokens = 1_000_00
   const { address } = privateKeyToAccount(privateKey);
   if (tokens > 0n) await devnet.chain.deal(address, tokens);
   return { address, privateKey };
+}
+
+/** A new payer with money for each partition. */
+export async function payersIn(
+  partitions: Partitions,
+  devnet: { chain: DevnetChain },
+): Promise<DevAccount[]> {
+  const found: DevAccount[] = [];
+  while (found.filter(Boolean).length < partitions.all.length) {
+    const payer = await newPayer(devnet);
+    found[partitions.indexOf(routeOfPayer(payer.address))] = payer;
+  }
+  return found;
 }
 
 /**

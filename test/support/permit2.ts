@@ -145,9 +145,11 @@ export function nonceIn({ to, data }: { to: Hex | null; data: Hex }): bigint | u
     .find((each) => each !== undefined);
 }
 
-/** The same call, made by another contract. */
-export function wrapCall({ to: target, data: callData }: Call): Call {
-  const args = [[{ target, allowFailure: false, callData }]] as const;
+/** These calls, made by another contract in one transaction. */
+export function wrapCall(...calls: readonly Call[]): Call {
+  const args = [
+    calls.map(({ to: target, data: callData }) => ({ target, allowFailure: false, callData })),
+  ] as const;
   const data = encodeFunctionData({ abi: multicall3Abi, functionName: "aggregate3", args });
   return { to: ADDRESSES.multicall3, data };
 }

@@ -22,7 +22,7 @@ import type { File, Handlers, Work } from "./operation.ts";
 export type HandlersDeps = Parameters<typeof createFailedApi>[0] &
   Parameters<typeof createBulkOperations>[0] &
   Parameters<typeof createCallsApi>[0] &
-  Omit<Parameters<typeof createPaymentsApi>[0], "partition"> & {
+  Parameters<typeof createPaymentsApi>[0] & {
     overview: Overview;
     /** By `<service id>/<job index>`. */
     jobNames: () => Record<string, string>;

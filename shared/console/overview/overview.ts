@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { ORIGINS } from "../../call/origin.ts";
 import type { Env } from "../../config/secrets.ts";
-import { createUnresolved } from "../../payments/list.ts";
 import type { Clock } from "../../platform/time/clock.ts";
 import { toIso } from "../../platform/time/iso.ts";
 import { lastBeats } from "../../queue/heartbeat.ts";
@@ -153,17 +152,15 @@ function createReadOverview(
   const readRedis = createReadRedis(partitions, mode);
   const jobs = openJobs(partitions);
   const readProcesses = createReadProcesses(partition);
-  const readUnresolved = createUnresolved(partition);
   const decimalsOf = decimalsFrom(createTokenSource({ configDir, env, clock }));
-  const readRefundTotals = createReadRefundTotals(partition, decimalsOf);
+  const readRefundTotals = createReadRefundTotals(partitions, decimalsOf);
 
   return async function readOverview() {
-    const [{ depths, ...found }, gates, workers, processes, unresolved, refunds] = await Promise.all([
+    const [{ depths, unresolved, ...found }, gates, workers, processes, refunds] = await Promise.all([
       readRedis(),
       jobs.gates(),
       lastBeats(partition),
       readProcesses(),
-      readUnresolved(),
       readRefundTotals(),
     ]);
     const queues = await toViews(depths);

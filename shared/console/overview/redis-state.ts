@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { createUnresolved, sumOfUnresolved, type Unresolved } from "../../payments/list.ts";
 import { AppError } from "../../platform/errors/app-error.ts";
 import type { QueueName } from "../../queue/queue-name.ts";
 import { openRegistry, type QueueDepth, sumOfDepths } from "../../queue/registry.ts";
@@ -30,7 +31,7 @@ export const PartitionView = z
     index: count,
     /** `host:port` of the server, or the path of its socket; null while its primary is not known. */
     address: z.string().nullable(),
-    /** False if it cannot be used. Then its calls are in no count of the overview. */
+    /** False if it cannot be used. Then its calls and payments are in no count of the overview. */
     reachable: z.boolean(),
     /** Why this partition does not keep what was answered with 202, or cannot be used; null if it does. */
     problem: z.string().nullable(),
@@ -43,24 +44,30 @@ export const PartitionView = z
 type PartitionView = z.infer<typeof PartitionView>;
 
 type Depths = (QueueDepth & { queue: QueueName })[];
-type Read = { view: PartitionView; proof: string | null; depths: Depths };
+type Read = { view: PartitionView; proof: string | null; depths: Depths; unresolved?: Unresolved };
 
-/** Reads the servers of all partitions and what their queues hold. One that cannot be used is named, unless it is the first. */
+/**
+ * Reads the servers of all partitions, what their queues hold, and how many payments are unresolved there. One that cannot be used is named,
+ * unless it is the first.
+ */
 export function createReadRedis(partitions: Partitions, durability: DurabilityMode) {
-  const registries = partitions.map(openRegistry);
+  const parts = partitions.map((partition) => {
+    const registry = openRegistry(partition);
+    return { partition, registry, readUnresolved: createUnresolved(partition) };
+  });
 
-  async function readOne(partition: Partition): Promise<Read> {
+  async function readOne({ partition, registry, readUnresolved }: (typeof parts)["control"]): Promise<Read> {
     const { redis, index } = partition;
     const address = addressOf(redis);
     try {
-      const [server, depths] = await askOne(registries, index, (registry) =>
-        Promise.all([readServer(redis, durability), registry.depths()]),
+      const [server, depths, unresolved] = await askOne(parts, index, () =>
+        Promise.all([readServer(redis, durability), registry.depths(), readUnresolved()]),
       );
       const { waiting, delayed, held } = sumOfDepths(depths);
       const { proof, problem: found, ...memory } = server;
       const problem = found === null ? null : inPartition(partition, found);
       const view = { index, address, reachable: true, problem, waiting: waiting + delayed + held, ...memory };
-      return { view, proof, depths };
+      return { view, proof, depths, unresolved };
     } catch (error) {
       if (index === 0 || !(error instanceof AppError)) throw error;
       const problem =
@@ -71,7 +78,7 @@ export function createReadRedis(partitions: Partitions, durability: DurabilityMo
   }
 
   return async function readRedis() {
-    const read = await Promise.all(partitions.all.map(readOne));
+    const read = await Promise.all(parts.all.map(readOne));
     const views = read.map(({ view }) => view);
     const [fullest = NO_MEMORY] = [...views].sort((a, b) => fill(b) - fill(a));
     const { used_memory_bytes, max_memory_bytes } = fullest;
@@ -79,6 +86,7 @@ export function createReadRedis(partitions: Partitions, durability: DurabilityMo
     const proof = problem === null ? (read[0]?.proof ?? null) : null;
     return {
       depths: read.flatMap(({ depths }) => depths),
+      unresolved: sumOfUnresolved(read.flatMap(({ unresolved }) => unresolved ?? [])),
       redis: { durability, problem, proof, used_memory_bytes, max_memory_bytes } satisfies RedisView,
       partitions: views,
     };

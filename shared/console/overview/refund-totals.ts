@@ -1,10 +1,15 @@
 import { z } from "zod";
-import type { Partition } from "../../redis/partition.ts";
-import { createPaidSum, PartialSum } from "../paid-sum.ts";
+import { AppError } from "../../platform/errors/app-error.ts";
+import { readIn } from "../../redis/merge.ts";
+import type { Partitions } from "../../redis/partition.ts";
+import { type Adding, createPaidSum, PartialSum } from "../paid-sum.ts";
 import { type CaseState, createRefundCases } from "../refund-cases.ts";
 import type { DecimalsOf } from "../tokens.ts";
 
-/** Sums of the payments for calls that were not done. A sum is not whole if there were too many to look at all. */
+/**
+ * Sums of the payments for calls that were not done. A sum is not whole if there were too many to look at all, or if a partition could not be
+ * read.
+ */
 export const RefundTotals = z.object({
   /** Calls that failed: they can be run again, or their money paid back. */
   failed: PartialSum,
@@ -30,20 +35,24 @@ const KNOWN_MS_MAX = 60_000;
  * that is over. It waits for a reading only if the last one is older than a minute.
  */
 export function createReadRefundTotals(
-  partition: Partition,
+  partitions: Partitions,
   decimalsOf: DecimalsOf,
 ): () => Promise<RefundTotals> {
-  const casesIn = createRefundCases(partition);
+  const each = partitions.map(createRefundCases);
 
   async function totalOf(state: CaseState): Promise<PartialSum> {
     const paid = createPaidSum(decimalsOf);
-    let looked = 0;
-    for await (const { cases, lookedAt } of casesIn(state)) {
-      for (const { payment } of cases) paid.add(payment);
-      looked += lookedAt;
-      if (looked >= LOOKED_AT_MAX) return { ...paid.sum(), is_whole: false };
+    const left = { toLookAt: LOOKED_AT_MAX };
+    let is_whole = true;
+    for (const [index, casesIn] of each.all.entries()) {
+      try {
+        if (!(await addAll(readIn(each, index, casesIn(state)), paid, left))) is_whole = false;
+      } catch (error) {
+        if (index === 0 || !(error instanceof AppError)) throw error;
+        is_whole = false;
+      }
     }
-    return { ...paid.sum(), is_whole: true };
+    return { ...paid.sum(), is_whole };
   }
 
   return readBehind(async () => {
@@ -52,6 +61,21 @@ export function createReadRefundTotals(
     const due = await totalOf("DISCARDED");
     return { failed, due, exported: await totalOf("REFUND_PENDING") };
   });
+}
+
+/** False if there were too many. */
+async function addAll(
+  pages: ReturnType<ReturnType<typeof createRefundCases>>,
+  paid: Adding,
+  left: { toLookAt: number },
+): Promise<boolean> {
+  if (left.toLookAt <= 0) return false;
+  for await (const { cases, lookedAt } of pages) {
+    for (const { payment } of cases) paid.add(payment);
+    left.toLookAt -= lookedAt;
+    if (left.toLookAt <= 0) return false;
+  }
+  return true;
 }
 
 /** Shares each reading among its callers, and its result until the next one has ended. A reading that fails changes nothing. */

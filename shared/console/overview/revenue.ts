@@ -2,8 +2,9 @@ import { z } from "zod";
 import { loadAcceptedTokens } from "../../config/accepted-tokens.ts";
 import type { Env } from "../../config/secrets.ts";
 import type { Clock } from "../../platform/time/clock.ts";
-import type { Partition } from "../../redis/partition.ts";
-import { createReadSeries } from "../../telemetry/series/read.ts";
+import { askAll } from "../../redis/merge.ts";
+import type { Partitions } from "../../redis/partition.ts";
+import { createReadSeries, sumOfEarned } from "../../telemetry/series/read.ts";
 import { count } from "../view.ts";
 
 /** Payments, disputed payments and refunds of a job in a token on a day. */
@@ -39,13 +40,13 @@ export const REVENUE_DAYS_MAX = 90;
 /** The last days, newest first. */
 export type ReadRevenue = (days: number) => Promise<EarnedView[]>;
 
-type Deps = { partition: Partition; configDir: string; env: Env; clock: Clock };
+type Deps = { partitions: Partitions; configDir: string; env: Env; clock: Clock };
 
-/** Reads revenue. A payment counts on the day on which it was settled, also as disputed; a refund on the day on which it was seen. */
-export function createReadRevenue({ partition, configDir: dir, env, clock }: Deps): ReadRevenue {
-  const series = createReadSeries(partition, clock);
+/** Reads revenue. Each partition counts what its own scripts dispute and refund, and the first one what was earned. A payment counts on the day on which it was settled, also as disputed; a refund on the day on which it was seen. */
+export function createReadRevenue({ partitions, configDir: dir, env, clock }: Deps): ReadRevenue {
+  const each = partitions.map((partition) => createReadSeries(partition, clock));
   return async function readRevenue(days) {
-    const earned = await series.earned(days);
+    const earned = sumOfEarned((await askAll(each, (series) => series.earned(days))).flat());
     if (earned.length === 0) return [];
     const tokens = loadAcceptedTokens({ dir, env }, "names") ?? [];
     return earned.map(({ network, asset, job, amount, disputed, refunded, ...rest }) => {

@@ -3,7 +3,7 @@ import { redisClock } from "../../redis/clock.ts";
 import type { Partition } from "../../redis/partition.ts";
 import { bucketStart, STEPS, type Step } from "./buckets.ts";
 import { type Counts, parseSubject, type Subject, toCounts } from "./counts.ts";
-import { dayOf } from "./series.ts";
+import { dayOf, rowOf } from "./series.ts";
 
 /** What was counted in a span of time, of each subject that had anything. */
 export type Bucket = {
@@ -109,6 +109,29 @@ export function createReadSeries(
       ]);
       return wanted.flatMap((day, i) => toEarned(day, [earned[i], disputed[i], refunded[i]]));
     },
+  };
+}
+
+/** Sums those of the same day, token and job, the newest day first. */
+export function sumOfEarned(all: readonly Earned[]): Earned[] {
+  const sums = new Map<string, Earned>();
+  for (const each of all) {
+    const { day, network, asset, job = "*" } = each;
+    const row = `${day} ${rowOf({ network, asset, job })}`;
+    const sum = sums.get(row);
+    sums.set(row, sum === undefined ? each : { ...each, ...added(sum, each) });
+  }
+  return [...sums.values()].sort((a, b) => (a.day < b.day ? 1 : -1) * Number(a.day !== b.day));
+}
+
+function added(a: Earned, b: Earned) {
+  return {
+    payments: a.payments + b.payments,
+    amount: a.amount + b.amount,
+    disputes: a.disputes + b.disputes,
+    disputed: a.disputed + b.disputed,
+    refunds: a.refunds + b.refunds,
+    refunded: a.refunded + b.refunded,
   };
 }
 

@@ -1,7 +1,7 @@
 import { tokenAbi } from "../../../services/dev/chain/contracts/token.ts";
 import { Refused } from "../../../services/producer/producer.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { createPaymentList } from "../../../shared/payments/list.ts";
+import { createAllPayments } from "../../../shared/payments/all-payments.ts";
 import type { Payments } from "../../fixtures/payments.ts";
 import { asUser } from "../../fixtures/redis.ts";
 import { PRICE, x402Table } from "../../fixtures/x402.ts";
@@ -18,29 +18,33 @@ export function configureRefunds({ postern, redis, devnet }: Payments, token: ob
   });
 }
 
-/** Buys so many calls, which their runner does not do. Resolves with their ids once all have failed, and the chain has shown the money. */
+/** Buys so many calls, or one for each of these payers, which their runner does not do. Resolves with their ids once all have failed, and the chain has shown the money. */
 export async function refundable(
   payments: Payments,
   count = 1,
   failure: Error = new Refused("no such job"),
+  payers = Array.from({ length: count }, () => payments.payer),
 ): Promise<string[]> {
   const ids: string[] = [];
-  for (let i = 0; i < count; i++) ids.push(await payments.buy());
+  for (const payer of payers) ids.push(await payments.buy(payer));
   await payments.startProducer(() => Promise.reject(failure));
   await eventually("all have failed, and are proven", async () => {
     for (const id of ids) await payments.gateway.journal.lookAgain(id, 0);
-    const found = await createPaymentList(payments.redis.partition).read(ids);
+    const found = await createAllPayments(payments.partitions).read(ids);
     return found.every((each) => each?.state === "FAILED" && each.proven);
   });
   return ids;
 }
 
-/** Pays the payer the price of one call from where refunds are paid. Resolves with the transaction. */
-export async function payBack({ devnet: { chain, token }, payer }: Payments): Promise<string> {
+/** Pays the payer, or another one, the price of one call from where refunds are paid. Resolves with the transaction. */
+export async function payBack(
+  { devnet: { chain, token }, ...payments }: Payments,
+  to = payments.payer,
+): Promise<string> {
   await chain.mint(SAFE, PRICE);
   await chain.client.setBalance({ address: SAFE, value: 10n ** 18n });
   await chain.client.impersonateAccount({ address: SAFE });
-  const args = [payer.address, PRICE] as const;
+  const args = [to.address, PRICE] as const;
   const call = { address: token, abi: tokenAbi, functionName: "transfer", args, account: SAFE } as const;
   const hash = await chain.client.writeContract(call);
   await chain.client.waitForTransactionReceipt({ hash });

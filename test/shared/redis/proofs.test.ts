@@ -62,6 +62,7 @@ const EFFECTS = [
   ...["enqueue.lua", "claim.lua", "dispatching.lua", "enqueue-settled.lua", "enqueue-again.lua"],
   ...["work.lua", "void.lua", "review.lua", "proven.lua", "drop.lua", "dispute.lua", "acknowledge.lua"],
   ...["export-refunds.lua", "close-case.lua", "withdraw-case.lua", "note-spent-elsewhere.lua"],
+  ...["seal-export.lua"],
   ...[
     "begin-discard.lua",
     "begin-replay.lua",

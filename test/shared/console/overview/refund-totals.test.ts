@@ -4,6 +4,7 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
 import { failPaid, USDC } from "../../../services/console/paid-failures.ts";
+import { partitionsOver } from "../../../support/partitions.ts";
 
 const redis = useRedis();
 const calls = useFailedCalls({ redis });
@@ -16,7 +17,7 @@ afterEach(() => {
 });
 
 test("the last known totals are answered without a wait for Redis, which is read behind, and none that are older than a minute", async () => {
-  const read = createReadRefundTotals(redis.partition, () => undefined);
+  const read = createReadRefundTotals(partitionsOver(redis.client), () => undefined);
   const failed = async () => (await read()).failed.confirmed.calls;
   expect(await failed()).toBe(0);
   await failPaid(calls, [{ ...USDC, amount: "1" }]);

@@ -1,0 +1,51 @@
+import { askAll, askOwn } from "../redis/merge.ts";
+import type { Partitions } from "../redis/partition.ts";
+import { routeOfPayer } from "./payment.ts";
+import { createRefunds, type NewExport, type Place, type RefundExport, type Refunds } from "./refunds.ts";
+
+export type AllRefunds = ReturnType<typeof createAllRefunds>;
+
+/**
+ * Refunds of all partitions. An export has a part in each partition that has cases of it. Each part is made in one step, and never grows.
+ * Before an export is shown, it is sealed in the partitions without a part: a request that is late makes no part there, because the operator
+ * may have paid what was shown. If the process that makes one dies between two partitions, the cases of the others stay due, and
+ * another export takes them.
+ */
+export function createAllRefunds(partitions: Partitions) {
+  const each = partitions.map(createRefunds);
+
+  /** Reads an export, with its parts in the order of the partitions. Undefined if it has no part, or no longer. */
+  async function find(id: string): Promise<RefundExport | undefined> {
+    const found = await askAll(each, (refunds) => refunds.find(id));
+    if (found.every((part) => part === undefined)) return undefined;
+    if (each.all.length === 1) return found[0];
+    const parts = await askAll(each, async (refunds, index) => found[index] ?? refunds.seal(id));
+    const [first, ...others] = parts.filter((part) => part !== undefined);
+    return first && { ...first, rows: [first, ...others].flatMap(({ rows }) => rows) };
+  }
+
+  return {
+    find,
+
+    /** As `Refunds` does, in one step for each partition. `moved` has the calls that were exported now. */
+    async export(made: NewExport): Promise<(RefundExport & { moved: string[] }) | undefined> {
+      const ids = made.cases.map(({ payment }) => payment.id);
+      const parts = await askOwn(each, ids, async (refunds, own) => {
+        const cases = made.cases.filter(({ payment }) => own.includes(payment.id));
+        return [await refunds.export({ ...made, cases })];
+      });
+      const moved = parts.flat().flatMap((part) => (part?.isNew ? part.rows.map(({ call }) => call) : []));
+      const found = await find(made.id);
+      return found && { ...found, moved };
+    },
+
+    /** The id of the call whose case this transfer has closed. It can only be one of its recipient's. */
+    closedBy: (network: string, transfer: Place & { to: string }): Promise<string | undefined> =>
+      each.of(routeOfPayer(transfer.to)).closedBy(network, transfer),
+
+    close: (...[payment, ...by]: Parameters<Refunds["close"]>) => each.of(payment.id).close(payment, ...by),
+
+    withdraw: (...[payment, act]: Parameters<Refunds["withdraw"]>) =>
+      each.of(payment.id).withdraw(payment, act),
+  };
+}
