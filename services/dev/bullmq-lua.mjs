@@ -31,7 +31,7 @@ const OF_BOTH = [
 
 /**
  * Replacements in what batches include: `/functions` and `/body` of the scripts that end a call and take one. The number of commands is most
- * of what such a step costs Redis, and half of BullMQ's do nothing here. Nobody reads the events and the marker. No call has a parent,
+ * of what such a step costs Redis, and half of BullMQ's do nothing here. The events and the marker have no reader. No call has a parent,
  * dependencies or deduplication. The attempts of a call that leaves go with it. Lua prints a number for Redis with 17 digits, which costs a
  * third of a command, so numbers are given as text.
  */

@@ -200,7 +200,7 @@ local function askOfJobs(first, width)
     end
   end
   isFree = redis.call('EXISTS', unpack(gates)) == 0
-  -- What cannot be read fails the steps that need it.
+  -- A value that cannot be read fails the steps that need it.
   local found = redis.pcall('HMGET', prefix .. 'resumed', unpack(names))
   for i, at in ipairs(found) do resumed[names[i]] = tonumber(at or 0) end
 end

@@ -32,7 +32,7 @@ const LOOK = defineScript({
 export type Looked = {
   /** The queues with calls in hand. */
   active: QueueName[];
-  /** Queues without a call, and how long ago their last event was; very long if there is none. */
+  /** Queues without a call, and how long ago their last event was; very long if it is unknown. */
   empty: { queue: QueueName; idleMs: number }[];
 };
 
