@@ -93,7 +93,7 @@ type Recorded = Pick<Injected, "retried" | "result" | "callback" | "kept"> & { k
 const WORK = defineScript({
   source: workLua,
   keys: "registry",
-  args: "prefix, worker, lockMs, minutes, resultMs, resultsBytesMax, ...steps(gate, queue, token, id, keepMs, retried, takes, room, result, callback, kept)",
+  args: "prefix, worker, lockMs, resultMs, resultsBytesMax, ...steps(gate, queue, token, id, keepMs, retried, takes, room, result, callback, kept)",
   constants: QUEUE_CONSTANTS,
   proof: "needed",
   reply: list(asItIs),
@@ -287,7 +287,7 @@ function createSteps({ redis, keys, prefix }: Partition, work: Work): Steps {
   const run = WORK.on(redis);
   const { resultMs, bytesMax: resultsBytesMax } = work.results;
   const { name: worker, lockDuration: lockMs } = work;
-  const of = { prefix, worker, lockMs, minutes: OF_ALL.metrics.maxDataPoints, resultMs, resultsBytesMax };
+  const of = { prefix, worker, lockMs, resultMs, resultsBytesMax };
   return new Batches((steps: readonly Step[]) => run({ registry: keys.queues }, { ...of, steps }));
 }
 
@@ -303,7 +303,6 @@ export type Work = {
 const OF_ALL = {
   /** However often a worker dies with a call in hand, the call waits again: a crash never makes a call FAILED. */
   maxStalledCount: 1_000_000,
-  metrics: { maxDataPoints: 60 },
 };
 
 export type Backends = (queue: QueueName) => QueueBackend;

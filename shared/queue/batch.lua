@@ -42,7 +42,6 @@ end
 local function endBatch()
   pcall(writeBytes)
   for _, q in pairs(queues) do
-    if q.ended and q.ended > 0 then pcall(redis.call, 'HINCRBY', q.jobs .. 'metrics:completed', 'count', q.ended) end
     if q.tells then pcall(tell, q) end
   end
   if changes > 0 then tellChange(table.concat(changed, ' ')) end

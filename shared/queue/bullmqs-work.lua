@@ -1,6 +1,6 @@
 -- Defines `newBullmqsFinish()` and `newBullmqsTake()`, which make functions of KEYS and ARGV that end a call, and take one, as BullMQ's own
 -- scripts do. The functions that BullMQ defines at the start of the scripts are made once for all calls of a batch. `keysToFinish(q)` and
--- `keysToTake(q)` return the KEYS.
+-- `keysToTake(q)` return the KEYS. Commands that do nothing for our calls are left out of both (services/dev/bullmq-lua.mjs).
 local function newBullmqsFinish()
 --@include "bullmq:moveToFinished-14/functions"
 return function(KEYS, ARGV)
@@ -15,14 +15,13 @@ return function(KEYS, ARGV)
 end
 end
 
--- One of them is the call's own, which is of no queue.
-local OWN_KEY = 12
+-- Some are read by nothing that is left, and one is the call's own, which is of no queue.
+local UNUSED, OWN_KEY = '', 12
 local function keysToFinish(q)
   local jobs = q.jobs
   return {
-    jobs .. 'wait', jobs .. 'active', jobs .. 'prioritized', jobs .. 'events', jobs .. 'stalled', jobs .. 'limiter',
-    jobs .. 'delayed', jobs .. 'paused', jobs .. 'meta', jobs .. 'pc', jobs .. 'completed', '',
-    jobs .. 'metrics:completed', jobs .. 'marker'
+    q.wait, q.active, jobs .. 'prioritized', jobs .. 'events', jobs .. 'stalled', jobs .. 'limiter',
+    jobs .. 'delayed', UNUSED, jobs .. 'meta', jobs .. 'pc', UNUSED, '', UNUSED, jobs .. 'marker'
   }
 end
 

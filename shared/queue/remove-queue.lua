@@ -11,8 +11,7 @@ redis.call('ZREM', KEYS.due, ARGV.queue)
 redis.call('SREM', KEYS.active, ARGV.queue)
 redis.call('HDEL', KEYS.bytes, ARGV.queue)
 redis.call('DEL', q .. 'meta', q .. 'id', q .. 'events', q .. 'marker', q .. 'stalled', q .. 'stalled-check',
-  q .. 'limiter', q .. 'pc', q .. 'metrics:completed', q .. 'metrics:completed:data', q .. 'metrics:failed',
-  q .. 'metrics:failed:data', ARGV.prefix .. ':since:' .. ARGV.queue)
+  q .. 'limiter', q .. 'pc', ARGV.prefix .. ':since:' .. ARGV.queue)
 if ARGV.receiver ~= '' then
   local queues = ARGV.prefix .. ':receiver:' .. ARGV.receiver
   redis.call('SREM', queues, ARGV.queue)

@@ -1,5 +1,5 @@
--- Runs steps of a worker: each ends a call, takes the next one, or does both. `minutes` is how many minutes of metrics BullMQ keeps. Answers
--- for each step what BullMQ's script does, or ERROR and the error. A step that fails leaves the others alone.
+-- Runs steps of a worker: each ends a call, takes the next one, or does both. Answers for each step what BullMQ's script does, or ERROR and
+-- the error. A step that fails leaves the others alone.
 --
 -- `id` is the call that leaves, if one does. With `keepMs`, the runner has it: its record says so for as many ms, also if another worker
 -- has taken the call meanwhile, or has ended it as failed. Of a payment whose refund is exported it only notes it, and answers AFTER_REFUND.
@@ -20,28 +20,20 @@
 -- other queues if calls wait there. What is not an ordinary call that fits is left to a step that only takes, and one that would make the
 -- answer long to a later batch.
 --@include "../redis/even-if-full.lua"
-local prefix, worker, lockMs, minutes = ARGV.prefix .. ':', ARGV.worker, ARGV.lockMs, ARGV.minutes
+local prefix, worker, lockMs = ARGV.prefix .. ':', ARGV.worker, ARGV.lockMs
 local resultMs, resultsBytesMax = tonumber(ARGV.resultMs), tonumber(ARGV.resultsBytesMax)
 --@include "./batch.lua"
 --@include "./bullmqs-work.lua"
-local bullmqsFinish, bullmqsTake, counted, uncounted, toTake
-local function optionsWith(maxMetricsSize)
-  return packer('token', {
-    name = worker, keepJobs = {count = 0}, lockDuration = lockMs, maxMetricsSize = maxMetricsSize
-  })
-end
+local bullmqsFinish, bullmqsTake, toFinish, toTake
 
--- BullMQ's metrics count the first call of a queue, and with it those that follow in the batch.
 local function finish(q, own, id, token, takes)
   bullmqsFinish = bullmqsFinish or newBullmqsFinish()
+  toFinish = toFinish or packer('token', {
+    name = worker, keepJobs = {count = 0}, lockDuration = lockMs, maxMetricsSize = ''
+  })
   q.keys[OWN_KEY] = own
-  if q.ended then uncounted = uncounted or optionsWith('')
-  else counted = counted or optionsWith(tonumber(minutes)) end
-  local options = q.ended and uncounted or counted
   local next = takes and '1' or '0'
-  local reply = bullmqsFinish(q.keys, {id, timestamp, 'returnvalue', 'null', 'completed', next, q.jobs, options(token), ''})
-  if type(reply) ~= 'number' or reply >= 0 then q.ended = (q.ended or -1) + 1 end
-  return reply
+  return bullmqsFinish(q.keys, {id, timestamp, 'returnvalue', 'null', 'completed', next, q.jobs, toFinish(token), ''})
 end
 
 -- What results need is made for the first call that has one: most batches have none.
@@ -83,21 +75,21 @@ local function injected(q, id, keepMs, retried, result, isLost, prepared, kept, 
   if result == '' then st = redis.call('HGET', record, 'st')
   else st, known, code = unpack(redis.call('HMGET', record, 'st', 'rs', 'fc')) end
   if st == 'REFUND_PENDING' or st == 'REFUNDED' then
-    redis.call('HSETNX', record, 'late', now)
+    redis.call('HSETNX', record, 'late', timestamp)
     if result ~= '' then redis.call('HSETNX', record, 'rs', 'gone') end
     return true
   end
   if isLost and redis.call('HEXISTS', record, 'fg') == 1 then
-    redis.call('HSET', record, 'st', 'INJECTED', 'at', now)
+    redis.call('HSET', record, 'st', 'INJECTED', 'at', timestamp)
     hasChanged(id)
     return false
   end
-  if result == '' then redis.call('HSET', record, 'st', 'INJECTED', 'at', now)
+  if result == '' then redis.call('HSET', record, 'st', 'INJECTED', 'at', timestamp)
   else
     results = results or newResults()
     local isKnown = result == 'awaited' or result == 'gone'
     known = results.move(id, known, isKnown and result or 'kept', isKnown and '' or result)
-    redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'rs', known, 'jb', q.gate)
+    redis.call('HSET', record, 'st', 'INJECTED', 'at', timestamp, 'rs', known, 'jb', q.gate)
     if code then redis.call('HDEL', record, 'fc', 'fp') end
     keepMs = results.outlasts(keepMs)
   end
@@ -196,11 +188,36 @@ local function take(q, token, room, takes)
   return reply
 end
 
-local function step(gateName, name, token, id, keepMs, retried, takes, room, result, prepared, kept)
+-- Asks once for the jobs of all steps whether one of them has a gate, and when their last pauses ended.
+local isFree, resumed = false, {}
+local function askOfJobs(first, width)
+  local names, gates, seen = {}, {}, {}
+  for i = first, #ARGV, width do
+    local gateName = ARGV[i]
+    if not seen[gateName] then
+      seen[gateName] = true
+      names[#names + 1], gates[#gates + 1] = gateName, prefix .. 'job:' .. gateName
+    end
+  end
+  isFree = redis.call('EXISTS', unpack(gates)) == 0
+  -- A value that cannot be read fails the steps that need it.
+  local found = redis.pcall('HMGET', prefix .. 'resumed', unpack(names))
+  for i, at in ipairs(found) do resumed[names[i]] = tonumber(at or 0) end
+end
+
+local function queueOfStep(gateName, name)
   local q = opened(gateName, name)
-  q.keys = q.keys or keysToFinish(q)
+  if q.keys then return q end
+  q.keys = keysToFinish(q)
+  if not receiverOf(q) then q.isFree, q.resumedAt = isFree, resumed[gateName] end
+  return q
+end
+
+local function step(gateName, name, token, id, keepMs, retried, takes, room, result, prepared, kept)
+  local q = queueOfStep(gateName, name)
   if id == '' then return take(q, token, tonumber(room), takes) end
   return leave(q, id, token, keepMs, retried == '1', takes == '1', tonumber(room), result, prepared, kept)
 end
 --@include "./each-alone.lua"
+askOfJobs(FIRST.steps, WIDTH.steps)
 return eachAlone(step, FIRST.steps, WIDTH.steps)

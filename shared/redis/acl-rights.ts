@@ -42,7 +42,7 @@ export const RIGHTS = {
       ...BASE,
       ...QUEUE,
       ...words(`
-        bzpopmin hkeys hsetnx lpos lrange lrem lset ltrim rpoplpush rpush scard sismember srem sscan unlink xtrim zcount zpopmin
+        bzpopmin hkeys hsetnx lpos lrange lrem lset ltrim rpoplpush rpush scard sismember srem sscan unlink xrevrange xtrim zcount zpopmin
         zremrangebyrank zrevrange zrevrangebyscore`),
     ],
   },

@@ -1,5 +1,5 @@
 -- Looks at a part of the registry for what nobody was told of: a process may have died with a name in its hand.
--- Answers the queues with calls in hand, the new cursor, and empty queues with how long ago their last call ended.
+-- Answers the queues with calls in hand, the new cursor, and empty queues with how long ago their last event was.
 --@include "../../../shared/redis/even-if-full.lua"
 --@include "../../../shared/redis/now.lua"
 --@include "../../../shared/queue/awake.lua"
@@ -21,9 +21,8 @@ for _, queue in ipairs(found[2]) do
   local waits = redis.call('EXISTS', q .. 'wait') == 1
   if redis.call('EXISTS', q .. 'active') == 1 then redis.call('SADD', inHand, queue)
   elseif not waits and redis.call('EXISTS', q .. 'delayed', q .. 'failed') == 0 then
-    local ended = redis.call('HGET', q .. 'metrics:completed', 'prevTS') or 0
-    local failed = redis.call('HGET', q .. 'metrics:failed', 'prevTS') or 0
-    empty[#empty + 1] = {queue, now - math.max(tonumber(ended), tonumber(failed))}
+    local newest = redis.call('XREVRANGE', q .. 'events', '+', '-', 'COUNT', 1)[1]
+    empty[#empty + 1] = {queue, now - (newest and tonumber(string.match(newest[1], '^%d+')) or 0)}
   end
   if not paused then
     if waits or isDue(q .. 'delayed') then awake(wake, queue)

@@ -32,7 +32,7 @@ const LOOK = defineScript({
 export type Looked = {
   /** The queues with calls in hand. */
   active: QueueName[];
-  /** Queues without a call, and how long ago the last call ended; very long if that is unknown. */
+  /** Queues without a call, and how long ago their last event was; very long if it is unknown. */
   empty: { queue: QueueName; idleMs: number }[];
 };
 

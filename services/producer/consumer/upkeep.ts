@@ -27,7 +27,6 @@ type Options = {
 const POLL_MS = 1000;
 /** Pause before a first poll that failed is tried again. */
 const START_PAUSE_MS = 1000;
-/** A queue that is registered again costs nothing but its metrics. */
 const EMPTY_MS = 3_600_000;
 
 /**

@@ -106,11 +106,12 @@ test("nothing of an injected call stays but its mark, and the mark expires", asy
 test("a 2xx that cannot be recorded at once is recorded later, and the call is offered once", async () => {
   const { saw, count } = producers.start({ redisUrl: proxy.url, runnerUrl: runner.url, attempts: 1 });
   const full: Fault = { kind: "rewrite", words: ["EVAL", "return redis.error_reply('OOM')", "0"] };
-  let failures = 2;
-  const isFinish = (words: readonly string[]) => words.some((word) => word.endsWith(":metrics:completed"));
-  proxy.onCommand = (words) => (isFinish(words) && failures-- > 0 ? full : undefined);
-  await producers.add(aCall());
+  const call = aCall();
+  let failures = 0;
+  proxy.onCommand = (words) => (words.includes(call.id) && failures++ < 2 ? full : undefined);
+  await producers.add(call);
   await saw("call.injected");
+  expect(failures).toBeGreaterThan(2);
   expect([count("call.failed"), count("call.delayed"), runner.offers.length]).toEqual([0, 0, 1]);
 });
 

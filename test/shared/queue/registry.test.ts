@@ -1,4 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
+import { createPoll } from "../../../services/producer/consumer/poll.ts";
 import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
 import type { JobCall } from "../../../shared/call/job-call.ts";
 import type { Origin } from "../../../shared/call/origin.ts";
@@ -97,6 +98,19 @@ test("a queue without a call leaves with all its keys, and one with a failed cal
   await eventually("one is left", async () => (await registry.names()).length === 1);
   expect(await registry.depths()).toMatchObject([{ queue: "webhook/7/2", failed: 1 }]);
   expect(await keysOf(QUEUE)).toEqual([]);
+});
+
+test("an empty queue is idle since its newest event, and without one for very long", async () => {
+  const call = aCall();
+  await producers.add(call);
+  const consumer = await consumers.start();
+  await consumer.took(call.id);
+  const { look } = createPoll(partitionOf(redis.client));
+  const idle = async () => (await look()).empty.find(({ queue }) => queue === QUEUE)?.idleMs;
+  await eventually("it is empty", async () => (await idle()) !== undefined);
+  expect(await idle()).toBeLessThan(60_000);
+  await redis.client.del(keys.inQueue(QUEUE, "events"));
+  expect(await idle()).toBeGreaterThan(Date.now() - 60_000);
 });
 
 test("a producer that is told of a queue that has left leaves nothing of it behind", async () => {

@@ -36,7 +36,6 @@ const WORK = {
   lockDuration: 10_000,
   stalledInterval: 60_000,
   maxStalledCount: 1_000_000,
-  metrics: { maxDataPoints: 60 },
   results: RESULT_LIMITS,
 };
 const TOKEN = "the token of c_1";
@@ -203,13 +202,19 @@ const lookForStalled: Step = async ({ of, prefix }) => {
 };
 const loseLock: Step = ({ prefix }) => redis.client.del(`${prefix}:${QUEUE}:${ID}:lock`);
 
+/** Only BullMQ's Workers and QueueEvents read these, and there are none. Our ends and takes do not write them. */
+const UNREAD = /:(events|marker)$/;
+
 /**
- * All that stands under BullMQ's names. Times are in whole minutes since `began`: BullMQ's are by the clock of this process, and ours by
+ * All else that stands under BullMQ's names. Times are in whole minutes since `began`: BullMQ's are by the clock of this process, and ours by
  * Redis'. A delayed call's score holds its time above 12 bits of a counter.
  */
 async function contents(prefix: string, began: number): Promise<Record<string, unknown>> {
   const found = await Promise.all(QUEUES.map((queue) => redis.client.keys(`${prefix}:${queue}:*`)));
-  const contents = await contentsOf(redis.client, found.flat());
+  const contents = await contentsOf(
+    redis.client,
+    found.flat().filter((key) => !UNREAD.test(key)),
+  );
   const minutes = (time: number) => `began + ${Math.round((time - began) / MINUTE_MS)} min`;
   const text = JSON.stringify(contents)
     .replaceAll(prefix, "")
