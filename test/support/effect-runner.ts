@@ -4,7 +4,7 @@ import { appendFileSync } from "node:fs";
 import { composeRunner, createRouter } from "../../services/runner/runner.ts";
 import { loadConfig } from "../../shared/config/config-dir.ts";
 import { readWebhooks } from "../../shared/config/read-webhooks.ts";
-import { toRedisTarget } from "../../shared/config/redis-toml.ts";
+import { toControlTable, toRedisTarget } from "../../shared/config/redis-toml.ts";
 import { createServedPart } from "../../shared/part/part.ts";
 import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
 import { runService } from "../../shared/platform/lifecycle/run-service.ts";
@@ -16,7 +16,8 @@ const configDir = process.argv[process.argv.indexOf("--config-dir") + 1] ?? "con
 
 process.exitCode = await runService("runner", { env, pretty: false }, async ({ log, shutdown }) => {
   const { postern } = loadConfig(readWebhooks, { dir: configDir, env });
-  const redis = connectForRequests(toRedisTarget(postern.redis, runnerPrefixOf(postern.redis.name)), log);
+  const table = postern.runner.redis ?? toControlTable(postern.redis);
+  const redis = connectForRequests(toRedisTarget(table, runnerPrefixOf(postern.redis.name)), log);
   shutdown.defer("redis", () => redis.disconnect());
   const leaveTrace = (callId: string, body: Buffer) =>
     appendFileSync(env["EFFECTS_FILE"] ?? "", `${JSON.stringify({ callId, sha256: sha256Hex(body) })}\n`);

@@ -1,10 +1,17 @@
-import { prefixesOf } from "../../shared/part/places.ts";
-import type { Redis } from "../../shared/redis/connect.ts";
+import type { TomlTable } from "smol-toml";
+import { redis as redisTable } from "../../shared/config/redis-toml.ts";
+import { placesOf, prefixesOf } from "../../shared/part/places.ts";
+import { silentLogger } from "../../shared/platform/log/logger.ts";
+import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
+import { newDeploymentId } from "../../shared/redis/deployment.ts";
 import { DEFAULT_NAME } from "../../shared/redis/keys.ts";
 import { Partitioned, type Partitions, partitionOf } from "../../shared/redis/partition.ts";
 
 /** So many partitions the services of the fixtures have, on one server: tests can be run again with several. */
 export const COUNT = Number(process.env["POSTERN_TEST_PARTITIONS"] ?? 1);
+
+/** Keys of `[redis]` for as many. */
+export const PARTITIONS_TABLE = COUNT === 1 ? {} : { partitions: COUNT, deployment_id: newDeploymentId() };
 
 /** The partitions of a test's deployment, on one server. */
 export function partitionsOver(redis: Redis, count = COUNT): Partitions {
@@ -38,5 +45,16 @@ export function partitionsOn(connections: readonly Redis[]): Partitions {
   const prefixes = prefixesOf(DEFAULT_NAME, count);
   return new Partitioned(
     connections.map((redis, index) => partitionOf(redis, prefixes[index], { index, count })),
+  );
+}
+
+/** The partitions that these keys of `[redis]` lead to, over connections of their own. */
+export function partitionsAt(table: TomlTable): Partitions {
+  const places = placesOf(redisTable({ env: {} }).parse(table));
+  const count = places.length;
+  return new Partitioned(
+    places.map(({ target, prefix }, index) =>
+      partitionOf(connectForWork(target, silentLogger), prefix, { index, count }),
+    ),
   );
 }

@@ -65,7 +65,7 @@ test.each([{ hanging: [2, 3, 4, 5, 6] }, { hanging: [2] }])(
     expect(held(), "slots of hanging calls").toBeLessThanOrEqual(most);
 
     release();
-    await untilDrained(stack.redis.url, "webhook");
+    await untilDrained(stack.redis, "webhook");
     expect(runner.offers.map(idOf).sort()).toEqual([...waiting, ...quick].sort());
   },
 );

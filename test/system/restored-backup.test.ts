@@ -43,7 +43,7 @@ test("after a restore of an older copy a call that ran since, and a delivery rep
   await producer.restart();
   const later = await deliver("comes after the copy");
   await eventually("both are sent", () => runner.offers.length >= 2);
-  await untilDrained(redis.url, "webhook");
+  await untilDrained(redis, "webhook");
 
   expect(await stack.denials()).toEqual([]);
   await redis.server.kill("SIGKILL");
@@ -57,7 +57,7 @@ test("after a restore of an older copy a call that ran since, and a delivery rep
   await Promise.all([...stack.gateways, producer].map(untilReady));
   expect(await deliver("comes after the copy")).toBe(later);
   await eventually("both are sent again", () => runner.offers.length >= 4);
-  await untilDrained(redis.url, "webhook");
+  await untilDrained(redis, "webhook");
 
   const sent = runner.offers.map(({ headers, body }) => [headers["idempotency-key"], body.toString()]);
   const twice = (id: string, delivery: string) => [0, 1].map(() => [id, `body of ${delivery}`]);

@@ -158,9 +158,13 @@ export async function startSentinels(args: readonly string[] = []): Promise<Topo
   return topology;
 }
 
-/** Three primaries with a third of the slots each, and a replica for each. `args` are for each node. */
-export async function startCluster(args: readonly string[] = []): Promise<Topology> {
-  const nodes = await Promise.all([0, 1, 2, 3, 4, 5].map(() => startNode(args)));
+/** Three primaries with a third of the slots each, and a replica for each unless there are none. `args` are for each node. */
+export async function startCluster(
+  args: readonly string[] = [],
+  { hasReplicas = true } = {},
+): Promise<Topology> {
+  const count = hasReplicas ? 2 * PRIMARIES : PRIMARIES;
+  const nodes = await Promise.all(Array.from({ length: count }, () => startNode(args)));
   await joinNodes(nodes);
   const ports = nodes.map(({ server }) => server.port);
   const servers = nodes.map(({ server }) => server);

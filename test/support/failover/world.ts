@@ -3,10 +3,15 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { TomlTable } from "smol-toml";
+import { callIdFrom } from "../../../shared/call/call-id.ts";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
 import { type PosternProcess, startProcess } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { keysOf, PREFIX } from "../../../shared/redis/keys.ts";
+import { prefixesOf } from "../../../shared/part/places.ts";
+import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
+import { newDeploymentId } from "../../../shared/redis/deployment.ts";
+import { DEFAULT_NAME, keysOf } from "../../../shared/redis/keys.ts";
+import { Partitioned } from "../../../shared/redis/partition.ts";
 import type { ProcessKind } from "../../../shared/telemetry/processes/process.ts";
 import { send } from "../http.ts";
 import { tempDir } from "../temp-dir.ts";
@@ -15,7 +20,7 @@ import { WAYS, type WayName } from "./ways.ts";
 
 const PATH = "/hooks/job";
 const DELIVERY = "X-Delivery-Id";
-const KEYS = keysOf(PREFIX);
+const BODY = "x";
 const QUEUE = "webhook/0/1";
 /** How many send at once, and how many webhooks are accepted at least before the primary fails and after it. */
 type Load = { senders: number; before: number; after: number };
@@ -30,6 +35,8 @@ export const IN_HAND = 4;
 /** Two webhooks gateways and a producer, and a runner that counts how often it gets each call. */
 export type FailoverWorld = {
   readonly redis: Topology;
+  /** Begins the keys of each partition. */
+  readonly prefixes: Partitioned<string>;
   readonly gateways: readonly string[];
   readonly runner: CountingRunner;
   /** Sends one webhook with this delivery id. Undefined if no answer came. */
@@ -56,19 +63,21 @@ type Options = {
   /** Keys of `[redis]` beside the place. */
   settings: TomlTable;
   loginOf?: (kind: ProcessKind) => TomlTable;
+  partitions?: number;
 };
 
 export async function startFailoverWorld(
   redis: Topology,
-  { settings, loginOf = () => ({}) }: Options,
+  { settings, loginOf = () => ({}), partitions = 1 }: Options,
 ): Promise<FailoverWorld> {
+  const several = partitions === 1 ? {} : { partitions, deployment_id: newDeploymentId() };
   const runner = await startCountingRunner();
   const start = (kind: ProcessKind, args: readonly string[] = []): PosternProcess => {
     const dir = join(tempDir(), "config");
     writeConfig(dir, {
       postern: {
         drain_secs: 0,
-        redis: { ...redis.place, ...loginOf(kind), ...settings },
+        redis: { ...redis.place, ...several, ...loginOf(kind), ...settings },
         runner: { url: runner.url, timeout_ms: 2000 },
         producer: { concurrency: IN_HAND, lock_ms: 10_000, backoff: { base_ms: 50, cap_ms: 500 } },
       },
@@ -82,6 +91,7 @@ export async function startFailoverWorld(
   const started = await Promise.all(processes.map((each) => each.waitForEvent("service.started")));
   return {
     redis,
+    prefixes: new Partitioned(prefixesOf(DEFAULT_NAME, partitions)),
     runner,
     gateways: started.slice(0, webhooks.length).map(({ address }) => String(address)),
     deliver: deliverTo,
@@ -113,17 +123,36 @@ async function startCountingRunner(): Promise<CountingRunner> {
 }
 
 const deliverTo = (gateway: string, delivery: string) =>
-  send(gateway, { path: PATH, headers: { [DELIVERY]: delivery }, body: "x", timeoutMs: 10_000 }).catch(
+  send(gateway, { path: PATH, headers: { [DELIVERY]: delivery }, body: BODY, timeoutMs: 10_000 }).catch(
     () => undefined,
   );
 
-/** Sends webhooks to both gateways, each until it is answered with 202, while one thing happens to Redis. */
+/** Id of the call of this delivery. */
+export const callIdOf = (delivery: string): string =>
+  callIdFrom(PATH, delivery, sha256Hex(Buffer.from(BODY)));
+
+/** These servers, of which a way meets those that have the partition of this prefix. */
+function having(prefix: string, redis: Topology): Topology {
+  return {
+    ...redis,
+    primary: (key = prefix) => redis.primary(key),
+    failOver: (key = prefix) => redis.failOver(key),
+    untilSynced: (key = prefix) => redis.untilSynced(key),
+    untilTakenOver: (port, key = prefix) => redis.untilTakenOver(port, key),
+  };
+}
+
+/**
+ * Sends webhooks to both gateways, each until it is answered with 202, while one thing happens to the servers of the partition of prefix
+ * `hit`.
+ */
 export async function measureFailover(
   world: FailoverWorld,
   way: WayName,
   load = FULL_LOAD,
+  hit = world.prefixes.control,
 ): Promise<FailoverFigures> {
-  const { runner, gateways, redis } = world;
+  const { runner, gateways, redis, prefixes } = world;
   const accepted = new Set<string>();
   let isOver = false;
   let [count, last, without202Ms] = [0, performance.now(), 0];
@@ -150,19 +179,19 @@ export async function measureFailover(
   }
 
   // Otherwise no server could take over.
-  await redis.untilSynced();
+  await Promise.all(prefixes.all.map((prefix) => redis.untilSynced(prefix)));
   // It is slow at first, so that calls wait in Redis.
   runner.delayMs = 50;
   const senders = Array.from({ length: load.senders }, (_, i) => sendAll(i));
   await eventually("calls are accepted", () => accepted.size > load.before);
-  await WAYS[way](redis);
+  await WAYS[way](having(hit, redis));
   const during = accepted.size;
   await eventually("calls are accepted again", () => accepted.size > during + load.after);
   isOver = true;
   await Promise.all(senders);
   runner.delayMs = 0;
   const unsent = (): string[] => [...accepted].filter((id) => !runner.sent.has(id));
-  const waiting = await untilNoneWaits(redis, unsent);
+  const waiting = await untilNoneWaits(world, unsent);
   const sentAgain = [...accepted].filter((id) => (runner.sent.get(id) ?? 0) > 1).length;
   const figures = { sentAgain, without202Ms: Math.round(without202Ms) };
   return { way, accepted: accepted.size, lost: unsent(), waiting, ...figures };
@@ -175,29 +204,35 @@ const STANDSTILL_MS = 60_000;
  * Resolves with how many calls wait, once it is none or the producer stands still. How long it works depends on the disk: each call takes
  * several syncs of three servers.
  */
-async function untilNoneWaits(redis: Topology, unsent: () => string[]): Promise<number> {
+async function untilNoneWaits(world: FailoverWorld, unsent: () => string[]): Promise<number> {
   let [fewest, at] = [Number.POSITIVE_INFINITY, performance.now()];
   let waiting = Number.NaN;
   while (performance.now() - at < STANDSTILL_MS) {
     const now = unsent().length;
     if (now === 0) return 0;
     if (now < fewest) [fewest, at] = [now, performance.now()];
-    waiting = await countWaiting(redis).catch(() => Number.NaN);
+    waiting = await countWaiting(world).catch(() => Number.NaN);
     if (waiting === 0) return 0;
     await delay(50);
   }
   return waiting;
 }
 
-/** Calls in the queue of the only job that are neither delivered nor failed. */
-async function countWaiting(redis: Topology): Promise<number> {
-  const { port } = await redis.primary();
-  return at(port, async (client) => {
-    const [wait, active, delayed] = await Promise.all([
-      client.llen(KEYS.inQueue(QUEUE, "wait")),
-      client.llen(KEYS.inQueue(QUEUE, "active")),
-      client.zcard(KEYS.inQueue(QUEUE, "delayed")),
-    ]);
-    return wait + active + delayed;
-  });
+/** Calls in the queues of the only job that are neither delivered nor failed. */
+async function countWaiting({ redis, prefixes }: FailoverWorld): Promise<number> {
+  const counts = await Promise.all(
+    prefixes.all.map(async (prefix) => {
+      const { port } = await redis.primary(prefix);
+      const { inQueue } = keysOf(prefix);
+      return at(port, async (client) => {
+        const [wait, active, delayed] = await Promise.all([
+          client.llen(inQueue(QUEUE, "wait")),
+          client.llen(inQueue(QUEUE, "active")),
+          client.zcard(inQueue(QUEUE, "delayed")),
+        ]);
+        return wait + active + delayed;
+      });
+    }),
+  );
+  return counts.reduce((sum, count) => sum + count, 0);
 }

@@ -117,7 +117,7 @@ describe("two gateways behind nginx, two producers, a runner and Redis", needs("
     expect(struck).toHaveLength(disasters.length);
     expect(deliveries.some(({ sendings }) => sendings > 1)).toBe(true);
 
-    const counts = await untilDrained(stack.redis.url, "webhook");
+    const counts = await untilDrained(stack.redis, "webhook");
     expect(counts).toMatchObject({ waiting: 0, active: 0, delayed: 0, failed: 0 });
 
     expect(amiss(deliveries, stack.effects())).toEqual({

@@ -197,7 +197,7 @@ test("every payment is one charge, one job and one answer, though gateways, a pr
 
   expect(await repeatDenied(paid ?? [])).toBeGreaterThan(0);
 
-  const counts = await untilDrained(stack.redis.url, "x402");
+  const counts = await untilDrained(stack.redis, "x402");
   expect(counts).toMatchObject({ waiting: 0, active: 0, delayed: 0, failed: 0 });
   expect(violationsIn(await booksOf(bought))).toEqual([]);
   await untilReconciled();

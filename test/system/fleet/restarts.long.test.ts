@@ -137,7 +137,7 @@ describe("a fleet that is restarted under load, process by process", needs("ngin
     const said = Object.values(before).map((nginx) => nginx.tail());
     expect(failures, said.join("\n")).toEqual([]);
     for (const origin of ["webhook", "x402"] as const) {
-      const counts = await untilDrained(stack.redis.url, origin);
+      const counts = await untilDrained(stack.redis, origin);
       expect(counts).toMatchObject({ waiting: 0, active: 0, delayed: 0, failed: 0 });
     }
     expect(stack.effectsOf(callIds).filter((times) => times !== 1)).toEqual([]);

@@ -1,23 +1,21 @@
 import type { Origin } from "../../../shared/call/origin.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { Secret } from "../../../shared/platform/crypto/secret.ts";
-import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { createReadDepth } from "../../../shared/queue/depth.ts";
-import type { Depth } from "../../../shared/queue/registry.ts";
-import { connectForWork } from "../../../shared/redis/connect.ts";
-import { partitionOf } from "../../../shared/redis/partition.ts";
+import { COUNTS, sums } from "../../../shared/queue/registry.ts";
+import { askAll } from "../../../shared/redis/merge.ts";
+import type { Places } from "../../fixtures/redis.ts";
+
+type Counts = Record<(typeof COUNTS)[number], number>;
 
 /** Waits until no call of this origin waits, runs or is delayed; failed calls stay and are in the answer. */
-export async function untilDrained(redisUrl: string, origin: Origin): Promise<Depth> {
-  const connection = connectForWork({ url: new Secret(redisUrl) }, silentLogger);
-  const readDepth = createReadDepth(partitionOf(connection), origin);
+export async function untilDrained(
+  { partitions }: Pick<Places, "partitions">,
+  origin: Origin,
+): Promise<Counts> {
+  const readers = partitions.map((partition) => createReadDepth(partition, origin));
   const drained = async () => {
-    const depth = await readDepth();
-    return depth.waiting + depth.active + depth.delayed === 0 ? depth : undefined;
+    const counts = sums(await askAll(readers, (readDepth) => readDepth()), COUNTS);
+    return counts.waiting + counts.active + counts.delayed === 0 ? counts : undefined;
   };
-  try {
-    return await eventually("the queues are empty", drained);
-  } finally {
-    connection.disconnect();
-  }
+  return await eventually("the queues are empty", drained);
 }

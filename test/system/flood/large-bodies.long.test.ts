@@ -90,7 +90,7 @@ test(`ten bodies of 25 MiB at once at a gateway are accepted beside other calls 
   await Promise.all(stack.producers.map((producer) => producer.restart()));
   const ended: string[] = [];
   for (const { process } of stack.producers) void process.exit.then(() => ended.push(process.name));
-  await untilDrained(stack.redis.url, "webhook");
+  await untilDrained(stack.redis, "webhook");
   expect(ended).toEqual([]);
   const offered = runner.offers.map(({ headers }) => String(headers["idempotency-key"]));
   expect(offered.sort()).toEqual(accepted.sort());

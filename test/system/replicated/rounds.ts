@@ -4,6 +4,7 @@ import { loginOf } from "../../fixtures/redis.ts";
 import { at, type Topology } from "../../support/failover/topology.ts";
 import { WAYS, type WayName } from "../../support/failover/ways.ts";
 import {
+  callIdOf,
   type FailoverWorld,
   IN_HAND,
   measureFailover,
@@ -16,22 +17,23 @@ import { seeded } from "../fleet/seeded.ts";
 const NAMES = Object.keys(WAYS) as WayName[];
 
 /** Declares the tests of everything that can happen to the servers of this topology. */
-export function testFailovers(redis: Topology, minReplicas: number): void {
+export function testFailovers(redis: Topology, minReplicas: number, partitions = 1): void {
   let world: FailoverWorld;
   beforeAll(async () => {
     const settings = { durability: "replicated", min_replicas: minReplicas };
-    world = await startFailoverWorld(redis, { settings, loginOf });
+    world = await startFailoverWorld(redis, { settings, loginOf, partitions });
   });
   afterAll(() => world.end());
 
   // A round takes about 20 seconds, so a short run draws one.
-  const { shuffle } = seeded(Date.now());
+  const { pick, shuffle } = seeded(Date.now());
   test.each(sample([...shuffle(NAMES), ...shuffle(NAMES)]))(
     "no call that was answered with 202 is lost when the primary %s under load, and few are sent twice",
     { timeout: 300_000 },
     async (way) => {
-      const figures = await measureFailover(world, way, LONG_RUN ? undefined : SMALL_LOAD);
-      if (LONG_RUN) console.log(figures);
+      const hit = pick(world.prefixes.all);
+      const figures = await measureFailover(world, way, LONG_RUN ? undefined : SMALL_LOAD, hit);
+      if (LONG_RUN) console.log({ ...figures, hit });
       expect(figures.waiting, "calls that wait while the producer stands still").toBe(0);
       expect(figures.lost).toEqual([]);
       // Those in hand: the answer of the runner may not be proven.
@@ -41,11 +43,12 @@ export function testFailovers(redis: Topology, minReplicas: number): void {
 
   test("a webhook that one gateway could not prove gets no 202 from the other one either, until all replicas have it", async () => {
     const [one = "", other = ""] = world.gateways;
-    const { port } = await redis.primary();
+    const delivery = "first at one";
+    const { port } = await redis.primary(world.prefixes.of(callIdOf(delivery)));
     const info = await at(port, (client) => client.info("replication"));
     const replicaPort = Number(/^slave0:ip=[^,]*,port=(\d+)/m.exec(info)?.[1]);
     const replica = redis.servers.find((server) => server.port === replicaPort);
-    const deliver = async (gateway: string) => (await world.deliver(gateway, "first at one"))?.status;
+    const deliver = async (gateway: string) => (await world.deliver(gateway, delivery))?.status;
     const before = await world.deliver(one, "before");
     expect(before?.status).toBe(202);
     process.kill(replica!.pid, "SIGSTOP");

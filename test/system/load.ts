@@ -1,0 +1,161 @@
+import { setTimeout as pause } from "node:timers/promises";
+import type { TomlTable } from "smol-toml";
+import { expect } from "vitest";
+import { createResults } from "../../shared/call/results/store.ts";
+import type { UsedDevnet } from "../fixtures/devnet.ts";
+import type { Places } from "../fixtures/redis.ts";
+import type { UsedStack } from "../fixtures/stack.ts";
+import { violationsIn } from "../support/books.ts";
+import { type Answer, send } from "../support/http.ts";
+import { setAnswers } from "../support/wallets.ts";
+import { createBuyer, type Purchase } from "./fleet/buyer.ts";
+import type { seeded } from "./fleet/seeded.ts";
+import { untilDrained } from "./fleet/until-drained.ts";
+import { type Customer, transfersOfAllKinds } from "./payers.ts";
+
+/** So often a wallet says after a purchase that it has signed nothing, and the payment is sent again. */
+const DENIED_ONCE_IN = 2;
+const RETRY_PAUSE_MS = 50;
+
+/** A delivery to `/hook` has an id of its sender's, and one to `/free` has none. */
+export const LOAD_ENDPOINTS: readonly TomlTable[] = [
+  { path: "/hook", job_id: 1, auth: "none", idempotency_header: "X-Delivery-Id", keep_result: true },
+  { path: "/free", job_id: 1, auth: "none", keep_result: true },
+];
+
+type Options = { stack: UsedStack<Places>; devnet: UsedDevnet; chance: ReturnType<typeof seeded> };
+
+/** Senders and buyers that send each webhook and each payment until it is accepted, and what must hold after that. */
+export class Load {
+  readonly #options: Options;
+  readonly #buyer;
+  readonly #clients: Promise<void>[] = [];
+  readonly #delivered: string[] = [];
+  readonly #bought: Purchase[] = [];
+  #isOver = false;
+
+  constructor(options: Options) {
+    this.#options = options;
+    this.#buyer = createBuyer({ devnet: options.devnet, path: "/x402/jobs/1/1" });
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  get seen(): string {
+    const repeats = this.#bought.reduce((count, { told }) => count + told.length, 0);
+    return `${this.#delivered.length} delivered, ${this.#bought.length} bought (${repeats} answers)`;
+  }
+
+  begin(senders: number, customers: readonly Customer[]): void {
+    for (let sender = 0; sender < senders; sender++) this.#clients.push(this.#deliverAll(sender));
+    for (const customer of customers) this.#clients.push(this.#buyAll(customer));
+  }
+
+  async end(): Promise<void> {
+    this.#isOver = true;
+    await Promise.all(this.#clients);
+  }
+
+  async #deliverAll(sender: number): Promise<void> {
+    for (let n = 0; !this.#isOver; n++) await this.deliver(`${sender}-${n}`);
+  }
+
+  /** Delivers this webhook until a gateway accepts it. Without an id, it must be refused only if nothing is written. */
+  async deliver(id?: string, gateways = this.#options.stack.gateways): Promise<string> {
+    for (;;) {
+      const gateway = this.#options.chance.pick(gateways);
+      const answer = await deliverOnce(gateway.address, id).catch(() => undefined);
+      if (answer?.status === 202) return this.note(answer);
+      await pause(RETRY_PAUSE_MS);
+    }
+  }
+
+  /** Counts a webhook that was accepted. Returns the id of its call. */
+  note(accepted: Answer): string {
+    const callId = String(accepted.json()["call_id"]);
+    this.#delivered.push(callId);
+    return callId;
+  }
+
+  /** Buys one job after the other, and sends each payment twice at once until both have an answer. */
+  async #buyAll(customer: Customer): Promise<void> {
+    const { stack, chance } = this.#options;
+    for (let n = 0; !this.#isOver; n++) {
+      const purchase = await this.sign(customer, `the ${n}th`);
+      await this.#buyer.buy(stack.x402, purchase, 2);
+      if (chance.onceIn(DENIED_ONCE_IN)) await this.#repeatDenied(customer, purchase);
+    }
+  }
+
+  /** A payment for the price that a gateway asks. It must be sent until it is accepted. */
+  async sign({ payer, asset }: Customer, body: string): Promise<Purchase> {
+    const { stack, chance } = this.#options;
+    const purchase = await this.#buyer.sign(chance.pick(stack.x402), { payer, asset, version: 2, body });
+    this.#bought.push(purchase);
+    return purchase;
+  }
+
+  /** Sends a payment once. */
+  post(purchase: Purchase): Promise<Answer | undefined> {
+    const { stack, chance } = this.#options;
+    return this.#buyer.post(chance.pick(stack.x402), purchase);
+  }
+
+  /** A wallet denies for a while what it has signed, and what it has bought is asked for again at all gateways. */
+  async #repeatDenied({ kind, payer }: Customer, purchase: Purchase): Promise<void> {
+    const { stack, devnet } = this.#options;
+    if (kind !== "wallet") return;
+    await setAnswers(devnet, payer, "Never");
+    await this.#buyer.buy(stack.x402, purchase, stack.x402.length);
+    await setAnswers(devnet, payer, "Truly");
+  }
+
+  /** Nothing is lost or doubled. `seen` is what has happened meanwhile. */
+  async assertWhole(seen: string): Promise<void> {
+    const { stack, devnet } = this.#options;
+    for (const origin of ["webhook", "x402"] as const)
+      expect(await untilDrained(stack.redis, origin), seen).toMatchObject({ failed: 0 });
+    const delivered = [...new Set(this.#delivered)];
+    const sold = new Set(this.#bought.flatMap(({ callIds }) => callIds));
+    const told = this.#bought.flatMap((purchase) => purchase.told);
+    const effects = stack.effects().map(({ callId }) => callId);
+    expect(
+      stack.effectsOf(delivered).filter((count) => count !== 1),
+      seen,
+    ).toEqual([]);
+    expect(effects.filter((id) => !sold.has(id)).length, seen).toBe(delivered.length);
+    expect(await this.#withoutResult(effects), seen).toEqual([]);
+    expect(
+      told.filter(({ status }) => status !== 202 && status !== 503),
+      seen,
+    ).toEqual([]);
+    expect(
+      violationsIn({
+        ...{ chainId: devnet.chainId, asset: devnet.token, voids: [], told },
+        transfers: await transfersOfAllKinds(devnet),
+        calls: effects.filter((id) => sold.has(id)),
+      }),
+      seen,
+    ).toEqual([]);
+  }
+
+  /** Those of which the job's answer is not kept. */
+  async #withoutResult(callIds: readonly string[]): Promise<object[]> {
+    const results = this.#options.stack.redis.partitions.map(createResults);
+    const read = await Promise.all(callIds.map(async (id) => ({ id, ...(await results.of(id).read(id)) })));
+    return read.filter(
+      (each) => each.kind !== "answer" || each.body.toString() !== JSON.stringify({ done: each.id }),
+    );
+  }
+}
+
+/** Sends a webhook to `/hook` with this id, or to `/free` without one. */
+export function deliverOnce(address: string, id?: string): Promise<Answer> {
+  return id === undefined
+    ? send(address, { path: "/free", body: "of nobody" })
+    : send(address, { path: "/hook", headers: { "X-Delivery-Id": id }, body: bodyOf(id) });
+}
+
+export const bodyOf = (id: string): string => `of ${id}`;
