@@ -18,11 +18,12 @@ export function partitionsOver(redis: Redis, count = COUNT): Partitions {
   return partitionsOn(Array.from({ length: count }, () => redis));
 }
 
+/** A call, a payment, whose call may be forgotten, a new payment, or an id. */
 type OfCall = string | { readonly id: string } | { readonly call: { readonly id: string } };
 
 function callIdIn(first: OfCall): string {
   if (typeof first === "string") return first;
-  return "call" in first ? first.call.id : first.id;
+  return "id" in first ? first.id : first.call.id;
 }
 
 /** The methods of each as those of one: the first argument, a call, a payment or its id, says whose is called. */

@@ -171,8 +171,10 @@ test("a job's rate holds over partitions and producers, and every queue gets its
     "all are injected",
     () => two.reduce((sum, { count }) => sum + count("call.injected"), 0) === 12,
   );
+  // A busy machine may see a call later than it was taken, and the next one at once.
   for (let i = 0; i + max < at.length; i += max)
-    expect((at[i + max] ?? 0) - (at[i] ?? 0), `call ${i + max}`).toBeGreaterThan(duration - 50);
+    expect((at[i + max] ?? 0) - (at[i] ?? 0), `call ${i + max}`).toBeGreaterThan(duration / 2);
+  expect((at.at(-1) ?? 0) - (at[0] ?? 0)).toBeGreaterThan((at.length / max - 1.5) * duration);
   expect(new Set(begun.slice(0, 8).map((id) => INDEXES.of(id))).size).toBe(COUNT);
 });
 

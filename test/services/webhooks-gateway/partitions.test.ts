@@ -37,9 +37,9 @@ async function started(away: number) {
 }
 
 /** A delivery id whose call lies in this partition. */
-function deliveryIn(index: number, partitionOf: (callId: string) => number): string {
+function deliveryIn(index: number, partitionOf: (callId: string) => number, name = "delivery"): string {
   for (let n = 0; ; n++) {
-    if (partitionOf(callIdOfDelivery("/a", `delivery-${n}`)) === index) return `delivery-${n}`;
+    if (partitionOf(callIdOfDelivery("/a", `${name}-${n}`)) === index) return `${name}-${n}`;
   }
 }
 
@@ -89,10 +89,17 @@ test("a partition that was away when an operator held an endpoint holds the firs
   const why = { at: 1, by: "otto", reason: "its job is broken" };
   const told = await openEndpoints(partitions).set("/a", "held", why);
   expect(told).toEqual({ changed: true, unreached: [away] });
+  const heldIn = async (index: number) => {
+    const { redis: there, keys } = partitions.all[index] as (typeof partitions)["control"];
+    return there.llen(keys.heldCalls("/a"));
+  };
+  await eventually("the gateway holds calls", async () => {
+    await post();
+    return (await heldIn(0)) > 0;
+  });
 
   await other.server.restart();
-  const id = deliveryIn(away, partitionOf);
+  const id = deliveryIn(away, partitionOf, "to be held");
   await eventually("it is back", async () => (await post(id)).status === 202);
-  const { keys } = partitions.all[away] as (typeof partitions)["control"];
-  expect(await other.client.llen(keys.heldCalls("/a"))).toBe(1);
+  expect(await heldIn(away)).toBe(1);
 });

@@ -32,8 +32,8 @@ test("the gauges count payments that wait for an end by state, with the age of t
   const agoMs = (ms: number) => Date.now() - ms;
   expect(await gauges()).toEqual({ settling: [0, 0], review: [0, 0] });
 
-  const oldest = await payments.claim({ payer: PAYER, now: agoMs(900_000) });
-  const reviewed = await payments.claim({ payer: PAYER, now: agoMs(500_000) });
+  const oldest = await payments.claim({ payer: PAYER, now: agoMs(950_000) });
+  const reviewed = await payments.claim({ payer: PAYER, now: agoMs(550_000) });
   expect(await gauges()).toEqual({ settling: [2, 9], review: [0, 0] });
 
   await journal.markForReview(reviewed, "the node lacks logs");
