@@ -21,14 +21,16 @@ process.exitCode = await runService("runner", { env, pretty: false }, async ({ l
   shutdown.defer("redis", () => redis.disconnect());
   const leaveTrace = (callId: string, body: Buffer) =>
     appendFileSync(env["EFFECTS_FILE"] ?? "", `${JSON.stringify({ callId, sha256: sha256Hex(body) })}\n`);
+  const effect = (name: string) => ({
+    name,
+    handler({ callId, body }: { callId: string; body: Buffer }) {
+      leaveTrace(callId, body);
+      return { json: { done: callId } };
+    },
+  });
   const jobs = createRouter()
-    .job(1, {
-      name: "effect",
-      handler({ callId, body }) {
-        leaveTrace(callId, body);
-        return { json: { done: callId } };
-      },
-    })
+    .job(1, effect("effect"))
+    .job(3, effect("delegated-effect"))
     .job(2, {
       name: "long-effect",
       long: true,

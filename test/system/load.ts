@@ -1,17 +1,21 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { TomlTable } from "smol-toml";
 import { expect } from "vitest";
+import type { DevAccount } from "../../services/dev/chain/chain.ts";
 import { createResults } from "../../shared/call/results/store.ts";
 import type { UsedDevnet } from "../fixtures/devnet.ts";
 import type { Places } from "../fixtures/redis.ts";
 import type { UsedStack } from "../fixtures/stack.ts";
+import { proofOf } from "../services/x402-gateway/restricted-jobs.ts";
 import { violationsIn } from "../support/books.ts";
+import { newPayer } from "../support/devnet.ts";
 import { type Answer, send } from "../support/http.ts";
+import type { Payer } from "../support/sign-payment.ts";
 import { setAnswers } from "../support/wallets.ts";
 import { createBuyer, type Purchase } from "./fleet/buyer.ts";
 import type { seeded } from "./fleet/seeded.ts";
 import { untilDrained } from "./fleet/until-drained.ts";
-import { type Customer, transfersOfAllKinds } from "./payers.ts";
+import { type Customer, sellingToAllKinds, transfersOfAllKinds } from "./payers.ts";
 
 /** So often a wallet says after a purchase that it has signed nothing, and the payment is sent again. */
 const DENIED_ONCE_IN = 2;
@@ -23,20 +27,38 @@ export const LOAD_ENDPOINTS: readonly TomlTable[] = [
   { path: "/free", job_id: 1, auth: "none", keep_result: true },
 ];
 
+/** Sold to anybody who has a permitted caller's proof. */
+const DELEGATED_JOB = 3;
+
+/** Sells this job beside the other one. */
+export function sellingToPairs(devnet: UsedDevnet) {
+  const { callerRegistry: contract, rpcUrl: rpc_url } = devnet;
+  const mode = { invocation_mode: "restricted_paid", auth_mode: "delegated_caller_signature" };
+  const policy = { service_id: 1, job_index: DELEGATED_JOB, contract, rpc_url, ...mode };
+  // One payer of each pair is refused, and its verifies count as unpaid.
+  const unpaid = { unpaid_verifies_per_payer: 10_000, unpaid_verifies_per_address: 10_000 };
+  const { prices, ...sale } = sellingToAllKinds(devnet, { job_policies: [policy], ...unpaid });
+  return { ...sale, prices: { "1": { ...prices["1"], [DELEGATED_JOB]: prices["1"]["1"] } } };
+}
+
 type Options = { stack: UsedStack<Places>; devnet: UsedDevnet; chance: ReturnType<typeof seeded> };
 
 /** Senders and buyers that send each webhook and each payment until it is accepted, and what must hold after that. */
 export class Load {
   readonly #options: Options;
   readonly #buyer;
+  readonly #delegatedBuyer;
   readonly #clients: Promise<void>[] = [];
   readonly #delivered: string[] = [];
   readonly #bought: Purchase[] = [];
+  /** Purchases that two payers made with one nonce of a caller. */
+  readonly #pairs: [Purchase, Purchase][] = [];
   #isOver = false;
 
   constructor(options: Options) {
     this.#options = options;
     this.#buyer = createBuyer({ devnet: options.devnet, path: "/x402/jobs/1/1" });
+    this.#delegatedBuyer = createBuyer({ devnet: options.devnet, path: `/x402/jobs/1/${DELEGATED_JOB}` });
   }
 
   get isOver(): boolean {
@@ -45,12 +67,21 @@ export class Load {
 
   get seen(): string {
     const repeats = this.#bought.reduce((count, { told }) => count + told.length, 0);
-    return `${this.#delivered.length} delivered, ${this.#bought.length} bought (${repeats} answers)`;
+    const pairs = `${this.#pairs.length} of them with a nonce that another payer used`;
+    return `${this.#delivered.length} delivered, ${this.#bought.length} bought (${repeats} answers), ${pairs}`;
   }
 
   begin(senders: number, customers: readonly Customer[]): void {
     for (let sender = 0; sender < senders; sender++) this.#clients.push(this.#deliverAll(sender));
     for (const customer of customers) this.#clients.push(this.#buyAll(customer));
+  }
+
+  /** Begins two buyers that use each nonce of a caller at once. Only one of them may buy. */
+  async beginPairs(payers: readonly [Payer, Payer]): Promise<void> {
+    const { devnet } = this.#options;
+    const caller = await newPayer(devnet, 0n);
+    await devnet.chain.permitCaller(1n, caller.address);
+    this.#clients.push(this.#buyPairs(caller, payers));
   }
 
   async end(): Promise<void> {
@@ -103,6 +134,23 @@ export class Load {
     return this.#buyer.post(chance.pick(stack.x402), purchase);
   }
 
+  async #buyPairs(by: DevAccount, payers: readonly [Payer, Payer]): Promise<void> {
+    const { stack, chance } = this.#options;
+    const buyer = this.#delegatedBuyer;
+    for (let n = 0; !this.#isOver; n++) {
+      const body = `the ${n}th`;
+      const proof = await proofOf({ by, nonce: `nonce-${n}`, body, job: DELEGATED_JOB });
+      const sign = async (payer: Payer): Promise<Purchase> => {
+        const purchase = await buyer.sign(chance.pick(stack.x402), { payer, version: 2, body });
+        return { ...purchase, header: { ...purchase.header, ...proof } };
+      };
+      const pair: [Purchase, Purchase] = [await sign(payers[0]), await sign(payers[1])];
+      this.#pairs.push(pair);
+      this.#bought.push(...pair);
+      await Promise.all(pair.map((purchase) => buyer.buy(stack.x402, purchase, 2)));
+    }
+  }
+
   /** A wallet denies for a while what it has signed, and what it has bought is asked for again at all gateways. */
   async #repeatDenied({ kind, payer }: Customer, purchase: Purchase): Promise<void> {
     const { stack, devnet } = this.#options;
@@ -128,7 +176,13 @@ export class Load {
     expect(effects.filter((id) => !sold.has(id)).length, seen).toBe(delivered.length);
     expect(await this.#withoutResult(effects), seen).toEqual([]);
     expect(
-      told.filter(({ status }) => status !== 202 && status !== 503),
+      told.filter(({ status, code }) => status !== 202 && status !== 503 && code !== NONCE_USED),
+      seen,
+    ).toEqual([]);
+    expect(
+      this.#pairs
+        .map((pair) => pair.map(endOf).toSorted().join())
+        .filter((ends) => ends !== "bought,refused"),
       seen,
     ).toEqual([]);
     expect(
@@ -149,6 +203,15 @@ export class Load {
       (each) => each.kind !== "answer" || each.body.toString() !== JSON.stringify({ done: each.id }),
     );
   }
+}
+
+const NONCE_USED = "caller.nonce_used";
+
+/** What both answers to a purchase say. */
+function endOf({ callIds, told }: Purchase): string {
+  const isRefused = told.some(({ code }) => code === NONCE_USED);
+  if (callIds.length > 0) return isRefused ? "bought and refused" : "bought";
+  return isRefused ? "refused" : "open";
 }
 
 /** Sends a webhook to `/hook` with this id, or to `/free` without one. */

@@ -9,10 +9,11 @@ import { useDevnet } from "../../fixtures/devnet.ts";
 import { type Places, useOwnRedis } from "../../fixtures/redis.ts";
 import { useFourServers, useMasters } from "../../fixtures/redis-topology.ts";
 import { CONSOLE_TOKEN, type UsedStack, useStack } from "../../fixtures/stack.ts";
+import { newPayer } from "../../support/devnet.ts";
 import { send } from "../../support/http.ts";
 import { seeded } from "../fleet/seeded.ts";
-import { LOAD_ENDPOINTS, Load } from "../load.ts";
-import { newCustomer, PAYER_KINDS, sellingToAllKinds } from "../payers.ts";
+import { LOAD_ENDPOINTS, Load, sellingToPairs } from "../load.ts";
+import { newCustomer, PAYER_KINDS } from "../payers.ts";
 
 /** POSTERN_TEST_KILLS and POSTERN_TEST_SEED make it longer, and another one. */
 const KILLS = Number(process.env["POSTERN_TEST_KILLS"] ?? 20);
@@ -124,7 +125,9 @@ describe.each<[string, () => Places]>([
   const stack = useStack(
     () => ({
       endpoints: LOAD_ENDPOINTS,
-      x402: sellingToAllKinds(devnet),
+      x402: sellingToPairs(devnet),
+      // With several partitions, its calls need permits of the first one.
+      postern: { jobs: { "1/1": { concurrency: 4 } } },
       gateways: 2,
       producers: 2,
       consoles: 1,
@@ -144,6 +147,7 @@ describe.each<[string, () => Places]>([
       kinds.map((kind = "key") => newCustomer(devnet, kind, { tokens: ENOUGH_TOKENS, deployed: false })),
     );
     load.begin(SENDERS, customers);
+    await load.beginPairs([await newPayer(devnet, ENOUGH_TOKENS), await newPayer(devnet, ENOUGH_TOKENS)]);
     const operating = operate(stack, load);
     const killed: string[] = [];
     while (killed.length < KILLS) killed.push(await killer.kill());
