@@ -35,7 +35,7 @@ import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
 import { publishCallbackKeys } from "../../shared/telemetry/processes/callback-keys.ts";
 import { createCallbacks } from "./callbacks/callbacks.ts";
 import { consume } from "./consumer/consume.ts";
-import type { Place } from "./consumer/station.ts";
+import type { ServedPartition } from "./consumer/station.ts";
 import type { Deliver } from "./consumer/taken.ts";
 import { createDeliver, type Inject } from "./deliver.ts";
 import { createRetryPolicy } from "./retry-policy.ts";
@@ -143,12 +143,12 @@ export function composeProducer(options: Options): ComposedProducer {
   });
   const delivering = createDelivering({ ...options, gates, jobs, callbacks, runners, log, workerId });
   const prepare = preparing(gates, options.setsLimits ? jobs : undefined, callbacks);
-  const places = partitions.map((partition, index): Place => {
+  const served = partitions.map((partition, index): ServedPartition => {
     const [server, deliver] = [servers.all[index], delivering.deliver.all[index]] as [DurableRedis, Deliver];
     return { partition, server, deliver, prepare: prepare(index) };
   });
   const consumer = consume({
-    places: places.all as [Place, ...Place[]],
+    served: served.all as [ServedPartition, ...ServedPartition[]],
     serves: (queue) =>
       isKnown(queue) &&
       (callbacks !== undefined || !isOfCallbacks(queue)) &&

@@ -8,7 +8,7 @@ import { createAlone } from "./alone.ts";
 import { leaves, type Verdict } from "./finish.ts";
 import type { Hold } from "./hold.ts";
 import { createPermits } from "./permits.ts";
-import { createStation, type Place, type SourceOf } from "./station.ts";
+import { createStation, type ServedPartition, type SourceOf } from "./station.ts";
 import { createTake, type TakeParts } from "./take.ts";
 import { toHeld, toTaken } from "./taken.ts";
 import { type Turn, Turns } from "./turns.ts";
@@ -16,7 +16,7 @@ import { stalledIntervalOf } from "./upkeep.ts";
 
 export type ConsumeOptions = {
   /** The partitions that calls are taken from. The first one is where workers agree on what holds over all of them. */
-  places: readonly [Place, ...Place[]];
+  served: readonly [ServedPartition, ...ServedPartition[]];
   /** Which queues this worker takes calls from. */
   serves: (queue: QueueName) => boolean;
   /** Whether the calls that go through a gate cannot be delivered now, so that this worker takes none. */
@@ -55,10 +55,10 @@ const RELEASE_MS = 1000;
  */
 export function consume(options: ConsumeOptions): Consumer {
   const { lockMs, workerName, log, results } = options;
-  const [control] = options.places;
+  const [control] = options.served;
   const stalledInterval = stalledIntervalOf(lockMs);
   const work = { name: workerName, lockDuration: lockMs, stalledInterval, results };
-  const stations = options.places.map((place) => createStation(place, { ...options, work }));
+  const stations = options.served.map((each) => createStation(each, { ...options, work }));
   const turns = new Turns<SourceOf>({
     slots: options.slots,
     bytes: options.bodyBudgetBytes,

@@ -14,7 +14,7 @@ import type { Source, Turns } from "./turns.ts";
 import { createUpkeep } from "./upkeep.ts";
 
 /** A partition that calls are taken from. */
-export type Place = {
+export type ServedPartition = {
   readonly partition: Partition;
   /** Whether its Redis can be used (shared/redis/durable.ts). */
   readonly server: Pick<DurableRedis, "firstCheck" | "isUsable" | "isRefused">;
@@ -39,7 +39,7 @@ const AGAIN_MS = 1000;
 export type SourceOf = Source & { readonly station: Station; readonly backend: QueueBackend };
 
 /** The part of a worker that takes calls from one partition, with two connections. */
-export type Station = Place & {
+export type Station = ServedPartition & {
   readonly lostTakes: LostTakes;
   readonly holds: Holds;
   readonly finish: Finish;
@@ -56,13 +56,16 @@ export type Station = Place & {
   stop(): void;
 };
 
-export function createStation(place: Place, { work, serves, pollMs, emptyMs, ...options }: Options): Station {
-  const { partition } = place;
+export function createStation(
+  served: ServedPartition,
+  { work, serves, pollMs, emptyMs, ...options }: Options,
+): Station {
+  const { partition } = served;
   const log = logOf(partition, options.log);
   const backendOf = openBackends(partition, work);
   const lostTakes = createLostTakes(partition, { backendOf, worker: work.name, log });
   const lockMs = work.lockDuration;
-  const upkeep = createUpkeep({ ...place, serves, lockMs, log, pollMs, emptyMs }, backendOf, lostTakes);
+  const upkeep = createUpkeep({ ...served, serves, lockMs, log, pollMs, emptyMs }, backendOf, lostTakes);
   const holds = createHolds(partition, lockMs);
   const records = createCallRecords(partition);
   const lookForTaken = lostTakes.look;
@@ -78,7 +81,7 @@ export function createStation(place: Place, { work, serves, pollMs, emptyMs, ...
   }
 
   const station: Station = {
-    ...place,
+    ...served,
     lostTakes,
     holds,
     finish,
@@ -94,8 +97,8 @@ export function createStation(place: Place, { work, serves, pollMs, emptyMs, ...
     },
 
     async start(turns, fill) {
-      listen = createListen({ ...place, serves, sourceOf: station.sourceOf, turns, fill });
-      await place.server.firstCheck;
+      listen = createListen({ ...served, serves, sourceOf: station.sourceOf, turns, fill });
+      await served.server.firstCheck;
       await begin();
     },
 
@@ -107,7 +110,7 @@ export function createStation(place: Place, { work, serves, pollMs, emptyMs, ...
     },
 
     putOff(queue, ms) {
-      if (!place.server.isUsable) return;
+      if (!served.server.isUsable) return;
       tell.later([queue], ms).catch(() => {});
       upkeep.dueIn(ms);
     },
