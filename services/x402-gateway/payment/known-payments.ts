@@ -6,7 +6,7 @@ import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { type Clock, delay, within } from "../../../shared/platform/time/clock.ts";
 import type { Partitioned } from "../../../shared/redis/partition.ts";
 import { jobPath } from "../offer/catalog.ts";
-import type { OperatorQuotes } from "../offer/operator-quote.ts";
+import { findUseOf, type OperatorQuotes } from "../offer/operator-quote.ts";
 import type { SignedPayment } from "./header.ts";
 import { OpenPaymentError, outcomeUnknown, type PaidCall, toPaidCall } from "./outcome.ts";
 
@@ -92,7 +92,7 @@ export class KnownPayments {
     const [first, ...others] = (await Promise.all(names)).flat();
     if (first === undefined) return undefined;
     const quote = operatorQuotes.honoured(req, ids);
-    const quoted = quote && (await journals.of(routeOfPayer(signed.payer)).findQuoted(quote.digest));
+    const quoted = quote && (await findUseOf(quote, journals));
     const found = [...others.map(({ known }) => known.id), ...(quoted === undefined ? [] : [quoted])];
     if (found.some((id) => id !== first.known.id)) throw twoPurchases();
     return first;
