@@ -199,7 +199,7 @@ function openServers(
   { postern, partitions, deployments, gates, log }: Options & { gates: Gates },
   onUsable: (index: number) => void,
 ): Partitioned<DurableRedis> {
-  return partitions.map((partition, index) => {
+  const servers = partitions.map((partition, index) => {
     const claimData = createClaimData(partition, deployments?.all[index]);
     return new DurableRedis({
       redis: partition.redis,
@@ -207,12 +207,13 @@ function openServers(
       mode: postern.redis.durability === "replicated" ? "replicated" : "relaxed",
       async checkData() {
         await claimData();
-        await gates.sync(index);
+        if (index > 0) await gates.sync(index, servers.control);
       },
       onUsable: () => onUsable(index),
       log: { ...logOf(partition, log), info() {} }, // it would say how durable they are
     });
   });
+  return servers;
 }
 
 type Jobs = ReturnType<typeof toJobs>;

@@ -34,7 +34,9 @@ export function createEndpointStates(partitions: Partitions) {
         partitions.all.length === 1 ? await readSettings() : toSettings((await intents.read()).settings);
     },
 
-    /** Makes a partition hold what the first one has said last. */
-    sync: intents.sync,
+    /** Makes another partition hold what operators have said last. */
+    async sync(...asked: Parameters<typeof intents.sync>): Promise<void> {
+      settings = toSettings((await intents.sync(...asked)).settings);
+    },
   };
 }

@@ -88,7 +88,7 @@ export function composeWebhooksGateway(options: Options): Gateway {
   const log = tellFollowers(options.log, { partition, service: "webhooks", about: { serviceId }, clock });
   const states = createEndpointStates(partitions);
   const ingress = openIngress("webhook", options, async (index) => {
-    if (index > 0) return states.sync(index);
+    if (index > 0) return states.sync(index, ingress.partitions.control.durable);
     await Promise.all([states.read(), sendTests()]);
   });
   const { admission, bodies, results, waits, streams, redisTime, clientAddressOf: addressOf } = ingress;

@@ -1,6 +1,7 @@
 import { AppError } from "../platform/errors/app-error.ts";
 import { settled, within } from "../platform/time/clock.ts";
 import { defineScript } from "../redis/define-script.ts";
+import type { DurableRedis } from "../redis/durable.ts";
 import { failureOf, isLasting } from "../redis/failure.ts";
 import type { Partition, Partitions } from "../redis/partition.ts";
 import { integer, list, numeric, text, tuple } from "../redis/reply.ts";
@@ -20,10 +21,14 @@ export const RESUMED = { max: 1000, keptMs: 7 * 86_400_000 };
 /** How many held calls one step releases. */
 export const RELEASED_AT_ONCE = 100;
 
+/** In place of a version: Redis has lost what it knew, and no process has claimed it since. */
+const EMPTIED = -2;
+
 const READ = defineScript({
   source: readIntentsLua,
-  keys: "intents, jobs, endpoints",
+  keys: "intents, jobs, endpoints, layout",
   args: "prefix, known, followed",
+  constants: { EMPTIED },
   proof: "expendable",
   reply: tuple(integer, list(tuple(text, numeric, text, text)), list(tuple(text, text))),
 });
@@ -50,33 +55,35 @@ export type Told = { readonly changed: boolean; readonly unreached: readonly num
 /** Partition 0 has answered by then, or counts as away. A command may wait for Redis to return. */
 const ANSWER_MS = 2000;
 
+/** Whether the data of partition 0 may be believed. */
+type Control = Pick<DurableRedis, "firstCheck" | "isUsable">;
+
 /** Has all partitions follow partition 0, and remembers what that has said last. */
 export function openIntents(partitions: Partitions) {
   const { control, all } = partitions;
-  const readControl = READ.on(control.redis);
+  const reads = partitions.map(createRead);
   const follows = partitions.map(createFollow);
   let last: Intents | undefined;
 
   async function read(followed = 0): Promise<Intents> {
-    const { intents, jobs, endpoints } = control.keys;
-    const known = last?.version;
-    const touched = { intents, jobs, endpoints };
-    const [version, pauses, settings] = await readControl(touched, {
-      ...{ prefix: control.prefix, known: known ?? -1, followed },
-    });
-    if (last !== undefined && version === known) return last;
-    const found = { version, pauses, settings };
+    const found = await reads.control(last, followed);
     // A reply to an earlier question may come later.
-    if (last === undefined || version > last.version) last = found;
+    if (last === undefined || found.version > last.version) last = found;
     return found;
   }
 
-  /** The intents in partition 0, or those read last if it is away. */
-  async function newest(followed: number): Promise<Intents> {
+  /**
+   * The intents in partition 0. While that cannot be used, they are those read last, or what operators have said to the partition of this
+   * index since.
+   */
+  async function newest(index: number, followed: number, server: Control): Promise<Intents> {
     if (control.redis.status === "ready") {
-      const outcome = await within(ANSWER_MS, read(followed));
-      if (outcome.kind === "done") return outcome.result;
+      if (last === undefined) await within(ANSWER_MS, server.firstCheck);
+      const outcome = server.isUsable && (await within(ANSWER_MS, read(followed)));
+      if (outcome && outcome.kind === "done") return outcome.result;
     }
+    if (last !== undefined && followed > last.version)
+      last = await (reads.all[index] as typeof reads.control)(undefined, 0);
     if (last !== undefined) return last;
     throw new AppError("queue.unavailable", { reason: NOT_READ });
   }
@@ -108,9 +115,17 @@ export function openIntents(partitions: Partitions) {
   return {
     read,
 
-    /** Makes a partition follow partition 0. Throws if that is away and has never been read. */
-    async sync(index: number): Promise<void> {
-      if (index > 0) await followIn(index, newest);
+    /**
+     * Makes another partition follow partition 0, if that can be used, and resolves with what it follows. Throws if partition 0 cannot be used
+     * and has never been read.
+     */
+    async sync(index: number, server: Control): Promise<Intents> {
+      let followed: Intents | undefined;
+      await followIn(index, async (version) => {
+        followed = await newest(index, version, server);
+        return followed;
+      });
+      return followed as Intents;
     },
 
     /** Makes all partitions follow what was said just now. Resolves with the indexes of those that could not be reached. */
@@ -130,6 +145,19 @@ const NOT_READ = "partition 0, which knows what is paused, cannot be reached";
 /** Whether a partition cannot be reached now. */
 export function isPassing(error: unknown): boolean {
   return error instanceof AppError || (failureOf(error) !== undefined && !isLasting(error));
+}
+
+/** Reads what a partition follows; `known` if it is still that. */
+function createRead({ redis, keys, prefix }: Partition) {
+  const run = READ.on(redis);
+  const { intents, jobs, endpoints, layout } = keys;
+  const touched = { intents, jobs, endpoints, layout };
+  return async (known: Intents | undefined, followed: number): Promise<Intents> => {
+    const words = { prefix, known: known?.version ?? -1, followed };
+    const [version, pauses, settings] = await run(touched, words);
+    if (version === EMPTIED) throw new AppError("queue.unavailable", { reason: NOT_READ });
+    return known?.version === version ? known : { version, pauses, settings };
+  };
 }
 
 type Follow = ReturnType<typeof createFollow>;

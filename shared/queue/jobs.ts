@@ -111,8 +111,8 @@ export function openJobs(partitions: Partitions) {
     },
 
     /**
-     * Makes a partition do what operators have said, also while it or the first one was away. A producer does this before it takes calls
-     * from the partition, and again and again. Throws if the first one is away and has never been read.
+     * Makes another partition than the first do what operators have said, also while it or the first one was away. A producer does this before
+     * it takes calls from the partition, and again and again.
      */
     sync: intents.sync,
 

@@ -1,8 +1,10 @@
 -- Answers the version of what operators say of whole jobs and endpoints, and unless it is `known`, the pauses and the settings of endpoints.
--- A partition that has followed a higher version, `followed`, shows that this one has lost its newest writes: what is left counts as new.
+-- A partition that has followed a higher version, `followed`, shows that this one has lost its newest writes: what is left counts as new. If
+-- nothing is left, not even the layout, it answers EMPTIED, and nothing is changed by it.
 --@include "../redis/even-if-full.lua"
 local version = tonumber(redis.call('HGET', KEYS.intents, 'version') or 0)
 if version < tonumber(ARGV.followed) then
+  if redis.call('EXISTS', KEYS.layout) == 0 then return {EMPTIED, {}, {}} end
   version = tonumber(ARGV.followed) + 1
   redis.call('HSET', KEYS.intents, 'version', string.format('%.0f', version))
 end

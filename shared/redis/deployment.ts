@@ -35,7 +35,7 @@ type Looked = ReturnType<typeof LOOKED>;
 const LOOK = defineScript({
   source: lookAtDeploymentLua,
   keys: "deployment, layout",
-  args: "id, beginsEmpty, beginsKept, seenAdopted, seenAt, lossMs",
+  args: "place, id, beginsEmpty, beginsKept, seenAdopted, seenAt, lossMs",
   constants: { LAYOUT },
   proof: "expendable",
   reply: optional(LOOKED),
@@ -135,7 +135,10 @@ export class Deployment {
   }
 
   /** Throws `start.wrong_redis` if the data is not the deployment's newest. With `claims`, new data may become the deployment's. */
-  createCheck({ redis, keys, index }: Partition, { claims }: { claims: boolean }): () => Promise<void> {
+  createCheck(
+    { redis, keys, index, count }: Partition,
+    { claims }: { claims: boolean },
+  ): () => Promise<void> {
     const look = LOOK.on(redis);
     const { deployment, layout } = keys;
     const { id: configured, acceptsLoss = false } = this.#options;
@@ -148,7 +151,13 @@ export class Deployment {
       const lookAs = (beginsEmpty: boolean) =>
         look(
           { deployment, layout },
-          { ...words, id: words.id || newDeploymentId(), beginsEmpty, beginsKept: claims && isFirst },
+          {
+            ...words,
+            place: JSON.stringify({ index, count }),
+            id: words.id || newDeploymentId(),
+            beginsEmpty,
+            beginsKept: claims && isFirst,
+          },
         );
       const begins = claims && mayBeEmpty;
       let found = await lookAs(begins && begun === undefined);

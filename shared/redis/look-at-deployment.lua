@@ -1,17 +1,19 @@
 -- Answers the deployment's id, its last adoption, its last report, `expects`, and since when payments are unaudited. The id is '' if the
--- data has none. Answers nothing beside another layout.
+-- data has none. Answers nothing beside another layout, or that of another partition, and leaves such data as it is.
 --
 -- An empty Redis becomes the deployment's with `beginsEmpty`, and the data of a release without ids with `beginsKept`. A process that finds
 -- less than it has seen notes that as `expects`. Then processes that have seen nothing refuse the data too.
 --@include "./even-if-full.lua"
 --@include "./now.lua"
 --@include "./older.lua"
+local layout = redis.pcall('GET', KEYS.layout)
+local isString = type(layout) == 'string'
+local isOurs = isString and string.find(layout, '"layout":' .. LAYOUT .. '[,}]')
+if isOurs and not string.find(layout, ARGV.place, 1, true) then return nil end
 local id, adopted, at, expects, unaudited =
   unpack(redis.call('HMGET', KEYS.deployment, 'id', 'adopted', 'at', 'expects', 'unaudited'))
 if not id then
-  local layout = redis.pcall('GET', KEYS.layout)
-  local isString = type(layout) == 'string'
-  if layout and not (isString and string.find(layout, '"layout":' .. LAYOUT .. '[,}]')) then return nil end
+  if layout and not isOurs then return nil end
   if (isString and ARGV.beginsKept or ARGV.beginsEmpty) == '1' then
     at = now
     redis.call('HSET', KEYS.deployment, 'id', ARGV.id, 'at', at)

@@ -22,7 +22,7 @@ async function started(away: number) {
   const { address, gateway } = await webhooks.start({
     endpoints: [endpoint],
     redisUrls: urls.map((url) => asUser(url, "webhooks")),
-    enqueueTimeoutMs: 500,
+    enqueueTimeoutMs: 1500,
   });
   const partitions = partitionsOn(urls.map((_, index) => (isAway(index) ? other.client : redis.client)));
   const post = async (id?: string) => {
@@ -46,7 +46,7 @@ function deliveryIn(index: number, partitionOf: (callId: string) => number, name
 test("webhooks go to all partitions, and each delivery is one call in the partition that its id names", async () => {
   const { partitions, post, partitionOf } = await started(3);
   const random = await Promise.all(Array.from({ length: 64 }, () => post()));
-  expect(new Set(random.map(({ status }) => status))).toEqual(new Set([202]));
+  expect(random.flatMap(({ status, code }) => (status === 202 ? [] : code))).toEqual([]);
   expect(new Set(random.map(({ callId }) => partitionOf(callId))).size).toBe(4);
   for (let n = 0; n < 8; n++) {
     const first = await post(`id-${n}`);

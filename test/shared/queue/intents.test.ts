@@ -22,6 +22,8 @@ const COUNT = 4;
 const LAST = COUNT - 1;
 const INDEXES = [0, 1, 2, LAST];
 const PATH = "/hooks/a";
+/** Partition 0, as a process knows it whose checks of it pass. */
+const USABLE = { firstCheck: Promise.resolve(), isUsable: true };
 const why = { at: 1, by: "otto", reason: "its job is broken" };
 
 const redis = useRedis();
@@ -171,7 +173,7 @@ test("however operators and producers meet, all partitions come to say what the 
     await Promise.all(
       jobs.flatMap((each, i) => [
         each[Math.random() < 0.5 ? "pause" : "resume"](`7/${1 + (i % 2)}`, why),
-        each.sync(i),
+        each.sync(i, USABLE),
       ]),
     );
     for (const job of ["7/1", "7/2"]) {
@@ -185,16 +187,16 @@ test("while the first partition is away, others do what it said last, and none i
   await openWith(0);
   const known = openJobs(partitions);
   await openJobs(partitions).pause("7/1", why);
-  await known.sync(1);
+  await known.sync(1, USABLE);
   await other.server.kill("SIGKILL");
   await at(2).redis.del(at(2).keys.job("7/1"), at(2).keys.intents);
-  await known.sync(2);
+  await known.sync(2, USABLE);
   expect(await Promise.all([1, 2].map((i) => at(i).redis.hget(at(i).keys.job("7/1"), "reason")))).toEqual([
     why.reason,
     why.reason,
   ]);
   const unavailable = { code: "queue.unavailable" };
-  await expect(openJobs(partitions).sync(2)).rejects.toMatchObject(unavailable);
+  await expect(openJobs(partitions).sync(2, USABLE)).rejects.toMatchObject(unavailable);
 
   await add(1, { job: 2 });
   const { log, saw, count } = producers.start({ partitions: urls, inject: async () => {} });
@@ -212,11 +214,38 @@ test("a first partition that has lost its newest writes is followed again, and b
   const { keys } = partitions.control;
   await redis.client.del(keys.job("7/1"), keys.jobs);
   await redis.client.hset(keys.intents, "version", "1");
-  await openJobs(partitions).sync(1);
-  await openJobs(partitions).sync(2);
+  await redis.client.set(keys.layout, "it is not empty");
+  await openJobs(partitions).sync(1, USABLE);
+  await openJobs(partitions).sync(2, USABLE);
   expect(await pausedIn()).toEqual([LAST]);
   await openJobs(partitions).pause("7/1", why);
   expect(await pausedIn()).toEqual(INDEXES);
+});
+
+test("a first partition that is emptied, or must not be used, lifts no pause and no hold in the others", async () => {
+  const jobs = openJobs(partitions);
+  await jobs.pause("7/1", why);
+  await openEndpoints(partitions).set(PATH, "held", why);
+  const gateway = openIntents(partitions);
+  await gateway.sync(1, USABLE);
+  const { keys } = partitions.control;
+  const refused = { ...USABLE, isUsable: false };
+  await redis.client.set(keys.layout, "another deployment's");
+  await redis.client.del(keys.job("7/1"), keys.jobs, keys.intents, keys.endpoints);
+  for (const index of [1, 2]) expect((await gateway.sync(index, refused)).settings).toHaveLength(1);
+  await redis.client.del(keys.layout);
+  for (const index of [1, 2]) await gateway.sync(index, USABLE);
+  expect(await pausedIn()).toEqual([1, 2, LAST]);
+  const held = await Promise.all(partitions.all.map((each) => each.redis.exists(each.keys.endpoints)));
+  expect(held).toEqual([0, 1, 1, 1]);
+});
+
+test("while the first partition must not be used, what operators say to the others is known", async () => {
+  const gateway = openIntents(partitions);
+  await gateway.sync(1, USABLE);
+  await openEndpoints(partitions).set(PATH, "disabled", why);
+  const { settings } = await gateway.sync(1, { ...USABLE, isUsable: false });
+  expect(settings.map(([path]) => path)).toEqual([PATH]);
 });
 
 test("the limits of a job are in the first partition, those of callbacks are shared out, and both are removed", async () => {
@@ -266,7 +295,7 @@ test("an endpoint holds its calls in all partitions, also in one that was away, 
   expect(await endpoints.set(PATH, "held", why)).toEqual({ changed: true, unreached: [LAST] });
   await back(LAST);
   const gateway = openIntents(await asProcess("webhooks"));
-  await gateway.sync(LAST);
+  await gateway.sync(LAST, USABLE);
   await addToAll({ heldAt: PATH });
   for (let i = 0; i < 150; i++) await add(LAST, { heldAt: PATH });
   expect(await endpoints.held([PATH])).toEqual([COUNT + 150]);
@@ -275,7 +304,7 @@ test("an endpoint holds its calls in all partitions, also in one that was away, 
   expect(await Promise.all([0, 1, 2].map(waitingIn))).toEqual([1, 1, 1]);
   await back(LAST);
   await eventually("a gateway has it followed", async () => {
-    await gateway.sync(LAST).catch(() => {});
+    await gateway.sync(LAST, USABLE).catch(() => {});
     return (await waitingIn(LAST)) === 151;
   });
   expect(await endpoints.held([PATH])).toEqual([0]);
@@ -303,7 +332,7 @@ test("a release that is cut short in a partition goes on with the next reading o
   await expect(openEndpoints(cut).set(PATH, "enabled", why)).rejects.toThrow("cut");
   expect(await endpoints.held([PATH])).toEqual([150]);
   const later = await add(1, { heldAt: PATH });
-  await openJobs(await asProcess("producer")).sync(1);
+  await openJobs(await asProcess("producer")).sync(1, USABLE);
   expect(await endpoints.held([PATH])).toEqual([0]);
   expect(await at(1).redis.lindex(at(1).keys.inQueue("webhook/7/1", "wait"), 0)).toBe(later);
 });

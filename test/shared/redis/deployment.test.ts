@@ -5,6 +5,7 @@ import { spawnChild } from "../../../shared/dev/child.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { adoptDeployment } from "../../../shared/redis/adopt.ts";
 import { Deployment, type DeploymentOptions } from "../../../shared/redis/deployment.ts";
+import { LAYOUT } from "../../../shared/redis/layout.ts";
 import { Partitioned } from "../../../shared/redis/partition.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
@@ -58,6 +59,28 @@ test("the first reports of a process that starts on an old copy do not hide its 
   await reports.start({ deployments: new Partitioned([fresh.deployment]) });
   await expect(running.check()).rejects.toThrow(/holds an old copy/);
   await expect(fresh.check()).rejects.toThrow(/holds an old copy/);
+});
+
+test("the data of another partition is neither remembered nor marked as an old copy", async () => {
+  const now = Date.now();
+  const ofPartition = (index: number, count: number) =>
+    redis.client.set(
+      keys.layout,
+      JSON.stringify({ layout: LAYOUT, release: "0.1.0", partition: { index, count } }),
+    );
+  const running = opened();
+  await ofPartition(0, 1);
+  await holds({ at: now });
+  await running.check();
+  await ofPartition(2, 4);
+  for (const at of [now - HOUR_MS, now + HOUR_MS]) {
+    await restored({ at });
+    await running.check(); // the layout is what refuses it
+    expect(await redis.client.hget(keys.deployment, "expects")).toBeNull();
+  }
+  await ofPartition(0, 1);
+  await restored({ at: now });
+  await running.check();
 });
 
 test("an adoption counts for a process that has seen an adoption and a report by a clock that was ahead", async () => {
