@@ -44,8 +44,7 @@ export function createAuditing({ partitions, tokens, log }: Deps) {
     const networks = [...new Set(audited.map((token): string => token.network))];
     for (const [index, found] of [...before.entries()].reverse()) {
       if (found === undefined) continue;
-      each.assertUsable(index);
-      const { partition, note } = each.all[index] as Unaudited;
+      const { partition, note } = each.at(index);
       for (const network of await coveredNetworks(result, Number(found.unaudited))) {
         if (!(await note({ ...found, network, networks }))) continue;
         logOf(partition, log).info("payments.sales_opened", {
@@ -55,8 +54,6 @@ export function createAuditing({ partitions, tokens, log }: Deps) {
     }
   };
 }
-
-type Unaudited = ReturnType<typeof createUnaudited>;
 
 /** The time of which payments are unaudited in a partition, if there is one, and the note that an audit has covered it on a network. */
 function createUnaudited(partition: Partition) {

@@ -82,22 +82,25 @@ export function openIntents(partitions: Partitions) {
       const outcome = server.isUsable && (await within(ANSWER_MS, read(followed)));
       if (outcome && outcome.kind === "done") return outcome.result;
     }
-    if (last !== undefined && followed > last.version)
-      last = await (reads.all[index] as typeof reads.control)(undefined, 0);
+    if (last !== undefined && followed > last.version) last = await reads.at(index)(undefined, 0);
     if (last !== undefined) return last;
     throw new AppError("queue.unavailable", { reason: NOT_READ });
   }
 
-  /** Makes a partition follow what `read` gives, which is asked once the version is known that the partition follows. */
-  async function followIn(index: number, readFor: (followed: number) => Promise<Intents>): Promise<void> {
-    const { followed, follow } = follows.all[index] as Follow;
+  /**
+   * Makes a partition follow what `readFor` gives, which is asked once the version is known that the partition follows, and resolves with
+   * that.
+   */
+  async function followIn(index: number, readFor: (followed: number) => Promise<Intents>): Promise<Intents> {
+    const { followed, follow } = follows.at(index);
     const before = await followed();
-    await follow(await readFor(before.version), before);
+    const intents = await readFor(before.version);
+    await follow(intents, before);
+    return intents;
   }
 
-  async function followChecked(index: number, said: Promise<Intents>): Promise<void> {
-    partitions.assertUsable(index);
-    await followIn(index, async (followed) => {
+  function followSaid(index: number, said: Promise<Intents>): Promise<Intents> {
+    return followIn(index, async (followed) => {
       const intents = await said;
       return intents.version < followed ? await read(followed) : intents;
     });
@@ -106,7 +109,7 @@ export function openIntents(partitions: Partitions) {
   /** False if the partition cannot be reached. */
   async function reaches(index: number, said: Promise<Intents>): Promise<boolean> {
     if (all[index]?.redis.status !== "ready") return false;
-    const outcome = await settled(followChecked(index, said));
+    const outcome = await settled(followSaid(index, said));
     if (outcome.kind === "done") return true;
     if (isPassing(outcome.error)) return false;
     throw outcome.error;
@@ -119,13 +122,8 @@ export function openIntents(partitions: Partitions) {
      * Makes another partition follow partition 0, if that can be used, and resolves with what it follows. Throws if partition 0 cannot be used
      * and has never been read.
      */
-    async sync(index: number, server: Control): Promise<Intents> {
-      let followed: Intents | undefined;
-      await followIn(index, async (version) => {
-        followed = await newest(index, version, server);
-        return followed;
-      });
-      return followed as Intents;
+    sync(index: number, server: Control): Promise<Intents> {
+      return followIn(index, (followed) => newest(index, followed, server));
     },
 
     /** Makes all partitions follow what was said just now. Resolves with the indexes of those that could not be reached. */
@@ -159,8 +157,6 @@ function createRead({ redis, keys, prefix }: Partition) {
     return known?.version === version ? known : { version, pauses, settings };
   };
 }
-
-type Follow = ReturnType<typeof createFollow>;
 
 function createFollow({ redis, keys, prefix }: Partition) {
   const run = FOLLOW.on(redis);

@@ -33,8 +33,7 @@ export async function askOne<One, Answer>(
   index: number,
   ask: (one: One) => Promise<Answer>,
 ): Promise<Answer> {
-  each.assertUsable(index);
-  return ask(each.all[index] as One).catch((error: unknown) => {
+  return ask(each.at(index)).catch((error: unknown) => {
     throw named(error, index, each.all.length);
   });
 }

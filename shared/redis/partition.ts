@@ -55,8 +55,11 @@ export class Partitioned<One> {
 
   /** That of the partition in which a call lies. Throws if that must not be used now. */
   of(callId: string): One {
-    if (this.all.length === 1) return this.control;
-    const index = this.indexOf(callId);
+    return this.all.length === 1 ? this.control : this.at(this.indexOf(callId));
+  }
+
+  /** That of the partition of this index. Throws if that must not be used now. */
+  at(index: number): One {
     this.assertUsable(index);
     return this.all[index] as One;
   }
