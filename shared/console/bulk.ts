@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Origin } from "../call/origin.ts";
-import { createPaymentList } from "../payments/list.ts";
+import { createAllPayments } from "../payments/all-payments.ts";
 import type { PaymentState } from "../payments/payment.ts";
 import { optionWords, shellLine } from "../platform/text/shell-quote.ts";
 import { toIso } from "../platform/time/iso.ts";
@@ -17,7 +17,6 @@ import {
 } from "../queue/operate.ts";
 import { originOf } from "../queue/queue-name.ts";
 import { createReplay } from "../queue/replay.ts";
-import { askOwn } from "../redis/merge.ts";
 import { inPages } from "../redis/pages.ts";
 import { type FailedFilter, isTooOld, toCallFilter, whereIs } from "./failed.ts";
 import { type Adding, createPaidSum, PaidSum, type PartialSum } from "./paid-sum.ts";
@@ -114,9 +113,7 @@ type Deps = OperatorDeps & { runnerMemoryMs: number; tokens: Pick<TokenSource, "
 export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
   const { partitions, clock } = deps;
   const calls = createAllFailed(partitions);
-  const payments = partitions.map(createPaymentList);
-  const readPayments = async (ids: readonly string[]) =>
-    (await askOwn(payments, ids, (list, own) => list.read(own))).flat();
+  const payments = createAllPayments(partitions);
   const decimalsOf = decimalsFrom(tokens);
   const operations = { replay: operateIn(createReplay, deps), discard: operateIn(createDiscard, deps) };
 
@@ -128,7 +125,7 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
   /** The same calls, once what was paid for them is added. */
   async function* addingPaid(selected: AsyncIterable<FailedCall>, paid: Adding): AsyncGenerator<FailedCall> {
     for await (const page of inPages(selected, PAYMENTS_AT_ONCE)) {
-      const found = await readPayments(page.filter(isPaidFor).map(({ id }) => id));
+      const found = await payments.read(page.filter(isPaidFor).map(({ id }) => id));
       for (const payment of found)
         if (payment === undefined || BECOME_DUE.includes(payment.state)) paid.add(payment);
       yield* page;
@@ -174,7 +171,7 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
         operate: async (call, why) => {
           const operated = await operations[action](call, why);
           if (operated === "done" && due !== undefined && isPaidFor(call)) {
-            const [payment] = await payments.of(call.id).read([call.id]);
+            const [payment] = await payments.read([call.id]);
             if (payment === undefined || payment.state === "DISCARDED") due.add(payment);
           }
           if (operated === "finished" && isPaidFor(call)) isWhole = false;

@@ -1,4 +1,4 @@
-import { askAll, askOwn, mergeAll, mergedPage, readIn } from "../redis/merge.ts";
+import { askAll, askOne, askOwn, mergeAll, mergedPage, readIn } from "../redis/merge.ts";
 import type { Partitions } from "../redis/partition.ts";
 import {
   createPaymentList,
@@ -65,11 +65,8 @@ export function createAllPayments(partitions: Partitions) {
       { after, limit }: { after?: PaymentPlace | undefined; limit: number },
     ): Promise<{ payments: PaymentSummary[]; next: PaymentPlace | undefined }> {
       const ask = (payments: PaymentList) => payments.page(filter, { after, limit });
-      const route = filter.payer === undefined ? undefined : routeOfPayer(filter.payer);
-      const pages =
-        route === undefined
-          ? await askAll(each, ask)
-          : (await askOwn(each, [route], async (payments) => [await ask(payments)])).flat();
+      const only = onlyIn(filter);
+      const pages = only === undefined ? await askAll(each, ask) : [await askOne(each, only, ask)];
       const { items, next } = mergedPage(pages, { limit, isBefore: isNewer, placeOf: ({ place }) => place });
       return { payments: items.map(({ payment }) => payment), next };
     },
