@@ -148,7 +148,7 @@ export function composeProducer(options: Options): ComposedProducer {
     return { partition, server, deliver, prepare: prepare(index) };
   });
   const consumer = consume({
-    served: served.all as [ServedPartition, ...ServedPartition[]],
+    served,
     serves: (queue) =>
       isKnown(queue) &&
       (callbacks !== undefined || !isOfCallbacks(queue)) &&

@@ -4,6 +4,7 @@ import type { Logger } from "../../../shared/platform/log/logger.ts";
 import { delay, within } from "../../../shared/platform/time/clock.ts";
 import type { FetchedCall } from "../../../shared/queue/backend.ts";
 import type { QueueName } from "../../../shared/queue/queue-name.ts";
+import type { Partitioned } from "../../../shared/redis/partition.ts";
 import { createAlone } from "./alone.ts";
 import { leaves, type Verdict } from "./finish.ts";
 import type { Hold } from "./hold.ts";
@@ -16,7 +17,7 @@ import { stalledIntervalOf } from "./upkeep.ts";
 
 export type ConsumeOptions = {
   /** The partitions that calls are taken from. The first one is where workers agree on what holds over all of them. */
-  served: readonly [ServedPartition, ...ServedPartition[]];
+  served: Partitioned<ServedPartition>;
   /** Which queues this worker takes calls from. */
   serves: (queue: QueueName) => boolean;
   /** Whether the calls that go through a gate cannot be delivered now, so that this worker takes none. */
@@ -55,10 +56,10 @@ const RELEASE_MS = 1000;
  */
 export function consume(options: ConsumeOptions): Consumer {
   const { lockMs, workerName, log, results } = options;
-  const [control] = options.served;
+  const { control } = options.served;
   const stalledInterval = stalledIntervalOf(lockMs);
   const work = { name: workerName, lockDuration: lockMs, stalledInterval, results };
-  const stations = options.served.map((each) => createStation(each, { ...options, work }));
+  const stations = options.served.all.map((each) => createStation(each, { ...options, work }));
   const turns = new Turns<SourceOf>({
     slots: options.slots,
     bytes: options.bodyBudgetBytes,
