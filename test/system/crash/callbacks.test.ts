@@ -166,7 +166,8 @@ onlyInLongRun(() => {
     "a gateway killed at %s of a long call's result tells of it once it is stored, with the result",
     async (point) => {
       const [gateway] = stack.gateways as [Part];
-      // It delivers to the first gateway then.
+      // It first ends what it delivers, and then delivers to the first gateway.
+      await stack.runner.kill("SIGTERM");
       await stack.runner.restart();
       await gateway.restart({ POSTERN_FAILPOINT: point });
       await untilReady(gateway);

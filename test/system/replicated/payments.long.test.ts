@@ -112,7 +112,7 @@ test.each(MODES)(
     const failedOver = WAYS[way](redis);
     for (let i = 0; i < 3; i++) await exportOne();
     await failedOver;
-    await eventually("all are exported", exportOne);
+    await eventually("all are exported", exportOne, 120_000);
     expect(new Set(exported).size).toBe(exported.length);
     // An export that was not proven printed nothing, and is pending.
     const pending = jsonLines(
