@@ -2,7 +2,9 @@ import { openProblems } from "../../shared/config/operator-toml.ts";
 import { textOf } from "../../shared/config/problem.ts";
 import { type OperatorConfig, readOperator } from "../../shared/config/read-operator.ts";
 import { listen, parseAddress } from "../../shared/http/listen.ts";
-import type { PartKind } from "../../shared/part/host.ts";
+import { handlerOf } from "../../shared/part/generations.ts";
+import type { Host, PartKind } from "../../shared/part/host.ts";
+import { endingRequests } from "../../shared/part/part.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { runMonitored, serveWhenReady } from "../../shared/part/serve.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
@@ -28,21 +30,32 @@ export function runOperator(options: ProcessOptions): Promise<number> {
       throw new AppError("start.config_invalid", { reason: textOf(problem, config.operator) });
     },
   };
-  return runMonitored({ ...part, opsAddress: "127.0.0.1:9095", createMeters }, options, (host) => {
-    const { operator, metrics, partitions, log, shutdown } = host;
-    const bindAddress = bindAddressOf(host);
-    const { host: bindHost } = parseAddress(bindAddress);
-    const work = partitions.map((partition) => {
-      const redis = connectBeside(partition.redis, { commandTimeout: PATIENCE_MS });
-      shutdown.defer("redis for long work", () => redis.disconnect());
-      return { ...partition, redis };
-    });
+
+  /** It has connections of its own for long work. */
+  function compose(host: Host & OperatorConfig) {
+    const { host: bindHost } = parseAddress(bindAddressOf(host));
+    const work = host.partitions.map((partition) => ({
+      ...partition,
+      redis: connectBeside(partition.redis, { commandTimeout: PATIENCE_MS }),
+    }));
     const service = composeOperator({ ...host, bindHost, pageDir: builtPage(), configDir, env, work });
+    return endingRequests({
+      ...service,
+      async close() {
+        await service.close();
+        for (const { redis } of work.all) redis.disconnect();
+      },
+    });
+  }
+  const own = { ...part, opsAddress: "127.0.0.1:9095", createMeters };
+  return runMonitored(own, options, compose, (generations, host) => {
+    const { operator, metrics, log } = host;
     const streams = metrics.gauge("postern_operator_streams", "Open streams of server-sent events");
-    metrics.beforeScrape(() => streams.set(service.liveStreams()));
+    metrics.beforeScrape(() => streams.set(generations.current.liveStreams()));
 
     async function open() {
-      const server = await listen(service.handler, bindAddress, { ...service.http, log });
+      const { http } = generations.current;
+      const server = await listen(handlerOf(generations), bindAddressOf(host), { ...http, log });
       const about = {
         address: server.address,
         url: operator.public_url ?? server.url,
@@ -50,6 +63,6 @@ export function runOperator(options: ProcessOptions): Promise<number> {
       };
       return { ...server, about };
     }
-    return serveWhenReady(service, host, open);
+    return serveWhenReady(generations, host, open);
   });
 }

@@ -51,13 +51,14 @@ export type GrpcListening = {
   close(graceMs: number): Promise<void>;
 };
 
-type Deps = {
+export type GrpcParts = {
   ask: AskPrice;
   isReady: () => boolean;
   /** By default a call counts for its peer. */
   addressOf?: ClientAddressOf;
-  limits?: ServerOptions;
 };
+
+type Deps = GrpcParts & { limits?: ServerOptions };
 
 /** Serves PricingEngine, health and reflection on `host:port`, without TLS. Throws `start.address_unavailable`. */
 export async function listenGrpc(address: string, deps: Deps): Promise<GrpcListening> {

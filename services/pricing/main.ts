@@ -1,10 +1,15 @@
+import type { ClientAddressOf } from "../../shared/http/client-address.ts";
 import { listen } from "../../shared/http/listen.ts";
+import { type Generations, handlerOf } from "../../shared/part/generations.ts";
+import type { Host, Tables } from "../../shared/part/host.ts";
+import { endingRequests } from "../../shared/part/part.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { runMonitored, serveWhenReady } from "../../shared/part/serve.ts";
 import type { Meter } from "../../shared/platform/log/metered.ts";
 import type { Metrics } from "../../shared/platform/metrics/metrics.ts";
-import { logGrpc } from "./grpc.ts";
-import { composePricingService, PRICING, type X402Settlement } from "./pricing.ts";
+import type { PricingConfig } from "../../shared/pricing/read-pricing.ts";
+import { type GrpcParts, listenGrpc, logGrpc } from "./grpc.ts";
+import { type ComposedService, composePricingService, PRICING, type X402Settlement } from "./pricing.ts";
 
 type PricingProcess = ProcessOptions & {
   /** Only code can set it: there is no flag. */
@@ -13,33 +18,45 @@ type PricingProcess = ProcessOptions & {
 
 export function runPricing({ settlement, ...options }: PricingProcess): Promise<number> {
   const own = { file: "pricing.toml", title: "pricing engine", opsAddress: "127.0.0.1:9094", createMeters };
-  return runMonitored({ ...PRICING, ...own }, options, (host) => {
+  const compose = (host: Host & Tables<PricingConfig>) =>
+    endingRequests(composePricingService({ ...host, settlement }));
+  return runMonitored({ ...PRICING, ...own }, options, compose, (generations, host) => {
     const { pricing, jobs, log } = host;
     logGrpc(log);
-    const service = composePricingService({ ...host, settlement });
 
     async function open() {
       const { http_address: httpAddress, bind_address: grpcAddress } = pricing;
       const http =
         httpAddress === false
           ? undefined
-          : await listen(service.handler, httpAddress, { ...service.http, log });
-      const grpc = await service.listenGrpc(options.bindAddress ?? grpcAddress).catch(async (error) => {
-        await http?.close(0);
-        throw error;
-      });
+          : await listen(handlerOf(generations), httpAddress, { ...generations.current.http, log });
+      const grpc = await listenGrpc(options.bindAddress ?? grpcAddress, currentGrpc(generations)).catch(
+        async (error) => {
+          await http?.close(0);
+          throw error;
+        },
+      );
       return {
         close: (graceMs: number) => Promise.all([http?.close(graceMs), grpc.close(graceMs)]),
         about: {
           address: grpc.address,
           httpAddress: http?.address,
-          operator: service.operator,
+          operator: generations.current.operator,
           jobs: jobs.size,
         },
       };
     }
-    return serveWhenReady(service, host, open);
+    return serveWhenReady(generations, host, open);
   });
+}
+
+/** Gives each call to the generation that is current as it comes. */
+function currentGrpc(generations: Generations<ComposedService>): GrpcParts {
+  return {
+    ask: (...asked) => generations.current.grpc.ask(...asked),
+    addressOf: (call) => (generations.current.grpc.addressOf as ClientAddressOf)(call),
+    isReady: () => generations.current.grpc.isReady(),
+  };
 }
 
 /** What each event adds to the metrics. */

@@ -33,7 +33,7 @@ import { type PricingConfig, readPricing } from "../../shared/pricing/read-prici
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { createClaimData } from "../../shared/redis/deployment.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
-import { type GrpcListening, listenGrpc } from "./grpc.ts";
+import { type GrpcListening, type GrpcParts, listenGrpc } from "./grpc.ts";
 import { createHttpHandler } from "./http.ts";
 import { createAskPrice, createGetJobPrice, type GetJobPrice, type Settlement } from "./job-price.ts";
 import { createProofMemory } from "./proof-memory.ts";
@@ -96,7 +96,7 @@ export function createPricingService(options: PricingOptions): PricingService {
     operator: service.operator,
     getJobPrice: service.getJobPrice,
     async listenGrpc(address) {
-      const server = await service.listenGrpc(address);
+      const server = await listenGrpc(address, service.grpc);
       grpc.push(server);
       return server;
     },
@@ -136,8 +136,8 @@ export type ComposedService = ComposedServer & {
   /** The address that signs the quotes. */
   readonly operator: Address;
   getJobPrice: GetJobPrice;
-  /** Serves PricingEngine over gRPC, with health and reflection. */
-  listenGrpc(address: string): Promise<GrpcListening>;
+  /** What PricingEngine over gRPC answers with. */
+  grpc: GrpcParts;
   drain(): void;
 };
 
@@ -187,7 +187,7 @@ export function composePricingService(options: Options): ComposedService {
   return {
     operator: signer.address,
     getJobPrice,
-    listenGrpc: (address) => listenGrpc(address, { ask, addressOf, isReady: () => readiness().ready }),
+    grpc: { ask, addressOf, isReady: () => readiness().ready },
     handler: createHttpHandler(ask, addressOf),
     http: toConnectionLimits(postern),
     firstCheck: durable.firstCheck,

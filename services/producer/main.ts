@@ -1,18 +1,16 @@
 import { DEFAULT_RUNNER } from "../../shared/config/jobs-toml.ts";
-import { serveOps } from "../../shared/http/ops.ts";
+import type { Host } from "../../shared/part/host.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
-import { runMonitored } from "../../shared/part/serve.ts";
+import { runMonitored, servePrivately } from "../../shared/part/serve.ts";
 import { createMeters } from "./metrics.ts";
 import { composeProducer, PRODUCER } from "./producer.ts";
 
 export function runProducer(options: ProcessOptions): Promise<number> {
   const part = { ...PRODUCER, opsAddress: "127.0.0.1:9092", createMeters };
-  return runMonitored(part, options, async (host) => {
-    const { postern, metrics, log, shutdown } = host;
-    const producer = composeProducer({ ...host, setsLimits: true });
-    shutdown.defer("producer", () => producer.close());
-    const opsAddress = await serveOps(producer.readiness, metrics, host.opsAddress, shutdown);
-
+  const compose = (host: Host) => composeProducer({ ...host, setsLimits: true });
+  return runMonitored(part, options, compose, async (generations, host) => {
+    const { postern, log } = host;
+    const opsAddress = await servePrivately(generations, host);
     const runners = Object.entries({ ...postern.runners, [DEFAULT_RUNNER]: postern.runner });
     const jobs = Object.keys(postern.jobs);
     log.info("service.started", {
@@ -22,8 +20,8 @@ export function runProducer(options: ProcessOptions): Promise<number> {
         runners: Object.fromEntries(runners.map(([name, { url }]) => [name, url])),
         jobs,
       }),
-      workerId: producer.workerId,
+      workerId: generations.current.workerId,
     });
-    return { fatal: producer.firstCheck };
+    return { fatal: generations.firstCheck };
   });
 }

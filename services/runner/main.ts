@@ -10,7 +10,7 @@ const exampleJobs = () => createRouter().job(1, echo).job(2, keccak256).job(3, s
 
 export function runRunner(options: ProcessOptions, jobs: Router = exampleJobs()): Promise<number> {
   return runService("runner", options, async (service) => {
-    const host = openInProcess(RUNNER, options, service);
+    const { host } = openInProcess(RUNNER, options, service);
     const { postern, log, shutdown } = host;
     if (postern.runner.secret === undefined) {
       log.warn("config.warning", {

@@ -1,5 +1,5 @@
 import { registerPressure } from "../../shared/ingress/backpressure.ts";
-import { serveGateway } from "../../shared/ingress/serve.ts";
+import { inProcess, serveGateway } from "../../shared/ingress/serve.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { runMonitored } from "../../shared/part/serve.ts";
 import { composeWebhooksGateway, WEBHOOKS } from "./gateway.ts";
@@ -13,15 +13,19 @@ export function runWebhooks(options: ProcessOptions): Promise<number> {
     opsAddress: "127.0.0.1:9091",
     createMeters,
   };
-  return runMonitored({ ...WEBHOOKS, ...own }, options, (host) => {
-    const { webhooks, metrics, log } = host;
-    if (serviceId === undefined)
-      log.warn("config.warning", { warning: "service id is 0; set --service-id or POSTERN_SERVICE_ID" });
-    const gateway = composeWebhooksGateway({ ...host, serviceId });
-    registerPressure(metrics, "webhook", gateway.pressure);
-    return serveGateway(gateway, host, {
-      bindAddress: options.bindAddress ?? webhooks.bind_address,
-      about: { endpoints: webhooks.endpoints.map(({ path, auth }) => `${path} (${auth})`) },
-    });
-  });
+  return runMonitored(
+    { ...WEBHOOKS, ...own },
+    options,
+    (host) => inProcess(composeWebhooksGateway({ ...host, serviceId }), host),
+    (generations, host) => {
+      const { webhooks, metrics, log } = host;
+      if (serviceId === undefined)
+        log.warn("config.warning", { warning: "service id is 0; set --service-id or POSTERN_SERVICE_ID" });
+      registerPressure(metrics, "webhook", () => generations.current.pressure());
+      return serveGateway(generations, host, {
+        bindAddress: options.bindAddress ?? webhooks.bind_address,
+        about: { endpoints: webhooks.endpoints.map(({ path, auth }) => `${path} (${auth})`) },
+      });
+    },
+  );
 }

@@ -1,7 +1,8 @@
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
-import { serveGateway } from "../../shared/ingress/serve.ts";
+import { inProcess, serveGateway } from "../../shared/ingress/serve.ts";
+import type { Host } from "../../shared/part/host.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
-import { type ProcessHost, runMonitored } from "../../shared/part/serve.ts";
+import { runMonitored } from "../../shared/part/serve.ts";
 import { jobsOnSale } from "../../shared/pricing/prices.ts";
 import { startDrain } from "./drain.ts";
 import { type ComposedGateway, composeX402Gateway, X402 } from "./gateway.ts";
@@ -15,33 +16,42 @@ type X402Process = ProcessOptions & {
 export function runX402(options: X402Process): Promise<number> {
   const { drain: isDrained = false } = options;
   const own = { file: "x402.toml", title: "payment gateway", opsAddress: "127.0.0.1:9093", createMeters };
-  return runMonitored({ ...X402, ...own }, options, (host) => {
-    const { x402, prices, metrics, partitions } = host;
-    const plain = composeX402Gateway({ ...host, isDrained });
-    const gateway = isDrained ? drained(plain, host) : plain;
-    registerGauges(metrics, gateway, partitions);
-    return serveGateway(gateway, host, {
-      bindAddress: options.bindAddress ?? x402.bind_address,
-      about: {
-        publicUrl: x402.public_url,
-        jobs: prices.size,
-        jobsOnSale: jobsOnSale(x402, prices).length,
-        defaultInvocationMode: x402.default_invocation_mode,
-        tokens: x402.accepted_tokens.map(({ symbol, network }) => `${symbol} (${network})`),
-      },
-    });
-  });
+  return runMonitored(
+    { ...X402, ...own },
+    options,
+    (host) => {
+      const gateway = inProcess(composeX402Gateway({ ...host, isDrained }), host);
+      return isDrained ? drained(gateway, host) : gateway;
+    },
+    (generations, host) => {
+      const { x402, prices, metrics, partitions } = host;
+      registerGauges(metrics, generations, partitions);
+      return serveGateway(generations, host, {
+        bindAddress: options.bindAddress ?? x402.bind_address,
+        about: {
+          publicUrl: x402.public_url,
+          jobs: prices.size,
+          jobsOnSale: jobsOnSale(x402, prices).length,
+          defaultInvocationMode: x402.default_invocation_mode,
+          tokens: x402.accepted_tokens.map(({ symbol, network }) => `${symbol} (${network})`),
+        },
+      });
+    },
+  );
 }
 
 /** The same gateway, which drains its Redis and tells on `/readyz` how far that is. */
 function drained(
   gateway: ComposedGateway,
-  { x402, partitions, log, shutdown }: ProcessHost & { x402: X402Toml },
+  { x402, partitions, log }: Host & { x402: X402Toml },
 ): ComposedGateway {
   const drain = startDrain({ partitions, x402, log });
-  shutdown.defer("drain of payments", drain.stop);
   return {
     ...gateway,
+    async close(graceMs) {
+      await drain.stop();
+      await gateway.close(graceMs);
+    },
     readiness() {
       const { ready, checks } = gateway.readiness();
       return { ready, checks: { ...checks, drain: drain.state() ?? { drained: false } } };

@@ -58,11 +58,11 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
 /** Gauges of the queue behind the gateway, of its tokens' rates and of the payments that wait for an end. */
 export function registerGauges(
   metrics: Metrics,
-  { pressure, rates }: Pick<ComposedGateway, "pressure" | "rates">,
+  generations: { readonly current: Pick<ComposedGateway, "pressure" | "rates"> },
   partitions: Partitions,
 ): void {
-  registerPressure(metrics, "x402", pressure);
-  registerRates(metrics, rates);
+  registerPressure(metrics, "x402", () => generations.current.pressure());
+  registerRates(metrics, () => generations.current.rates());
   registerUnresolved(metrics, partitions);
 }
 

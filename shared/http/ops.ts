@@ -42,22 +42,29 @@ export function serveProbes(
 }
 
 /**
- * Serves a process's private address until shutdown: the probes, GET /metrics in Prometheus' text format, and `more`. Resolves with the
- * address as bound.
+ * Serves a process's private address until shutdown: the probes, GET /metrics in Prometheus' text format, and `more`, which may change.
+ * Resolves with the address as bound.
  */
 export async function serveOps(
   readiness: () => Readiness,
   metrics: Metrics,
   address: string,
   shutdown: Shutdown,
-  more: readonly Route[] = [],
+  more: () => readonly Route[] = () => [],
 ): Promise<string> {
   const showMetrics: Route = {
     method: "GET",
     path: "/metrics",
     serve: async (_req, res) => sendBody(res, metrics.contentType, await metrics.text()),
   };
-  const handler = serveRoutes([...more, showMetrics], { otherwise: serveProbes(readiness) });
+  const otherwise = serveProbes(readiness);
+  let own: { routes: readonly Route[]; handler: RequestListener } | undefined;
+  const handler: RequestListener = (req, res) => {
+    const routes = more();
+    if (own?.routes !== routes)
+      own = { routes, handler: serveRoutes([...routes, showMetrics], { otherwise }) };
+    own.handler(req, res);
+  };
   const server = await listen(handler, address);
   shutdown.defer("ops server", () => server.close(0));
   return server.address;

@@ -1,6 +1,9 @@
 import { toDeliverers } from "../config/deliverers.ts";
 import { toResultLimits } from "../config/results-toml.ts";
 import { type Listening, listen } from "../http/listen.ts";
+import { type Generations, handlerOf } from "../part/generations.ts";
+import type { Host } from "../part/host.ts";
+import { endingRequests } from "../part/part.ts";
 import { type ProcessHost, serveWhenReady } from "../part/serve.ts";
 import type { Fields } from "../platform/log/logger.ts";
 import { redisClock } from "../redis/clock.ts";
@@ -8,33 +11,39 @@ import { deliveryRoutes, REFUSED_DELIVERIES } from "./deliveries.ts";
 import { registerHttp } from "./http-metrics.ts";
 import type { Gateway } from "./ingress.ts";
 
-/** Serves a gateway as its process. Its private address takes what runners deliver. */
-export function serveGateway(
-  gateway: Gateway,
-  host: ProcessHost,
-  { bindAddress, about }: { bindAddress: string; about: Fields },
-): Promise<{ fatal: Promise<void> }> {
-  const { postern, metrics, log } = host;
-  const deliveries = postern.results.deliveries
+/** A gateway as its process holds it: its private address takes what runners deliver. */
+export function inProcess<Own extends Gateway>(gateway: Own, { postern, partitions, log }: Host): Own {
+  const opsRoutes = postern.results.deliveries
     ? deliveryRoutes({
         deliverers: toDeliverers(postern),
         writes: gateway.resultWrites,
-        limits: toResultLimits(postern, host.partitions.all.length),
-        clock: redisClock(host.partitions.control.redis).now,
+        limits: toResultLimits(postern, partitions.all.length),
+        clock: redisClock(partitions.control.redis).now,
         log,
       })
     : REFUSED_DELIVERIES;
+  return endingRequests({ ...gateway, opsRoutes });
+}
+
+/** Serves a gateway as its process. */
+export function serveGateway(
+  generations: Generations<Gateway>,
+  host: ProcessHost,
+  { bindAddress, about }: { bindAddress: string; about: Fields },
+): Promise<{ fatal: Promise<void> }> {
+  const { metrics, log } = host;
   let server: Listening | undefined;
   registerHttp(metrics, {
-    bodyBytes: gateway.bodyBytes,
+    bodyBytes: () => generations.current.bodyBytes(),
     connections: () => server?.connections() ?? 0,
-    waiting: gateway.waiting,
-    streaming: gateway.streaming,
+    waiting: () => generations.current.waiting(),
+    streaming: () => generations.current.streaming(),
   });
 
   async function open() {
-    server = await listen(gateway.handler, bindAddress, { ...gateway.http, log });
+    const { http } = generations.current;
+    server = await listen(handlerOf(generations), bindAddress, { ...http, log });
     return { ...server, about: { address: server.address, ...about } };
   }
-  return serveWhenReady(gateway, host, open, deliveries);
+  return serveWhenReady(generations, host, open);
 }

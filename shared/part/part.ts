@@ -2,6 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import { type Listening, type ListenOptions, listen } from "../http/listen.ts";
 import { sendProblem } from "../http/problem.ts";
 import type { Readiness } from "../http/readiness.ts";
+import type { Route } from "../http/router.ts";
 import { mountedAt } from "../http/target.ts";
 import { trackAnswer } from "../http/unanswered.ts";
 import { AppError } from "../platform/errors/app-error.ts";
@@ -49,6 +50,8 @@ export type Composed = {
   stop(): void;
   /** How long work in flight may take to end. */
   graceMs: number;
+  /** Further routes of the private address of its process. */
+  opsRoutes?: readonly Route[];
   /** Stops, waits at most this long for work in flight, and ends timers and connections. Call it last. */
   close(graceMs?: number): Promise<void>;
 };
@@ -104,32 +107,53 @@ export function createPart(
   };
 }
 
+/** For what waits to be answered at the end, such as clients that wait for a result. */
+const LAST_ANSWERS_MS = 2000;
+
+/** @internal The same part. To close it, its requests are answered first, for as long as its work may take to end. */
+export function endingRequests<Own extends Omit<ComposedServer, "stop">>(composed: Own): Own {
+  const underWay = new UnderWay();
+  return {
+    ...composed,
+    handler(req: IncomingMessage, res: ServerResponse) {
+      if (req.socket.destroyed) return; // the answer goes nowhere, and may have emitted its last event
+      underWay.begin(res);
+      composed.handler(req, res);
+    },
+    async close(graceMs = composed.graceMs) {
+      const until = performance.now() + graceMs;
+      const ended = Promise.all([underWay.ended(), composed.settle?.()]);
+      if ((await within(graceMs, ended)).kind === "late") {
+        composed.drain?.();
+        await within(Math.min(graceMs, LAST_ANSWERS_MS), ended);
+      }
+      await composed.close(Math.max(0, until - performance.now()));
+    },
+  };
+}
+
 /** @internal The life of a part that answers requests. */
 export function createServedPart(composed: ComposedServer, host: Owner, mountPath?: string): ServedPart {
   const servers: Listening[] = [];
-  const underWay = new UnderWay();
   let isStopped = false;
   const mounted = mountPath === undefined ? composed.handler : mountedAt(mountPath, composed.handler);
-  const handler: RequestListener = (req, res) => {
-    if (req.socket.destroyed) return; // the answer goes nowhere, and may have emitted its last event
-    underWay.begin(res);
-    if (isStopped) res.shouldKeepAlive = false;
-    if (mayLackHeaders(req)) sendProblem(req, res, tooManyHeaders());
-    else mounted(req, res);
-  };
+  const ending = endingRequests({
+    ...composed,
+    handler(req, res) {
+      if (isStopped) res.shouldKeepAlive = false;
+      if (mayLackHeaders(req)) sendProblem(req, res, tooManyHeaders());
+      else mounted(req, res);
+    },
+  });
+  const { handler } = ending;
   const part = createPart(
     {
-      ...composed,
+      ...ending,
       stop() {
         isStopped = true;
         composed.stop();
       },
       endServers: (graceMs) => Promise.all(servers.map((server) => server.close(graceMs))),
-      async close(graceMs = composed.graceMs) {
-        const until = performance.now() + graceMs;
-        await within(graceMs, Promise.all([underWay.ended(), composed.settle?.()]));
-        await composed.close(Math.max(0, until - performance.now()));
-      },
     },
     host,
   );

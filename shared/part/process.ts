@@ -24,17 +24,23 @@ export type ProcessPart<Config extends PosternConfig> = PartKind<Config> & {
 /** Reads the configuration of a part from files, and opens what the part is composed of. */
 export function openInProcess<Config extends PosternConfig>(
   part: ProcessPart<Config>,
-  { configDir, env, serviceId }: ProcessOptions,
-  { log, shutdown }: Service,
+  options: ProcessOptions,
+  { log, shutdown }: Pick<Service, "log" | "shutdown">,
 ) {
-  const files = openConfigDir(configDir);
-  const config = files.checked(part.read(files, env));
-  const { file, title } = part;
-  if (file !== undefined && !files.has(file)) {
-    const reason = `${configDir}/${file}: file not found; without it, the ${title} is off`;
-    throw new AppError("start.config_invalid", { reason });
-  }
-  const host = openHost(part, config, { log, serviceId });
+  const config = readFiles(part, options);
+  const host = openHost(part, config, { log, serviceId: options.serviceId });
   shutdown.defer("reports and Redis", host.end);
-  return { ...host, shutdown };
+  return { config, host: { ...host, shutdown } };
+}
+
+/** Throws `start.config_invalid`, which names all that is wrong. */
+export function readFiles<Config extends PosternConfig>(
+  { read, file, title }: ProcessPart<Config>,
+  { configDir, env }: Pick<ProcessOptions, "configDir" | "env">,
+): Config {
+  const files = openConfigDir(configDir);
+  const config = files.checked(read(files, env));
+  if (file === undefined || files.has(file)) return config;
+  const reason = `${configDir}/${file}: file not found; without it, the ${title} is off`;
+  throw new AppError("start.config_invalid", { reason });
 }

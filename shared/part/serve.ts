@@ -1,23 +1,29 @@
 import type { PosternConfig } from "../config/read-postern.ts";
 import { serveOps } from "../http/ops.ts";
-import type { Route } from "../http/router.ts";
 import { runService, type Shutdown } from "../platform/lifecycle/run-service.ts";
 import type { Fields } from "../platform/log/logger.ts";
 import { type Meter, metered } from "../platform/log/metered.ts";
 import { createMetrics, type Metrics } from "../platform/metrics/metrics.ts";
 import { delay } from "../platform/time/clock.ts";
 import { registerClock } from "../redis/clock.ts";
+import type { Redis } from "../redis/connect.ts";
 import { registerDeployment } from "../redis/deployment.ts";
+import { Generations } from "./generations.ts";
 import type { Host, Tables } from "./host.ts";
 import type { Composed } from "./part.ts";
-import { openInProcess, type ProcessOptions, type ProcessPart } from "./process.ts";
+import { openInProcess, type ProcessOptions, type ProcessPart, readFiles } from "./process.ts";
+import { createReload } from "./reload.ts";
+
+/** What a part is composed with, in a process of its own. */
+type ComposingHost = Host & { redis: Redis; shutdown: Shutdown };
 
 /** A part's host that is a process of its own. */
-export type ProcessHost = Host & {
+export type ProcessHost = ComposingHost & {
   metrics: Metrics;
-  shutdown: Shutdown;
   /** The private address, for probes and metrics. */
   opsAddress: string;
+  /** Which configuration is in force, for `/readyz`. */
+  aboutConfig: () => Fields;
 };
 
 type MonitoredPart<Config extends PosternConfig> = ProcessPart<Config> & {
@@ -26,20 +32,37 @@ type MonitoredPart<Config extends PosternConfig> = ProcessPart<Config> & {
   createMeters(metrics: Metrics): Readonly<Record<string, Meter>>;
 };
 
-/** Runs the process of a part, and counts its events in metrics. */
-export function runMonitored<Config extends PosternConfig>(
+type Started = { fatal: Promise<void> };
+
+/**
+ * Runs the process of a part, and counts its events in metrics. The part is composed again for each configuration that is read after a
+ * SIGHUP.
+ */
+export function runMonitored<Config extends PosternConfig, One extends Omit<Composed, "stop">>(
   part: MonitoredPart<Config>,
   options: ProcessOptions,
-  start: (host: Tables<Config> & ProcessHost) => Promise<{ fatal: Promise<void> }>,
+  compose: (host: Tables<Config> & ComposingHost) => One,
+  serve: (generations: Generations<One>, host: Tables<Config> & ProcessHost) => Promise<Started>,
 ): Promise<number> {
-  return runService(part.kind, options, async ({ log, shutdown }) => {
+  return runService(part.kind, options, async ({ log, shutdown, onHangup }) => {
     const metrics = createMetrics();
     const counted = metered(log, part.createMeters(metrics));
-    const host = openInProcess(part, options, { log: counted, shutdown });
+    const { config, host } = openInProcess(part, options, { log: counted, shutdown });
     registerClock(metrics, host.redis, ...host.partitions.all.map(({ redis }) => redis));
     registerDeployment(metrics, host.deployments);
     const opsAddress = options.opsAddress ?? host.postern.ops_address ?? part.opsAddress;
-    return start({ ...host, metrics, opsAddress });
+    const generations = new Generations(compose(host));
+    shutdown.defer("part", () => generations.close());
+    const reload = createReload({
+      config,
+      read: () => readFiles(part, options),
+      follow: (next) => generations.follow(compose({ ...host, ...(next as Tables<Config>) })),
+      reports: host.reports,
+      metrics,
+      log: counted,
+    });
+    onHangup(() => void reload.now("SIGHUP"));
+    return serve(generations, { ...host, metrics, opsAddress, aboutConfig: reload.about });
   });
 }
 
@@ -55,19 +78,18 @@ const LAST_REQUEST_MS = 2000;
  * address resets connections that the system has not handed over yet. `fatal` rejects with what `firstCheck` or `open` rejects with.
  */
 export async function serveWhenReady(
-  part: Omit<Composed, "stop">,
-  { postern, metrics, shutdown, log, opsAddress: privateAddress }: ProcessHost,
+  part: Generations<Omit<Composed, "stop">>,
+  host: ProcessHost,
   open: () => Promise<Opened>,
-  opsRoutes?: readonly Route[],
-): Promise<{ fatal: Promise<void> }> {
-  shutdown.defer("part", () => part.close());
-  const opsAddress = await serveOps(part.readiness, metrics, privateAddress, shutdown, opsRoutes);
+): Promise<Started> {
+  const { postern, shutdown, log } = host;
+  const opsAddress = await servePrivately(part, host);
   log.info("service.starting", { opsAddress });
   let opening: Promise<Opened> | undefined;
   let isStopping = false;
   shutdown.defer("public address", async () => {
     isStopping = true;
-    part.drain?.();
+    part.drain();
     const opened = await opening?.catch(() => undefined); // `fatal` reports this failure
     if (opened === undefined) return;
     await delay(postern.drain_secs * 1000); // load balancers notice the drain meanwhile
@@ -83,3 +105,17 @@ export async function serveWhenReady(
   }
   return { fatal: serve() };
 }
+
+/** Serves the private address of a part's process. Resolves with it as bound. */
+export function servePrivately(
+  part: Generations<Omit<Composed, "stop">>,
+  { metrics, opsAddress, shutdown, aboutConfig }: ProcessHost,
+): Promise<string> {
+  const readiness = () => {
+    const { ready, checks } = part.readiness();
+    return { ready, checks: { ...checks, config: aboutConfig() } };
+  };
+  return serveOps(readiness, metrics, opsAddress, shutdown, () => part.current.opsRoutes ?? NO_ROUTES);
+}
+
+const NO_ROUTES: readonly [] = [];

@@ -51,6 +51,8 @@ const ProcessView = z.object({
   version: z.string(),
   /** Tells configurations apart: processes of one kind that share one have the same. */
   config: z.string(),
+  /** When it took that configuration: at its start, or with a reload. */
+  configured_at: isoTime,
   durability: z.string(),
   started_at: isoTime,
   /** By how much its clock is ahead of that of Redis; negative if it is behind. */
@@ -201,9 +203,10 @@ function toQueues(origin: string, now: number, depth: QueueDepth) {
 }
 
 function toProcesses({ processes, unreadable }: Processes) {
-  const views = processes.map(({ startedAt, silentMs, clockAheadMs, runners: _, ...rest }) => ({
+  const views = processes.map(({ startedAt, configuredAt, silentMs, clockAheadMs, runners: _, ...rest }) => ({
     ...rest,
     started_at: toIso(startedAt),
+    configured_at: toIso(configuredAt),
     clock_ahead_ms: clockAheadMs,
     silent_ms: silentMs,
   }));

@@ -7,7 +7,12 @@ import { armFailpoint } from "./failpoint.ts";
 /** What every process is started with. */
 export type ServiceOptions = { env: NodeJS.ProcessEnv; pretty: boolean };
 
-export type Service = { log: Logger; shutdown: Shutdown };
+export type Service = {
+  log: Logger;
+  shutdown: Shutdown;
+  /** Says what a SIGHUP does from now on. Until then it is logged, and does nothing. */
+  onHangup(work: () => void): void;
+};
 
 /** What a SIGHUP does: a terminal sends it as it closes, and operators send it to have a configuration read again. */
 type OnHangup = "ignore" | "stop";
@@ -17,8 +22,8 @@ export const EXIT = { ok: 0, failed: 1, usage: 2, config: 3 } as const;
 
 /**
  * The life of one process: `start` composes it, it runs until SIGTERM or SIGINT or until `fatal` rejects, and what was
- * started is closed in reverse order. Resolves with the exit code. POSTERN_FAILPOINT arms a failpoint, for tests. A SIGHUP is
- * logged and changes nothing, because no configuration is read again, unless `onHangup` is "stop".
+ * started is closed in reverse order. Resolves with the exit code. POSTERN_FAILPOINT arms a failpoint, for tests. A SIGHUP does what
+ * the service says, unless `onHangup` is "stop".
  */
 export function runService(
   name: string,
@@ -48,9 +53,15 @@ async function run(
     requireUtf8(env);
     armFailpoint(failpointOf(env));
     for (const warning of environmentWarnings(env, configDir)) log.warn("config.warning", { warning });
-    if (onHangup === "ignore")
-      process.on("SIGHUP", () => log.info("service.hangup_ignored", { reason: NO_RELOAD }));
-    const { fatal } = await start({ log, shutdown });
+    let onSighup = (): void => log.info("service.hangup_ignored", { reason: NO_RELOAD });
+    if (onHangup === "ignore") process.on("SIGHUP", () => onSighup());
+    const { fatal } = await start({
+      log,
+      shutdown,
+      onHangup(work) {
+        onSighup = work;
+      },
+    });
     const failed = new Promise<never>((_, reject) => fatal?.catch(reject));
     const signal = await Promise.race([stopped, failed]);
     log.info("service.stopping", { signal });
@@ -63,7 +74,7 @@ async function run(
   return clean ? exitCode : EXIT.failed;
 }
 
-const NO_RELOAD = "the configuration is read only at startup; restart the process to apply a change";
+const NO_RELOAD = "this process is starting, or reads no configuration";
 
 /** The level to log at, or why there is none: a wrong one is logged too. */
 function levelOf(env: NodeJS.ProcessEnv): string | { wrong: unknown } {

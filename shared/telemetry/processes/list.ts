@@ -13,13 +13,15 @@ const Stored = z
     config: z.string(),
     durability: z.enum(["strict", "replicated", "managed", "relaxed"]),
     started_at: z.coerce.number(),
+    configured_at: z.coerce.number().optional(),
     clock_ahead_ms: z.coerce.number().default(0),
     runners: StoredRunners.prefault("[]"),
   })
-  .transform(({ started_at, clock_ahead_ms: clockAheadMs, ...rest }) => ({
+  .transform(({ started_at, configured_at = started_at, clock_ahead_ms: clockAheadMs, ...rest }) => ({
     ...rest,
     clockAheadMs,
     startedAt: started_at - clockAheadMs,
+    configuredAt: configured_at - clockAheadMs,
   }));
 
 export type Processes = {

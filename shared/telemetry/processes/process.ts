@@ -18,13 +18,15 @@ export type Process = {
   pid: number;
   /** The release of Postern. */
   version: string;
-  /** Tells configurations apart (config-hash.ts); processes of one kind that share one have the same. */
+  /** Tells configurations apart (shared/config/fingerprint.ts); processes of one kind that share one have the same. */
   config: string;
   durability: DurabilityMode;
   /** How far its clock is ahead of Redis'; negative if it is behind. */
   clockAheadMs: number;
   /** Unix ms, by Redis' clock. */
   startedAt: number;
+  /** When it took its configuration, in the same. */
+  configuredAt: number;
   /** How long ago it reported, by Redis' clock. */
   silentMs: number;
   /** A producer's, if it injects over HTTP. */

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
+import { configHash } from "../../config/fingerprint.ts";
 import { messageOf } from "../../platform/errors/app-error.ts";
 import type { Logger } from "../../platform/log/logger.ts";
 import { metered } from "../../platform/log/metered.ts";
@@ -13,7 +14,6 @@ import { nothing } from "../../redis/reply.ts";
 import { createSeriesMeters } from "../series/from-log.ts";
 import { Series } from "../series/series.ts";
 import { type Batch, SERIES, toBatches } from "../series/write.ts";
-import { configHash } from "./config-hash.ts";
 import farewellLua from "./farewell.lua";
 import { type ProcessKind, REPORT_EVERY_MS, REPORT_KEPT_MS } from "./process.ts";
 import reportLua from "./report.lua";
@@ -46,9 +46,8 @@ const FAREWELL_MS = 1000;
 
 type Options = {
   kind: ProcessKind;
-  /** All of `postern.toml`: its hash is reported. */
   postern: { console: { report: boolean }; redis: { durability: string } };
-  /** What the process has of other files. */
+  /** All that the process has of its files: the hash is reported. */
   config?: Readonly<Record<string, unknown>>;
   /** The webhooks gateway's. */
   serviceId?: number | undefined;
@@ -63,6 +62,8 @@ type Options = {
 export type Reports = {
   /** Its events are counted. */
   readonly log: Logger;
+  /** From now on each report has the hash of this configuration, as `openReports` gets it. */
+  configured(config: Readonly<Record<string, unknown>>): void;
   /** From now on each report tells how these runners are, and one comes at once when a runner goes away or returns. */
   watchRunners(runners: WatchedRunners): void;
   /** Tells now what there is to tell. */
@@ -77,23 +78,26 @@ export type Reports = {
  * nothing is told.
  */
 export function openReports(options: Options): Reports {
-  const { kind, postern, config = {}, serviceId, log } = options;
+  const { kind, postern, config = { postern }, serviceId, log } = options;
   const { redis } = options.partitions.control;
   const { now, aheadMs, read } = redisClock(redis);
   if (!postern.console.report) return noReports(log);
   const series = new Series(options.clock ?? now);
   let runners: WatchedRunners | undefined;
+  const clock = options.clock ?? systemClock;
+  const startedAt = clock();
+  let configured = { config: configHash(config), configured_at: startedAt };
   const record = {
     kind,
     host: hostname(),
     pid: process.pid,
     version: RELEASE,
-    config: configHash({ postern, ...config }),
     durability: postern.redis.durability,
-    started_at: (options.clock ?? systemClock)(),
+    started_at: startedAt,
   };
   const fields = () => ({
     ...record,
+    ...configured,
     clock_ahead_ms: aheadMs() ?? 0,
     ...(runners && { runners: storeRunners(runners.health()) }),
   });
@@ -109,6 +113,10 @@ export function openReports(options: Options): Reports {
   timer.unref();
   return {
     log: metered(log, createSeriesMeters(series, serviceId)),
+    configured(next) {
+      configured = { config: configHash(next), configured_at: clock() };
+      onTime();
+    },
     watchRunners(watched) {
       runners = watched;
       watched.onChange(onTime);
@@ -125,7 +133,7 @@ export function openReports(options: Options): Reports {
 
 /** Reports of a process that tells nothing. */
 export function noReports(log: Logger): Reports {
-  return { log, watchRunners() {}, async flush() {}, async stop() {} };
+  return { log, configured() {}, watchRunners() {}, async flush() {}, async stop() {} };
 }
 
 type Fields = Readonly<Record<string, string | number>> & { kind: ProcessKind };

@@ -18,7 +18,7 @@ const SETTLEMENT = {
 test("the gauges count payments that wait for an end by state, with the age of the oldest, until their end", async () => {
   const { journal, gateway, redis } = payments.gateway;
   const metrics = createMetrics();
-  registerGauges(metrics, gateway, partitionsOver(redis));
+  registerGauges(metrics, { current: gateway }, partitionsOver(redis));
   const gauges = async () => {
     const lines = (await metrics.text()).split("\n");
     const of = (name: string, state: string) =>
@@ -55,7 +55,7 @@ test("the gauges count payments that wait for an end by state, with the age of t
 test("the gauges count the disputed payments that nobody has acknowledged, with the time since the oldest dispute", async () => {
   const { journal, gateway, redis } = payments.gateway;
   const metrics = createMetrics();
-  registerGauges(metrics, gateway, partitionsOver(redis));
+  registerGauges(metrics, { current: gateway }, partitionsOver(redis));
   const disputed = async () =>
     (await metrics.text())
       .split("\n")

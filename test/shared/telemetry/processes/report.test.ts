@@ -1,13 +1,13 @@
 import { hostname } from "node:os";
 import { isDeepStrictEqual } from "node:util";
 import { beforeEach, expect, test } from "vitest";
+import { configHash } from "../../../../shared/config/fingerprint.ts";
 import { posternToml } from "../../../../shared/config/postern-toml.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import { silentLogger } from "../../../../shared/platform/log/logger.ts";
 import { Deployment } from "../../../../shared/redis/deployment.ts";
 import { Partitioned } from "../../../../shared/redis/partition.ts";
-import { configHash } from "../../../../shared/telemetry/processes/config-hash.ts";
 import { createReadProcesses } from "../../../../shared/telemetry/processes/list.ts";
 import { REPORT_KEPT_MS } from "../../../../shared/telemetry/processes/process.ts";
 import { openReports } from "../../../../shared/telemetry/processes/report.ts";

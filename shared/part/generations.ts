@@ -1,0 +1,76 @@
+import type { RequestListener } from "node:http";
+import type { Readiness } from "../http/readiness.ts";
+import type { Composed } from "./part.ts";
+
+type Part = Omit<Composed, "stop">;
+
+/** Generations that still end their requests. With one more, the oldest answers those who wait for a result. */
+const RETIRED_MAX = 3;
+
+/**
+ * A part that is composed anew for each configuration, over the connections that it has. One generation is to the next what one replica is
+ * to another, so whatever holds between replicas holds between them. A request ends under the generation that it began with.
+ */
+export class Generations<One extends Part> {
+  readonly firstCheck: Promise<void>;
+  #current: One;
+  readonly #retired = new Set<{ one: One; ended: Promise<void> }>();
+  #isEnding = false;
+
+  constructor(first: One) {
+    this.#current = first;
+    this.firstCheck = first.firstCheck;
+  }
+
+  /** The one that takes what is new. */
+  get current(): One {
+    return this.#current;
+  }
+
+  get graceMs(): number {
+    return Math.max(
+      ...[this.#current, ...[...this.#retired].map(({ one }) => one)].map((one) => one.graceMs),
+    );
+  }
+
+  readiness(): Readiness {
+    return this.#current.readiness();
+  }
+
+  /** Takes the place of the current one as soon as it can work. Rejects if it cannot, and is closed then. */
+  async follow(next: One): Promise<void> {
+    try {
+      await next.firstCheck;
+    } catch (error) {
+      await next.close(0);
+      throw error;
+    }
+    if (this.#isEnding) return next.close(0);
+    const last = this.#current;
+    this.#current = next;
+    this.#retire(last);
+  }
+
+  /** The process ends: no generation follows, and waits for results end. */
+  drain(): void {
+    this.#isEnding = true;
+    for (const one of [this.#current, ...[...this.#retired].map(({ one }) => one)]) one.drain?.();
+  }
+
+  async close(graceMs?: number): Promise<void> {
+    this.drain();
+    await Promise.all([this.#current.close(graceMs), ...[...this.#retired].map(({ ended }) => ended)]);
+  }
+
+  #retire(one: One): void {
+    const [oldest] = this.#retired;
+    if (this.#retired.size >= RETIRED_MAX) oldest?.one.drain?.();
+    const retired = { one, ended: one.close().finally(() => this.#retired.delete(retired)) };
+    this.#retired.add(retired);
+  }
+}
+
+/** Gives each request to the generation that is current as it comes. */
+export function handlerOf(generations: Generations<Part & { handler: RequestListener }>): RequestListener {
+  return (req, res) => generations.current.handler(req, res);
+}
