@@ -61,13 +61,8 @@ function sale() {
   const x402 = x402Toml({ env: {} }).parse(x402Table("http://127.0.0.1:1"));
   const { jobs: prices } = parseJobPricing(PRICING);
   const kinds = { takes: () => true };
-  const { tokens, find } = toCatalog(
-    x402,
-    prices,
-    fixedRateOf,
-    () => true,
-    () => kinds,
-  );
+  const known = { rateOf: fixedRateOf, isSound: () => true, offerable: () => kinds };
+  const { tokens, find } = toCatalog(x402, prices, known);
   const job = find({ serviceId: 1, jobIndex: 7 }) ?? fail();
   const settings = toOfferSettings(x402);
   return { job, tokens, settings };

@@ -37,6 +37,12 @@ import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { Facilitators } from "./facilitator/pool.ts";
 import { createLogTokenKinds, soldOnceAudited, toCatalog, toDrained } from "./offer/catalog.ts";
+import {
+  createEarlierAmounts,
+  type EarlierOffers,
+  removedTokens,
+  toEarlierOffers,
+} from "./offer/earlier-offers.ts";
 import { createNarrowOffers } from "./offer/narrow-offers.ts";
 import { toOfferSettings } from "./offer/offer.ts";
 import { OperatorQuotes } from "./offer/operator-quote.ts";
@@ -111,6 +117,8 @@ type Options = Host & {
   authorize?: Authorize | undefined;
   /** It sells nothing, and answers those who have bought. */
   isDrained?: boolean | undefined;
+  /** What was offered in this process before a reload. */
+  earlier?: readonly EarlierOffers[] | undefined;
   nodeTimes?: NodeTimes;
 };
 
@@ -118,6 +126,8 @@ type Options = Host & {
 export type ComposedGateway = Gateway & {
   /** What is known now of each token's rate. */
   rates(): ObservedRate[];
+  /** What may still be paid for now, newest first, for the gateway that follows this one in its process. */
+  offers(): EarlierOffers[];
 };
 
 /** @internal The gateway, made of its parts. What two replicas have to agree on is in Redis or on the chain. */
@@ -127,7 +137,9 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   const settleTimeoutMs = x402.settle_timeout_secs * 1000;
   const maxTimeoutMs = x402.max_timeout_secs * 1000;
   const openMax = x402.open_payments_per_payer;
-  const offerSettings = toOfferSettings(x402);
+  const { earlier = [] } = options;
+  const earlierAmounts = createEarlierAmounts(earlier, clock);
+  const offerSettings = { ...toOfferSettings(x402), earlierAmounts };
   const statusUrlOf = (callId: string) => `${x402.public_url}/x402/calls/${callId}`;
 
   // What it stands on: the queue, the journal, chains, facilitators and rates.
@@ -141,7 +153,12 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   const journal = byCall(journals.map((each) => ({ look: (callId: string) => each.look(callId) })));
   const callerNonces = createCallerNonces(ingress.partitions);
   const rates = createRates({ tokens: x402.accepted_tokens, partition: control, clock, log });
-  const chains = new Chains(x402, { nodeTimes: options.nodeTimes, clock, log });
+  const removed = removedTokens(earlier, x402);
+  const chains = new Chains([...x402.accepted_tokens, ...removed], {
+    nodeTimes: options.nodeTimes,
+    clock,
+    log,
+  });
   const facilitators = new Facilitators({
     facilitators: x402.facilitators,
     authorize,
@@ -154,7 +171,8 @@ export function composeX402Gateway(options: Options): ComposedGateway {
 
   // What is sold, and to whom.
   const isSound = (token: AcceptedToken) => chains.isSound(token);
-  const sellable = toCatalog(x402, prices, rates.of, isSound, () => facilitators.offerable());
+  const offerable = () => facilitators.offerable();
+  const sellable = toCatalog(x402, prices, { rateOf: rates.of, isSound, offerable, removed });
   const unauditedSince = () => options.deployments && unauditedIn(options.deployments);
   const audited = soldOnceAudited(sellable, () => unauditedSince() !== undefined);
   const catalog = isDrained ? toDrained(sellable) : audited;
@@ -293,6 +311,10 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     firstCheck: started,
     graceMs: graceMsOf(x402, postern),
     rates: rates.observed,
+    offers() {
+      const now = clock();
+      return [toEarlierOffers(x402, sellable, now), ...earlier.filter(({ until }) => now < until)];
+    },
     async close() {
       challenge.flush();
       refusals.flush();

@@ -19,8 +19,9 @@ export function runX402(options: X402Process): Promise<number> {
   return runMonitored(
     { ...X402, ...own },
     options,
-    (host) => {
-      const gateway = inProcess(composeX402Gateway({ ...host, isDrained }), host);
+    (host, last?: ComposedGateway) => {
+      const earlier = last?.offers();
+      const gateway = inProcess(composeX402Gateway({ ...host, isDrained, earlier }), host);
       return isDrained ? drained(gateway, host) : gateway;
     },
     (generations, host) => {

@@ -41,7 +41,7 @@ type Started = { fatal: Promise<void> };
 export function runMonitored<Config extends PosternConfig, One extends Omit<Composed, "stop">>(
   part: MonitoredPart<Config>,
   options: ProcessOptions,
-  compose: (host: Tables<Config> & ComposingHost) => One,
+  compose: (host: Tables<Config> & ComposingHost, last?: One) => One,
   serve: (generations: Generations<One>, host: Tables<Config> & ProcessHost) => Promise<Started>,
 ): Promise<number> {
   return runService(part.kind, options, async ({ log, shutdown, onHangup }) => {
@@ -56,7 +56,8 @@ export function runMonitored<Config extends PosternConfig, One extends Omit<Comp
     const reload = createReload({
       config,
       read: () => readFiles(part, options),
-      follow: (next) => generations.follow(compose({ ...host, ...(next as Tables<Config>) })),
+      follow: (next) =>
+        generations.follow(compose({ ...host, ...(next as Tables<Config>) }, generations.current)),
       reports: host.reports,
       metrics,
       log: counted,

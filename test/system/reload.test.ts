@@ -1,15 +1,19 @@
 import { writeFileSync } from "node:fs";
+import { Agent } from "node:http";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { type ConfigTables, writeConfig } from "../../shared/config/config-tables.ts";
 import type { PosternProcess } from "../../shared/dev/process.ts";
 import { eventually } from "../../shared/dev/wait.ts";
+import { useFakeRunner } from "../fixtures/fake-runner.ts";
 import { usePostern } from "../fixtures/postern.ts";
-import { asUser, useRedis } from "../fixtures/redis.ts";
+import { useRedis } from "../fixtures/redis.ts";
 import { send } from "../support/http.ts";
+import { LONG_RUN } from "../support/long-run.ts";
 
 const redis = useRedis();
 const postern = usePostern();
+const runner = useFakeRunner();
 
 type Endpoint = { path: string; job_id: number; auth: string; secret?: string[] };
 const OPEN: Endpoint = { path: "/open", job_id: 1, auth: "none" };
@@ -19,14 +23,20 @@ const withToken = (...secret: string[]): Endpoint => ({
 });
 
 const tablesOf = (...endpoints: Endpoint[]): ConfigTables => ({
-  postern: { drain_secs: 0, redis: { url: asUser(redis.url, "webhooks") } },
+  postern: { drain_secs: 0, redis: { url: redis.url }, runner: { url: runner.url } },
   webhooks: { endpoints },
 });
 
 /** Starts a gateway with these endpoints. Resolves with it and its address. */
 async function startGateway(...endpoints: Endpoint[]) {
   postern.configure(tablesOf(...endpoints));
-  const gateway = postern.start(["webhooks", "--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"]);
+  const gateway = postern.start([
+    "webhooks",
+    "--bind-address",
+    "127.0.0.1:0",
+    "--ops-address",
+    "127.0.0.1:0",
+  ]);
   const { address, opsAddress } = await gateway.waitForEvent("service.started");
   return { gateway, address: String(address), opsAddress: String(opsAddress) };
 }
@@ -72,4 +82,41 @@ test("a SIGHUP brings endpoints and secrets into force, and a wrong configuratio
   });
   expect(await statusOf(address, "/token", token("new"))).toBe(202);
   expect((await readyz(opsAddress)).config["problem"]).toContain("webhooks.toml:1");
+});
+
+const RELOADS = LONG_RUN ? 200 : 30;
+
+test(`${RELOADS} reloads of a gateway and a producer under load, half of them wrong, refuse no request and lose or double no call`, {
+  timeout: 180_000,
+}, async () => {
+  const { gateway, address } = await startGateway(OPEN);
+  const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0"]);
+  await producer.waitForEvent("service.started");
+  let isOver = false;
+  const ids: string[] = [];
+  const others = new Set<number>();
+  const agent = new Agent({ keepAlive: true });
+  const senders = Array.from({ length: 8 }, async () => {
+    while (!isOver) {
+      const { status, json } = await send(address, { path: OPEN.path, body: "{}", agent });
+      if (status === 202) ids.push(String(json()["call_id"]));
+      else others.add(status);
+    }
+  });
+  for (let i = 0; i < RELOADS; i++) {
+    if (i % 2 === 0) writeConfig(postern.configDir, tablesOf(OPEN, withToken(`number-${i}`)));
+    else writeFileSync(join(postern.configDir, "postern.toml"), "not = TOML");
+    const [ofGateway, ofProducer] = await Promise.all([reload(gateway), reload(producer)]);
+    const event = i % 2 === 0 ? "config.reloaded" : "config.reload_failed";
+    expect([ofGateway, ofProducer]).toMatchObject([{ event }, { event }]);
+  }
+  isOver = true;
+  await Promise.all(senders);
+  agent.destroy();
+  expect([...others]).toEqual([]);
+  const offered = () =>
+    runner.offers.map(({ headers }) => String(headers["idempotency-key"])).filter((id) => accepted.has(id));
+  const accepted = new Set(ids);
+  await eventually("all calls are injected", () => offered().length >= ids.length);
+  expect(offered().sort()).toEqual(ids.sort());
 });

@@ -51,6 +51,8 @@ export type Versions = { v1: boolean; v2: boolean };
 
 export type Catalog = {
   tokens: readonly Token[];
+  /** Accepted only with offers from before a reload, which are signed. */
+  removedTokens: readonly Token[];
   /** The jobs whose policy is not disabled, in the order of the configuration. */
   onSale: readonly JobIds[];
   /** The job, if it has a price: the same object as long as no rate and no kind changes, and another one afterwards. */
@@ -61,6 +63,14 @@ export type Catalog = {
   quoted(job: Job, operatorQuote: OperatorQuote): Job;
 };
 
+type Known = {
+  rateOf: RateOf<AcceptedToken>;
+  isSound: (token: AcceptedToken) => boolean;
+  offerable: () => Kinds;
+  /** Tokens that are accepted only with earlier offers. */
+  removed?: readonly AcceptedToken[];
+};
+
 /**
  * What is sold, to whom, and for which tokens. A token that is not sound has no price, nor one of a kind that is not
  * offerable.
@@ -68,9 +78,7 @@ export type Catalog = {
 export function toCatalog(
   x402: X402Toml,
   prices: PriceList,
-  rateOf: RateOf<AcceptedToken>,
-  isSound: (token: AcceptedToken) => boolean,
-  offerable: () => Kinds,
+  { rateOf, isSound, offerable, removed = [] }: Known,
 ): Catalog {
   const tokens = new Map(x402.accepted_tokens.map((config) => [config, toToken(config)]));
   const policyOf = createPolicies(x402);
@@ -122,6 +130,7 @@ export function toCatalog(
 
   return {
     tokens: [...tokens.values()],
+    removedTokens: removed.map(toToken),
     onSale: [...byKey.values()].filter(({ policy }) => policy.mode !== "disabled"),
     find,
     get,

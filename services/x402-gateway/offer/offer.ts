@@ -22,6 +22,8 @@ export type OfferSettings = {
   macSecrets: readonly [Secret, ...Secret[]];
   /** Time that a settle request has: an authorization that ends sooner could not be settled. */
   settleTimeoutSeconds: number;
+  /** The amounts of version 1 that a job was offered for until lately. */
+  earlierAmounts?: (job: Job, token: Token) => readonly bigint[];
 };
 
 export function toOfferSettings(x402: X402Toml): OfferSettings {
@@ -36,7 +38,7 @@ export function toOfferSettings(x402: X402Toml): OfferSettings {
 }
 
 /** Offers made within this time share their expiry, so that they can be made once and sent often. */
-const SHARED_SECONDS = 10;
+export const SHARED_SECONDS = 10;
 
 /**
  * When an offer made now expires, in unix seconds: after the promised time, or with the operator's quote that its price

@@ -2,7 +2,7 @@ import { type Chain, type ChainOptions, createChain } from "../../../shared/chai
 import { chainIdOf } from "../../../shared/chain/encoding.ts";
 import { PERMIT2 } from "../../../shared/chain/permit2.ts";
 import type { EventOrder } from "../../../shared/chain/proof.ts";
-import type { AcceptedToken, X402Toml } from "../../../shared/config/x402-toml.ts";
+import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
 import { AppError, messageOf, toAppError } from "../../../shared/platform/errors/app-error.ts";
 import { CODES } from "../../../shared/platform/errors/codes.ts";
 import { createShortCache, keepFailures } from "../../../shared/platform/lifecycle/short-cache.ts";
@@ -64,11 +64,11 @@ export class Chains {
   readonly #watches: { token: AcceptedToken; watch: TokenWatch }[] = [];
   readonly #since;
 
-  constructor({ accepted_tokens }: X402Toml, options: Options) {
+  constructor(tokens: readonly AcceptedToken[], options: Options) {
     const { clock, log } = options;
     this.#clock = clock;
     this.#since = createShortCache<Since>({ keptMs: REFUSED_MS, keeps: keepFailures(isRefusal), clock });
-    for (const token of accepted_tokens) {
+    for (const token of tokens) {
       const shared = this.#sharedBy(token, options);
       // A token without a node is accepted only where facilitators are trusted.
       if (shared === undefined) {

@@ -100,10 +100,19 @@ function inOurWords(raw: Described, job: Job, { publicUrl }: OfferSettings): obj
   };
 }
 
-/** A payment of version 1 repeats nothing of its offer, so today's offer counts. */
-function matchV1({ scheme, raw }: PaymentV1, token: Token, job: Job, settings: OfferSettings): MatchedOffer {
+/** A payment of version 1 repeats nothing of its offer, so today's offer counts, or one from before a reload that it fits. */
+function matchV1(
+  { scheme, raw, authorization }: PaymentV1,
+  token: Token,
+  job: Job,
+  settings: OfferSettings,
+): MatchedOffer {
   if (scheme !== token.scheme) throw notOffered("its scheme is not supported");
-  const terms = todaysTerms(job, token, settings, "v1");
+  const today = todaysTerms(job, token, settings, "v1");
+  const { pays } = SCHEMES[token.scheme];
+  const amounts = [BigInt(today.amount), ...(settings.earlierAmounts?.(job, token) ?? [])];
+  const amount = amounts.find((each) => pays(authorization.value, each));
+  const terms = amount === undefined ? today : { ...today, amount: String(amount) };
   const requirements = toRequirementsV1(job, token, terms.amount, settings);
   if (requirements === undefined) throw notSold();
   // Version 1 describes the job in its requirements.

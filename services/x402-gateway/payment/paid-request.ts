@@ -76,7 +76,7 @@ export class PaidRequests {
   #readSigned(req: IncomingMessage, ids: JobIds): SignedPayment {
     const { catalog, admission } = this.#deps;
     try {
-      return identifyPayment(readPayment(req), catalog.tokens);
+      return identifyPayment(readPayment(req), [...catalog.tokens, ...catalog.removedTokens]);
     } catch (refusal) {
       catalog.get(ids);
       admission.assertOpen(jobKey(ids));

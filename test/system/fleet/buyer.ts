@@ -1,13 +1,12 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { PaymentRequirementsV1 } from "@x402/core/types/v1";
 import type { FaultOrder } from "../../../services/dev/chain/faults.ts";
 import type { Part } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import type { UsedDevnet } from "../../fixtures/devnet.ts";
-import { inTime, requiredIn, signOffer } from "../../fixtures/x402.ts";
+import { requiredIn, signOffer, signOfferV1 } from "../../fixtures/x402.ts";
 import { codeOf, type PaymentName, paymentIn, type Told } from "../../support/books.ts";
 import { type Answer, send } from "../../support/http.ts";
-import { type Payer, signPaymentV1 } from "../../support/sign-payment.ts";
+import type { Payer } from "../../support/sign-payment.ts";
 
 const RETRY_PAUSE_MS = 100;
 
@@ -40,7 +39,7 @@ export function createBuyer({ devnet, path }: { devnet: UsedDevnet; path: string
       return answer.status === 402 && (asset === undefined || isOffered(answer, asset)) ? answer : undefined;
     });
     const header =
-      version === 2 ? await signOffer(challenge, { payer }, asset) : await signOfferV1(challenge, payer);
+      version === 2 ? await signOffer(challenge, { payer }, asset) : await signOfferV1(challenge, { payer });
     const payment = paymentIn(header) as PaymentName;
     return { payment, header, body, told: [], callIds: [], unanswered: 0 };
   }
@@ -89,11 +88,6 @@ export type Buyer = ReturnType<typeof createBuyer>;
 
 function isOffered(challenge: Answer, asset: string): boolean {
   return requiredIn(challenge).accepts.some((offer) => offer.asset.toLowerCase() === asset);
-}
-
-async function signOfferV1(challenge: Answer, payer: Payer): Promise<Record<string, string>> {
-  const [offer] = challenge.json<{ accepts: PaymentRequirementsV1[] }>().accepts;
-  return { "X-PAYMENT": (await signPaymentV1(offer as PaymentRequirementsV1, inTime({ payer }))).header };
 }
 
 /** What goes wrong with a facilitator now and then: the settle done or not, and hardly ever said. */

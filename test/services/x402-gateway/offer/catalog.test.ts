@@ -29,12 +29,11 @@ type Parts = Parameters<typeof toWholeCatalog>;
 const ALL_KINDS = { takes: () => true };
 
 /** A catalog whose tokens are sound; unless told otherwise, with fixed rates, and a facilitator that takes every kind. */
-function toCatalog(
-  x402: Parts[0],
-  list: Parts[1],
-  { rateOf = fixedRateOf, offerable = () => ALL_KINDS }: { rateOf?: Parts[2]; offerable?: Parts[4] } = {},
-) {
-  return toWholeCatalog(x402, list, rateOf, () => true, offerable);
+function toCatalog(x402: Parts[0], list: Parts[1], known: Partial<Parts[2]> = {}) {
+  return toWholeCatalog(x402, list, {
+    ...{ rateOf: fixedRateOf, isSound: () => true, offerable: () => ALL_KINDS },
+    ...known,
+  });
 }
 
 test("a job of the catalogue is the same object until a rate changes, and another one afterwards", () => {

@@ -47,7 +47,7 @@ export function useDoors() {
     const redis = connectForRequests({ url: new Secret(redisUrl) }, log);
     await whenReady(redis, 10_000);
     const partitions = partitionsOver(redis);
-    const chains = new Chains(x402, { clock, log });
+    const chains = new Chains(x402.accepted_tokens, { clock, log });
     const signIn = createSignIn(x402, {
       provesByToken: async () => false,
       journal: routed(partitions.map((partition) => new PaymentJournal(partition))),
