@@ -142,8 +142,7 @@ export class Deployment {
     const look = LOOK.on(redis);
     const { deployment, layout } = keys;
     const { id: configured, acceptsLoss = false } = this.#options;
-    const begun =
-      this.#control && index !== this.#control.index ? createBegun(index, this.#control) : undefined;
+    const begun = this.#begunOf(index);
     return async () => {
       const words = this.#words;
       const isFirst = words.seenAt === 0;
@@ -166,8 +165,18 @@ export class Deployment {
       this.#problem = undefined;
       if (found === undefined || (found[0] === "" && mayBeEmpty && !claims)) return;
       this.#accept(words.id, found);
-      if (claims) begun?.add();
     };
+  }
+
+  /** Notes that a partition has begun. Call it once the partition is claimed. */
+  createNoteBegun({ index }: Partition): () => void {
+    const begun = this.#begunOf(index);
+    return () => void begun?.add(this.#words.id).catch(() => {});
+  }
+
+  /** Partition 0 is not on its own list. */
+  #begunOf(index: number) {
+    return this.#control && index !== this.#control.index ? createBegun(index, this.#control) : undefined;
   }
 
   /** Throws `start.wrong_redis`. */
@@ -221,14 +230,12 @@ function createBegun(index: number, { redis, keys }: Partition) {
       if (redis.status !== "ready") throw new AppError("queue.unavailable", { reason: NO_LIST });
       return (await redis.sismember(keys.partitions, String(index))) === 1;
     },
-    add(): void {
+    /** Does nothing while partition 0 does not hold the data of this deployment. */
+    async add(id: string): Promise<void> {
       if (isListed || redis.status !== "ready") return;
-      redis.sadd(keys.partitions, String(index)).then(
-        () => {
-          isListed = true;
-        },
-        () => {},
-      );
+      if ((await redis.hget(keys.deployment, "id")) !== id) return;
+      await redis.sadd(keys.partitions, String(index));
+      isListed = true;
     },
   };
 }
@@ -248,9 +255,11 @@ export function registerDeployment(metrics: Metrics, deployments: Partitioned<De
 export function createClaimData(partition: Partition, deployment: Deployment | undefined) {
   const check = deployment?.createCheck(partition, { claims: true });
   const claim = createClaimLayout(partition);
+  const noteBegun = deployment?.createNoteBegun(partition);
   return async (): Promise<void> => {
     await check?.();
     await claim();
+    noteBegun?.();
   };
 }
 
