@@ -97,7 +97,7 @@ export function composeWebhooksGateway(options: Options): Gateway {
   );
   const perMinute = webhooks.refusals_per_minute;
   const refusals = { perSecond: perMinute / 60, burst: perMinute };
-  const limits = createRateLimits({ partition, log, refusals });
+  const limits = createRateLimits({ partitions, log, refusals });
   const tokens = tokensOf(ingress.tokenSecrets);
   const endpoints = toEndpoints(options, {
     clock,
