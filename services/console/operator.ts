@@ -13,9 +13,9 @@ import { createRunStore } from "../../shared/console/runs/store.ts";
 import { startRunWorker } from "../../shared/console/runs/worker.ts";
 import { createTokenSource } from "../../shared/console/tokens.ts";
 import { createClientAddressOf } from "../../shared/http/client-address.ts";
-import { explain, type Readiness } from "../../shared/http/readiness.ts";
+import { explain, partitionChecks, type Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
-import type { Host } from "../../shared/part/host.ts";
+import type { CallsHost } from "../../shared/part/host.ts";
 import type { ComposedServer } from "../../shared/part/part.ts";
 import { AppError, messageOf } from "../../shared/platform/errors/app-error.ts";
 import { createConcurrencyLimit } from "../../shared/platform/lifecycle/concurrency-limit.ts";
@@ -41,7 +41,7 @@ import { PACE, type Pace } from "./send.ts";
 import { createServePage } from "./serve-page.ts";
 import { createServer } from "./server.ts";
 
-type Options = Host & {
+type Options = CallsHost & {
   operator: OperatorToml;
   /** The host part of where it listens. */
   bindHost: string;
@@ -156,7 +156,7 @@ function watchRedis({ partitions, deployments, log }: Options): Partitioned<Dura
   });
 }
 
-/** The first partition is checked once for each request. */
+/** Partition 0 is checked once for each request. */
 function guardOf({ all }: Partitioned<DurableRedis>): (index: number) => void {
   return (index) => {
     if (index === 0) return;
@@ -168,23 +168,21 @@ function guardOf({ all }: Partitioned<DurableRedis>): (index: number) => void {
   };
 }
 
-/** It is ready while the first partition can be used. */
+/** It is ready while partition 0 can be used. */
 function readinessOf({ all, control }: Partitioned<DurableRedis>, draining: boolean): Readiness {
-  const [found, ...further] = all.map(checksOf);
   return {
     ready: control.isUsable && !draining,
     checks: {
-      ...found,
-      ...(further.length > 0 && { further_partitions: further }),
+      ...partitionChecks(all.map(checkOf)),
       ...clockCheck(...all.map(({ redis }) => redis)),
       draining,
     },
   };
 }
 
-function checksOf(durable: DurableRedis) {
+function checkOf(durable: DurableRedis) {
   const maxmemory_bytes = durable.isUsable ? durable.server().maxMemoryBytes : null;
-  return { redis: explain(() => durable.server().proof).text, maxmemory_bytes };
+  return { ...explain(() => durable.server().proof), checks: { maxmemory_bytes } };
 }
 
 /**

@@ -28,18 +28,6 @@ export function limitsOf(origin: Origin, limits: Limits): Limits {
   };
 }
 
-/** All unsettled payments together may take this part of what new calls may use. */
-const UNSETTLED_PART = 0.25;
-
-/** Limit on the bytes of all unsettled payments. `maxMemoryBytes` is 0 if Redis has no `maxmemory`. */
-export function unsettledBytesMaxOf(
-  { queueBytesMax, redisMemoryRatioMax }: Limits,
-  maxMemoryBytes: number,
-): number {
-  const memory = maxMemoryBytes === 0 ? Number.POSITIVE_INFINITY : redisMemoryRatioMax * maxMemoryBytes;
-  return Math.floor(UNSETTLED_PART * Math.min(queueBytesMax, memory));
-}
-
 /** The queues behind a gateway, as last seen. */
 export type Pressure = {
   depth: OriginDepth;

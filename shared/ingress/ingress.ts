@@ -5,7 +5,7 @@ import { toProxyOptions } from "../config/postern-toml.ts";
 import { toAskOptions } from "../config/results-toml.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import { createClientAddressOf } from "../http/client-address.ts";
-import type { Host } from "../part/host.ts";
+import type { CallsHost } from "../part/host.ts";
 import type { ComposedServer } from "../part/part.ts";
 import { systemClock } from "../platform/time/clock.ts";
 import { redisClock } from "../redis/clock.ts";
@@ -22,7 +22,7 @@ import { openIngressPartition } from "./ingress-partition.ts";
 /** A gateway of either kind, as its process holds it. */
 export type Gateway = ComposedServer & ReturnType<typeof openIngress>["gateway"];
 
-type IngressHost = Pick<Host, "postern" | "partitions" | "log" | "clock" | "deployments">;
+type IngressHost = Pick<CallsHost, "postern" | "partitions" | "log" | "clock" | "deployments">;
 
 /**
  * What both gateways are composed of: whether calls can be taken now, how one is added, and what its request may cost before. `readSettings`

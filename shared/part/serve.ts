@@ -8,17 +8,18 @@ import { createMetrics, type Metrics } from "../platform/metrics/metrics.ts";
 import { delay } from "../platform/time/clock.ts";
 import { registerClock } from "../redis/clock.ts";
 import { registerDeployment } from "../redis/deployment.ts";
-import type { Host, Tables } from "./host.ts";
+import type { CallsHost, ControlHost, Tables } from "./host.ts";
 import type { Composed } from "./part.ts";
 import { openInProcess, type ProcessOptions, type ProcessPart } from "./process.ts";
 
 /** A part's host that is a process of its own. */
-export type ProcessHost = Host & {
-  metrics: Metrics;
-  shutdown: Shutdown;
-  /** The private address, for probes and metrics. */
-  opsAddress: string;
-};
+export type ProcessHost = CallsHost &
+  ControlHost & {
+    metrics: Metrics;
+    shutdown: Shutdown;
+    /** The private address, for probes and metrics. */
+    opsAddress: string;
+  };
 
 type MonitoredPart<Config extends PosternConfig> = ProcessPart<Config> & {
   /** The private address, if neither an option nor `postern.toml` sets one. */

@@ -72,7 +72,16 @@ test("with one partition away the overview names it and shows the rest, lists fa
   expect(waiting(part)).toBe(9);
   expect(part.partitions.map(({ reachable }) => reachable)).toEqual([true, true, true, false]);
   expect(part.redis.problem).toMatch(/^partition 3 of 4 cannot be used: /);
-  expect(service.readiness().ready).toBe(true);
+  expect(service.readiness()).toMatchObject({
+    ready: true,
+    checks: {
+      redis: "3 of 4 partitions can be used",
+      partitions: [
+        ...Array(LAST).fill({ redis: "none" }),
+        { redis: expect.stringContaining("queue.unavailable") },
+      ],
+    },
+  });
   for (const path of ["calls", "calls/facets", "failed", "failed/count", "queues", "audit"]) {
     const refused = await service.get(`/api/v1/${path}`);
     expect([path, ...refusalOf(refused)]).toEqual([path, 503, "queue.unavailable"]);
