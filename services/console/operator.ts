@@ -57,6 +57,8 @@ type Options = CallsHost & {
 };
 
 export type ComposedOperator = Omit<ComposedServer, "stop"> & {
+  /** The server of each partition. */
+  servers: readonly DurableRedis[];
   /** How many streams of live data there are. */
   liveStreams(): number;
   /** From now on it is not ready, and all streams end. */
@@ -98,17 +100,12 @@ export function composeOperator(options: Options): ComposedOperator {
   const note = (error: AppError) => refusals.note(error, { route: "GET /api/v1/live" });
   const live = createLive({ overview, heavy: places.lists, clock, times, listJobs, assertUsable, note });
   const audit = createAuditSession(partition, clock, log);
+  const callEvents = createCallEvents(partition);
   let ending = false;
 
   return {
     handler: createServer({
-      requests: createRequests({
-        sessions,
-        checkToken,
-        live,
-        callEvents: createCallEvents(partition),
-        audit,
-      }),
+      requests: createRequests({ sessions, checkToken, live, callEvents, audit }),
       servePage: createServePage(options.pageDir),
       assertHost: assertHostOf(options),
       assertSameSite: createAssertSameSite(publicUrl),
@@ -122,6 +119,7 @@ export function composeOperator(options: Options): ComposedOperator {
       assertUsable,
     }),
     readiness: () => readinessOf(durables, ending),
+    servers: durables.all,
     liveStreams: live.count,
     http: toConnectionLimits(postern),
     firstCheck: durable.firstCheck,

@@ -133,6 +133,8 @@ type Options = ControlHost & {
 
 /** @internal */
 export type ComposedService = ComposedServer & {
+  /** The server of the first partition, the only one that it uses. */
+  servers: readonly DurableRedis[];
   /** The address that signs the quotes. */
   readonly operator: Address;
   getJobPrice: GetJobPrice;
@@ -184,6 +186,7 @@ export function composePricingService(options: Options): ComposedService {
   }
 
   return {
+    servers: [durable],
     operator: signer.address,
     getJobPrice,
     listenGrpc: (address) => listenGrpc(address, { ask, addressOf, isReady: () => readiness().ready }),

@@ -124,7 +124,11 @@ type Options = CallsHost & {
 };
 
 /** @internal */
-export type ComposedProducer = Composed & { readonly workerId: string };
+export type ComposedProducer = Composed & {
+  readonly workerId: string;
+  /** The server of each partition. */
+  readonly servers: readonly DurableRedis[];
+};
 
 /** @internal The producer, made of its parts. */
 export function composeProducer(options: Options): ComposedProducer {
@@ -172,6 +176,7 @@ export function composeProducer(options: Options): ComposedProducer {
 
   return {
     workerId,
+    servers: servers.all,
     firstCheck: consumer.ready(),
     readiness() {
       const { isReady, checks } = presence.check();

@@ -14,7 +14,6 @@ import { LargeTurns } from "../redis/large-turns.ts";
 import { byCall, type Partitions } from "../redis/partition.ts";
 import { Admission } from "./admission.ts";
 import { createAwaitResults } from "./await-result.ts";
-import { sumOfPressures } from "./backpressure.ts";
 import { createCallStreams } from "./call-streams.ts";
 import type { ResultWrites } from "./deliveries.ts";
 import { openIngressPartition } from "./ingress-partition.ts";
@@ -69,7 +68,10 @@ export function openIngress(
     firstCheck: firstCheckOf(partitions.all.map(({ durable }) => durable)),
     /** What gateways of both kinds have for their process. */
     gateway: {
-      pressure: () => sumOfPressures(partitions.all.map(({ backpressure }) => backpressure.seen())),
+      /** The server of each partition. */
+      servers: partitions.all.map(({ durable }) => durable),
+      /** The queues of each partition as last seen; undefined if they are unknown. */
+      pressures: () => partitions.all.map(({ backpressure }) => backpressure.seen()),
       /** Bytes of the bodies in flight. */
       bodyBytes: bodies.bytes,
       /** Number of clients that wait for a result. */

@@ -242,13 +242,17 @@ function createBegun(index: number, { redis, keys }: Partition) {
 
 const NO_LIST = "partition 0, which knows whether this one is new, cannot be reached";
 
-/** Shows whether the data in Redis is refused. */
+/** Shows whether the data in each partition is refused. */
 export function registerDeployment(metrics: Metrics, deployments: Partitioned<Deployment>): void {
   const wrong = metrics.gauge(
     "postern_redis_wrong_data",
-    "1 while Redis, or a partition of it, is empty, or holds old data or another deployment's",
+    "1 while the partition is empty, or holds old data or another deployment's",
+    ["partition"],
   );
-  metrics.beforeScrape(() => wrong.set(deployments.all.some(({ problem }) => problem !== undefined) ? 1 : 0));
+  metrics.beforeScrape(() => {
+    for (const [partition, { problem }] of deployments.all.entries())
+      wrong.set({ partition }, Number(problem !== undefined));
+  });
 }
 
 /** The check of a process that writes: of the deployment first, so that nothing is written to a wrong Redis, then of the layout. */
