@@ -3,7 +3,7 @@ import { textOf } from "../../shared/config/problem.ts";
 import { type OperatorConfig, readOperator } from "../../shared/config/read-operator.ts";
 import { listen, parseAddress } from "../../shared/http/listen.ts";
 import { handlerOf } from "../../shared/part/generations.ts";
-import type { Host, PartKind } from "../../shared/part/host.ts";
+import type { CallsHost, PartKind } from "../../shared/part/host.ts";
 import { endingRequests } from "../../shared/part/part.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { runMonitored, serveWhenReady } from "../../shared/part/serve.ts";
@@ -32,7 +32,7 @@ export function runOperator(options: ProcessOptions): Promise<number> {
   };
 
   /** It has connections of its own for long work. */
-  function compose(host: Host & OperatorConfig) {
+  function compose(host: CallsHost & OperatorConfig) {
     const { host: bindHost } = parseAddress(bindAddressOf(host));
     const work = host.partitions.map((partition) => ({
       ...partition,

@@ -1,7 +1,7 @@
 import type { ClientAddressOf } from "../../shared/http/client-address.ts";
 import { listen } from "../../shared/http/listen.ts";
 import { type Generations, handlerOf } from "../../shared/part/generations.ts";
-import type { Host, Tables } from "../../shared/part/host.ts";
+import type { ControlHost, Tables } from "../../shared/part/host.ts";
 import { endingRequests } from "../../shared/part/part.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { runMonitored, serveWhenReady } from "../../shared/part/serve.ts";
@@ -18,7 +18,7 @@ type PricingProcess = ProcessOptions & {
 
 export function runPricing({ settlement, ...options }: PricingProcess): Promise<number> {
   const own = { file: "pricing.toml", title: "pricing engine", opsAddress: "127.0.0.1:9094", createMeters };
-  const compose = (host: Host & Tables<PricingConfig>) =>
+  const compose = (host: ControlHost & Tables<PricingConfig>) =>
     endingRequests(composePricingService({ ...host, settlement }));
   return runMonitored({ ...PRICING, ...own }, options, compose, (generations, host) => {
     const { pricing, jobs, log } = host;

@@ -1,5 +1,5 @@
 import { DEFAULT_RUNNER } from "../../shared/config/jobs-toml.ts";
-import type { Host } from "../../shared/part/host.ts";
+import type { CallsHost } from "../../shared/part/host.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { runMonitored, servePrivately } from "../../shared/part/serve.ts";
 import { createMeters } from "./metrics.ts";
@@ -7,7 +7,7 @@ import { composeProducer, PRODUCER } from "./producer.ts";
 
 export function runProducer(options: ProcessOptions): Promise<number> {
   const part = { ...PRODUCER, opsAddress: "127.0.0.1:9092", createMeters };
-  const compose = (host: Host) => composeProducer({ ...host, setsLimits: true });
+  const compose = (host: CallsHost) => composeProducer({ ...host, setsLimits: true });
   return runMonitored(part, options, compose, async (generations, host) => {
     const { postern, log } = host;
     const opsAddress = await servePrivately(generations, host);

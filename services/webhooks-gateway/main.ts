@@ -21,7 +21,7 @@ export function runWebhooks(options: ProcessOptions): Promise<number> {
       const { webhooks, metrics, log } = host;
       if (serviceId === undefined)
         log.warn("config.warning", { warning: "service id is 0; set --service-id or POSTERN_SERVICE_ID" });
-      registerPressure(metrics, "webhook", () => generations.current.pressure());
+      registerPressure(metrics, "webhook", () => generations.current.pressures());
       return serveGateway(generations, host, {
         bindAddress: options.bindAddress ?? webhooks.bind_address,
         about: { endpoints: webhooks.endpoints.map(({ path, auth }) => `${path} (${auth})`) },

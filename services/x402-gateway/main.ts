@@ -1,6 +1,6 @@
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
 import { inProcess, serveGateway } from "../../shared/ingress/serve.ts";
-import type { Host } from "../../shared/part/host.ts";
+import type { CallsHost } from "../../shared/part/host.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { runMonitored } from "../../shared/part/serve.ts";
 import { jobsOnSale } from "../../shared/pricing/prices.ts";
@@ -44,7 +44,7 @@ export function runX402(options: X402Process): Promise<number> {
 /** The same gateway, which drains its Redis and tells on `/readyz` how far that is. */
 function drained(
   gateway: ComposedGateway,
-  { x402, partitions, log }: Host & { x402: X402Toml },
+  { x402, partitions, log }: CallsHost & { x402: X402Toml },
 ): ComposedGateway {
   const drain = startDrain({ partitions, x402, log });
   return {

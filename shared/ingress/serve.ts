@@ -2,7 +2,7 @@ import { toDeliverers } from "../config/deliverers.ts";
 import { toResultLimits } from "../config/results-toml.ts";
 import { type Listening, listen } from "../http/listen.ts";
 import { type Generations, handlerOf } from "../part/generations.ts";
-import type { Host } from "../part/host.ts";
+import type { CallsHost } from "../part/host.ts";
 import { endingRequests } from "../part/part.ts";
 import { type ProcessHost, serveWhenReady } from "../part/serve.ts";
 import type { Fields } from "../platform/log/logger.ts";
@@ -12,7 +12,7 @@ import { registerHttp } from "./http-metrics.ts";
 import type { Gateway } from "./ingress.ts";
 
 /** A gateway as its process holds it: its private address takes what runners deliver. */
-export function inProcess<Own extends Gateway>(gateway: Own, { postern, partitions, log }: Host): Own {
+export function inProcess<Own extends Gateway>(gateway: Own, { postern, partitions, log }: CallsHost): Own {
   const opsRoutes = postern.results.deliveries
     ? deliveryRoutes({
         deliverers: toDeliverers(postern),

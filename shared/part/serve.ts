@@ -8,14 +8,16 @@ import { delay } from "../platform/time/clock.ts";
 import { registerClock } from "../redis/clock.ts";
 import type { Redis } from "../redis/connect.ts";
 import { registerDeployment } from "../redis/deployment.ts";
+import { type DurableRedis, registerUsable } from "../redis/durable.ts";
+import { RELEASE } from "../redis/layout.ts";
 import { Generations } from "./generations.ts";
-import type { Host, Tables } from "./host.ts";
+import type { CallsHost, ControlHost, Tables } from "./host.ts";
 import type { Composed } from "./part.ts";
 import { openInProcess, type ProcessOptions, type ProcessPart, readFiles } from "./process.ts";
 import { createReload } from "./reload.ts";
 
 /** What a part is composed with, in a process of its own. */
-type ComposingHost = Host & { redis: Redis; shutdown: Shutdown };
+type ComposingHost = CallsHost & ControlHost & { redis: Redis; shutdown: Shutdown };
 
 /** A part's host that is a process of its own. */
 export type ProcessHost = ComposingHost & {
@@ -32,13 +34,16 @@ type MonitoredPart<Config extends PosternConfig> = ProcessPart<Config> & {
   createMeters(metrics: Metrics): Readonly<Record<string, Meter>>;
 };
 
+/** `servers` has the Redis of each partition that the part uses. */
+type Monitored = Omit<Composed, "stop"> & { servers: readonly DurableRedis[] };
+
 type Started = { fatal: Promise<void> };
 
 /**
  * Runs the process of a part, and counts its events in metrics. The part is composed again for each configuration that is read after a
  * SIGHUP.
  */
-export function runMonitored<Config extends PosternConfig, One extends Omit<Composed, "stop">>(
+export function runMonitored<Config extends PosternConfig, One extends Monitored>(
   part: MonitoredPart<Config>,
   options: ProcessOptions,
   compose: (host: Tables<Config> & ComposingHost, last?: One) => One,
@@ -48,10 +53,12 @@ export function runMonitored<Config extends PosternConfig, One extends Omit<Comp
     const metrics = createMetrics();
     const counted = metered(log, part.createMeters(metrics));
     const { config, host } = openInProcess(part, options, { log: counted, shutdown });
+    registerBuild(metrics);
     registerClock(metrics, host.redis, ...host.partitions.all.map(({ redis }) => redis));
     registerDeployment(metrics, host.deployments);
     const opsAddress = options.opsAddress ?? host.postern.ops_address ?? part.opsAddress;
     const generations = new Generations(compose(host));
+    registerUsable(metrics, () => generations.current.servers);
     shutdown.defer("part", () => generations.close());
     const reload = createReload({
       config,
@@ -67,6 +74,15 @@ export function runMonitored<Config extends PosternConfig, One extends Omit<Comp
   });
 }
 
+/** Shows what runs, so that a rollout is seen. */
+function registerBuild(metrics: Metrics): void {
+  const build = metrics.gauge("postern_build_info", "1, with the releases of Postern and Node", [
+    "version",
+    "node",
+  ]);
+  build.set({ version: RELEASE, node: process.versions.node }, 1);
+}
+
 /** Public servers of a process. `about` is what `service.started` says of them. */
 type Opened = { close(graceMs: number): Promise<unknown>; about: Fields };
 
@@ -79,7 +95,7 @@ const LAST_REQUEST_MS = 2000;
  * address resets connections that the system has not handed over yet. `fatal` rejects with what `firstCheck` or `open` rejects with.
  */
 export async function serveWhenReady(
-  part: Generations<Omit<Composed, "stop">>,
+  part: Generations<Monitored>,
   host: ProcessHost,
   open: () => Promise<Opened>,
 ): Promise<Started> {
@@ -109,7 +125,7 @@ export async function serveWhenReady(
 
 /** Serves the private address of a part's process. Resolves with it as bound. */
 export function servePrivately(
-  part: Generations<Omit<Composed, "stop">>,
+  part: Generations<Monitored>,
   { metrics, opsAddress, shutdown, aboutConfig }: ProcessHost,
 ): Promise<string> {
   const readiness = () => {
