@@ -48,6 +48,10 @@ export function serviceId(): Option {
     .argParser(wholeNumber({ example: 7 }));
 }
 
+export function watch(): Option {
+  return new Option("--watch", "read the configuration again when its files change");
+}
+
 /** A port of 127.0.0.1. */
 export function port(name: string, otherwise: number, what: string): Option {
   return new Option(`--${name}-port <n>`, `${what}; 0 uses a free port`)

@@ -3,7 +3,8 @@ import type { Output, OutputOptions } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 
 type Configured = { configDir: string } & OutputOptions;
-type Listens = { bindAddress?: string; opsAddress?: string };
+type Reloads = { watch?: boolean };
+type Listens = Reloads & { bindAddress?: string; opsAddress?: string };
 
 /** What the commands need. */
 export type ProgramDeps = Surroundings & Output;
@@ -18,7 +19,7 @@ export type Surroundings = {
     webhooks(options: Configured & Listens & { serviceId?: number }): Promise<number>;
     x402(options: Configured & Listens): Promise<number>;
     pricing(options: Configured & Listens): Promise<number>;
-    producer(options: Configured & { opsAddress?: string }): Promise<number>;
+    producer(options: Configured & Reloads & { opsAddress?: string }): Promise<number>;
     operator(options: Configured & Listens): Promise<number>;
     runner(options: Configured & { bindAddress?: string }): Promise<number>;
     devnet(

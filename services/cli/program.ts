@@ -32,6 +32,7 @@ import { addRedis } from "./redis/command.ts";
 import { addRedisAcl } from "./redis-acl/command.ts";
 import { addRefunds } from "./refunds/command.ts";
 import { addRejected } from "./rejected/command.ts";
+import { addReload } from "./reload/command.ts";
 import { addResult } from "./result/command.ts";
 import { addSend } from "./send/command.ts";
 import { addServices } from "./services/command.ts";
@@ -94,6 +95,7 @@ function addCommands(program: ProgramCommand, deps: ProgramDeps): void {
   addFailed(program, deps);
   addJobs(program, deps);
   addEndpoints(program, deps);
+  addReload(program, deps);
   addRedis(program, deps);
   addPayments(program, deps);
   addRefunds(program, deps);

@@ -138,7 +138,7 @@ export type ComposedService = ComposedServer & {
   /** The address that signs the quotes. */
   readonly operator: Address;
   getJobPrice: GetJobPrice;
-  /** What PricingEngine over gRPC answers with. */
+  /** The parts that answer PricingEngine over gRPC. */
   grpc: GrpcParts;
   drain(): void;
 };

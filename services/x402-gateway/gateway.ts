@@ -117,7 +117,7 @@ type Options = CallsHost & {
   authorize?: Authorize | undefined;
   /** It sells nothing, and answers those who have bought. */
   isDrained?: boolean | undefined;
-  /** What was offered in this process before a reload. */
+  /** Offers of this process from before a reload. */
   earlier?: readonly EarlierOffers[] | undefined;
   nodeTimes?: NodeTimes;
 };
@@ -126,7 +126,7 @@ type Options = CallsHost & {
 export type ComposedGateway = Gateway & {
   /** What is known now of each token's rate. */
   rates(): ObservedRate[];
-  /** What may still be paid for now, newest first, for the gateway that follows this one in its process. */
+  /** The offers that can still be paid, newest first, for the gateway that follows this one in its process. */
   offers(): EarlierOffers[];
 };
 

@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { Secret } from "../platform/crypto/secret.ts";
 
 /**
- * Twelve hexadecimal digits that are the same for processes with the same effective configuration, whatever the order of its keys.
- * Secrets are left out: a digest would let whoever sees it try guesses.
+ * Twelve hexadecimal digits that are the same for processes with the same effective configuration, in any order of its keys.
+ * Secrets are left out, because a digest of one could be guessed.
  */
 export function configHash(config: unknown): string {
   return digest(canonical(config, () => "secret")).slice(0, 12);

@@ -8,8 +8,8 @@ type Part = Omit<Composed, "stop">;
 const RETIRED_MAX = 3;
 
 /**
- * A part that is composed anew for each configuration, over the connections that it has. One generation is to the next what one replica is
- * to another, so whatever holds between replicas holds between them. A request ends under the generation that it began with.
+ * A part that is composed again for each configuration, over the connections that it has. Two generations are like two replicas, and agree
+ * on all that replicas agree on. A request ends under the generation that it began with.
  */
 export class Generations<One extends Part> {
   readonly firstCheck: Promise<void>;

@@ -12,6 +12,8 @@ export type ProcessOptions = ServiceOptions & {
   opsAddress?: string | undefined;
   /** The webhooks gateway's. */
   serviceId?: number | undefined;
+  /** Read the configuration again when its files change. */
+  watch?: boolean | undefined;
 };
 
 /** A kind of part as a process, which does not start without the part's own file. */

@@ -21,9 +21,9 @@ type Options<Config> = {
 };
 
 export type Reload = {
-  /** Reads the configuration again. What is asked for during a reload makes one more, after it. */
+  /** Reads the configuration again. If a reload is running, another one follows it. */
   now(cause: string): Promise<void>;
-  /** The same, if something has changed that a reload can apply. */
+  /** Reads the configuration again if its files say something else than they did last. */
   ifChanged(cause: string): Promise<void>;
   /** Which configuration is in force, and why a later one is not. */
   about(): Fields;
@@ -71,6 +71,7 @@ export function createReload<Config extends PosternConfig>(options: Options<Conf
     } catch (error) {
       const { code, message } = toAppError(error);
       problem = message;
+      reports.configured(withoutWarnings(inForce.config), message);
       log.error("config.reload_failed", { cause, code, reason: message });
     }
   }
@@ -111,7 +112,7 @@ function hashOf(config: PosternConfig): string {
   return configHash(withoutWarnings(config));
 }
 
-/** What the configuration sets. */
+/** Leaves the settings alone. */
 function withoutWarnings({ warnings: _, ...config }: PosternConfig): Readonly<Record<string, unknown>> {
   return config;
 }

@@ -16,7 +16,7 @@ import type { Composed } from "./part.ts";
 import { openInProcess, type ProcessOptions, type ProcessPart, readFiles } from "./process.ts";
 import { createReload } from "./reload.ts";
 
-/** What a part is composed with, in a process of its own. */
+/** A part is composed with this in a process of its own. */
 type ComposingHost = CallsHost & ControlHost & { redis: Redis; shutdown: Shutdown };
 
 /** A part's host that is a process of its own. */
@@ -70,8 +70,26 @@ export function runMonitored<Config extends PosternConfig, One extends Monitored
       log: counted,
     });
     onHangup(() => void reload.now("SIGHUP"));
+    host.reports.onReloadAsked(() => reload.now("postern reload"));
+    if (options.watch)
+      shutdown.defer(
+        "watch",
+        every(WATCH_MS, () => reload.ifChanged("--watch")),
+      );
     return serve(generations, { ...host, metrics, opsAddress, aboutConfig: reload.about });
   });
+}
+
+/**
+ * A file is looked at again and again, because no notification of a file system sees all that replaces one: Kubernetes swaps a link two folders
+ * above.
+ */
+const WATCH_MS = 5000;
+
+function every(ms: number, work: () => Promise<void>): () => void {
+  const timer = setInterval(() => void work(), ms);
+  timer.unref();
+  return () => clearInterval(timer);
 }
 
 /** Shows what runs, so that a rollout is seen. */

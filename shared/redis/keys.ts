@@ -255,6 +255,8 @@ function operatorKeys(prefix: string) {
     process: (id: string) => `${prefix}:process:${id}`,
     /** Sorted set: these, by the time of their last report. */
     processes: `${prefix}:processes`,
+    /** String: how often operators have asked all processes to read their configuration again. */
+    reloads: `${prefix}:reloads`,
     /** Sorted set: worker id, by the time of its last heartbeat. */
     workers: `${prefix}:workers`,
     /** Hash: work of an operator's that outlives its request (shared/console/runs). */

@@ -35,6 +35,8 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "npm run postern -- dev --runner http://127.0.0.1:7000": "test/docs/python-runner.test.ts",
   "postern callbacks show-secret https://hooks.example.com/postern":
     "test/services/cli/callbacks/show-secret.test.ts",
+  "postern reload": "test/services/cli/reload.test.ts",
+  'postern reload --reason "new endpoint for Stripe"': "test/services/cli/reload.test.ts",
   "postern redis remove-node 10.0.0.3:6379": "test/services/cli/redis/remove-node.long.test.ts",
   'postern redis adopt --since 2026-11-07T03:00:00Z --reason "disk lost, backup of 03:00 restored"':
     "test/system/wrong-redis.test.ts",

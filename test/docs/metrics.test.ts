@@ -87,7 +87,7 @@ test("the table of docs/metrics.md lists every metric of the sources with its la
 test("counters are summed over processes, and what all read from the partitions is not", () => {
   for (const { name, type, labels, aggregate } of documented()) {
     const isRead = labels.includes("partition");
-    const gauge = isRead ? ["max", "min"] : ["sum", "max", "count"];
+    const gauge = isRead ? ["max", "min"] : ["sum", "max", "min", "count"];
     expect(type === "gauge" ? gauge : ["sum"], name).toContain(aggregate);
   }
 });

@@ -18,6 +18,7 @@ const CONSOLE: Record<keyof typeof CONTRACT, string | undefined> = {
   ...{
     getEndpoint: "endpoint",
     setEndpointState: "endpoint-state",
+    askReload: "ask-reload",
     closeEndpoint: "close-endpoint",
     testEndpoint: "endpoint-test",
     getConfiguredNames: "configured-names",

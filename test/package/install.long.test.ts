@@ -191,6 +191,7 @@ const COMMANDS: Readonly<Record<string, Case>> = {
   },
   "rates list": { says: /USDC .*3200/ },
   status: { says: /webhook .*\n.*x402 / },
+  reload: { says: /the configuration is in force/ },
   "redis remove-node": { args: () => ["127.0.0.1:1", "--yes"], says: /neither sentinels nor nodes/, code: 1 },
   "redis adopt": {
     args: () => ["--without-audit", "--reason", "x", "--yes"],

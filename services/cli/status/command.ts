@@ -14,6 +14,7 @@ Columns:
   INJECTED/MIN  calls that the runner answered with 2xx in the last minute
   FAILED/MIN    calls that failed in the last minute
   CONFIG        digest of the configuration of the process
+  LOADED        time since the process has loaded it
 The last minute is up to 20 seconds behind, the last hour up to 10 seconds.`;
 
 export function addStatus(program: ProgramCommand, deps: ProgramDeps): void {

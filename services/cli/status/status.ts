@@ -123,6 +123,7 @@ const PROCESSES: readonly Column[] = [
   { heading: "PID", alignRight: true },
   { heading: "RELEASE" },
   { heading: "CONFIG" },
+  { heading: "LOADED", alignRight: true },
   { heading: "DURABILITY", tone: (mode) => (mode === "relaxed" ? "attention" : undefined) },
   { heading: "UPTIME", alignRight: true },
 ];
@@ -176,7 +177,11 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
     PROCESSES,
     processes.map((process) => processCells(process, at)),
   );
-  for (const note of [...differences(processes), ...processes.flatMap(clockNote)])
+  for (const note of [
+    ...differences(processes),
+    ...processes.flatMap(configNote),
+    ...processes.flatMap(clockNote),
+  ])
     print(`${paint("attention", note)}\n`);
   if (unreadable > 0)
     print(
@@ -271,11 +276,11 @@ function latency(ms: number | null): string {
 type Process = Shown["processes"][number];
 
 function processCells(
-  { kind, host, pid, version, config, durability, started_at: startedAt }: Process,
+  { kind, host, pid, version, config, configured_at, durability, started_at }: Process,
   at: number,
 ) {
-  const uptime = duration(Math.max(0, at - Date.parse(startedAt)));
-  return [kind, host, String(pid), version, config, durability, uptime];
+  const since = (time: string) => duration(Math.max(0, at - Date.parse(time)));
+  return [kind, host, String(pid), version, config, since(configured_at), durability, since(started_at)];
 }
 
 function runnerCells(
@@ -298,6 +303,13 @@ function clockNote({ kind, host, pid, clock_ahead_ms: ms }: Process): string[] {
   return [
     `${kind} ${host} ${pid}: its clock is ${off} the clock of Redis; synchronize both machines with NTP`,
   ];
+}
+
+/** Why a process does not have the configuration that is in its files. */
+function configNote({ kind, host, pid, config_problem: problem }: Process): string[] {
+  return problem === null
+    ? []
+    : [`${kind} ${host} ${pid}: its newest configuration is not in force: ${plain(problem)}`];
 }
 
 /** Of which kinds the processes differ from one another: a rollout is half done, or was. */

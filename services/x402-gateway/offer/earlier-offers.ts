@@ -4,7 +4,7 @@ import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Catalog, Token } from "./catalog.ts";
 import { SHARED_SECONDS } from "./offer.ts";
 
-/** What was offered under a configuration before, until the last offer of it expires. */
+/** The offers under an earlier configuration, until the last one expires. */
 export type EarlierOffers = {
   /** Unix ms. */
   until: number;
@@ -12,7 +12,7 @@ export type EarlierOffers = {
   catalog: Pick<Catalog, "find">;
 };
 
-/** What a gateway offers now, for the one that follows it in this process. */
+/** The offers of a gateway that another one follows in this process. */
 export function toEarlierOffers(
   { accepted_tokens: tokens, quote_ttl_secs }: X402Toml,
   catalog: Catalog,
@@ -22,8 +22,8 @@ export function toEarlierOffers(
 }
 
 /**
- * The tokens of earlier offers that are accepted no longer. An offer is honoured only if its money goes where money still goes: whoever
- * takes an address out of the configuration may have lost its key.
+ * The tokens of earlier offers that are accepted no longer. An offer is honoured only if its money goes to an address that is
+ * still configured: a key may be lost.
  */
 export function removedTokens(
   earlier: readonly EarlierOffers[],

@@ -9,8 +9,9 @@ import { FLOW_SPANS, FlowView } from "../overview/flow.ts";
 import { OverviewView, QueuesView } from "../overview/overview.ts";
 import { PricesView } from "../overview/prices.ts";
 import { EarnedView, REVENUE_DAYS_MAX } from "../overview/revenue.ts";
+import { ReloadAsked } from "../reload.ts";
 import type { Table } from "./operation.ts";
-import { flag, jobKey, page, whole } from "./parameters.ts";
+import { because, flag, jobKey, page, whole } from "./parameters.ts";
 
 const job = jobKey.optional();
 const span = z.enum(FLOW_SPANS);
@@ -75,6 +76,16 @@ export const DEPLOYMENT = {
     says: "The endpoint has the state, or had it before. Enabling releases the calls that it holds, the oldest first.",
     audit: ["disable", "hold", "enable"],
     problems: ["request.not_found"],
+  },
+  askReload: {
+    method: "POST",
+    path: "/api/v1/reload",
+    role: "operator",
+    summary: "Ask all processes to read their configuration again, within 10 seconds",
+    body: because,
+    answer: ReloadAsked,
+    says: "They are asked. The overview shows the result of each.",
+    audit: ["reload"],
   },
   closeEndpoint: {
     method: "POST",

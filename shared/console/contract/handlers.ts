@@ -14,6 +14,7 @@ import type { Overview } from "../overview/overview.ts";
 import { createPaymentsApi } from "../payments.ts";
 import { createRefundsApi } from "../refunds.ts";
 import { createRejectedApi } from "../rejected.ts";
+import { createAskReload } from "../reload.ts";
 import { createRunNow } from "../run-now.ts";
 import type { OPERATIONS } from "./contract.ts";
 import type { File, Handlers, Work } from "./operation.ts";
@@ -50,6 +51,7 @@ function deploymentHandlers(deps: Deps) {
     getEndpoint: ({ path, span }) => overview.endpoints.show(path, span),
     setEndpointState: createSetEndpointState(deps),
     closeEndpoint: createCloseEndpoint(deps),
+    askReload: createAskReload(deps),
     testEndpoint: createTestEndpoint(deps),
     getConfiguredNames: createReadConfiguredNames(deps),
     listPrices: ({ span }) => overview.prices.read(span),

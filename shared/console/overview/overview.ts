@@ -53,6 +53,10 @@ const ProcessView = z.object({
   config: z.string(),
   /** When it took that configuration: at its start, or with a reload. */
   configured_at: isoTime,
+  /** Why the configuration that it read last is not in force; null if that is in force. */
+  config_problem: z.string().nullable(),
+  /** The number of the last reload of all processes that it has done. */
+  reloads: count,
   durability: z.string(),
   started_at: isoTime,
   /** By how much its clock is ahead of that of Redis; negative if it is behind. */
@@ -203,13 +207,26 @@ function toQueues(origin: string, now: number, depth: QueueDepth) {
 }
 
 function toProcesses({ processes, unreadable }: Processes) {
-  const views = processes.map(({ startedAt, configuredAt, silentMs, clockAheadMs, runners: _, ...rest }) => ({
-    ...rest,
-    started_at: toIso(startedAt),
-    configured_at: toIso(configuredAt),
-    clock_ahead_ms: clockAheadMs,
-    silent_ms: silentMs,
-  }));
+  const views = processes.map(
+    ({
+      startedAt,
+      configuredAt,
+      configProblem,
+      reloads = 0,
+      silentMs,
+      clockAheadMs,
+      runners: _,
+      ...rest
+    }) => ({
+      ...rest,
+      started_at: toIso(startedAt),
+      configured_at: toIso(configuredAt),
+      config_problem: configProblem ?? null,
+      reloads,
+      clock_ahead_ms: clockAheadMs,
+      silent_ms: silentMs,
+    }),
+  );
   return { processes: views, processes_unreadable: unreadable };
 }
 

@@ -45,6 +45,7 @@ export const ACTIONS = {
   resume_run: { stream: "acts", event: "run.resumed", about: "run" },
   sign_in: { stream: "acts", event: "operator.signed_in", about: "session" },
   sign_out: { stream: "acts", event: "operator.signed_out", about: "session" },
+  reload: { stream: "acts", event: "config.reload_asked", about: "deployment" },
   adopt: { stream: "acts", event: "redis.adopted", about: "deployment" },
   settle: { stream: "money", event: "payment.settled_by_operator", about: "callId" },
   void: { stream: "money", event: "payment.voided_by_operator", about: "callId" },

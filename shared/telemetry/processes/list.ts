@@ -14,15 +14,20 @@ const Stored = z
     durability: z.enum(["strict", "replicated", "managed", "relaxed"]),
     started_at: z.coerce.number(),
     configured_at: z.coerce.number().optional(),
+    config_problem: z.string().default(""),
+    reloads: z.coerce.number().optional(),
     clock_ahead_ms: z.coerce.number().default(0),
     runners: StoredRunners.prefault("[]"),
   })
-  .transform(({ started_at, configured_at = started_at, clock_ahead_ms: clockAheadMs, ...rest }) => ({
-    ...rest,
-    clockAheadMs,
-    startedAt: started_at - clockAheadMs,
-    configuredAt: configured_at - clockAheadMs,
-  }));
+  .transform(
+    ({ started_at, configured_at = started_at, config_problem, clock_ahead_ms: clockAheadMs, ...rest }) => ({
+      ...rest,
+      configProblem: config_problem === "" ? undefined : config_problem,
+      clockAheadMs,
+      startedAt: started_at - clockAheadMs,
+      configuredAt: configured_at - clockAheadMs,
+    }),
+  );
 
 export type Processes = {
   /** By kind, host and start. */

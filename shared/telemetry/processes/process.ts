@@ -27,6 +27,10 @@ export type Process = {
   startedAt: number;
   /** When it took its configuration, in the same. */
   configuredAt: number;
+  /** Why the configuration that it read last is not in force. */
+  configProblem: string | undefined;
+  /** How many of the reloads that operators have asked for it has done; those from before its start too. Undefined of an earlier release. */
+  reloads?: number | undefined;
   /** How long ago it reported, by Redis' clock. */
   silentMs: number;
   /** A producer's, if it injects over HTTP. */

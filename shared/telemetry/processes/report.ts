@@ -4,13 +4,14 @@ import { configHash } from "../../config/fingerprint.ts";
 import { messageOf } from "../../platform/errors/app-error.ts";
 import type { Logger } from "../../platform/log/logger.ts";
 import { metered } from "../../platform/log/metered.ts";
+import { cut } from "../../platform/text/cut.ts";
 import { type Clock, systemClock, within } from "../../platform/time/clock.ts";
 import { redisClock } from "../../redis/clock.ts";
 import { defineScript } from "../../redis/define-script.ts";
 import type { Deployment } from "../../redis/deployment.ts";
 import { LAYOUT, RELEASE } from "../../redis/layout.ts";
 import type { Partitioned, Partitions } from "../../redis/partition.ts";
-import { nothing } from "../../redis/reply.ts";
+import { nothing, numeric, optional } from "../../redis/reply.ts";
 import { createSeriesMeters } from "../series/from-log.ts";
 import { Series } from "../series/series.ts";
 import { type Batch, SERIES, toBatches } from "../series/write.ts";
@@ -21,11 +22,11 @@ import { storeRunners, type WatchedRunners } from "./runner-health.ts";
 
 const REPORT = defineScript({
   source: reportLua,
-  keys: "process, processes, layout, deployment, ...counts",
+  keys: "process, processes, reloads, layout, deployment, ...counts",
   args: "id, number, batch, keptMs, deploymentId, isSettled, seenAdopted, seenAt, lossMs, ...fields(name, value)",
   constants: { LAYOUT, SERIES },
   proof: "expendable",
-  reply: nothing,
+  reply: optional(numeric),
 });
 
 const FAREWELL = defineScript({
@@ -62,8 +63,10 @@ type Options = {
 export type Reports = {
   /** Its events are counted. */
   readonly log: Logger;
-  /** From now on each report has the hash of this configuration, as `openReports` gets it. */
-  configured(config: Readonly<Record<string, unknown>>): void;
+  /** From now on each report has the hash of this configuration, as `openReports` gets it, and why a later one is not in force. */
+  configured(config: Readonly<Record<string, unknown>>, problem?: string): void;
+  /** Reads the configuration again whenever an operator asks all processes for it. */
+  onReloadAsked(reload: () => Promise<void>): void;
   /** From now on each report tells how these runners are, and one comes at once when a runner goes away or returns. */
   watchRunners(runners: WatchedRunners): void;
   /** Tells now what there is to tell. */
@@ -86,7 +89,8 @@ export function openReports(options: Options): Reports {
   let runners: WatchedRunners | undefined;
   const clock = options.clock ?? systemClock;
   const startedAt = clock();
-  let configured = { config: configHash(config), configured_at: startedAt };
+  let configured = { config: configHash(config), configured_at: startedAt, config_problem: "" };
+  const reloads = followReloads(() => onTime());
   const record = {
     kind,
     host: hostname(),
@@ -98,10 +102,16 @@ export function openReports(options: Options): Reports {
   const fields = () => ({
     ...record,
     ...configured,
+    reloads: reloads.done(),
     clock_ahead_ms: aheadMs() ?? 0,
     ...(runners && { runners: storeRunners(runners.health()) }),
   });
-  const reporter = createReporter({ ...options, read: fields, series });
+  const reporter = createReporter({
+    ...options,
+    read: fields,
+    series,
+    onReloads: (asked) => reloads.see(asked),
+  });
   const flush = async () => {
     if (aheadMs() === undefined && redis.status === "ready") await within(REPORT_MS, read());
     await reporter.report(REPORT_MS);
@@ -113,9 +123,13 @@ export function openReports(options: Options): Reports {
   timer.unref();
   return {
     log: metered(log, createSeriesMeters(series, serviceId)),
-    configured(next) {
-      configured = { config: configHash(next), configured_at: clock() };
-      onTime();
+    configured(next, problem = "") {
+      const hash = configHash(next);
+      const configured_at = problem === "" ? clock() : configured.configured_at;
+      configured = { config: hash, configured_at, config_problem: cut(problem, PROBLEM_CHARS) };
+    },
+    onReloadAsked(reload) {
+      reloads.follow(reload);
     },
     watchRunners(watched) {
       runners = watched;
@@ -133,17 +147,45 @@ export function openReports(options: Options): Reports {
 
 /** Reports of a process that tells nothing. */
 export function noReports(log: Logger): Reports {
-  return { log, configured() {}, watchRunners() {}, async flush() {}, async stop() {} };
+  return { log, configured() {}, onReloadAsked() {}, watchRunners() {}, async flush() {}, async stop() {} };
 }
+
+/** Counts the reloads that operators ask for. Those from before the process started are done: it has read what is there now. */
+function followReloads(tell: () => void) {
+  let done: number | undefined;
+  let isRunning = false;
+  let reload: (() => Promise<void>) | undefined;
+  return {
+    done: () => done ?? 0,
+    follow(work: () => Promise<void>): void {
+      reload = work;
+    },
+    see(asked: number): void {
+      done ??= asked;
+      if (asked === done || isRunning || reload === undefined) return;
+      isRunning = true;
+      void reload().finally(() => {
+        isRunning = false;
+        done = asked;
+        tell();
+      });
+    },
+  };
+}
+
+/** Of a problem with the configuration, which may name many keys. */
+const PROBLEM_CHARS = 1000;
 
 type Fields = Readonly<Record<string, string | number>> & { kind: ProcessKind };
 
 type Reporter = Pick<Options, "partitions" | "deployments" | "log"> & {
   read: () => Fields;
   series: Series;
+  /** Gets how many reloads operators have asked for, with each report. */
+  onReloads: (asked: number) => void;
 };
 
-function createReporter({ partitions, read, series, deployments, log }: Reporter) {
+function createReporter({ partitions, read, series, onReloads, deployments, log }: Reporter) {
   const { redis, keys } = partitions.control;
   const [send, farewell] = [REPORT.on(redis), FAREWELL.on(redis)];
   const id = `${read().kind}-${randomBytes(6).toString("hex")}`;
@@ -161,12 +203,19 @@ function createReporter({ partitions, read, series, deployments, log }: Reporter
     const fields = Object.entries(read()).map(([name, value]) => ({ name, value }));
     const ofData = deployments?.control.wordsOfReport ?? NO_DEPLOYMENT;
     const words = { id, number, batch, keptMs: REPORT_KEPT_MS, ...ofData, fields };
-    const touched = { ...own, layout: keys.layout, deployment: keys.deployment, counts };
+    const touched = {
+      ...own,
+      reloads: keys.reloads,
+      layout: keys.layout,
+      deployment: keys.deployment,
+      counts,
+    };
     const sent = await within(ms, send(touched, words));
     if (sent.kind !== "done" && !isFailing) {
       const reason = sent.kind === "late" ? "no answer" : messageOf(sent.error);
       log.warn("report.failed", { reason });
     }
+    if (sent.kind === "done" && sent.result !== undefined) onReloads(sent.result);
     isFailing = sent.kind !== "done";
     return !isFailing;
   }

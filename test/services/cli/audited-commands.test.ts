@@ -22,6 +22,7 @@ const LINES: Readonly<Record<string, readonly AuditAction[]>> = {
   "endpoints enable": ["enable"],
   "endpoints open": ["open"],
   "endpoints close": ["close"],
+  reload: ["reload"],
   "redis remove-node": ["remove_node"],
   "redis adopt": ["adopt"],
   "payments resolve": ["settle", "void", "begin_acknowledge", "acknowledge", "drop"],

@@ -48,6 +48,7 @@ const COMMANDS: Record<string, readonly string[]> = {
   "endpoints enable": ["/nowhere"],
   "endpoints open": ["/nowhere"],
   "endpoints close": ["/nowhere"],
+  reload: [],
   "redis adopt": ["--without-audit", "--yes", ...REASON],
   "payments list": [],
   "payments show": [ID],

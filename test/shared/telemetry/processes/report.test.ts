@@ -40,6 +40,9 @@ test("a process is listed with its kind, place, release, configuration and durab
     durability: "strict",
     clockAheadMs: expect.closeTo(0, -2),
     startedAt: expect.closeTo(1000, -2),
+    configuredAt: expect.closeTo(1000, -2),
+    configProblem: undefined,
+    reloads: 0,
     silentMs: expect.any(Number),
     runners: [],
   });
