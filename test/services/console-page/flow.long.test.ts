@@ -20,14 +20,17 @@ describe("the page of what flows", needs("chromium"), () => {
   const reports = useReports(redis);
   const { open, start } = useOperatorPage({ redis });
 
-  test("what needs somebody stands first, with where to go: failed calls, no producer, two releases side by side", async () => {
+  test("what needs somebody stands first, with where to go: failed calls, no producer, two configurations, a refused one", async () => {
     await calls.fail([{}, {}]);
     await reports.start({ kind: "webhooks", config: { a: 1 } });
-    await reports.start({ kind: "webhooks", config: { a: 2 } });
+    const second = await reports.start({ kind: "webhooks", config: { a: 2 } });
+    second.configured({ a: 2 }, "webhooks.toml:3: is wrong");
+    await second.flush();
     const page = await open({ hash: "#/overview" });
     const attention = page.getByRole("region", { name: "Needs attention" });
     await attention.getByText("No producer is running").waitFor();
     await attention.getByText("webhooks: 2 different configurations are running.").waitFor();
+    await attention.getByText("its newest configuration is not in force: webhooks.toml:3: is wrong").waitFor();
     await attention.getByRole("link", { name: "2 failed calls to replay or discard" }).click();
     await page.getByRole("heading", { name: "2 calls" }).waitFor();
     expect(await page.getByRole("link", { name: /^Failed/ }).textContent()).toContain("2");

@@ -76,6 +76,7 @@ function mattersOf(overview: Overview, flow: Flow | undefined): Matter[] {
     ...ofRefusals(flow),
     ...ofJobs(overview),
     ...ofRollouts(overview.processes),
+    ...ofConfigs(overview.processes),
   ];
   return matters.sort((a, b) => Number(b.tone === "bad") - Number(a.tone === "bad"));
 }
@@ -260,6 +261,21 @@ function ofRefusals(flow: Flow | undefined): Matter[] {
 function WithinLast({ since }: { since: number }) {
   const mins = Math.ceil((useNow() - since) / 60_000);
   return <>within the last {Math.max(1, mins)} min</>;
+}
+
+/** Processes that go on with an earlier configuration, because the one in their files is wrong. */
+function ofConfigs(processes: readonly ProcessStatus[]): Matter[] {
+  return processes.flatMap(({ kind, host, pid, config_problem: problem }) =>
+    problem === null
+      ? []
+      : [
+          {
+            tone: "bad" as const,
+            word: "configuration",
+            text: `${kind} ${host} ${pid}: its newest configuration is not in force: ${problem}`,
+          },
+        ],
+  );
 }
 
 /** Of which kinds the processes differ from one another: a rollout is half done, or was. */

@@ -18,6 +18,7 @@ export function Processes({ overview }: { overview: Overview }) {
     { title: "PID", class: "number wide", cell: ({ pid }) => pid },
     { title: "Release", cell: compared("version") },
     { title: "Configuration", class: "mono", cell: compared("config") },
+    { title: "Loaded", class: "number wide", cell: ({ configured_at }) => <Ago at={configured_at} /> },
     { title: "Durability", class: "wide", cell: ({ durability }) => durability },
     { title: "Started", class: "number", cell: ({ started_at }) => <Ago at={started_at} /> },
   ];
