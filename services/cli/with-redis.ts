@@ -2,6 +2,7 @@ import { hasConfigFiles, loadConfig } from "../../shared/config/config-dir.ts";
 import { endpointPaths } from "../../shared/config/endpoint-names.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import { readPostern } from "../../shared/config/read-postern.ts";
+import { toDeploymentOptions } from "../../shared/config/redis-toml.ts";
 import { createTokenSource, type TokenSource } from "../../shared/console/tokens.ts";
 import { type Place, placesOf } from "../../shared/part/places.ts";
 import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
@@ -13,6 +14,7 @@ import { readDeployment } from "../../shared/redis/adopt.ts";
 import { redisClock } from "../../shared/redis/clock.ts";
 import { connectForRequests, type Redis, type RedisTarget } from "../../shared/redis/connect.ts";
 import { addressText } from "../../shared/redis/connector.ts";
+import { Deployment } from "../../shared/redis/deployment.ts";
 import { unlessRedis } from "../../shared/redis/failure.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
 import { unavailable } from "../../shared/redis/merge.ts";
@@ -70,20 +72,8 @@ export function withRedis(
     const places = placesOf(postern.redis);
     const opened = new Partitioned(places.map((place, index) => open(place, index, places.length)));
     try {
-      const problems = await Promise.all(
-        opened.all.map(({ partition, place }) => problemOf(partition, place, configDir)),
-      );
-      const partitions = opened
-        .map(({ partition }) => partition)
-        .guardedBy((index) => {
-          if (problems[index] !== undefined) throw problems[index];
-        });
+      const partitions = await usableOf(opened, { configDir, ofAnyDeployment, postern });
       const partition = partitions.control;
-      for (const [index, each] of partitions.all.entries()) {
-        if (problems[index] !== undefined) continue;
-        await checkLayout(each);
-        if (!ofAnyDeployment) await checkDeployment(each, postern);
-      }
       const { read, now: clock } = redisClock(partition.redis);
       await read();
       return await work({
@@ -105,26 +95,56 @@ export function withRedis(
   });
 }
 
-function open(place: Place, index: number, count: number): { place: Place; partition: Partition } {
+type Opened = { place: Place; partition: Partition };
+
+function open(place: Place, index: number, count: number): Opened {
   const redis = connectForRequests(place.target, silentLogger);
   redis.options.commandTimeout = REPLY_DEADLINE_MS;
   return { place, partition: partitionOf(redis, place.prefix, { index, count }) };
 }
 
-/** Why a partition cannot be used. Throws it if that is the first one, because no command works without it. */
+type Checks = { configDir: string; ofAnyDeployment: boolean; postern: PosternToml };
+
+/**
+ * Checks all partitions. Throws if the first one cannot be used, because no command works without it. Any other that cannot be used throws
+ * when a command uses it.
+ */
+async function usableOf(opened: Partitioned<Opened>, checks: Checks): Promise<Partitions> {
+  const { configDir, ofAnyDeployment, postern } = checks;
+  const { partition: control, place } = opened.control;
+  await connected(control.redis, { target: place.target, configDir, deadlineMs: READY_DEADLINE_MS });
+  await checkLayout(control);
+  if (!ofAnyDeployment) await checkDeployment(control, postern);
+  const problems = await Promise.all(
+    opened.all.map(({ partition, place: { target } }) =>
+      partition === control ? undefined : problemOf(partition, control, { ...checks, target }),
+    ),
+  );
+  return opened
+    .map(({ partition }) => partition)
+    .guardedBy((index) => {
+      if (problems[index] !== undefined) throw problems[index];
+    });
+}
+
+/** Why a further partition cannot be used, by the checks of a service that writes no calls. */
 async function problemOf(
   partition: Partition,
-  { target }: Place,
-  configDir: string,
+  control: Partition,
+  { configDir, ofAnyDeployment, postern, target }: Checks & { target: RedisTarget },
 ): Promise<AppError | undefined> {
   try {
-    const deadlineMs = partition.index === 0 ? READY_DEADLINE_MS : FURTHER_DEADLINE_MS;
-    await connected(partition.redis, { target, configDir, deadlineMs });
+    await connected(partition.redis, { target, configDir, deadlineMs: FURTHER_DEADLINE_MS });
+    if (!ofAnyDeployment) {
+      const options = toDeploymentOptions(postern.redis, partition.index);
+      // Without the state file, which only services write.
+      const deployment = new Deployment({ ...options, stateFile: undefined }, silentLogger, control);
+      await deployment.createCheck(partition, { claims: false })();
+    }
+    await checkLayout(partition);
     return undefined;
   } catch (error) {
-    const isAway = error instanceof AppError && error.code === "queue.unavailable";
-    if (partition.index === 0 || !isAway) throw error;
-    return unavailable(partition, error);
+    return unavailable(partition, toAppError(unlessRedis(error)));
   }
 }
 

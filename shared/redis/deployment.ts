@@ -159,12 +159,11 @@ export class Deployment {
             beginsKept: claims && isFirst,
           },
         );
-      const begins = claims && mayBeEmpty;
-      let found = await lookAs(begins && begun === undefined);
-      if (begins && found?.[0] === "" && (acceptsLoss || !(await begun?.hasThis())))
-        found = await lookAs(true);
+      let found = await lookAs(claims && mayBeEmpty && begun === undefined);
+      const isNewHere = found?.[0] === "" && mayBeEmpty && (acceptsLoss || !(await begun?.hasThis()));
+      if (claims && isNewHere) found = await lookAs(true);
       this.#problem = undefined;
-      if (found === undefined || (found[0] === "" && mayBeEmpty && !claims)) return;
+      if (found === undefined || (isNewHere && !claims)) return;
       this.#accept(words.id, found);
       if (claims) begun?.add();
     };

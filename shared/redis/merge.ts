@@ -1,4 +1,5 @@
 import { AppError } from "../platform/errors/app-error.ts";
+import type { ErrorCode } from "../platform/errors/codes.ts";
 import { unlessRedis } from "./failure.ts";
 import { inPages, mergePages } from "./pages.ts";
 import type { Partitioned } from "./partition.ts";
@@ -7,7 +8,7 @@ import type { Partitioned } from "./partition.ts";
  * Readings of all partitions as one. They fail if a partition cannot be read, and name it: a part must never look like the whole.
  */
 
-/** Asks all partitions at once. Throws `queue.unavailable` with the partition that cannot be asked. */
+/** Asks all partitions at once. Throws `queue.unavailable` or `queue.denied` with the partition that cannot be asked. */
 export function askAll<One, Answer>(
   each: Partitioned<One>,
   ask: (one: One, index: number) => Promise<Answer>,
@@ -27,7 +28,7 @@ export function askOwn<One, Answer>(
   );
 }
 
-/** Asks the partition of this index. Throws `queue.unavailable` with its index if it cannot be asked. */
+/** Asks the partition of this index. Throws `queue.unavailable` or `queue.denied` with its index if it cannot be asked. */
 export async function askOne<One, Answer>(
   each: Partitioned<One>,
   index: number,
@@ -86,9 +87,11 @@ export function mergedPage<Item, Place>(
 
 function named(error: unknown, index: number, count: number): unknown {
   const failure = unlessRedis(error);
-  if (count === 1 || !(failure instanceof AppError) || failure.code !== "queue.unavailable") return error;
+  if (count === 1 || !(failure instanceof AppError) || !OF_REDIS.includes(failure.code)) return error;
   return unavailable({ index, count }, failure);
 }
+
+const OF_REDIS: readonly ErrorCode[] = ["queue.unavailable", "queue.denied"];
 
 /** Says which partition cannot be used. */
 export function unavailable(place: { index: number; count: number }, cause: AppError): AppError {
