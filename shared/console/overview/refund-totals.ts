@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { AppError } from "../../platform/errors/app-error.ts";
-import { readIn } from "../../redis/merge.ts";
+import { askReachable } from "../../redis/merge.ts";
 import type { Partitions } from "../../redis/partition.ts";
 import { type Adding, createPaidSum, PartialSum } from "../paid-sum.ts";
 import { type CaseState, createRefundCases } from "../refund-cases.ts";
@@ -43,15 +42,8 @@ export function createReadRefundTotals(
   async function totalOf(state: CaseState): Promise<PartialSum> {
     const paid = createPaidSum(decimalsOf);
     const left = { toLookAt: LOOKED_AT_MAX };
-    let is_whole = true;
-    for (const [index, casesIn] of each.all.entries()) {
-      try {
-        if (!(await addAll(readIn(each, index, casesIn(state)), paid, left))) is_whole = false;
-      } catch (error) {
-        if (index === 0 || !(error instanceof AppError)) throw error;
-        is_whole = false;
-      }
-    }
+    const { answers, unreached } = await askReachable(each, (casesIn) => addAll(casesIn(state), paid, left));
+    const is_whole = unreached.size === 0 && [...answers.values()].every(Boolean);
     return { ...paid.sum(), is_whole };
   }
 
