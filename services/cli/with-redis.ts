@@ -10,7 +10,6 @@ import type { ErrorCode } from "../../shared/platform/errors/codes.ts";
 import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
 import { type Logger, silentLogger } from "../../shared/platform/log/logger.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
-import { readDeployment } from "../../shared/redis/adopt.ts";
 import { redisClock } from "../../shared/redis/clock.ts";
 import { connectForRequests, type Redis, type RedisTarget } from "../../shared/redis/connect.ts";
 import { addressText } from "../../shared/redis/connector.ts";
@@ -110,31 +109,28 @@ type Checks = { configDir: string; ofAnyDeployment: boolean; postern: PosternTom
  * when a command uses it.
  */
 async function usableOf(opened: Partitioned<Opened>, checks: Checks): Promise<Partitions> {
-  const { configDir, ofAnyDeployment, postern } = checks;
-  const { partition: control, place } = opened.control;
-  await connected(control.redis, { target: place.target, configDir, deadlineMs: READY_DEADLINE_MS });
-  await checkLayout(control);
-  if (!ofAnyDeployment) await checkDeployment(control, postern);
-  const problems = await Promise.all(
-    opened.all.map(({ partition, place: { target } }) =>
-      partition === control ? undefined : problemOf(partition, control, { ...checks, target }),
-    ),
-  );
-  return opened
-    .map(({ partition }) => partition)
-    .guardedBy((index) => {
-      if (problems[index] !== undefined) throw problems[index];
-    });
+  const partitions = opened.map(({ partition }) => partition);
+  const { control } = partitions;
+  const check = createCheckOf(control, checks);
+  await check(opened.control, READY_DEADLINE_MS);
+  const further = opened.all.slice(1).map(async (each) => {
+    try {
+      await check(each, FURTHER_DEADLINE_MS);
+      return undefined;
+    } catch (error) {
+      return unavailable(each.partition, toAppError(unlessRedis(error)));
+    }
+  });
+  const problems = [undefined, ...(await Promise.all(further))];
+  return partitions.guardedBy((index) => {
+    if (problems[index] !== undefined) throw problems[index];
+  });
 }
 
-/** Why a further partition cannot be used, by the checks of a service that writes no calls. */
-async function problemOf(
-  partition: Partition,
-  control: Partition,
-  { configDir, ofAnyDeployment, postern, target }: Checks & { target: RedisTarget },
-): Promise<AppError | undefined> {
-  try {
-    await connected(partition.redis, { target, configDir, deadlineMs: FURTHER_DEADLINE_MS });
+/** Checks a partition as a service does that writes no calls. */
+function createCheckOf(control: Partition, { configDir, ofAnyDeployment, postern }: Checks) {
+  return async ({ partition, place: { target } }: Opened, deadlineMs: number): Promise<void> => {
+    await connected(partition.redis, { target, configDir, deadlineMs });
     if (!ofAnyDeployment) {
       const options = toDeploymentOptions(postern.redis, partition.index);
       // Without the state file, which only services write.
@@ -142,10 +138,7 @@ async function problemOf(
       await deployment.createCheck(partition, { claims: false })();
     }
     await checkLayout(partition);
-    return undefined;
-  } catch (error) {
-    return unavailable(partition, toAppError(unlessRedis(error)));
-  }
+  };
 }
 
 /** Whether the Redis that this directory configures answers. True also if the configuration cannot be read. */
@@ -185,14 +178,6 @@ async function connected(
     const reason = `Redis at ${placeOf(target)} cannot be reached: ${messageOf(cause)}${unconfigured(configDir)}`;
     throw new AppError("queue.unavailable", { reason, cause });
   });
-}
-
-/** Throws `start.wrong_redis` if Redis holds the data of a deployment that is not the configured one. */
-async function checkDeployment(partition: Partition, { redis }: PosternToml): Promise<void> {
-  const { id } = await readDeployment(partition);
-  if (id === undefined || redis.deployment_id === undefined || id === redis.deployment_id) return;
-  const reason = `Redis holds the data of deployment ${id}, but [redis] deployment_id is ${redis.deployment_id}`;
-  throw new AppError("start.wrong_redis", { reason });
 }
 
 /** Tells whoever forgot --config-dir that the defaults were used. */
