@@ -2,7 +2,7 @@ import { AppError } from "../platform/errors/app-error.ts";
 import { within } from "../platform/time/clock.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { DurableRedis } from "../redis/durable.ts";
-import { askReachable } from "../redis/merge.ts";
+import { askAll, askOne, askReachable } from "../redis/merge.ts";
 import type { Partition, Partitions } from "../redis/partition.ts";
 import { assertReady } from "../redis/ready.ts";
 import { integer, list, numeric, text, tuple } from "../redis/reply.ts";
@@ -131,6 +131,20 @@ export function openIntents(partitions: Partitions) {
       return [...unreached.keys()];
     },
   };
+}
+
+/**
+ * If partition 0 has lost the newest change, has it follow the partition that knows that change, and resolves with its index. It must come
+ * before a process may believe partition 0: the other partitions would then follow that.
+ */
+export async function restoreIntents(partitions: Partitions): Promise<number | undefined> {
+  const { followed, follow } = createFollow(partitions.control);
+  const own = await followed();
+  const versions = await askAll(partitions, async (each) => (await createFollow(each).followed()).version);
+  const newest = versions.indexOf(Math.max(...versions));
+  if (newest === 0) return undefined;
+  await follow(await askOne(partitions, newest, (each) => createRead(each)(undefined, 0)), own);
+  return newest;
 }
 
 const NOT_READ = "partition 0, which knows what is paused, cannot be reached";

@@ -1,5 +1,8 @@
 import { expect, test } from "vitest";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
+import { openEndpoints } from "../../../shared/queue/endpoints.ts";
+import { openIntents } from "../../../shared/queue/intents.ts";
+import { openJobs } from "../../../shared/queue/jobs.ts";
 import { createClaimData, Deployment, newDeploymentId } from "../../../shared/redis/deployment.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
@@ -39,6 +42,31 @@ test("postern redis adopt adopts every partition, with one line in the audit tha
         "partition 2 had no report, partition 3 was empty",
     },
   ]);
+});
+
+test("postern redis adopt gives an emptied partition 0 the pauses and holds of the partition with the newest change", async () => {
+  const each = partitionsOver(redis.client, COUNT);
+  const why = { at: 1, by: "otto", reason: "its job is broken" };
+  for (const partition of each.all)
+    await createClaimData(partition, new Deployment({ id: ID }, silentLogger, each.control))();
+  await openJobs(each).pause("7/1", why);
+  await openEndpoints(each).set("/a", "held", why);
+  const { keys } = each.control;
+  const older = each.all[1]?.keys.intents ?? "";
+  await redis.client.hincrby(older, "version", "-1");
+  await redis.client.del(await redis.client.keys(`${each.control.prefix}:*`));
+  await redis.client.hset(keys.deployment, "id", ID); // as a process does that has seen more
+  const adopted = await here([...ADOPT, "--without-audit"]);
+  expect(adopted).toMatchObject({
+    ...{ code: 0, stdout: expect.stringContaining("pauses and holds are as partition 2 has them") },
+  });
+  await createClaimData(each.control, new Deployment({ id: ID }, silentLogger, each.control))();
+  for (const index of [1, 2, LAST])
+    await openIntents(each).sync(index, { firstCheck: Promise.resolve(), isUsable: true });
+  const held = await Promise.all(each.all.map((one) => redis.client.hexists(one.keys.endpoints, "/a")));
+  expect(held).toEqual([1, 1, 1, 1]);
+  expect((await openJobs(each).gates()).get("7/1")).toMatchObject({ pausedBy: "otto", reason: why.reason });
+  expect(await openJobs(each).holding(["7/1"])).toEqual(new Map([["7/1", COUNT]]));
 });
 
 test("postern redis adopt sells nothing since the earliest of the last reports, and asks for --since if a partition has none", async () => {
