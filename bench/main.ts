@@ -82,7 +82,7 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
     const figures = await measurePartitions(setup);
     const { ratio } = figures;
     const verdict = ratio >= TARGETS.partitions ? "met" : "MISSED";
-    const line = `  adds of 2 on 2 by those of 1 on 1: ${ratio.toFixed(3)}, target ${TARGETS.partitions}: ${verdict}`;
+    const line = `  adds of 2 on 2 by those of 1 on 1, with a share of a core for each Redis: ${ratio.toFixed(3)}, target ${TARGETS.partitions}: ${verdict}`;
     return { figures, text: `${partitionsTable(figures)}\n\n${line}` };
   },
   async failover(setup) {
@@ -100,7 +100,7 @@ type Ratios = { ratio: number; lowest: number; highest: number };
 function ratioLine({ ratio, lowest, highest }: Ratios, target: number): string {
   const verdict = ratio >= target ? "met" : "MISSED";
   const [middle, low, high] = [ratio, lowest, highest].map((value) => value.toFixed(3));
-  return `  ratio of medians ${middle} (single rounds ${low} to ${high}), target ${target}: ${verdict}`;
+  return `  median ratio ${middle} (single rounds ${low} to ${high}), target ${target}: ${verdict}`;
 }
 
 async function run({ parts, quick, jsonFile, profileDir, rates, against }: BenchOptions): Promise<number> {

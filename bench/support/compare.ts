@@ -9,7 +9,7 @@ type Side<Round> = Round & { rounds: readonly Round[] };
 export type BothSides<Round> = { ours: Side<Round>; baseline: Side<Round> };
 
 export type Comparison<Round extends Figures> = BothSides<Round> & {
-  /** Median of our rates by the median of the baseline's. */
+  /** Median of the ratios of our rate to the baseline's in the same round: the machine's own speed changes between rounds. */
   ratio: number;
   /** The lowest and the highest ratio of one of our rounds to the same round of the baseline. */
   lowest: number;
@@ -57,7 +57,7 @@ function compare<Round extends Figures>(
   const pairs = ours.map(({ perSecond }, i) => perSecond / (baseline[i]?.perSecond ?? Number.NaN));
   const sides = { ours: toSide(ours), baseline: toSide(baseline) };
   return {
-    ratio: sides.ours.perSecond / sides.baseline.perSecond,
+    ratio: median(pairs),
     lowest: Math.min(...pairs),
     highest: Math.max(...pairs),
     ...sides,

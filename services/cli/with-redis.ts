@@ -105,8 +105,8 @@ function open(place: Place, index: number, count: number): Opened {
 type Checks = { configDir: string; ofAnyDeployment: boolean; postern: PosternToml };
 
 /**
- * Checks all partitions. Throws if the first one cannot be used, because no command works without it. Any other that cannot be used throws
- * when a command uses it.
+ * Checks all partitions. Throws if partition 0 cannot be used, because no command works without it. Any other that cannot be used throws when a
+ * command uses it.
  */
 async function usableOf(opened: Partitioned<Opened>, checks: Checks): Promise<Partitions> {
   const partitions = opened.map(({ partition }) => partition);

@@ -13,9 +13,9 @@ import { createRunStore } from "../../shared/console/runs/store.ts";
 import { startRunWorker } from "../../shared/console/runs/worker.ts";
 import { createTokenSource } from "../../shared/console/tokens.ts";
 import { createClientAddressOf } from "../../shared/http/client-address.ts";
-import { explain, type Readiness } from "../../shared/http/readiness.ts";
+import { explain, partitionChecks, type Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
-import type { Host } from "../../shared/part/host.ts";
+import type { CallsHost } from "../../shared/part/host.ts";
 import type { ComposedServer } from "../../shared/part/part.ts";
 import { AppError, messageOf } from "../../shared/platform/errors/app-error.ts";
 import { createConcurrencyLimit } from "../../shared/platform/lifecycle/concurrency-limit.ts";
@@ -41,7 +41,7 @@ import { PACE, type Pace } from "./send.ts";
 import { createServePage } from "./serve-page.ts";
 import { createServer } from "./server.ts";
 
-type Options = Host & {
+type Options = CallsHost & {
   operator: OperatorToml;
   /** The host part of where it listens. */
   bindHost: string;
@@ -57,6 +57,8 @@ type Options = Host & {
 };
 
 export type ComposedOperator = Omit<ComposedServer, "stop"> & {
+  /** The server of each partition. */
+  servers: readonly DurableRedis[];
   /** How many streams of live data there are. */
   liveStreams(): number;
   /** From now on it is not ready, and all streams end. */
@@ -98,17 +100,12 @@ export function composeOperator(options: Options): ComposedOperator {
   const note = (error: AppError) => refusals.note(error, { route: "GET /api/v1/live" });
   const live = createLive({ overview, heavy: places.lists, clock, times, listJobs, assertUsable, note });
   const audit = createAuditSession(partition, clock, log);
+  const callEvents = createCallEvents(partition);
   let ending = false;
 
   return {
     handler: createServer({
-      requests: createRequests({
-        sessions,
-        checkToken,
-        live,
-        callEvents: createCallEvents(partition),
-        audit,
-      }),
+      requests: createRequests({ sessions, checkToken, live, callEvents, audit }),
       servePage: createServePage(options.pageDir),
       assertHost: assertHostOf(options),
       assertSameSite: createAssertSameSite(publicUrl),
@@ -122,6 +119,7 @@ export function composeOperator(options: Options): ComposedOperator {
       assertUsable,
     }),
     readiness: () => readinessOf(durables, ending),
+    servers: durables.all,
     liveStreams: live.count,
     http: toConnectionLimits(postern),
     firstCheck: durable.firstCheck,
@@ -156,7 +154,7 @@ function watchRedis({ partitions, deployments, log }: Options): Partitioned<Dura
   });
 }
 
-/** The first partition is checked once for each request. */
+/** Partition 0 is checked once for each request. */
 function guardOf({ all }: Partitioned<DurableRedis>): (index: number) => void {
   return (index) => {
     if (index === 0) return;
@@ -168,23 +166,21 @@ function guardOf({ all }: Partitioned<DurableRedis>): (index: number) => void {
   };
 }
 
-/** It is ready while the first partition can be used. */
+/** It is ready while partition 0 can be used. */
 function readinessOf({ all, control }: Partitioned<DurableRedis>, draining: boolean): Readiness {
-  const [found, ...further] = all.map(checksOf);
   return {
     ready: control.isUsable && !draining,
     checks: {
-      ...found,
-      ...(further.length > 0 && { further_partitions: further }),
+      ...partitionChecks(all.map(checkOf)),
       ...clockCheck(...all.map(({ redis }) => redis)),
       draining,
     },
   };
 }
 
-function checksOf(durable: DurableRedis) {
+function checkOf(durable: DurableRedis) {
   const maxmemory_bytes = durable.isUsable ? durable.server().maxMemoryBytes : null;
-  return { redis: explain(() => durable.server().proof).text, maxmemory_bytes };
+  return { ...explain(() => durable.server().proof), checks: { maxmemory_bytes } };
 }
 
 /**

@@ -15,9 +15,9 @@ import { toDurability } from "../../shared/config/redis-toml.ts";
 import type { Env } from "../../shared/config/secrets.ts";
 import { type AcceptedToken, acceptedToken, type X402Toml } from "../../shared/config/x402-toml.ts";
 import { createClientAddressOf } from "../../shared/http/client-address.ts";
-import { explain, type Readiness } from "../../shared/http/readiness.ts";
+import { explain, partitionChecks, type Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
-import type { Host, PartKind } from "../../shared/part/host.ts";
+import type { ControlHost, PartKind } from "../../shared/part/host.ts";
 import { mountPath, openPart, type ServedOptions, tableOption } from "../../shared/part/options.ts";
 import { type ComposedServer, createServedPart, type ServedPart } from "../../shared/part/part.ts";
 import { systemClock } from "../../shared/platform/time/clock.ts";
@@ -122,7 +122,7 @@ function readSettlement(tables: CheckedTables, env: Env): X402Settlement | undef
 /** @internal Keys of the `x402.toml` of a gateway that takes the quotes. */
 export type X402Settlement = Pick<X402Toml, "public_url" | "accepted_tokens">;
 
-type Options = Host & {
+type Options = ControlHost & {
   pricing: PricingToml;
   jobs: PriceList;
   /** With it, each answer says how and where its quote can be settled off chain. */
@@ -133,6 +133,8 @@ type Options = Host & {
 
 /** @internal */
 export type ComposedService = ComposedServer & {
+  /** The server of the first partition, the only one that it uses. */
+  servers: readonly DurableRedis[];
   /** The address that signs the quotes. */
   readonly operator: Address;
   getJobPrice: GetJobPrice;
@@ -143,8 +145,7 @@ export type ComposedService = ComposedServer & {
 
 /** @internal The engine, made of its parts. What its replicas must agree on is in Redis. */
 export function composePricingService(options: Options): ComposedService {
-  const { postern, pricing, jobs, settlement, partitions, log, clock = systemClock } = options;
-  const partition = partitions.control;
+  const { postern, pricing, jobs, settlement, control: partition, log, clock = systemClock } = options;
   warnIfPortable(log);
   const signer = createSigner(pricing.key.reveal());
   const separator = domainSeparator(pricing.domain);
@@ -152,7 +153,7 @@ export function composePricingService(options: Options): ComposedService {
     redis: partition.redis,
     ...toDurability(postern.redis),
     log,
-    checkData: createClaimData(partition, options.deployments?.control),
+    checkData: createClaimData(partition, options.deployment),
   });
   const memory = createProofMemory({ partition, durable, operator: signer.address, separator });
   const addressOf = createClientAddressOf(toProxyOptions(postern));
@@ -180,11 +181,12 @@ export function composePricingService(options: Options): ComposedService {
     const found = explain(() => durable.server().proof);
     return {
       ready: found.ok && !draining,
-      checks: { redis: found.text, ...clockCheck(partition.redis), draining },
+      checks: { ...partitionChecks([found]), ...clockCheck(partition.redis), draining },
     };
   }
 
   return {
+    servers: [durable],
     operator: signer.address,
     getJobPrice,
     listenGrpc: (address) => listenGrpc(address, { ask, addressOf, isReady: () => readiness().ready }),

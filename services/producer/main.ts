@@ -2,6 +2,7 @@ import { DEFAULT_RUNNER } from "../../shared/config/jobs-toml.ts";
 import { serveOps } from "../../shared/http/ops.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { runMonitored } from "../../shared/part/serve.ts";
+import { registerUsable } from "../../shared/redis/durable.ts";
 import { createMeters } from "./metrics.ts";
 import { composeProducer, PRODUCER } from "./producer.ts";
 
@@ -11,6 +12,7 @@ export function runProducer(options: ProcessOptions): Promise<number> {
     const { postern, metrics, log, shutdown } = host;
     const producer = composeProducer({ ...host, setsLimits: true });
     shutdown.defer("producer", () => producer.close());
+    registerUsable(metrics, producer.servers);
     const opsAddress = await serveOps(producer.readiness, metrics, host.opsAddress, shutdown);
 
     const runners = Object.entries({ ...postern.runners, [DEFAULT_RUNNER]: postern.runner });

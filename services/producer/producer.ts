@@ -11,8 +11,8 @@ import { DEFAULT_RUNNER, toBackoff, toJobs } from "../../shared/config/jobs-toml
 import { type Problem, problem } from "../../shared/config/problem.ts";
 import { type PosternConfig, readPostern } from "../../shared/config/read-postern.ts";
 import { toResultLimits } from "../../shared/config/results-toml.ts";
-import { explain } from "../../shared/http/readiness.ts";
-import type { Host, PartKind } from "../../shared/part/host.ts";
+import { explain, partitionChecks } from "../../shared/http/readiness.ts";
+import type { CallsHost, PartKind } from "../../shared/part/host.ts";
 import { functionOption, openPart, type PartOptions } from "../../shared/part/options.ts";
 import { type Composed, createPart, type Part } from "../../shared/part/part.ts";
 import { type Clock, systemClock } from "../../shared/platform/time/clock.ts";
@@ -111,7 +111,7 @@ function targetProblems(inject: Inject | undefined, { runner, runners, jobs }: P
   ];
 }
 
-type Options = Host & {
+type Options = CallsHost & {
   /** In place of the runners of `postern`. */
   inject?: Inject | undefined;
   origins?: readonly Origin[] | undefined;
@@ -124,7 +124,11 @@ type Options = Host & {
 };
 
 /** @internal */
-export type ComposedProducer = Composed & { readonly workerId: string };
+export type ComposedProducer = Composed & {
+  readonly workerId: string;
+  /** The server of each partition. */
+  readonly servers: readonly DurableRedis[];
+};
 
 /** @internal The producer, made of its parts. */
 export function composeProducer(options: Options): ComposedProducer {
@@ -145,7 +149,7 @@ export function composeProducer(options: Options): ComposedProducer {
   const prepare = preparing(gates, options.setsLimits ? jobs : undefined, callbacks);
   const served = partitions.map((partition, index): ServedPartition => {
     const [server, deliver] = [servers.all[index], delivering.deliver.all[index]] as [DurableRedis, Deliver];
-    return { partition, server, deliver, prepare: prepare(index) };
+    return { partition, server, deliver, prepare: prepare.all[index] };
   });
   const consumer = consume({
     served,
@@ -172,6 +176,7 @@ export function composeProducer(options: Options): ComposedProducer {
 
   return {
     workerId,
+    servers: servers.all,
     firstCheck: consumer.ready(),
     readiness() {
       const { isReady, checks } = presence.check();
@@ -220,7 +225,7 @@ type Jobs = ReturnType<typeof toJobs>;
 type Callbacks = ReturnType<typeof toCallbackOptions>;
 
 /**
- * Tells each partition that this producer is alive, and the first one the keys that it signs callbacks with. Nothing is written to a Redis
+ * Tells each partition that this producer is alive, and partition 0 the keys that it signs callbacks with. Nothing is written to a Redis
  * that cannot be used.
  */
 function openPresence(
@@ -242,13 +247,14 @@ function openPresence(
     /** Whether calls can be taken from some partition. */
     check() {
       const found = partitions.map((_, index) => {
-        const { ok, text } = explain(() => (servers.all[index] as DurableRedis).server().proof);
-        return { ok, redis: text, beating: heartbeats.all[index]?.isFresh() === true };
+        const server = servers.all[index] as DurableRedis;
+        const beating = heartbeats.all[index]?.isFresh() === true;
+        return { ...explain(() => server.server().proof), checks: { beating } };
       }).all;
-      const [first] = found;
-      const beating = found.some((each) => each.beating);
-      const redis = found.length === 1 ? first?.redis : found.map((each) => each.redis);
-      return { isReady: found.some((each) => each.ok && each.beating), checks: { redis, beating } };
+      return {
+        isReady: found.some(({ ok, checks }) => ok && checks.beating),
+        checks: { ...partitionChecks(found), beating: found.some(({ checks }) => checks.beating) },
+      };
     },
 
     async stop(): Promise<void> {
@@ -371,8 +377,8 @@ function preparing(
 ) {
   const ofCallbacks = callbacks && { concurrency: callbacks.concurrency };
   const all = limits && ofCallbacks ? new Map([...limits, [CALLBACKS_GATE, ofCallbacks]]) : limits;
-  return (index: number) => {
-    if (all !== undefined) return () => gates.configure(all, index);
-    return ofCallbacks && (() => gates.limit(CALLBACKS_GATE, ofCallbacks, index));
-  };
+  return gates.limitsIn.map((limitsIn) => {
+    if (all !== undefined) return () => limitsIn.configure(all);
+    return ofCallbacks && (() => limitsIn.set(CALLBACKS_GATE, ofCallbacks));
+  });
 }

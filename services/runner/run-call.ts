@@ -22,8 +22,8 @@ export type RunCall = (request: CheckedRequest) => Promise<Outcome>;
 
 /**
  * Gives each key one effect: runs the call, or answers it from memory. A call that succeeded never runs again while it is
- * remembered. Throws `runner.busy` if the call runs already, here or under another runner's lease, and `runner.key_reused`
- * if the key belongs to another request. The runner also knows by itself what it began, until the end is on disk: even if
+ * remembered. Throws `runner.busy` if the call runs already, here or under another runner's lease, `runner.key_reused`
+ * if the key belongs to another request, and `runner.throttled` if the store cannot take it. The runner also knows by itself what it began, until the end is on disk: even if
  * a lease lapses, it does not begin the same call twice.
  */
 export function createRunCall({
@@ -50,7 +50,7 @@ export function createRunCall({
   };
 
   async function begin(request: CheckedRequest): Promise<Outcome> {
-    const begun = await calls.begin(request);
+    const begun = await calls.begin(request).catch(refuseUnbegun);
     if (begun.kind === "answered") return { answer: begun.answer, kind: "replayed" };
     if (begun.kind === "running") throw busy(request.callId);
     if (begun.kind === "reused") throw reused(request.callId);
@@ -75,6 +75,18 @@ export function createRunCall({
   }
 
   return { runCall, idle };
+}
+
+/** Answers with 429, which costs the call no attempt: nothing of it has run, and other calls would meet the same. */
+function refuseUnbegun(cause: unknown): never {
+  if (!(cause instanceof AppError) || cause.code !== "runner.store_unavailable") throw cause;
+  const { message, retryAfterMs } = cause;
+  throw new AppError("runner.throttled", {
+    reason: `the runner's store is unavailable: ${message}`,
+    publicDetail: "the runner's store is unavailable",
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    cause,
+  });
 }
 
 function busy(callId: string): AppError {

@@ -70,7 +70,7 @@ function isRouter(jobs: unknown): boolean {
 
 const GRACE_MS = 10_000;
 
-type Options = Omit<Host, "partitions"> & {
+type Options = Host & {
   /** Its keys are the runners' own. It fails fast, and the runner does not close it. */
   redis: Redis;
   jobs: Router;

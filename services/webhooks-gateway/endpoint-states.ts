@@ -13,7 +13,7 @@ export type HeldAtOf = (path: string) => string | undefined;
 const RETRY_AFTER_MS = 60_000;
 
 /**
- * Keeps the states that operators give endpoints. `read` is part of each check of the first partition, and `sync` of each check of another one:
+ * Keeps the states that operators give endpoints. `read` is part of each check of partition 0, and `sync` of each check of another one:
  * a call is held by the setting in its own partition. So no request is taken before the first reading.
  */
 export function createEndpointStates(partitions: Partitions) {

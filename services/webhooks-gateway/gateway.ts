@@ -19,7 +19,7 @@ import { type Gateway, openIngress } from "../../shared/ingress/ingress.ts";
 import { createAdmitReceiver } from "../../shared/ingress/named-receivers.ts";
 import { createTakeSecret, type TakeSecret } from "../../shared/ingress/opened-endpoints.ts";
 import { createReadCallback } from "../../shared/ingress/read-callback.ts";
-import type { Host, PartKind } from "../../shared/part/host.ts";
+import type { CallsHost, PartKind } from "../../shared/part/host.ts";
 import { mountPath, openPart, type ServedOptions, tableOption } from "../../shared/part/options.ts";
 import { createServedPart, type ServedPart } from "../../shared/part/part.ts";
 import { createEventCounter } from "../../shared/platform/log/event-counter.ts";
@@ -74,7 +74,7 @@ export function createWebhooksGateway(options: WebhooksGatewayOptions): Webhooks
   );
 }
 
-type Options = Host & {
+type Options = CallsHost & {
   webhooks: WebhooksToml;
   serviceId?: number | undefined;
   /** Path of the handler in the host's server, if the host sets it. */
@@ -97,7 +97,7 @@ export function composeWebhooksGateway(options: Options): Gateway {
   );
   const perMinute = webhooks.refusals_per_minute;
   const refusals = { perSecond: perMinute / 60, burst: perMinute };
-  const limits = createRateLimits({ partition, log, refusals });
+  const limits = createRateLimits({ partitions, log, refusals });
   const tokens = tokensOf(ingress.tokenSecrets);
   const endpoints = toEndpoints(options, {
     clock,

@@ -18,7 +18,7 @@ export function runWebhooks(options: ProcessOptions): Promise<number> {
     if (serviceId === undefined)
       log.warn("config.warning", { warning: "service id is 0; set --service-id or POSTERN_SERVICE_ID" });
     const gateway = composeWebhooksGateway({ ...host, serviceId });
-    registerPressure(metrics, "webhook", gateway.pressure);
+    registerPressure(metrics, "webhook", gateway.pressures);
     return serveGateway(gateway, host, {
       bindAddress: options.bindAddress ?? webhooks.bind_address,
       about: { endpoints: webhooks.endpoints.map(({ path, auth }) => `${path} (${auth})`) },

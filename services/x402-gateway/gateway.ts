@@ -14,7 +14,7 @@ import { callbackKeysRoute } from "../../shared/ingress/callback-keys.ts";
 import { type Gateway, openIngress } from "../../shared/ingress/ingress.ts";
 import { createAdmitReceiver } from "../../shared/ingress/named-receivers.ts";
 import { createReadCallback } from "../../shared/ingress/read-callback.ts";
-import type { Host, PartKind } from "../../shared/part/host.ts";
+import type { CallsHost, PartKind } from "../../shared/part/host.ts";
 import {
   functionOption,
   mountPath,
@@ -105,7 +105,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   return { ...createServedPart(gateway, host, options.mountPath), rates: gateway.rates };
 }
 
-type Options = Host & {
+type Options = CallsHost & {
   x402: X402Toml;
   prices: PriceList;
   authorize?: Authorize | undefined;

@@ -1,6 +1,6 @@
 import { registerPressure } from "../../shared/ingress/backpressure.ts";
 import { createHttpMeters } from "../../shared/ingress/http-metrics.ts";
-import { createUnresolved, sumOfUnresolved } from "../../shared/payments/list.ts";
+import { createUnresolved, type Unresolved } from "../../shared/payments/list.ts";
 import type { Meter } from "../../shared/platform/log/metered.ts";
 import type { Metrics } from "../../shared/platform/metrics/metrics.ts";
 import { registerRates } from "../../shared/pricing/rates/rates.ts";
@@ -58,32 +58,42 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
 /** Gauges of the queue behind the gateway, of its tokens' rates and of the payments that wait for an end. */
 export function registerGauges(
   metrics: Metrics,
-  { pressure, rates }: Pick<ComposedGateway, "pressure" | "rates">,
+  { pressures, rates, servers }: Pick<ComposedGateway, "pressures" | "rates" | "servers">,
   partitions: Partitions,
 ): void {
-  registerPressure(metrics, "x402", pressure);
+  registerPressure(metrics, "x402", pressures);
   registerRates(metrics, rates);
-  registerUnresolved(metrics, partitions);
+  registerUnresolved(metrics, partitions, servers);
 }
 
-/** Read from the journal at each scrape; absent while it cannot be read. */
-function registerUnresolved(metrics: Metrics, partitions: Partitions): void {
+/** Reads the journal of each partition at each scrape. A partition that cannot be read has no values. */
+function registerUnresolved(
+  metrics: Metrics,
+  partitions: Partitions,
+  servers: ComposedGateway["servers"],
+): void {
   const reads = partitions.map(createUnresolved).all;
-  const readUnresolved = async () => sumOfUnresolved(await Promise.all(reads.map((read) => read())));
   const { now } = redisClock(partitions.control.redis);
-  const count = metrics.gauge("postern_payments", "Payments that wait for an end, by state", ["state"]);
+  const count = metrics.gauge("postern_payments", "Payments that wait for an end, by state", [
+    "state",
+    "partition",
+  ]);
   const age = metrics.gauge(
     "postern_payment_unresolved_age_seconds",
     "Age of the oldest of these payments, by state",
-    ["state"],
+    ["state", "partition"],
   );
   metrics.beforeScrape(async () => {
-    const unresolved = await readUnresolved().catch(() => ({}));
+    const readOne = async (read: (typeof reads)[number], partition: number): Promise<Partial<Unresolved>> =>
+      servers[partition]?.isUsable === true ? read().catch(() => ({})) : {};
+    const found = await Promise.all(reads.map(readOne));
     count.reset();
     age.reset();
-    for (const [state, { payments, oldestAt }] of Object.entries(unresolved)) {
-      count.set({ state }, payments);
-      age.set({ state }, oldestAt === undefined ? 0 : Math.max(0, now() - oldestAt) / 1000);
-    }
+    for (const [partition, unresolved] of found.entries())
+      for (const [state, { payments, oldestAt }] of Object.entries(unresolved)) {
+        count.set({ state, partition }, payments);
+        const ageMs = oldestAt === undefined ? 0 : Math.max(0, now() - oldestAt);
+        age.set({ state, partition }, ageMs / 1000);
+      }
   });
 }

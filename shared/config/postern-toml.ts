@@ -160,11 +160,11 @@ export function toAnswerOptions({ runner }: PosternToml) {
 }
 
 /** Limits above which a gateway takes no calls (shared/ingress/backpressure.ts). */
-export function toLimits({ limits }: PosternToml, partitions: number) {
+export function toIngressLimits({ limits }: PosternToml) {
   const { queue_depth_max, queue_bytes_max, oldest_age_secs_max, redis_memory_ratio_max } = limits;
   return {
-    queueDepthMax: Math.ceil(queue_depth_max / partitions),
-    queueBytesMax: Math.ceil(queue_bytes_max / partitions),
+    queueDepthMax: queue_depth_max,
+    queueBytesMax: queue_bytes_max,
     oldestAgeMsMax: oldest_age_secs_max === undefined ? undefined : oldest_age_secs_max * 1000,
     redisMemoryRatioMax: redis_memory_ratio_max,
   };

@@ -335,7 +335,13 @@ export function partitionTables({ partitions: written, ...table }: RedisToml) {
   return { tables, sharing: Array.isArray(written) ? 1 : written };
 }
 
-/** The table of the Redis that has the first partition. */
+/** The number of partitions. */
+export function partitionCountOf(redis: RedisToml): number {
+  const { tables, sharing } = partitionTables(redis);
+  return tables.length * sharing;
+}
+
+/** The table of the Redis that has partition 0. */
 export function toControlTable(redis: RedisToml): RedisTable {
   return partitionTables(redis).tables[0] as RedisTable;
 }

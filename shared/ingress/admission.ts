@@ -1,6 +1,6 @@
 import { randomCallId } from "../call/call-id.ts";
 import { type JobIds, jobKey } from "../call/job-ids.ts";
-import { explain, type Readiness } from "../http/readiness.ts";
+import { explain, partitionChecks, type Readiness } from "../http/readiness.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { clockCheck } from "../redis/clock.ts";
 import type { Partitioned } from "../redis/partition.ts";
@@ -70,17 +70,12 @@ export class Admission {
    */
   readiness(): Readiness {
     const { all, control } = this.#partitions;
-    const found = all.map(checksOf);
-    const usable = found.filter(({ isUsable }) => isUsable).length;
-    const partitions = found.map(({ checks }) => checks);
-    const ofRedis =
-      all.length === 1
-        ? partitions[0]
-        : { redis: `${usable} of ${all.length} partitions can be used`, partitions };
+    const found = all.map(checkOf);
     const clock = clockCheck(...all.map(({ durable }) => durable.redis));
+    const checks = { ...partitionChecks(found), durability: control.durable.mode, ...clock };
     return {
-      ready: usable > 0 && !this.ending,
-      checks: { ...ofRedis, durability: control.durable.mode, ...clock, draining: this.ending },
+      ready: found.some(({ ok }) => ok) && !this.ending,
+      checks: { ...checks, draining: this.ending },
     };
   }
 }
@@ -97,18 +92,16 @@ function takes(partition: Admitting, job: string | undefined): boolean {
   }).ok;
 }
 
-function checksOf({ durable, backpressure }: Admitting) {
-  const redis = explain(() => durable.server().proof);
+function checkOf({ durable, backpressure }: Admitting) {
   const pressure = explain(() => {
     backpressure.assertRoom();
     return "none";
   });
   const checks = {
-    redis: redis.text,
     writes: durable.fullReason ?? "taken",
     maxmemory_bytes: durable.isUsable ? durable.server().maxMemoryBytes : null,
     backpressure: pressure.text,
     workers_alive: backpressure.seen()?.workersAlive ?? null,
   };
-  return { isUsable: redis.ok, checks };
+  return { ...explain(() => durable.server().proof), checks };
 }

@@ -5,7 +5,7 @@ import type { Metrics } from "../platform/metrics/metrics.ts";
 import type { Clock } from "../platform/time/clock.ts";
 import type { OriginDepth } from "../queue/depth.ts";
 import { lastBeats } from "../queue/heartbeat.ts";
-import { COUNTS, sums } from "../queue/registry.ts";
+import { COUNTS } from "../queue/registry.ts";
 import type { DurableRedis } from "../redis/durable.ts";
 import { PAYMENTS_PART } from "../redis/give-way.ts";
 import type { Partition } from "../redis/partition.ts";
@@ -28,18 +28,6 @@ export function limitsOf(origin: Origin, limits: Limits): Limits {
   };
 }
 
-/** All unsettled payments together may take this part of what new calls may use. */
-const UNSETTLED_PART = 0.25;
-
-/** Limit on the bytes of all unsettled payments. `maxMemoryBytes` is 0 if Redis has no `maxmemory`. */
-export function unsettledBytesMaxOf(
-  { queueBytesMax, redisMemoryRatioMax }: Limits,
-  maxMemoryBytes: number,
-): number {
-  const memory = maxMemoryBytes === 0 ? Number.POSITIVE_INFINITY : redisMemoryRatioMax * maxMemoryBytes;
-  return Math.floor(UNSETTLED_PART * Math.min(queueBytesMax, memory));
-}
-
 /** The queues behind a gateway, as last seen. */
 export type Pressure = {
   depth: OriginDepth;
@@ -60,18 +48,23 @@ type Options = {
   everyMs?: number;
 };
 
+const LOOK_EVERY_MS = 1000;
+/** A reading is shown for the time of this many looks. */
+const LOOKS_MISSED = 10;
+
 /** Looks at the queue once a second, so that no request pays for it. */
 export class Backpressure {
   readonly #options: Options;
   readonly #timer: NodeJS.Timeout;
   #seen: Pressure | undefined;
+  #seenAt = Number.NEGATIVE_INFINITY;
   #over: OverLimit | undefined;
   /** By receiver: the bytes of its callbacks, where these are too many. */
   #crowded: ReadonlyMap<string, number> = new Map();
 
   constructor(options: Options) {
     this.#options = options;
-    this.#timer = setInterval(() => void this.#look(), options.everyMs ?? 1000);
+    this.#timer = setInterval(() => void this.#look(), this.#everyMs);
     options.durable.redis.on("ready", this.#onReady);
     void this.#look();
   }
@@ -96,14 +89,19 @@ export class Backpressure {
     });
   }
 
-  /** Undefined before the first look. */
+  /** Undefined before the first look, while the partition cannot be used, and once many looks have failed. */
   seen(): Pressure | undefined {
-    return this.#seen;
+    const isKnown = performance.now() - this.#seenAt < LOOKS_MISSED * this.#everyMs;
+    return isKnown && this.#options.durable.isUsable ? this.#seen : undefined;
   }
 
   stop(): void {
     clearInterval(this.#timer);
     this.#options.durable.redis.off("ready", this.#onReady);
+  }
+
+  get #everyMs(): number {
+    return this.#options.everyMs ?? LOOK_EVERY_MS;
   }
 
   /** Calls of other jobs may be taken. */
@@ -133,6 +131,7 @@ export class Backpressure {
         maxMemoryBytes,
         workersAlive: (await lastBeats(partition)).length,
       };
+      this.#seenAt = performance.now();
       this.#judge(overLimit(this.#seen, limits));
       this.#crowded = crowdedReceivers(this.#seen, limits);
     } catch (error) {
@@ -190,56 +189,48 @@ function crowdedReceivers({ depth, maxMemoryBytes }: Pressure, { queueBytesMax }
   return new Map([...byReceiver].filter(([, own]) => own > free * RECEIVER_SHARE));
 }
 
-/** The queues of all partitions together. Undefined before the first look at one of them. */
-export function sumOfPressures(all: readonly (Pressure | undefined)[]) {
-  const seen = all.flatMap((each) => each ?? []);
-  if (seen.length === 0) return undefined;
-  return {
-    depth: sums(
-      seen.map(({ depth }) => depth),
-      [...COUNTS, "bytes"],
-    ),
-    oldestAgeMs: Math.max(...seen.map(({ oldestAgeMs }) => oldestAgeMs)),
-    memoryRatio: Math.max(...seen.map(({ memoryRatio }) => memoryRatio)),
-    maxMemoryBytes: Math.min(...seen.map(({ maxMemoryBytes }) => maxMemoryBytes)),
-    workersAlive: Math.min(...seen.map(({ workersAlive }) => workersAlive)),
-  };
-}
-
-/** Gauges of the queue behind the gateway, as last seen. */
+/** Gauges of the queues of each partition. A partition whose queues are unknown has none. */
 export function registerPressure(
   metrics: Metrics,
   origin: Origin,
-  pressure: () => ReturnType<typeof sumOfPressures>,
+  pressures: () => readonly (Pressure | undefined)[],
 ): void {
-  const jobs = metrics.gauge("postern_queue_calls", "Calls in the queues, by state", ["origin", "state"]);
+  const jobs = metrics.gauge("postern_queue_calls", "Calls in the queues, by state", [
+    "origin",
+    "state",
+    "partition",
+  ]);
   const oldest = metrics.gauge(
     "postern_queue_oldest_age_seconds",
     "Age of the oldest waiting or delayed call",
-    ["origin"],
+    ["origin", "partition"],
   );
   const bytes = metrics.gauge(
     "postern_queue_bytes",
     "Size of the stored calls of all origins, failed ones included",
+    ["partition"],
   );
   const memory = metrics.gauge(
     "postern_redis_memory_ratio",
     "Redis' used memory divided by its maxmemory; 0 without a maxmemory",
+    ["partition"],
   );
   const maxMemory = metrics.gauge(
     "postern_redis_maxmemory_bytes",
     "Redis' maxmemory; 0 without a limit, and then Redis memory never causes backpressure",
+    ["partition"],
   );
-  const workers = metrics.gauge("postern_workers_alive", "Producers with a recent heartbeat");
+  const workers = metrics.gauge("postern_workers_alive", "Producers with a recent heartbeat", ["partition"]);
   metrics.beforeScrape(() => {
-    const seen = pressure();
-    if (seen === undefined) return;
-    const { depth, oldestAgeMs, memoryRatio, maxMemoryBytes, workersAlive } = seen;
-    for (const state of COUNTS) jobs.set({ origin, state }, depth[state]);
-    oldest.set({ origin }, oldestAgeMs / 1000);
-    bytes.set(depth.bytes);
-    memory.set(memoryRatio);
-    maxMemory.set(maxMemoryBytes);
-    workers.set(workersAlive);
+    for (const gauge of [jobs, oldest, bytes, memory, maxMemory, workers]) gauge.reset();
+    for (const [partition, seen] of pressures().entries()) {
+      if (seen === undefined) continue;
+      for (const state of COUNTS) jobs.set({ origin, state, partition }, seen.depth[state]);
+      oldest.set({ origin, partition }, seen.oldestAgeMs / 1000);
+      bytes.set({ partition }, seen.depth.bytes);
+      memory.set({ partition }, seen.memoryRatio);
+      maxMemory.set({ partition }, seen.maxMemoryBytes);
+      workers.set({ partition }, seen.workersAlive);
+    }
   });
 }

@@ -1,7 +1,8 @@
 import type { Origin } from "../call/origin.ts";
-import { toLimits } from "../config/postern-toml.ts";
+import { toIngressLimits } from "../config/postern-toml.ts";
 import { toDurability } from "../config/redis-toml.ts";
 import type { Host } from "../part/host.ts";
+import { unsettledBytesMaxOf } from "../payments/unsettled.ts";
 import { systemClock } from "../platform/time/clock.ts";
 import { createReadDepth } from "../queue/depth.ts";
 import { redisClock } from "../redis/clock.ts";
@@ -9,9 +10,9 @@ import { createClaimData, type Deployment } from "../redis/deployment.ts";
 import { DurableRedis } from "../redis/durable.ts";
 import type { LargeTurns } from "../redis/large-turns.ts";
 import { LargeWrites } from "../redis/large-writes.ts";
-import { logOf, type Partition } from "../redis/partition.ts";
+import { logOf, type Partition, shareOf } from "../redis/partition.ts";
 import { createBeginWrite } from "../redis/retry-write.ts";
-import { Backpressure, limitsOf, unsettledBytesMaxOf } from "./backpressure.ts";
+import { Backpressure, limitsOf } from "./backpressure.ts";
 import { startEviction } from "./evict.ts";
 
 export type IngressPartition = ReturnType<typeof openIngressPartition>;
@@ -43,7 +44,12 @@ export function openIngressPartition(partition: Partition, options: Options) {
     patienceMs: () => large.patienceMs(),
     log,
   });
-  const limits = toLimits(postern, count);
+  const { queueDepthMax, queueBytesMax, ...others } = toIngressLimits(postern);
+  const limits = {
+    ...others,
+    queueDepthMax: shareOf(queueDepthMax, count),
+    queueBytesMax: shareOf(queueBytesMax, count),
+  };
   const backpressure = new Backpressure({
     ...{ durable, partition, log },
     readDepth: createReadDepth(partition, origin),

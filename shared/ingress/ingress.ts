@@ -5,7 +5,7 @@ import { toProxyOptions } from "../config/postern-toml.ts";
 import { toAskOptions } from "../config/results-toml.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import { createClientAddressOf } from "../http/client-address.ts";
-import type { Host } from "../part/host.ts";
+import type { CallsHost } from "../part/host.ts";
 import type { ComposedServer } from "../part/part.ts";
 import { systemClock } from "../platform/time/clock.ts";
 import { redisClock } from "../redis/clock.ts";
@@ -14,7 +14,6 @@ import { LargeTurns } from "../redis/large-turns.ts";
 import { byCall, type Partitions } from "../redis/partition.ts";
 import { Admission } from "./admission.ts";
 import { createAwaitResults } from "./await-result.ts";
-import { sumOfPressures } from "./backpressure.ts";
 import { createCallStreams } from "./call-streams.ts";
 import type { ResultWrites } from "./deliveries.ts";
 import { openIngressPartition } from "./ingress-partition.ts";
@@ -22,7 +21,7 @@ import { openIngressPartition } from "./ingress-partition.ts";
 /** A gateway of either kind, as its process holds it. */
 export type Gateway = ComposedServer & ReturnType<typeof openIngress>["gateway"];
 
-type IngressHost = Pick<Host, "postern" | "partitions" | "log" | "clock" | "deployments">;
+type IngressHost = Pick<CallsHost, "postern" | "partitions" | "log" | "clock" | "deployments">;
 
 /**
  * What both gateways are composed of: whether calls can be taken now, how one is added, and what its request may cost before. `readSettings`
@@ -69,7 +68,10 @@ export function openIngress(
     firstCheck: firstCheckOf(partitions.all.map(({ durable }) => durable)),
     /** What gateways of both kinds have for their process. */
     gateway: {
-      pressure: () => sumOfPressures(partitions.all.map(({ backpressure }) => backpressure.seen())),
+      /** The server of each partition. */
+      servers: partitions.all.map(({ durable }) => durable),
+      /** The queues of each partition as last seen; undefined if they are unknown. */
+      pressures: () => partitions.all.map(({ backpressure }) => backpressure.seen()),
       /** Bytes of the bodies in flight. */
       bodyBytes: bodies.bytes,
       /** Number of clients that wait for a result. */

@@ -26,7 +26,7 @@ const ADMIT = defineScript({
  */
 export type AdmitReceiver = (callId: string, party: string, job: string, receiver: string) => Promise<void>;
 
-/** The first partition counts those that are named in all of them. Only the call's own partition knows whether the queue is still there. */
+/** Partition 0 counts those that are named in all of them. Only the call's own partition knows whether the queue is still there. */
 export function createAdmitReceiver(partitions: Partitions, perParty: number): AdmitReceiver {
   const admits = partitions.map((partition) => createAdmit(partition, perParty));
   return async (callId, ...named) => {

@@ -7,7 +7,7 @@ import { type Logger, silentLogger } from "../platform/log/logger.ts";
 import type { Clock } from "../platform/time/clock.ts";
 import type { Redis, RedisTarget } from "../redis/connect.ts";
 import { Deployment } from "../redis/deployment.ts";
-import { logOf, Partitioned, type Partitions, partitionOf } from "../redis/partition.ts";
+import { logOf, type Partition, Partitioned, type Partitions, partitionOf } from "../redis/partition.ts";
 import type { ProcessKind } from "../telemetry/processes/process.ts";
 import { noReports, openReports, type Reports } from "../telemetry/processes/report.ts";
 import { placesOf } from "./places.ts";
@@ -19,7 +19,7 @@ export type PartKind<Config extends PosternConfig> = {
   need: Need;
   /** Reads the part's tables. */
   read(tables: CheckedTables, env: Env): Config | undefined;
-  /** Whether it works on calls, which lie in all partitions. Another part uses the first one alone. */
+  /** Whether it works on calls, which lie in all partitions. Another part uses partition 0 alone. */
   hasCalls?: boolean;
   /** Prefix of the part's own keys, if it has some beside the deployment's. */
   prefixOf?(name: string): string;
@@ -27,18 +27,27 @@ export type PartKind<Config extends PosternConfig> = {
   redisOf?(postern: PosternToml): RedisTable | undefined;
 };
 
-/** @internal The configuration, connections and log that every part is composed of. */
+/** @internal The configuration and log that every part is composed of. */
 export type Host = {
   postern: PosternToml;
-  /** Their connections fail fast if the part answers requests, and wait if the part does work. The part does not close them. */
-  partitions: Partitions;
   log: Logger;
   /** In place of the process's clock and of Redis', as it is known here. */
   clock?: Clock;
   reports?: Pick<Reports, "watchRunners">;
+};
+
+/**
+ * @internal The same of a part that works on calls. The connections fail fast if the part answers requests, and wait if the part does work.
+ * The part does not close them.
+ */
+export type CallsHost = Host & {
+  partitions: Partitions;
   /** The deployment whose data each partition must hold. Without it, any data is used. */
   deployments?: Partitioned<Deployment>;
 };
+
+/** @internal The same of a part that uses partition 0 alone. */
+export type ControlHost = Host & { control: Partition; deployment?: Deployment };
 
 /** @internal A part's configuration without absent tables: a part does not start without those that it needs. */
 export type Tables<Config> = { [Key in keyof Config]: NonNullable<Config[Key]> };
@@ -69,8 +78,10 @@ export function openHost<Config extends PosternConfig>(
     /** Its keys begin with the part's own prefix. */
     redis: own,
     partitions,
+    control: partitions.control,
     reports,
     deployments,
+    deployment: deployments.control,
     log: reports.log,
     /** Sends the last report, and closes the connections that the part made. */
     async end(): Promise<void> {

@@ -8,17 +8,20 @@ import { createMetrics, type Metrics } from "../platform/metrics/metrics.ts";
 import { delay } from "../platform/time/clock.ts";
 import { registerClock } from "../redis/clock.ts";
 import { registerDeployment } from "../redis/deployment.ts";
-import type { Host, Tables } from "./host.ts";
+import { type DurableRedis, registerUsable } from "../redis/durable.ts";
+import { RELEASE } from "../redis/layout.ts";
+import type { CallsHost, ControlHost, Tables } from "./host.ts";
 import type { Composed } from "./part.ts";
 import { openInProcess, type ProcessOptions, type ProcessPart } from "./process.ts";
 
 /** A part's host that is a process of its own. */
-export type ProcessHost = Host & {
-  metrics: Metrics;
-  shutdown: Shutdown;
-  /** The private address, for probes and metrics. */
-  opsAddress: string;
-};
+export type ProcessHost = CallsHost &
+  ControlHost & {
+    metrics: Metrics;
+    shutdown: Shutdown;
+    /** The private address, for probes and metrics. */
+    opsAddress: string;
+  };
 
 type MonitoredPart<Config extends PosternConfig> = ProcessPart<Config> & {
   /** The private address, if neither an option nor `postern.toml` sets one. */
@@ -36,11 +39,21 @@ export function runMonitored<Config extends PosternConfig>(
     const metrics = createMetrics();
     const counted = metered(log, part.createMeters(metrics));
     const host = openInProcess(part, options, { log: counted, shutdown });
+    registerBuild(metrics);
     registerClock(metrics, host.redis, ...host.partitions.all.map(({ redis }) => redis));
     registerDeployment(metrics, host.deployments);
     const opsAddress = options.opsAddress ?? host.postern.ops_address ?? part.opsAddress;
     return start({ ...host, metrics, opsAddress });
   });
+}
+
+/** Shows what runs, so that a rollout is seen. */
+function registerBuild(metrics: Metrics): void {
+  const build = metrics.gauge("postern_build_info", "1, with the releases of Postern and Node", [
+    "version",
+    "node",
+  ]);
+  build.set({ version: RELEASE, node: process.versions.node }, 1);
 }
 
 /** Public servers of a process. `about` is what `service.started` says of them. */
@@ -55,12 +68,13 @@ const LAST_REQUEST_MS = 2000;
  * address resets connections that the system has not handed over yet. `fatal` rejects with what `firstCheck` or `open` rejects with.
  */
 export async function serveWhenReady(
-  part: Omit<Composed, "stop">,
+  part: Omit<Composed, "stop"> & { servers: readonly DurableRedis[] },
   { postern, metrics, shutdown, log, opsAddress: privateAddress }: ProcessHost,
   open: () => Promise<Opened>,
   opsRoutes?: readonly Route[],
 ): Promise<{ fatal: Promise<void> }> {
   shutdown.defer("part", () => part.close());
+  registerUsable(metrics, part.servers);
   const opsAddress = await serveOps(part.readiness, metrics, privateAddress, shutdown, opsRoutes);
   log.info("service.starting", { opsAddress });
   let opening: Promise<Opened> | undefined;

@@ -1,7 +1,7 @@
 import { parseJson } from "../platform/text/parse-json.ts";
 import { defineScript } from "../redis/define-script.ts";
 import { type Scored, toScored, walkScored } from "../redis/pages.ts";
-import type { Partition } from "../redis/partition.ts";
+import { type Partition, shareOf } from "../redis/partition.ts";
 import { integer, list, optional, text } from "../redis/reply.ts";
 import forgetGoneLua from "./forget-gone.lua";
 import {
@@ -64,7 +64,7 @@ const READ_AT_ONCE = 100;
 const LOOKED_AT_MAX = 10_000;
 
 export function lookedAtMax({ count }: Partition): number {
-  return Math.ceil(LOOKED_AT_MAX / count);
+  return shareOf(LOOKED_AT_MAX, count);
 }
 
 const PRUNED_AT_ONCE = 500;

@@ -44,7 +44,7 @@ import voidLua from "./void.lua";
  */
 
 /** What Redis and the reconciler need for a payment beside its fields. It also bounds how many small ones are unsettled. */
-const USAGE_BASE_BYTES = 16 * 1024;
+export const USAGE_BASE_BYTES = 16 * 1024;
 
 export type Claimed =
   /** `ageMs` is how long ago the payment was claimed; 0 unless an earlier try of the same request did it. */

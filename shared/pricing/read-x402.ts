@@ -1,19 +1,23 @@
 import { z } from "zod";
+import { storedBytesOf } from "../call/job-call.ts";
 import { jobKey } from "../call/job-ids.ts";
 import { NO_CALLBACKS, renamedJobs, x402BudgetProblems } from "../config/between-files.ts";
 import { callbackHostWarnings, closedReceiver } from "../config/callbacks-toml.ts";
 import type { CheckedTables } from "../config/checked-tables.ts";
 import { decimals, markupBps, rate } from "../config/evm-fields.ts";
-import { isLoopback, isTable } from "../config/fields.ts";
+import { commonBodyLimit, isLoopback, isTable } from "../config/fields.ts";
 import { type PriceList, parseJobPricing, type ReadJob } from "../config/job-pricing-toml.ts";
 import type { PosternToml } from "../config/postern-toml.ts";
 import { type Problem, problem } from "../config/problem.ts";
 import { fixedRateIn } from "../config/rate-source.ts";
 import type { Reader } from "../config/read-postern.ts";
 import { type Config, readConfig } from "../config/read-webhooks.ts";
+import { partitionCountOf } from "../config/redis-toml.ts";
 import { secretWarnings } from "../config/secret-warnings.ts";
 import type { Env } from "../config/secrets.ts";
 import { withTokenDefaults, type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
+import { USAGE_BASE_BYTES } from "../payments/scripts.ts";
+import { queueBytesMinOf } from "../payments/unsettled.ts";
 import { clientWarnings } from "./client-limits.ts";
 import { headWarnings } from "./offer-size.ts";
 import { jobsOnSale, priceProblems, type RateAt } from "./prices.ts";
@@ -42,9 +46,10 @@ export function readX402(files: CheckedTables, env: Env, reader: Reader | undefi
     problemsIn: x402Problems,
   });
   if (files.has(X402))
-    files.reportBetween<[PosternToml]>(POSTERN, [POSTERN], (postern) =>
-      x402BudgetProblems(postern, table, X402),
-    );
+    files.reportBetween<[PosternToml]>(POSTERN, [POSTERN], (postern) => [
+      ...x402BudgetProblems(postern, table, X402),
+      ...unsellableBodies(postern, table),
+    ]);
   const { jobs: prices, read, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, files.dir);
   files.report(JOB_PRICING, [...problems, ...priceProblems(prices.values(), ratesOf(table))]);
   const namesHosts = isTable(table) && table["callback_hosts"] !== undefined;
@@ -56,6 +61,17 @@ export function readX402(files: CheckedTables, env: Env, reader: Reader | undefi
 
   const { warnings, ...common } = files.checked(config);
   return { ...common, x402, prices, warnings: [...warnings, ...(x402 ? x402Warnings(x402, prices) : [])] };
+}
+
+/** The largest body, as a payment that is not settled, may be too much for the share of an address in a partition. */
+function unsellableBodies({ limits, redis }: PosternToml, x402: unknown): Problem[] {
+  const limit = isTable(x402) ? commonBodyLimit.safeParse(x402["body_limit_bytes"]).data : undefined;
+  const count = partitionCountOf(redis);
+  const least = limit && queueBytesMinOf(storedBytesOf(limit) + USAGE_BASE_BYTES, count);
+  if (least === undefined || limits.queue_bytes_max >= least) return [];
+  const partition = count === 1 ? "" : ` in one of ${count} partitions`;
+  const message = `must be at least ${least}, so that a payment with a body of body_limit_bytes of ${X402} can be accepted${partition}`;
+  return [problem(["limits", "queue_bytes_max"], message)];
 }
 
 /** Jobs whose own receiver no producer tells. */

@@ -1,6 +1,8 @@
+import { AppError } from "../platform/errors/app-error.ts";
 import { type Clock, within } from "../platform/time/clock.ts";
 import { lastSeen, noteSeen } from "../redis/last-seen.ts";
-import type { Partition } from "../redis/partition.ts";
+import { askOne } from "../redis/merge.ts";
+import type { Partition, Partitions } from "../redis/partition.ts";
 
 const HEARTBEAT_EVERY_MS = 2000;
 /** A worker that was silent for three beats counts as gone. */
@@ -66,4 +68,25 @@ export type Beat = { id: string; ageMs: number };
 export async function lastBeats({ redis, keys }: Partition): Promise<Beat[]> {
   const beats = await lastSeen(redis, keys.workers, HEARTBEAT_FRESH_MS);
   return beats.map(({ member: id, ageMs }) => ({ id, ageMs }));
+}
+
+/**
+ * Reads the beats of all partitions, and keeps the newest one of each worker. A worker beats in every partition that it can reach, so a partition that
+ * cannot be read is left out. Throws if none can be read.
+ */
+export async function lastBeatsInAny(partitions: Partitions): Promise<Beat[]> {
+  let failure: AppError | undefined;
+  const found = await Promise.all(
+    partitions.all.map((_, index) =>
+      askOne(partitions, index, lastBeats).catch((error: unknown) => {
+        if (!(error instanceof AppError)) throw error;
+        failure = error;
+        return undefined;
+      }),
+    ),
+  );
+  if (failure !== undefined && found.every((beats) => beats === undefined)) throw failure;
+  const oldestFirst = (beats: Beat[]) => beats.sort((a, b) => b.ageMs - a.ageMs);
+  const newest = new Map(oldestFirst(found.flatMap((beats) => beats ?? [])).map((each) => [each.id, each]));
+  return oldestFirst([...newest.values()]);
 }

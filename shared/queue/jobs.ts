@@ -5,7 +5,7 @@ import { askAll } from "../redis/merge.ts";
 import type { Partition, Partitions } from "../redis/partition.ts";
 import { flag, nothing } from "../redis/reply.ts";
 import { openIntents, RESUMED, type Told } from "./intents.ts";
-import { type JobLimits, LIMIT_FIELDS, openLimits, toLimits } from "./limits.ts";
+import { type JobLimits, LIMIT_FIELDS, openLimits, parseLimits } from "./limits.ts";
 import pauseJobLua from "./pause-job.lua";
 import { queuesBehind } from "./registry.ts";
 import resumeJobLua from "./resume-job.lua";
@@ -111,7 +111,7 @@ export function openJobs(partitions: Partitions) {
     },
 
     /**
-     * Makes another partition than the first do what operators have said, also while it or the first one was away. A producer does this before
+     * Makes another partition than partition 0 do what operators have said, also while it or partition 0 was away. A producer does this before
      * it takes calls from the partition, and again and again.
      */
     sync: intents.sync,
@@ -125,8 +125,7 @@ export function openJobs(partitions: Partitions) {
       return new Map(paused.map((job, i) => [job, countOf(i)]));
     },
 
-    configure: limits.configure,
-    limit: limits.set,
+    limitsIn: limits.in,
 
     /** The names of the gates with a limit or a pause. */
     named: () => redis.smembers(keys.jobs),
@@ -140,7 +139,7 @@ export function openJobs(partitions: Partitions) {
           pausedBy: by ?? undefined,
           reason: reason || undefined,
           throttledUntil: throttled ? Number(throttled) : undefined,
-          ...(all.length === 1 ? toLimits(own) : await limits.of(job)),
+          ...(all.length === 1 ? parseLimits(own) : await limits.of(job)),
         };
         return [job, gate] as const;
       });

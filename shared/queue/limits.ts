@@ -1,5 +1,5 @@
 import { defineScript } from "../redis/define-script.ts";
-import type { Partition, Partitions } from "../redis/partition.ts";
+import { type Partition, type Partitions, shareOf } from "../redis/partition.ts";
 import { nothing } from "../redis/reply.ts";
 import configuredLua from "./configured.lua";
 import limitJobLua from "./limit-job.lua";
@@ -39,64 +39,57 @@ const CONFIGURED = defineScript({
 });
 
 /**
- * The limits of jobs. Those over several partitions are in the first one, and the gates have the field `permit`. Callbacks need no permits:
+ * The limits of jobs. Those over several partitions are in partition 0, and the gates have the field `permit`. Callbacks need no permits:
  * each partition has its share of what their receivers may have.
  */
 export function openLimits(partitions: Partitions) {
   const { control } = partitions;
-  const count = partitions.all.length;
-  const isAlone = count === 1;
+  return {
+    /** Sets the limits in each partition. */
+    in: partitions.map((partition) => createLimitsIn(partition, control)),
+
+    /** The limits of a job over several partitions. */
+    of: async (job: string) =>
+      parseLimits(await control.redis.hmget(control.keys.limits(job), ...LIMIT_FIELDS)),
+  };
+}
+
+/** Sets the limits of jobs in one partition, as a producer does before it takes calls there. */
+function createLimitsIn(partition: Partition, control: Partition) {
+  const { redis, keys, count } = partition;
   const share = SHARE_LIMITS.on(control.redis);
-  const places = partitions.map((partition) => {
-    return { partition, limit: LIMIT.on(partition.redis), configured: CONFIGURED.on(partition.redis) };
-  });
-  const indexes = partitions.all.map((_, index) => index);
-  const placeAt = (index: number) => places.all[index] as typeof places.control;
+  const limit = LIMIT.on(redis);
+  const configured = CONFIGURED.on(redis);
 
-  /** Sets a gate of one partition. */
-  async function setIn(index: number, job: string, { concurrency, rate }: JobLimits): Promise<void> {
-    const { partition, limit } = placeAt(index);
-    const { keys } = partition;
+  async function set(job: string, { concurrency, rate }: JobLimits): Promise<void> {
     const words = { concurrency, max: rate?.max, duration: rate?.periodMs };
-    const taken = keys.taken(job);
-    if (index === 0 && !isAlone) await share({ limits: keys.limits(job), taken }, words);
+    // Before a gate asks for permits: partition 0 permits every call of a job whose limits it does not know.
+    if (count > 1) await share({ limits: control.keys.limits(job), taken: control.keys.taken(job) }, words);
     const { jobs, queues: registry, wake } = keys;
-    const own = isAlone ? { ...words, permit: undefined } : ownOf(job, words);
     const queues = await queuesBehind(partition, job);
-    await limit({ job: keys.job(job), jobs, registry, wake, taken }, { name: job, ...own, queues });
-  }
-
-  function ownOf(
-    job: string,
-    { concurrency, max, duration }: Words,
-  ): Words & { permit: boolean | undefined } {
-    if (job !== CALLBACKS_GATE && receiverOfGate(job) === undefined)
-      return { permit: (concurrency ?? max) === undefined ? undefined : true, ...NO_WORDS };
-    const shareOf = (limit: number | undefined) => limit && Math.max(1, Math.floor(limit / count));
-    return { permit: undefined, concurrency: shareOf(concurrency), max: shareOf(max), duration };
+    const touched = { job: keys.job(job), jobs, registry, wake, taken: keys.taken(job) };
+    await limit(touched, { name: job, ...ofGate(job, words, count), queues });
   }
 
   return {
-    /** Sets the limits of these jobs, and removes those of all others: in one partition, or in each. */
-    async configure(limits: ReadonlyMap<string, JobLimits>, index?: number): Promise<void> {
-      for (const each of index === undefined ? indexes : [index]) {
-        const { partition, configured } = placeAt(each);
-        const { redis, keys } = partition;
-        const known = await redis.smembers(keys.jobs);
-        for (const job of new Set([...known, ...limits.keys()]))
-          await setIn(each, job, limits.get(job) ?? {});
-        await configured({ configured: keys.configured });
-      }
-    },
+    set,
 
-    /** Sets the limits of one job, or of a gate that is no job's, and leaves those of all others. */
-    async set(job: string, limits: JobLimits, index?: number): Promise<void> {
-      for (const each of index === undefined ? indexes : [index]) await setIn(each, job, limits);
+    /** Sets the limits of these jobs, and removes those of all others. */
+    async configure(limits: ReadonlyMap<string, JobLimits>): Promise<void> {
+      const known = await redis.smembers(keys.jobs);
+      for (const job of new Set([...known, ...limits.keys()])) await set(job, limits.get(job) ?? {});
+      await configured({ configured: keys.configured });
     },
-
-    /** The limits of a job over several partitions. */
-    of: async (job: string) => toLimits(await control.redis.hmget(control.keys.limits(job), ...LIMIT_FIELDS)),
   };
+}
+
+/** The words of a gate of one of so many partitions. */
+function ofGate(job: string, { concurrency, max, duration }: Words, count: number) {
+  if (count === 1) return { permit: undefined, concurrency, max, duration };
+  if (job !== CALLBACKS_GATE && receiverOfGate(job) === undefined)
+    return { permit: (concurrency ?? max) === undefined ? undefined : true, ...NO_WORDS };
+  const own = (of: number | undefined) => of && shareOf(of, count);
+  return { permit: undefined, concurrency: own(concurrency), max: own(max), duration };
 }
 
 /** Whether the limits in a partition are those that were set, and not lost with Redis' data. */
@@ -106,8 +99,8 @@ export function createAreConfigured({ redis, keys }: Partition) {
 
 export const LIMIT_FIELDS = ["concurrency", "max", "duration"] as const;
 
-/** Limits as stored. */
-export function toLimits([concurrency, max, duration]: readonly (string | null)[]): JobLimits {
+/** Parses limits as they are stored. */
+export function parseLimits([concurrency, max, duration]: readonly (string | null)[]): JobLimits {
   return {
     concurrency: concurrency ? Number(concurrency) : undefined,
     rate: max && duration ? { max: Number(max), periodMs: Number(duration) } : undefined,

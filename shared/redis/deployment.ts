@@ -142,8 +142,7 @@ export class Deployment {
     const look = LOOK.on(redis);
     const { deployment, layout } = keys;
     const { id: configured, acceptsLoss = false } = this.#options;
-    const begun =
-      this.#control && index !== this.#control.index ? createBegun(index, this.#control) : undefined;
+    const begun = this.#begunOf(index);
     return async () => {
       const words = this.#words;
       const isFirst = words.seenAt === 0;
@@ -165,8 +164,18 @@ export class Deployment {
       this.#problem = undefined;
       if (found === undefined || (isNewHere && !claims)) return;
       this.#accept(words.id, found);
-      if (claims) begun?.add();
     };
+  }
+
+  /** Notes that a partition has begun. Call it once the partition is claimed. */
+  createNoteBegun({ index }: Partition): () => void {
+    const begun = this.#begunOf(index);
+    return () => void begun?.add(this.#words.id).catch(() => {});
+  }
+
+  /** Partition 0 is not on its own list. */
+  #begunOf(index: number) {
+    return this.#control && index !== this.#control.index ? createBegun(index, this.#control) : undefined;
   }
 
   /** Throws `start.wrong_redis`. */
@@ -220,36 +229,40 @@ function createBegun(index: number, { redis, keys }: Partition) {
       if (redis.status !== "ready") throw new AppError("queue.unavailable", { reason: NO_LIST });
       return (await redis.sismember(keys.partitions, String(index))) === 1;
     },
-    add(): void {
+    /** Does nothing while partition 0 does not hold the data of this deployment. */
+    async add(id: string): Promise<void> {
       if (isListed || redis.status !== "ready") return;
-      redis.sadd(keys.partitions, String(index)).then(
-        () => {
-          isListed = true;
-        },
-        () => {},
-      );
+      if ((await redis.hget(keys.deployment, "id")) !== id) return;
+      await redis.sadd(keys.partitions, String(index));
+      isListed = true;
     },
   };
 }
 
 const NO_LIST = "partition 0, which knows whether this one is new, cannot be reached";
 
-/** Shows whether the data in Redis is refused. */
+/** Shows whether the data in each partition is refused. */
 export function registerDeployment(metrics: Metrics, deployments: Partitioned<Deployment>): void {
   const wrong = metrics.gauge(
     "postern_redis_wrong_data",
-    "1 while Redis, or a partition of it, is empty, or holds old data or another deployment's",
+    "1 while the partition is empty, or holds old data or another deployment's",
+    ["partition"],
   );
-  metrics.beforeScrape(() => wrong.set(deployments.all.some(({ problem }) => problem !== undefined) ? 1 : 0));
+  metrics.beforeScrape(() => {
+    for (const [partition, { problem }] of deployments.all.entries())
+      wrong.set({ partition }, Number(problem !== undefined));
+  });
 }
 
 /** The check of a process that writes: of the deployment first, so that nothing is written to a wrong Redis, then of the layout. */
 export function createClaimData(partition: Partition, deployment: Deployment | undefined) {
   const check = deployment?.createCheck(partition, { claims: true });
   const claim = createClaimLayout(partition);
+  const noteBegun = deployment?.createNoteBegun(partition);
   return async (): Promise<void> => {
     await check?.();
     await claim();
+    noteBegun?.();
   };
 }
 

@@ -3,6 +3,7 @@ import type { Redis } from "ioredis";
 import { AppError, messageOf, RETRY_AFTER_MS } from "../platform/errors/app-error.ts";
 import type { ErrorCode } from "../platform/errors/codes.ts";
 import type { Logger } from "../platform/log/logger.ts";
+import type { Metrics } from "../platform/metrics/metrics.ts";
 import { delay } from "../platform/time/clock.ts";
 import { findsPrimary } from "./connector.ts";
 import { deniedAs, failureOf } from "./failure.ts";
@@ -292,4 +293,16 @@ export class DurableRedis {
     this.#isWarnedOfFailover = true;
     this.#log.warn("redis.failover_unproven", { reason: FAILOVER });
   }
+}
+
+/** Shows which partitions a process uses now, by the rule by which it uses and refuses them. */
+export function registerUsable(metrics: Metrics, servers: readonly Pick<DurableRedis, "isUsable">[]): void {
+  const usable = metrics.gauge(
+    "postern_redis_usable",
+    "1 while this process uses the partition; 0 while it is away or refused",
+    ["partition"],
+  );
+  metrics.beforeScrape(() => {
+    for (const [partition, { isUsable }] of servers.entries()) usable.set({ partition }, Number(isUsable));
+  });
 }

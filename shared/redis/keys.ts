@@ -93,7 +93,7 @@ function queueKeys(prefix: string) {
     /** Sorted set, in partition 0: the queues that wait for a permit, as `<partition> <queue>`, by since when. */
     permitWaiters: (job: string) => `${prefix}:permit-waiters:${job}`,
     /**
-     * Hash: the `version` of what operators say of jobs and endpoints. In other partitions than the first one it is that which they follow, and
+     * Hash: the `version` of what operators say of jobs and endpoints. In other partitions than partition 0 it is that which they follow, and
      * `left` is 0 once no call is left to be released (shared/queue/intents.ts).
      */
     intents: `${prefix}:intents`,

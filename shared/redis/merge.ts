@@ -41,7 +41,7 @@ export async function askOne<One, Answer>(
   });
 }
 
-/** Asks the partition of this index. Throws if the first one cannot be asked; of any other, that is the outcome. */
+/** Asks the partition of this index. Throws if partition 0 cannot be asked. If another one cannot, that is the outcome. */
 export async function tryOne<One, Answer>(
   each: Partitioned<One>,
   index: number,
@@ -57,7 +57,7 @@ export async function tryOne<One, Answer>(
 /** By index: the answers, and why the other partitions could not be asked. */
 type Reached<Answer> = { answers: Map<number, Answer>; unreached: Map<number, unknown> };
 
-/** Asks all partitions at once, but those of the indexes `without`. Throws if the first one cannot be asked, and leaves out any other. */
+/** Asks all partitions at once, but those of the indexes `without`. Throws if partition 0 cannot be asked, and leaves out any other. */
 export async function askReachable<One, Answer>(
   each: Partitioned<One>,
   ask: (one: One, index: number) => Promise<Answer>,

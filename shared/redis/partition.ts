@@ -25,6 +25,11 @@ export function logOf({ index, count }: Pick<Partition, "index" | "count">, log:
   return count === 1 ? log : withFields(log, { partition: index });
 }
 
+/** The share of each of so many partitions in a limit of the deployment. Each may have something. */
+export function shareOf(limit: number, count: number): number {
+  return Math.max(1, Math.floor(limit / count));
+}
+
 /** The first hex digits of a call id say in which partition the call lies. They are enough for 64 partitions of one size. */
 const ROUTE_DIGITS = 3;
 const ROUTE_BEGIN = "c_".length;
@@ -34,7 +39,7 @@ export const ROUTE_END = ROUTE_BEGIN + ROUTE_DIGITS;
 export class Partitioned<One> {
   /** By index. */
   readonly all: readonly One[];
-  /** That of the first partition, which also has what belongs to no call. */
+  /** That of partition 0, which also has what belongs to no call. */
   readonly control: One;
 
   /** Throws if the partition of this index must not be used now. */

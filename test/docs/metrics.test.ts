@@ -31,16 +31,17 @@ const postern = usePostern(() => ({
 }));
 
 type Metric = { name: string; type: string; labels: string[]; processes: string[] };
+type Documented = Metric & { aggregate: string };
 
 const byName = (a: Metric, b: Metric) => (a.name < b.name ? -1 : 1);
 
 /** The rows of the page's table. */
-function documented(): Metric[] {
+function documented(): Documented[] {
   const rows = readDocument("docs/metrics.md").matchAll(
-    /^\| `(postern_\w+)` \| (\w+) \|([^|]*)\| [^|]+ \| ([a-z0-9, ]+) \| [^|]+ \|$/gm,
+    /^\| `(postern_\w+)` \| (\w+) \|([^|]*)\| [^|]+ \| ([a-z0-9, ]+) \| (\w+) \| [^|]+ \|$/gm,
   );
-  return [...rows].map(([, name = "", type = "", labels = "", processes = ""]) => ({
-    ...{ name, type },
+  return [...rows].map(([, name = "", type = "", labels = "", processes = "", aggregate = ""]) => ({
+    ...{ name, type, aggregate },
     labels: [...labels.matchAll(/`(\w+)`/g)].map(([, label = ""]) => label).sort(),
     processes: processes.split(", ").sort(),
   }));
@@ -83,6 +84,14 @@ test("the table of docs/metrics.md lists every metric of the sources with its la
   expect(labels).toEqual(labelsInSources());
 });
 
+test("counters are summed over processes, and what all read from the partitions is not", () => {
+  for (const { name, type, labels, aggregate } of documented()) {
+    const isRead = labels.includes("partition");
+    const gauge = isRead ? ["max", "min"] : ["sum", "max", "count"];
+    expect(type === "gauge" ? gauge : ["sum"], name).toContain(aggregate);
+  }
+});
+
 onlyInLongRun(() => {
   test("the table of docs/metrics.md lists every metric of every process with its type and labels, and none that does not exist", async () => {
     const registered = await Promise.all(PROCESSES.map(registeredBy));
@@ -99,7 +108,8 @@ onlyInLongRun(() => {
         real.set(name, { ...known, processes: [...known.processes, PROCESSES[i] ?? ""].sort() });
       }
     }
-    expect(documented().sort(byName)).toEqual([...real.values()].sort(byName));
+    const rows = documented().map(({ aggregate: _, ...metric }) => metric);
+    expect(rows.sort(byName)).toEqual([...real.values()].sort(byName));
   });
 });
 

@@ -92,7 +92,7 @@ async function testRound(load: Load, { way, away }: (typeof ROUNDS)[number]): Pr
   const paidThere = await load.sign(await customerIn(away), "there");
   const paidElsewhere = await load.sign(await customerIn(other), "elsewhere");
   await way.leave(server);
-  // Only a process that has read the first partition once can do without it.
+  // Only a process that has read partition 0 once can do without it.
   if (LONG_RUN && away > 0) await Promise.all([webhooks, x402, producer].map((part) => part.restart()));
   await Promise.all([webhooks, x402].map((gateway) => untilListed(gateway, away)));
   await untilSelling(x402);

@@ -49,7 +49,7 @@ function questionOf({ withoutAudit = false }: AdoptOptions): string {
 type Adopted = {
   id: string;
   unauditedSince: number | undefined;
-  /** The partition from which the first one has its pauses and holds again. */
+  /** The partition from which partition 0 has its pauses and holds again. */
   intentsOf: number | undefined;
 };
 

@@ -77,7 +77,6 @@ export const runnerOutage: Chapter = {
     await runner.restart();
     show.say("the runner is started again");
     await showRunOnce(demo, calls);
-    // A runner that starts answers 503 until it has checked its Redis, and that does cost an attempt.
     const spent = log
       .named("call.delayed")
       .filter((event) => isOf(calls, event) && event["code"] === "runner.unreachable" && event["spent"]);

@@ -28,7 +28,7 @@ export function createAlone(control: Control, worker: string, lockMs: number) {
   const [claim, renew] = [CLAIM.on(redis), RENEW.on(redis)];
   const [touched, words] = [{ alone: keys.alone }, { worker, ms: lockMs }];
   return {
-    /** Whether this worker is the one. Without an answer of the first partition, it is not. */
+    /** Whether this worker is the one. Without an answer of partition 0, it is not. */
     claim: async () => (await askControl(control, () => claim(touched, words))) === true,
     /** As long as this worker is the one, it stays so. */
     renew: () => renew(touched, words),

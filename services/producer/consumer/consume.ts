@@ -16,7 +16,7 @@ import { type Turn, Turns } from "./turns.ts";
 import { stalledIntervalOf } from "./upkeep.ts";
 
 export type ConsumeOptions = {
-  /** The partitions that calls are taken from. The first one is where workers agree on what holds over all of them. */
+  /** The partitions that calls are taken from. Partition 0 is where workers agree on what holds over all of them. */
   served: Partitioned<ServedPartition>;
   /** Which queues this worker takes calls from. */
   serves: (queue: QueueName) => boolean;

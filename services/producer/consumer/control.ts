@@ -6,7 +6,7 @@ import type { Partition } from "../../../shared/redis/partition.ts";
 /** Calls of other jobs use the slots meanwhile, so this is more than a slow answer takes. */
 const ANSWER_MS = 2000;
 
-/** The first partition, for what workers agree on over all partitions, and whether its Redis can be used. */
+/** Partition 0, for what workers agree on over all partitions, and whether its Redis can be used. */
 export type Control = {
   readonly partition: Partition;
   readonly server: { readonly isUsable: boolean };
@@ -14,7 +14,7 @@ export type Control = {
 };
 
 /**
- * Resolves with the answer of the first partition, or with undefined if that does not come soon. A command may wait for Redis to return, so
+ * Resolves with the answer of partition 0, or with undefined if that does not come soon. A command may wait for Redis to return, so
  * `undo` gets an answer that comes later.
  */
 export async function askControl<Answer>(

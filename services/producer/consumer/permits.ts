@@ -42,7 +42,7 @@ const RENEW = defineScript({
   reply: nothing,
 });
 
-/** Pause of a job with limits while the first partition does not answer. */
+/** Pause of a job with limits while partition 0 does not answer. */
 const AWAY_MS = 1000;
 
 type Sourced = Source & { readonly partition: number };
@@ -54,7 +54,7 @@ export type Permits = ReturnType<typeof createPermits>;
 
 /**
  * Makes the limits of a job hold over all partitions. A partition does not know the calls in flight in the others. So a worker acquires a permit
- * in the first one before it takes a call of such a job. It releases the permit after the call, with any verdict. The permit of a worker that dies
+ * in partition 0 before it takes a call of such a job. It releases the permit after the call, with any verdict. The permit of a worker that dies
  * ends as its locks do.
  */
 export function createPermits(

@@ -2,7 +2,7 @@ import { createPaymentList } from "../../../shared/payments/list.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import { messageOf } from "../../../shared/platform/errors/app-error.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
-import type { Partition } from "../../../shared/redis/partition.ts";
+import { type Partition, shareOf } from "../../../shared/redis/partition.ts";
 import { isUnreadable, unlessUnreadable } from "../../../shared/redis/unreadable.ts";
 import { createReconcile, type ReconcileDeps } from "./reconcile.ts";
 
@@ -24,7 +24,7 @@ type Deps = ReconcileDeps & {
 export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   const { journal, partition, isUsable, settleTimeoutMs, clock, log } = deps;
   const reconcile = createReconcile(deps);
-  const bulkheads = createBulkheads(Math.max(1, Math.floor(AT_ONCE / partition.count)));
+  const bulkheads = createBulkheads(shareOf(AT_ONCE, partition.count));
   // What is put off together does not come back together.
   const later = (ms: number): number => ms * (0.5 + Math.random());
   const prune = createPrune(partition, clock);

@@ -3,7 +3,7 @@ import { messageOf } from "../../platform/errors/app-error.ts";
 import type { Logger } from "../../platform/log/logger.ts";
 import { type Clock, within } from "../../platform/time/clock.ts";
 import { defineScript } from "../../redis/define-script.ts";
-import type { Partition } from "../../redis/partition.ts";
+import { type Partition, shareOf } from "../../redis/partition.ts";
 import { integer, nothing } from "../../redis/reply.ts";
 import { BLOCK_SPAN_MS, beginOf, NewBlock, type Tried } from "./block.ts";
 import forgetLua from "./forget.lua";
@@ -59,7 +59,7 @@ export function createCallHistory({ partition, limits, clock, log }: Options): C
     forgotten: keys.historyForgotten,
     off: keys.historyOff,
   };
-  const share = (limit: number) => Math.ceil(limit / partition.count);
+  const share = (limit: number) => shareOf(limit, partition.count);
   const bounds = { keptMs: limits.keptMs, callsMax: share(limits.calls), bytesMax: share(limits.bytes) };
   const waiting: NewBlock[] = [];
   let open: NewBlock | undefined;

@@ -1,5 +1,5 @@
 import { toScored } from "../../redis/pages.ts";
-import type { Partition } from "../../redis/partition.ts";
+import { type Partition, shareOf } from "../../redis/partition.ts";
 import { BLOCK_SPAN_MS, callsIn, type EndedCall } from "./block.ts";
 import { idOf } from "./keep.ts";
 
@@ -29,7 +29,7 @@ const BLOCKS_AT_ONCE = 16;
 
 /** Reads the calls that are remembered and match in pages, newest first. Some blocks are in memory at a time. */
 export function createHistoryPages({ redis, keys, count }: Partition) {
-  const atOnce = Math.max(1, Math.floor(BLOCKS_AT_ONCE / count));
+  const atOnce = shareOf(BLOCKS_AT_ONCE, count);
 
   /** The blocks whose newest call ended at `until` or a little later, and those before, newest first. */
   async function* blocks({ since = 0, until = Number.POSITIVE_INFINITY }: EndedFilter, signal?: AbortSignal) {

@@ -1,4 +1,5 @@
 import { parseJson } from "../../platform/text/parse-json.ts";
+import { shareOf } from "../../redis/partition.ts";
 import { unreadable } from "../../redis/unreadable.ts";
 import { type CallHead, JobCall, storedBytes, WEBHOOK_PATH } from "../job-call.ts";
 import { decodeResult, type StoredResult } from "../results/result.ts";
@@ -27,7 +28,7 @@ export function keepWordsOf(
   const { origin, metadata, keep_delivered: keeps } = call;
   const path = metadata[WEBHOOK_PATH];
   if (keeps === undefined || path === undefined || origin !== "webhook") return undefined;
-  const bytesMax = Math.floor(keeps.bytes_max / partitions);
+  const bytesMax = shareOf(keeps.bytes_max, partitions);
   if (storedBytes(call) > bytesMax) return undefined;
   const words = `${keeps.secs * 1000} ${bytesMax} ${path}\n${answer.length}\n`;
   return Buffer.concat([Buffer.from(words), answer]);

@@ -3,7 +3,7 @@ import { ORIGINS } from "../../call/origin.ts";
 import type { Env } from "../../config/secrets.ts";
 import type { Clock } from "../../platform/time/clock.ts";
 import { toIso } from "../../platform/time/iso.ts";
-import { lastBeats } from "../../queue/heartbeat.ts";
+import { lastBeatsInAny } from "../../queue/heartbeat.ts";
 import { openJobs } from "../../queue/jobs.ts";
 import { jobOf, originOf, type QueueName } from "../../queue/queue-name.ts";
 import { openRegistry, type QueueDepth, sumOfDepths } from "../../queue/registry.ts";
@@ -67,7 +67,7 @@ export const OverviewView = z
     at: isoTime,
     queues: z.array(QueuesView),
     paused_jobs: z.array(z.string()),
-    /** Producers that are alive. */
+    /** Producers that are alive, as the partitions that can be used say it. */
     workers: z.array(z.object({ id: z.string(), heartbeat_age_ms: count })),
     processes: z.array(ProcessView),
     /** Further processes, whose record is unreadable. */
@@ -159,7 +159,7 @@ function createReadOverview(
     const [{ depths, unresolved, ...found }, gates, workers, processes, refunds] = await Promise.all([
       readRedis(),
       jobs.gates(),
-      lastBeats(partition),
+      lastBeatsInAny(partitions),
       readProcesses(),
       readRefundTotals(),
     ]);

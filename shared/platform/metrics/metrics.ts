@@ -51,6 +51,7 @@ export function createMetrics(): Metrics {
     },
   });
   const setters: (() => void | Promise<void>)[] = [];
+  let setting: Promise<unknown> | undefined;
   return {
     counter: (name, help, labelNames = []) => new Counter({ name, help, labelNames, registers }),
     gauge: (name, help, labelNames = []) => new Gauge({ name, help, labelNames, registers }),
@@ -61,7 +62,11 @@ export function createMetrics(): Metrics {
     beforeScrape: (set) => void setters.push(set),
     contentType: registry.contentType,
     text: async () => {
-      await Promise.all(setters.map((set) => set()));
+      // Scrapes that come together share what is read for them.
+      setting ??= Promise.all(setters.map(async (set) => set())).finally(() => {
+        setting = undefined;
+      });
+      await setting;
       return registry.metrics();
     },
   };

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { JobPage } from "../../../shared/console/jobs.ts";
-import { openJobs } from "../../../shared/queue/jobs.ts";
 import { useOperator } from "../../fixtures/console.ts";
 import { addCallbacks, manyReceivers } from "../../support/callback-queues.ts";
+import { limitJob } from "../../support/limit-jobs.ts";
 
 const fixture = useOperator();
 
@@ -12,7 +12,7 @@ test("thousands of receivers are listed page by page, each page in bounded time"
   const { get } = await fixture.start();
   const { partition } = fixture.redis;
   await addCallbacks(partition, RECEIVERS);
-  await openJobs(fixture.redis.partitions).limit("callback", { concurrency: 10 });
+  await limitJob(fixture.redis.partitions, "callback", { concurrency: 10 });
 
   const listed: JobPage["jobs"] = [];
   for (let path = "/api/v1/jobs?limit=500"; path !== ""; ) {
@@ -38,7 +38,7 @@ test("no script reads thousands of queues at once, in which nobody else is answe
   const { get } = await fixture.start();
   const { client, partition } = fixture.redis;
   await addCallbacks(partition, RECEIVERS.slice(0, 2000));
-  await openJobs(fixture.redis.partitions).limit("callback", { concurrency: 10 });
+  await limitJob(fixture.redis.partitions, "callback", { concurrency: 10 });
   await client.config("SET", "slowlog-log-slower-than", 0, "slowlog-max-len", 50_000);
   await client.call("SLOWLOG", "RESET");
   expect((await get("/api/v1/jobs")).status).toBe(200);

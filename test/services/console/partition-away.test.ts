@@ -5,9 +5,11 @@ import { toJobCall } from "../../../shared/call/job-call.ts";
 import type { OverviewView } from "../../../shared/console/overview/overview.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
+import { beat } from "../../../shared/queue/heartbeat.ts";
 import { createClaimData } from "../../../shared/redis/deployment.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import { refusalOf, useOperator } from "../../fixtures/console.ts";
+import { useEnds } from "../../fixtures/ends.ts";
 import { asUser, useOwnRedis, useRedis } from "../../fixtures/redis.ts";
 import { partitionsOver } from "../../support/partitions.ts";
 
@@ -17,6 +19,7 @@ const LAST = COUNT - 1;
 const redis = useRedis();
 const ofLast = useOwnRedis();
 const fixture = useOperator({ redis });
+const ends = useEnds();
 
 beforeEach(async () => {
   await ofLast.server.restart();
@@ -24,13 +27,16 @@ beforeEach(async () => {
   await ofLast.client.flushdb();
 });
 
+const partitionsHere = () =>
+  partitionsOver(redis.client, COUNT).map((each, index) =>
+    index === LAST ? { ...each, redis: ofLast.client } : each,
+  );
+
 const PER_PARTITION = 3;
 
 /** Queues some calls in each partition, and resolves with their ids by partition. */
 async function queueSome(): Promise<string[][]> {
-  const partitions = partitionsOver(redis.client, COUNT).map((each, index) =>
-    index === LAST ? { ...each, redis: ofLast.client } : each,
-  );
+  const partitions = partitionsHere();
   const enqueues = partitions.map((partition) => createEnqueue(partition));
   const ids: string[][] = partitions.all.map(() => []);
   while (ids.some((own) => own.length < PER_PARTITION)) {
@@ -72,7 +78,16 @@ test("with one partition away the overview names it and shows the rest, lists fa
   expect(waiting(part)).toBe(9);
   expect(part.partitions.map(({ reachable }) => reachable)).toEqual([true, true, true, false]);
   expect(part.redis.problem).toMatch(/^partition 3 of 4 cannot be used: /);
-  expect(service.readiness().ready).toBe(true);
+  expect(service.readiness()).toMatchObject({
+    ready: true,
+    checks: {
+      redis: "3 of 4 partitions can be used",
+      partitions: [
+        ...Array(LAST).fill({ redis: "none" }),
+        { redis: expect.stringContaining("queue.unavailable") },
+      ],
+    },
+  });
   for (const path of ["calls", "calls/facets", "failed", "failed/count", "queues", "audit"]) {
     const refused = await service.get(`/api/v1/${path}`);
     expect([path, ...refusalOf(refused)]).toEqual([path, 503, "queue.unavailable"]);
@@ -105,4 +120,22 @@ test("a partition in the place of another one is not taken for it", async () => 
     const refused = await service.get("/api/v1/calls");
     return refused.status === 503 && String(refused.json()["detail"]).includes("makes it partition 3 of 4");
   });
+});
+
+test("the overview has each producer that is alive in some partition, also while another one is away", async () => {
+  await queueSome();
+  const [, second, , last] = partitionsHere().all as [Partition, Partition, Partition, Partition];
+  for (const partition of [second, last])
+    ends.defer(beat(partition, { workerId: "a producer", clock: Date.now }).stop);
+  const service = await fixture.start({
+    ...{ partitions: COUNT, lastPartitionUrl: asUser(ofLast.url, "operator") },
+  });
+  const alive = async () => {
+    const { workers } = (await service.get("/api/v1/overview")).json<OverviewView>();
+    return workers.map(({ id }) => id);
+  };
+  await eventually("it is alive", async () => (await alive()).length > 0);
+  expect(await alive()).toEqual(["a producer"]);
+  await ofLast.server.kill("SIGKILL");
+  expect(await alive()).toEqual(["a producer"]);
 });

@@ -9,6 +9,7 @@ import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { asUser, useRedis } from "../../fixtures/redis.ts";
+import { limitJobs } from "../../support/limit-jobs.ts";
 
 const redis = useRedis();
 const producers = useProducer({ redis });
@@ -64,7 +65,7 @@ test("a job's rate holds over two producers, and one that starts without it lets
 
 test("a producer removes the limits of jobs that it does not limit any more, before it takes a call", async () => {
   const jobs = openJobs(redis.partitions);
-  await jobs.configure(limits({ concurrency: 1, rate: { max: 1, periodMs: 1000 } }));
+  await limitJobs(redis.partitions, limits({ concurrency: 1, rate: { max: 1, periodMs: 1000 } }));
   await jobs.pause("7/1", { at: 1, by: "a@b", reason: "a test" });
   const { producer } = producers.start({ inject: async () => {}, setsLimits: true });
   await producer.firstCheck;
@@ -75,14 +76,14 @@ test("a producer removes the limits of jobs that it does not limit any more, bef
 });
 
 test("a producer without limits of its own leaves those that are set", async () => {
-  await openJobs(redis.partitions).configure(limits({ concurrency: 1 }));
+  await limitJobs(redis.partitions, limits({ concurrency: 1 }));
   const { producer } = producers.start({ inject: async () => {} });
   await producer.firstCheck;
   expect((await gates()).get("7/1")?.concurrency).toBe(1);
 });
 
 test("postern producer gives a job the runner, time-out, attempts and limits of its table", async () => {
-  await openJobs(redis.partitions).configure(new Map([["7/9", { concurrency: 1 }]]));
+  await limitJobs(redis.partitions, new Map([["7/9", { concurrency: 1 }]]));
   special.answer = () => "silence";
   postern.configure({
     postern: {

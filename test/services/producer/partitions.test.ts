@@ -94,7 +94,10 @@ test("the calls of all partitions are injected once each, and share the slots", 
   });
   expect(hand.begun.toSorted()).toEqual(ids.toSorted());
   expect(hand.most).toBeLessThanOrEqual(10);
-  expect(producer.readiness()).toMatchObject({ ready: true, checks: { redis: Array(COUNT).fill("none") } });
+  expect(producer.readiness()).toMatchObject({
+    ready: true,
+    checks: { redis: "4 of 4 partitions can be used", partitions: Array(COUNT).fill({ redis: "none" }) },
+  });
 });
 
 test("a job whose calls hang in all partitions gets half of the slots, and another one goes on", async () => {
@@ -239,12 +242,9 @@ test("a partition that goes away keeps no slot, and its calls come once it is ba
   });
   const { ready, checks } = producer.readiness();
   expect(ready).toBe(true);
-  expect(checks["redis"]).toMatchObject([
-    "none",
-    "none",
-    expect.stringMatching(/^queue\.unavailable/),
-    "none",
-  ]);
+  const away = { redis: expect.stringMatching(/^queue\.unavailable/) };
+  const there = { redis: "none" };
+  expect(checks["partitions"]).toMatchObject([there, there, away, there]);
   await other.server.restart();
   const after = await add(2);
   await eventually("its calls are injected", () => {
@@ -272,7 +272,7 @@ test("a partition that is away or refused at the start is taken from once it can
   await eventually("its call is injected", () => count("call.injected") === 3);
 });
 
-test("while the first partition is away, only the jobs with limits wait", async () => {
+test("while partition 0 is away, only the jobs with limits wait", async () => {
   const urls = withOneElsewhere(0);
   await limit({ concurrency: 1 });
   const { producer, count, saw } = producers.start({ partitions: urls, inject: async () => {} });

@@ -20,7 +20,7 @@ test.each([
     const isReady = async () => (await runner.get("/readyz")).status === 200;
     await eventually("it is not ready", async () => !(await isReady()));
     const refused = await runner.offer("a");
-    expect([refused.status, refused.json()["code"]]).toEqual([503, "runner.store_unavailable"]);
+    expect([refused.status, refused.json()["code"]]).toEqual([429, "runner.throttled"]);
     await redis.client.config("SET", name, strong);
     await eventually("it is ready", isReady);
     expect((await runner.offer("a")).status).toBe(200);

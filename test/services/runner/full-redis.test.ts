@@ -69,7 +69,7 @@ test("a full Redis takes no new call, and calls that were taken before go on, en
   for (const key of longOnes) await runner.offer(key, { job: 2 });
   await eventually("a short one and two long ones run", () => short.runs === 1 && long.runs === 2);
   await redis.client.config("SET", "maxmemory", 1);
-  expect((await runner.offer("new")).json()["code"]).toBe("runner.store_unavailable");
+  expect((await runner.offer("new")).json()["code"]).toBe("runner.throttled");
   const since = Date.now();
   await eventually("three leases have passed", () => Date.now() - since > 900);
   expect([short.runs, long.runs]).toEqual([1, 2]);

@@ -77,7 +77,7 @@ test("a runner whose Redis has another layout from now on takes no call, runs no
   await redis.client.set(runnerKeys.layout, OTHER);
   await eventually("it is not ready", async () => (await runner.get("/readyz")).status === 503);
   const answer = await runner.offer("k");
-  expect([answer.status, answer.json()["code"], seen.runs]).toEqual([503, "runner.store_unavailable", 0]);
+  expect([answer.status, answer.json()["code"], seen.runs]).toEqual([429, "runner.throttled", 0]);
   expect(await layout()).toBe(OTHER);
 });
 

@@ -56,11 +56,11 @@ describe("on a Redis that is away at first", () => {
   test("`postern runner` starts before Redis, takes a call when it is there, and ends with code 0 on SIGTERM", async () => {
     await redis.server.kill("SIGTERM");
     const part = await startProgram(redis.url);
-    expect((await offer(part, "early")).status).toBe(503);
+    expect((await offer(part, "early")).status).toBe(429);
     await redis.server.restart();
     const late = await eventually("it takes a call", async () => {
       const answer = await offer(part, "late");
-      return answer.status === 503 ? undefined : answer;
+      return answer.status === 429 ? undefined : answer;
     });
     expect(late).toMatchObject({ status: 200, text: "x" });
     expect(await part.kill("SIGTERM")).toMatchObject({ code: 0 });
@@ -86,7 +86,7 @@ describe("with a Redis of its own", () => {
     const part = await startProgram("redis://127.0.0.1:1", own);
     const first = await eventually("it takes a call", async () => {
       const answer = await offer(part, "k");
-      return answer.status === 503 ? undefined : answer;
+      return answer.status === 429 ? undefined : answer;
     });
     expect(first).toMatchObject({ status: 200, text: "x" });
     expect(await redis.client.hget(runnerKeys.call("k"), "st")).toBe("DONE");

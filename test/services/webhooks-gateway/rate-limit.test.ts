@@ -3,19 +3,22 @@ import {
   createRateLimits,
   type LimitedEndpoint,
   type Rate,
+  type TakeToken,
 } from "../../../services/webhooks-gateway/rate-limit.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
 import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { delay } from "../../../shared/platform/time/clock.ts";
 import { connectForRequests, type Redis } from "../../../shared/redis/connect.ts";
-import { partitionOf } from "../../../shared/redis/partition.ts";
 import { whenReady } from "../../../shared/redis/ready.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { keys, useRedis } from "../../fixtures/redis.ts";
+import { keys, useOwnRedis, useRedis } from "../../fixtures/redis.ts";
 import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
+import { partitionsOn } from "../../support/partitions.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 
 const shared = useRedis();
+const other = useOwnRedis();
 const proxy = useRedisProxy(shared);
 const ends = useEnds();
 
@@ -25,16 +28,25 @@ beforeEach(async () => {
 
 const SLOW = { perSecond: 0.01, burst: 3 };
 
-type Settings = { url?: string; refusals?: Rate; timeoutMs?: number; now?: () => number };
+type Settings = {
+  url?: string;
+  /** One partition at each of these. */
+  urls?: readonly string[];
+  refusals?: Rate;
+  timeoutMs?: number;
+  now?: () => number;
+};
 
-/** A replica of a gateway: its own connection and its own limits. */
-async function replica({ url = shared.url, ...settings }: Settings = {}) {
+/** A replica of a gateway: its own connections and its own limits. */
+async function replica({ url = shared.url, urls = [url], ...settings }: Settings = {}) {
   const log = recordingLog();
-  const redis = connectForRequests({ url: new Secret(url) }, log);
-  ends.defer(() => redis.disconnect());
-  await whenReady(redis, 5000);
-  const defaults = { partition: partitionOf(redis), log, refusals: SLOW, timeoutMs: 1000 };
-  return { redis, log, limits: createRateLimits({ ...defaults, ...settings }) };
+  const connections = urls.map((each) => connectForRequests({ url: new Secret(each) }, log));
+  for (const redis of connections) {
+    ends.defer(() => redis.disconnect());
+    await whenReady(redis, 5000);
+  }
+  const defaults = { partitions: partitionsOn(connections), log, refusals: SLOW, timeoutMs: 1000 };
+  return { redis: connections[0] as Redis, log, limits: createRateLimits({ ...defaults, ...settings }) };
 }
 
 async function limited(endpoint: LimitedEndpoint) {
@@ -191,14 +203,48 @@ test("an endpoint without limits has nothing to ask", async () => {
   expect(limits.ofEndpoint({ path: "/g" })).toBeUndefined();
 });
 
-test("while Redis does not answer, every request counts as within its limits soon, and the log says so once", async () => {
-  const { limits, log } = await replica({ url: proxy.url, timeoutMs: 50 });
-  const take = limits.ofEndpoint({ path: "/i", rate: { ...SLOW, burst: 1 } })!;
-  await take("192.0.2.1");
+test("while Redis does not answer, a replica counts by itself, and the log says so once", async () => {
+  let now = 0;
+  const { limits, log } = await replica({ url: proxy.url, timeoutMs: 50, now: () => now });
+  const take = limits.ofEndpoint({ path: "/i", rate: { ...SLOW, burst: 2 } })!;
+  const taken = () => take("192.0.2.1").then(() => "taken", refusal);
+  expect(await taken()).toBe("taken");
   proxy.onCommand = () => ({ kind: "hang" });
-  await expect(take("192.0.2.1")).resolves.toBeUndefined();
-  expect(await limits.refused("192.0.2.1")).toBeUndefined();
-  expect(log.events).toEqual([
-    { event: "rate_limit.unchecked", fields: { reason: "Redis did not answer within 50 ms" } },
-  ]);
+  expect([await taken(), await taken(), await taken()]).toEqual(["taken", "taken", "request.rate_limited"]);
+  const refused = () => limits.refused("192.0.2.1");
+  for (let i = 0; i < SLOW.burst; i++) expect(await refused()).toBeUndefined();
+  expect(await refused()).toMatchObject({ code: "request.rate_limited", retryAfterMs: 100_000 });
+  expect(await limits.refused("192.0.2.2")).toBeUndefined();
+  now = 100_000;
+  expect([await taken(), await taken()]).toEqual(["taken", "request.rate_limited"]);
+  const reason = "Redis did not answer within 50 ms";
+  const told = { event: "rate_limit.unshared", fields: { reason } };
+  expect(log.events).toEqual([told, told]);
+});
+
+test("buckets are spread over the partitions, and one that is away leaves replicas the buckets of the others", async () => {
+  const urls = [other.url, shared.url, shared.url, shared.url];
+  const two = [await replica({ urls }), await replica({ urls })] as const;
+  const one = { ...SLOW, burst: 1 };
+  const endpoint = { path: "/j", ratePerAddress: one };
+  const [first, second] = two.map(({ limits }) => limits.ofEndpoint(endpoint)!) as [TakeToken, TakeToken];
+  const addresses = Array.from({ length: 64 }, (_, i) => `192.0.2.${i}`);
+  const passed = async (take: TakeToken) => {
+    const answers = await Promise.all(
+      addresses.map((each) =>
+        take(each).then(
+          () => each,
+          () => "",
+        ),
+      ),
+    );
+    return answers.filter((each) => each !== "");
+  };
+  await other.server.kill("SIGKILL");
+  await eventually("both have noticed", () => two.every(({ redis }) => redis.status !== "ready"));
+  expect(await passed(first)).toEqual(addresses);
+  const counted = await passed(second);
+  expect(counted.length).toBeGreaterThan(0);
+  expect(counted.length).toBeLessThan(addresses.length / 2);
+  expect(await passed(second)).toEqual([]);
 });

@@ -86,6 +86,16 @@ test("while Redis is away a request that has proven nothing leaves no line of it
   expect(lines(gateway.log)).toEqual([]);
 });
 
+test("while Redis is away, the tokens of a handshake that an address may guess are limited as always", async () => {
+  const limits = { refusals_per_minute: 2 };
+  const away = { early: true, redisUrl: "redis://127.0.0.1:1", webhooks: limits };
+  const { address } = await webhooks.start({ endpoints, ...away });
+  const path = "/meta?hub.mode=subscribe&hub.challenge=1&hub.verify_token=a+guess";
+  const statuses: number[] = [];
+  for (let i = 0; i < 4; i += 1) statuses.push((await send(address, { method: "GET", path })).status);
+  expect(statuses).toEqual([403, 403, 429, 429]);
+});
+
 test("the refusals of a sender whose credential holds are logged one by one", async () => {
   const gateway = await webhooks.start({ endpoints, clock: () => NOW });
   const headers = ["Authorization", utf8(`Bearer ${SECRET}`)];

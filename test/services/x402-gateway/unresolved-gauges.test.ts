@@ -15,19 +15,28 @@ const SETTLEMENT = {
   by: "operator",
 } as const;
 
+/** Number of the payments in this state in all partitions, and the age of the oldest in seconds. */
+function gaugesIn(text: string, state: string) {
+  const valuesOf = (name: string) =>
+    [...text.matchAll(new RegExp(`^${name}\\{state="${state}",partition="\\d+"\\} (\\S+)$`, "gm"))].map(
+      ([, value]) => Number(value),
+    );
+  const payments = valuesOf("postern_payments");
+  return {
+    payments: payments.length === 0 ? undefined : payments.reduce((sum, each) => sum + each),
+    age: Math.max(...valuesOf("postern_payment_unresolved_age_seconds")),
+  };
+}
+
 test("the gauges count payments that wait for an end by state, with the age of the oldest, until their end", async () => {
   const { journal, gateway, redis } = payments.gateway;
   const metrics = createMetrics();
   registerGauges(metrics, gateway, partitionsOver(redis));
   const gauges = async () => {
-    const lines = (await metrics.text()).split("\n");
-    const of = (name: string, state: string) =>
-      Number(lines.find((line) => line.startsWith(`${name}{state="${state}"}`))?.split(" ")[1]);
-    const age = (state: string) => Math.floor(of("postern_payment_unresolved_age_seconds", state) / 100);
-    return {
-      settling: [of("postern_payments", "settling"), age("settling")],
-      review: [of("postern_payments", "review"), age("review")],
-    };
+    const text = await metrics.text();
+    const [settling, review] = [gaugesIn(text, "settling"), gaugesIn(text, "review")];
+    const hundreds = ({ payments, age }: typeof review) => [payments, Math.floor(age / 100)];
+    return { settling: hundreds(settling), review: hundreds(review) };
   };
   const agoMs = (ms: number) => Date.now() - ms;
   expect(await gauges()).toEqual({ settling: [0, 0], review: [0, 0] });
@@ -56,11 +65,10 @@ test("the gauges count the disputed payments that nobody has acknowledged, with 
   const { journal, gateway, redis } = payments.gateway;
   const metrics = createMetrics();
   registerGauges(metrics, gateway, partitionsOver(redis));
-  const disputed = async () =>
-    (await metrics.text())
-      .split("\n")
-      .filter((line) => /^postern_payment.*\{state="disputed"\}/.test(line))
-      .map((line) => Math.floor(Number(line.split(" ")[1])));
+  const disputed = async () => {
+    const { payments, age } = gaugesIn(await metrics.text(), "disputed");
+    return [payments, Math.floor(age)];
+  };
   expect(await disputed()).toEqual([0, 0]);
   const id = await payments.buy();
   await journal.markDisputed(id, "the chain says: expired");

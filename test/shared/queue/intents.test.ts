@@ -16,6 +16,7 @@ import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { asUser, denialsOf, useOwnRedis, useRedis } from "../../fixtures/redis.ts";
 import { audited } from "../../support/audited.ts";
 import { beforeEachScript } from "../../support/before-each-script.ts";
+import { limitJobs } from "../../support/limit-jobs.ts";
 import { partitionsOver } from "../../support/partitions.ts";
 
 const COUNT = 4;
@@ -167,7 +168,7 @@ test.each([
   },
 );
 
-test("however operators and producers meet, all partitions come to say what the first one says", async () => {
+test("however operators and producers meet, all partitions come to say what partition 0 says", async () => {
   const jobs = INDEXES.map(() => openJobs(partitions));
   for (let round = 0; round < 10; round++) {
     await Promise.all(
@@ -183,7 +184,7 @@ test("however operators and producers meet, all partitions come to say what the 
   }
 });
 
-test("while the first partition is away, others do what it said last, and none is used before it was read once", async () => {
+test("while partition 0 is away, others do what it said last, and none is used before it was read once", async () => {
   await openWith(0);
   const known = openJobs(partitions);
   await openJobs(partitions).pause("7/1", why);
@@ -208,7 +209,7 @@ test("while the first partition is away, others do what it said last, and none i
   await saw("call.injected");
 });
 
-test("a first partition that has lost its newest writes is followed again, and by what is said later", async () => {
+test("partition 0 is followed again after it has lost its newest writes, also in what is said later", async () => {
   const jobs = openJobs(partitions);
   await jobs.pause("7/1", why);
   const { keys } = partitions.control;
@@ -222,7 +223,7 @@ test("a first partition that has lost its newest writes is followed again, and b
   expect(await pausedIn()).toEqual(INDEXES);
 });
 
-test("a first partition that is emptied, or must not be used, lifts no pause and no hold in the others", async () => {
+test("an emptied partition 0, or one that must not be used, lifts no pause and no hold in the others", async () => {
   const jobs = openJobs(partitions);
   await jobs.pause("7/1", why);
   await openEndpoints(partitions).set(PATH, "held", why);
@@ -240,7 +241,7 @@ test("a first partition that is emptied, or must not be used, lifts no pause and
   expect(held).toEqual([0, 1, 1, 1]);
 });
 
-test("while the first partition must not be used, what operators say to the others is known", async () => {
+test("while partition 0 must not be used, what operators say to the others is known", async () => {
   const gateway = openIntents(partitions);
   await gateway.sync(1, USABLE);
   await openEndpoints(partitions).set(PATH, "disabled", why);
@@ -248,10 +249,11 @@ test("while the first partition must not be used, what operators say to the othe
   expect(settings.map(([path]) => path)).toEqual([PATH]);
 });
 
-test("the limits of a job are in the first partition, those of callbacks are shared out, and both are removed", async () => {
+test("the limits of a job are in partition 0, those of callbacks are shared out, and both are removed", async () => {
   const jobs = openJobs(partitions);
   const limits = { concurrency: 10, rate: { max: 6, periodMs: 1000 } };
-  await jobs.configure(
+  await limitJobs(
+    partitions,
     new Map<string, JobLimits>([
       ["7/1", limits],
       ["callback", { concurrency: 10 }],
@@ -272,11 +274,18 @@ test("the limits of a job are in the first partition, those of callbacks are sha
   expect((await jobs.gates()).get("callback")).toMatchObject({ concurrency: 10 });
 
   await at(2).redis.del(at(2).keys.job("7/1"));
-  await jobs.configure(new Map([["7/1", limits]]), 2);
+  await jobs.limitsIn.all[2]?.configure(new Map([["7/1", limits]]));
   expect(await gate("7/1")).toEqual(same({ permit: "1" }));
-  await jobs.configure(new Map());
+  await limitJobs(partitions, new Map());
   expect([await gate("7/1"), await gate("callback")]).toEqual([same({}), same({})]);
   expect(await redis.client.exists(sharedOf("7/1"), sharedOf("callback"))).toBe(0);
+});
+
+test("partition 0 knows the limits of a job before any gate asks for its permits", async () => {
+  const { limitsIn, gates } = openJobs(partitions);
+  await limitsIn.all[2]?.configure(new Map([["7/1", { concurrency: 3 }]]));
+  expect(await at(2).redis.hgetall(at(2).keys.job("7/1"))).toEqual({ permit: "1" });
+  expect((await gates(["7/1"])).get("7/1")).toMatchObject({ concurrency: 3 });
 });
 
 test("a throttle holds in each partition that can be reached", async () => {
@@ -313,7 +322,7 @@ test("an endpoint holds its calls in all partitions, also in one that was away, 
   expect(await denialsOf(other)).toEqual([]);
 });
 
-test("a release that is cut short in a partition goes on with the next reading of the first one", async () => {
+test("a release that is cut short in a partition goes on with the next reading of partition 0", async () => {
   const endpoints = openEndpoints(partitions);
   await endpoints.set(PATH, "held", why);
   for (let i = 0; i < 250; i++) await add(1, { heldAt: PATH });

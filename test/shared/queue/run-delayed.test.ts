@@ -11,6 +11,7 @@ import { keys, useRedis } from "../../fixtures/redis.ts";
 import { audited } from "../../support/audited.ts";
 import { beforeEachScript } from "../../support/before-each-script.ts";
 import { delayCalls } from "../../support/delay-calls.ts";
+import { limitJob } from "../../support/limit-jobs.ts";
 
 const redis = useRedis();
 const consumers = useConsumers(redis);
@@ -165,7 +166,7 @@ describe("an operator or a limit that stops the job", () => {
 
   test("no more calls are in hand than the job's limit allows", async () => {
     await delayMany(20);
-    await openJobs(redis.partitions).limit("7/1", { concurrency: 2 });
+    await limitJob(redis.partitions, "7/1", { concurrency: 2 });
     let [inHand, most] = [0, 0];
     const consumer = await consumers.start({
       pollMs: NO_POLL,

@@ -13,6 +13,7 @@ import { useEnds } from "../../fixtures/ends.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { startRedisProxy, useRedisProxy } from "../../fixtures/redis-proxy.ts";
+import { limitJobs } from "../../support/limit-jobs.ts";
 import { sample } from "../../support/long-run.ts";
 
 const QUEUE = "webhook/7/1";
@@ -137,7 +138,7 @@ test("a delay that a killed producer has set wakes the one that is left when it 
 });
 
 test("a place that a job's concurrency leaves wakes another producer for the job's queue of another origin", async () => {
-  await jobs.configure(new Map([[JOB, { concurrency: 1 }]]));
+  await limitJobs(redis.partitions, new Map([[JOB, { concurrency: 1 }]]));
   let end = () => {};
   const ended = new Promise<void>((resolve) => {
     end = resolve;
@@ -163,7 +164,7 @@ test("a place that a job's concurrency leaves wakes another producer for the job
 });
 
 test("a place that gets free wakes the producer for a call whose delay has ended meanwhile", async () => {
-  await jobs.configure(new Map([[JOB, { concurrency: 1 }]]));
+  await limitJobs(redis.partitions, new Map([[JOB, { concurrency: 1 }]]));
   const [delayed, inHand] = [aCall(), aCall()];
   let end = () => {};
   const ended = new Promise<void>((resolve) => {
@@ -207,7 +208,7 @@ test("however many delays end, they cause no look through the registry", async (
 
 test("limits are set again once Redis has lost its data", async () => {
   const limits = new Map([[JOB, { concurrency: 7 }]]);
-  await consumers.start({ pollMs: 50, prepare: () => jobs.configure(limits) });
+  await consumers.start({ pollMs: 50, prepare: () => limitJobs(redis.partitions, limits) });
   const isSet = async () => (await redis.client.hget(keys.job(JOB), "concurrency")) === "7";
   expect(await isSet()).toBe(true);
   await redis.client.flushall();
@@ -244,7 +245,7 @@ test.each([TAKE, "the end of a call, which takes the next"])(
 );
 
 test("the place of a call that is taken back from a killed producer wakes the one that is left, for all queues of the job", async () => {
-  await jobs.configure(new Map([[JOB, { concurrency: 1 }]]));
+  await limitJobs(redis.partitions, new Map([[JOB, { concurrency: 1 }]]));
   const two = await startTwo(never);
   const first = await add();
   const ids = [first, await add(), await add({ origin: "x402" })];
@@ -255,7 +256,7 @@ test("the place of a call that is taken back from a killed producer wakes the on
 });
 
 test("the end of a rate's period wakes the producer that is left", async () => {
-  await jobs.configure(new Map([[JOB, { rate: { max: 1, periodMs: 700 } }]]));
+  await limitJobs(redis.partitions, new Map([[JOB, { rate: { max: 1, periodMs: 700 } }]]));
   const two = await startTwo(() => INJECTED);
   const ids = [await add(), await add()];
   await hide(QUEUE);
@@ -355,7 +356,7 @@ test.each([
   ["that may have one call in hand", { concurrency: 1 }],
   ["without limits", {}],
 ])("a job %s takes calls of its other origin, however many wait in the first", async (_, limits) => {
-  await jobs.configure(new Map([[JOB, limits]]));
+  await limitJobs(redis.partitions, new Map([[JOB, limits]]));
   const first = await Promise.all(Array.from({ length: 200 }, () => add()));
   const consumer = await consumers.start({
     slots: 4,

@@ -5,6 +5,7 @@ import { prefixesOf } from "../../../shared/part/places.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { createClaimData, Deployment, newDeploymentId } from "../../../shared/redis/deployment.ts";
 import { PREFIX } from "../../../shared/redis/keys.ts";
+import type { Partition } from "../../../shared/redis/partition.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
 import { partitionsOver } from "../../support/partitions.ts";
@@ -73,6 +74,26 @@ test("a partition that was begun and is empty is refused, also by a process that
     message: expect.stringContaining(`Redis is empty, but must hold the data of deployment ${id}`),
   });
   expect(await redis.client.exists(keys.layout, keys.deployment)).toBe(0);
+});
+
+test("a partition has not begun if its claim fails, or if partition 0 is another deployment's", async () => {
+  const id = newDeploymentId();
+  const { partitions, check } = started({ id });
+  await check(0);
+  const [{ keys: ofControl }, { keys }] = partitions.all as [Partition, Partition];
+  await redis.client.hset(ofControl.deployment, "id", "2026-11-07-another");
+  for (const index of [1, 2, 1, 2]) await check(index);
+  expect(await redis.client.exists(ofControl.partitions)).toBe(0);
+
+  await redis.client.hset(ofControl.deployment, "id", id);
+  await redis.client.set(keys.layout, JSON.stringify({ layout: 5, release: "0.0.9" }));
+  await redis.client.hset(keys.deployment, { id, at: Date.now() });
+  await expect(check(1)).rejects.toMatchObject({ code: "start.layout_mismatch" });
+  expect(await redis.client.exists(ofControl.partitions)).toBe(0);
+
+  await redis.client.del(keys.layout, keys.deployment);
+  await started({ id }).check(1);
+  await expect.poll(() => redis.client.smembers(ofControl.partitions)).toEqual(["1"]);
 });
 
 test("a report raises the time of the last report in each partition, so that an old copy of any of them is refused", async () => {

@@ -66,6 +66,21 @@ test("postern config check exits with 3 on a price of nothing, and names it", as
   expect([code, stderr]).toEqual([3, expect.stringContaining("job_pricing.toml:2: 1.7")]);
 });
 
+test("postern config check exits with 3 if no payment with the largest body fits into a partition", async () => {
+  const large = { ...x402, body_limit_bytes: 10 * 2 ** 20 };
+  const redis = { partitions: 16, deployment_id: "2026-11-07-shop" };
+  postern.configure({ postern: { redis }, webhooks, x402: large });
+  const { code, stderr } = await checkConfig();
+  expect([code, stderr]).toEqual([
+    3,
+    expect.stringMatching(
+      /postern\.toml: limits\.queue_bytes_max: must be at least \d+, .* one of 16 partitions/,
+    ),
+  ]);
+  postern.configure({ postern: { redis: { ...redis, partitions: 4 } }, webhooks, x402: large });
+  expect((await checkConfig()).stderr).not.toContain("queue_bytes_max");
+});
+
 test("postern config check exits with 3 on a wrong configuration, and lists everything that is wrong", async () => {
   postern.configure({
     postern: { redis: { url: "http://nowhere" } },

@@ -5,6 +5,7 @@ import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { aCall } from "../../../fixtures/producer.ts";
 import { asUser, keys, useRedis } from "../../../fixtures/redis.ts";
 import { addCallbacks } from "../../../support/callback-queues.ts";
+import { limitJobs } from "../../../support/limit-jobs.ts";
 import { runHere } from "../run-here.ts";
 
 const redis = useRedis();
@@ -20,7 +21,10 @@ test("postern jobs list shows what each job holds over all origins, its limits a
   const add = createEnqueue(redis.partition);
   for (const origin of ["webhook", "x402"] as const) await add(aCall({ origin, job_id: 10 }));
   await add(aCall({ job_id: 9 }));
-  await jobs().configure(new Map([["7/9", { concurrency: 5, rate: { max: 100, periodMs: 2000 } }]]));
+  await limitJobs(
+    redis.partitions,
+    new Map([["7/9", { concurrency: 5, rate: { max: 100, periodMs: 2000 } }]]),
+  );
   await jobs().throttle("7/10", 60_000);
   await jobs().pause("3/1", { at: 0, by: "a@b", reason: "it\nloops" });
   const lines = (await here("list")).stdout.split("\n");

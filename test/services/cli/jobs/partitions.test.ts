@@ -8,6 +8,7 @@ import type { Partition, Partitions } from "../../../../shared/redis/partition.t
 import { type TestOperator, TOKENS, useOperator } from "../../../fixtures/console.ts";
 import { aCall } from "../../../fixtures/producer.ts";
 import { asUser, useOwnRedis, useRedis } from "../../../fixtures/redis.ts";
+import { limitJobs } from "../../../support/limit-jobs.ts";
 import { partitionsOver } from "../../../support/partitions.ts";
 import { runHere } from "../run-here.ts";
 
@@ -69,7 +70,7 @@ async function addToAll(heldAt = ""): Promise<void> {
 test("postern jobs list and show sum what all partitions hold, with the limits and the pause of all", async () => {
   await addToAll();
   const jobs = openJobs(partitions());
-  await jobs.configure(new Map([["7/1", { concurrency: 5 }]]));
+  await limitJobs(partitions(), new Map([["7/1", { concurrency: 5 }]]));
   await jobs.pause("7/1", { at: 0, by: "a@b", reason: "it loops" });
   const listed = await here(["jobs", "list", "-o", "json"]);
   const row = {

@@ -3,6 +3,7 @@ import { createEnqueue } from "../../../../services/webhooks-gateway/enqueue.ts"
 import { openJobs } from "../../../../shared/queue/jobs.ts";
 import { refusalOf, useOperator } from "../../../fixtures/console.ts";
 import { aCall } from "../../../fixtures/producer.ts";
+import { limitJobs } from "../../../support/limit-jobs.ts";
 
 const fixture = useOperator();
 
@@ -13,7 +14,10 @@ describe("200", () => {
     const [add, jobs] = [createEnqueue(partition), openJobs(fixture.redis.partitions)];
     for (const origin of ["webhook", "x402"] as const) await add(aCall({ origin, job_id: 10 }));
     await add(aCall({ job_id: 9 }));
-    await jobs.configure(new Map([["7/9", { concurrency: 5, rate: { max: 100, periodMs: 2000 } }]]));
+    await limitJobs(
+      fixture.redis.partitions,
+      new Map([["7/9", { concurrency: 5, rate: { max: 100, periodMs: 2000 } }]]),
+    );
     await jobs.throttle("7/10", 60_000);
     await jobs.pause("3/1", { at: 0, by: "a@b", reason: "it\nloops" });
     const none = { waiting: 0, delayed: 0, held: 0, active: 0, failed: 0 };

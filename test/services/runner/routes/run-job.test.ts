@@ -439,44 +439,48 @@ describe("500", () => {
   });
 });
 
-describe("503", () => {
+describe("429, while the store is away", () => {
   const redis = useOwnRedis();
   const runners = useRunners({ redis, fresh: "test" });
-  const ends = useEnds();
 
-  test("a call is refused with 503 and Retry-After while Redis is away, and nothing of it is begun", async () => {
+  test("a call is refused with 429 and Retry-After while Redis is away, and nothing of it is begun", async () => {
     const { seen, jobs } = counting();
     const { offer } = await runners.start({ jobs });
     await redis.server.kill("SIGKILL");
     const refused = await eventually("Redis is missed", async () => {
       const answer = await offer("k");
-      return answer.status === 503 ? answer : undefined;
+      return answer.status === 429 ? answer : undefined;
     });
-    expect(refused.json()["code"]).toBe("runner.store_unavailable");
+    expect(refused.json()["code"]).toBe("runner.throttled");
     expect(Number(refused.headers["retry-after"])).toBeGreaterThan(0);
     expect(seen.runs).toBe(0);
     await redis.server.restart();
     const taken = await eventually("Redis is back", async () => {
       const answer = await offer("k");
-      return answer.status === 503 ? undefined : answer;
+      return answer.status === 429 ? undefined : answer;
     });
     expect(taken.text).toBe("run 1");
   });
 
-  test("a call whose begin has no reply is refused with 503, and runs when it is offered again", async () => {
+  test("a call whose begin has no reply is refused with 429, and runs when it is offered again", async () => {
     const { seen, jobs } = counting();
     const { offer } = await runners.start({ jobs });
     await offer("another"); // from now on Redis knows the scripts
     await redis.client.client("PAUSE", 60_000, "WRITE");
     const refused = await offer("k");
     await redis.client.client("UNPAUSE");
-    expect([refused.status, refused.json()["code"]]).toEqual([503, "runner.store_unavailable"]);
+    expect([refused.status, refused.json()["code"]]).toEqual([429, "runner.throttled"]);
     const after = await eventually("it runs", async () => {
       const answer = await offer("k");
-      return answer.status === 503 ? undefined : answer;
+      return answer.status === 429 ? undefined : answer;
     });
     expect([after.status, seen.runs]).toEqual([201, 2]);
   });
+});
+
+describe("503", () => {
+  const runners = useRunners();
+  const ends = useEnds();
 
   test("a call that reaches a stopping runner is refused with 503 and does not run", async () => {
     const { seen, jobs } = counting();

@@ -245,10 +245,10 @@ test("a gateway whose Redis has no maxmemory warns of it once, and its probe and
   const { gateway, log, address } = await webhooks.start({ endpoints });
   const warned = () => log.events.filter(({ event }) => event === "redis.unbounded").length;
   const metrics = createMetrics();
-  registerPressure(metrics, "webhook", gateway.pressure);
+  registerPressure(metrics, "webhook", gateway.pressures);
   const maxMemory = async () => [
     (await send(address, { method: "GET", path: "/readyz" })).json()["maxmemory_bytes"],
-    /^postern_redis_maxmemory_bytes (\d+)$/m.exec(await metrics.text())?.[1],
+    /^postern_redis_maxmemory_bytes\{partition="0"\} (\d+)$/m.exec(await metrics.text())?.[1],
   ];
   await eventually("the metric is there", async () => (await maxMemory())[1] === "0");
   expect([warned(), await maxMemory()]).toEqual([1, [0, "0"]]);

@@ -3,22 +3,14 @@ import { describe, expect, test } from "vitest";
 import type { FaultOrder } from "../../../../../services/dev/chain/faults.ts";
 import type { JobCall } from "../../../../../shared/call/job-call.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
+import type { Pressure } from "../../../../../shared/ingress/backpressure.ts";
 import { useOwnRedis } from "../../../../fixtures/redis.ts";
-import {
-  idIn,
-  PRICE,
-  signOffer,
-  type TestX402,
-  type TestX402Options,
-  useX402,
-} from "../../../../fixtures/x402.ts";
+import { idIn, PRICE, signOffer, type TestX402Options, useX402 } from "../../../../fixtures/x402.ts";
 import { rateless } from "../../rateless.ts";
 import { BY_PAYER, restrictedJobs } from "../../restricted-jobs.ts";
 
 const redis = useOwnRedis();
 const fixture = useX402({ redis });
-
-type Pressure = NonNullable<ReturnType<TestX402["gateway"]["pressure"]>>;
 
 const limits: Record<string, [NonNullable<TestX402Options["limits"]>, (seen: Pressure) => boolean]> = {
   "queue depth": [{ queue_depth_max: 1 }, ({ depth }) => depth.waiting >= 1],
@@ -31,8 +23,8 @@ test.each(Object.entries(limits))(
     const x402 = await fixture.gateway({ limits: limit });
     const pressureIs = (over: boolean) =>
       eventually("the gateway has looked", () => {
-        const seen = x402.gateway.pressure();
-        return seen !== undefined && isOver(seen) === over;
+        const seen = x402.gateway.pressures().flatMap((each) => each ?? []);
+        return seen.length > 0 && seen.some(isOver) === over;
       });
     const [inQueue, v2] = [
       await x402.pay({ payer: fixture.payer }),

@@ -2,7 +2,7 @@ import type { PaymentPayload } from "@x402/core/types";
 import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-identifier";
 import { expect, test } from "vitest";
 import type { TestX402, TestX402Options } from "../../../../fixtures/x402.ts";
-import { PRICE, toAnybody, useX402 } from "../../../../fixtures/x402.ts";
+import { PRICE, toAnybody, useX402, waitingSeen } from "../../../../fixtures/x402.ts";
 import { newPayer } from "../../../../support/devnet.ts";
 
 const fixture = useX402();
@@ -76,7 +76,7 @@ test.each(Object.entries(changes))(
     const [again, other] = [await payFor(before, ORDER_ID), await payFor(before, ORDER_ID)];
     await fixture.stop(before);
     const after = await fixture.gateway(change);
-    await expect.poll(() => after.gateway.pressure()?.depth.waiting, { timeout: 10_000 }).toBe(1);
+    await expect.poll(() => waitingSeen(after), { timeout: 10_000 }).toBe(1);
     const answer = await after.post(again);
     expect([answer.status, toAnybody(answer)]).toEqual([202, toAnybody(first)]);
     expect((await after.post(other, { body: "other" })).json()["code"]).toBe("payment.identifier_conflict");

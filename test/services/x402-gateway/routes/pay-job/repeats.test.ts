@@ -8,6 +8,7 @@ import {
   type TestX402Options,
   toAnybody,
   useX402,
+  waitingSeen,
 } from "../../../../fixtures/x402.ts";
 import { codeOf } from "../../../../support/books.ts";
 import { type Answer, send } from "../../../../support/http.ts";
@@ -120,7 +121,7 @@ test.each(sample(Object.entries(changes), 3))(
     await fixture.stop(before);
 
     const after = await fixture.gateway(change);
-    await expect.poll(() => after.gateway.pressure()?.depth.waiting, { timeout: 10_000 }).toBe(1);
+    await expect.poll(() => waitingSeen(after), { timeout: 10_000 }).toBe(1);
     const again = await after.post(headers);
     expect(told(again)).toEqual(told(first));
     expect(isReplayed(again)).toBe(true);

@@ -1,0 +1,36 @@
+import { Worker } from "node:worker_threads";
+
+const PERIOD_MS = 10;
+
+/** Runs in a thread of its own. Also plain JavaScript, because a worker reads no TypeScript. */
+const STOP_AND_GO = `
+  const { workerData: { pid, runMs, stopMs } } = require("node:worker_threads");
+  const asleep = new Int32Array(new SharedArrayBuffer(4));
+  for (;;) {
+    process.kill(pid, "SIGCONT");
+    Atomics.wait(asleep, 0, 0, runMs);
+    process.kill(pid, "SIGSTOP");
+    Atomics.wait(asleep, 0, 0, stopMs);
+  }
+`;
+
+/**
+ * Gives a process at most this share of a core while `work` runs, by stopping it for a part of each period. So a machine with few cores shows
+ * what a process bounds that has a core to itself elsewhere.
+ */
+export async function withShareOfCore<Result>(
+  pids: readonly number[],
+  share: number,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const workers = pids.map((pid) => {
+    const runMs = PERIOD_MS * share;
+    return new Worker(STOP_AND_GO, { eval: true, workerData: { pid, runMs, stopMs: PERIOD_MS - runMs } });
+  });
+  try {
+    return await work();
+  } finally {
+    await Promise.all(workers.map((worker) => worker.terminate()));
+    for (const pid of pids) process.kill(pid, "SIGCONT");
+  }
+}

@@ -1,0 +1,127 @@
+import { expect, test } from "vitest";
+import type { ConfigTables } from "../../shared/config/config-tables.ts";
+import { eventually } from "../../shared/dev/wait.ts";
+import { newDeploymentId } from "../../shared/redis/deployment.ts";
+import { RELEASE } from "../../shared/redis/layout.ts";
+import type { ProcessKind } from "../../shared/telemetry/processes/process.ts";
+import { TWO_TOKENS } from "../fixtures/console.ts";
+import { usePostern } from "../fixtures/postern.ts";
+import { DOMAIN, KEY } from "../fixtures/pricing.ts";
+import { asUser, useOwnRedis } from "../fixtures/redis.ts";
+import { x402Table } from "../fixtures/x402.ts";
+import { send } from "../support/http.ts";
+
+const PROCESSES = ["webhooks", "x402", "producer", "pricing", "operator"] as const;
+type Name = (typeof PROCESSES)[number];
+
+/** Their private addresses answer before a node and a facilitator do, so none of both is started. */
+const NOWHERE = "http://127.0.0.1:9";
+const ID = newDeploymentId();
+
+const servers = [useOwnRedis(), useOwnRedis()] as const;
+const postern = usePostern();
+
+/** The configuration of all, with the login of one. */
+const tablesFor = (kind: ProcessKind): ConfigTables => ({
+  postern: {
+    drain_secs: 0,
+    redis: { deployment_id: ID, partitions: servers.map(({ url }) => ({ url: asUser(url, kind) })) },
+  },
+  webhooks: { endpoints: [{ path: "/hooks/open", job_id: 1, auth: "none" }] },
+  x402: x402Table({
+    devnet: {
+      ...{ rpcUrl: NOWHERE, facilitatorUrl: NOWHERE, network: "eip155:31337" },
+      ...{ token: `0x${"11".repeat(20)}`, seller: `0x${"22".repeat(20)}` },
+    },
+  }),
+  pricing: {
+    ...{ key: "env:POSTERN_PRICING_KEY", http_address: false, pow_difficulty: 8 },
+    domain: { chain_id: DOMAIN.chainId, verifying_contract: DOMAIN.verifyingContract },
+  },
+  job_pricing: { "1": { "1": "1000" } },
+  operator: { tokens: [...TWO_TOKENS] },
+});
+
+/** Starts a process, and resolves with what reads its metrics. */
+async function start(name: Name): Promise<() => Promise<string>> {
+  postern.configure(tablesFor(name));
+  const bind = name === "producer" ? [] : ["--bind-address", "127.0.0.1:0"];
+  const env = { POSTERN_PRICING_KEY: KEY };
+  const started = postern.start([name, ...bind, "--ops-address", "127.0.0.1:0"], { env });
+  const { opsAddress } = await started.waitForEvent(
+    name === "producer" ? "service.started" : "service.starting",
+  );
+  return async () => (await send(String(opsAddress), { method: "GET", path: "/metrics" })).text;
+}
+
+/** Values of a metric by partition. Of several series of a partition the last one counts. */
+function byPartition(text: string, metric: string): Record<string, number> {
+  const series = text.matchAll(new RegExp(`^${metric}\\{(?:.*,)?partition="(\\d+)"\\} (\\S+)$`, "gm"));
+  return Object.fromEntries([...series].map(([, partition, value]) => [partition, Number(value)]));
+}
+
+/** What gateways read in each partition. */
+const READ = [
+  "postern_queue_calls",
+  "postern_queue_oldest_age_seconds",
+  "postern_queue_bytes",
+  "postern_redis_memory_ratio",
+  "postern_redis_maxmemory_bytes",
+  "postern_workers_alive",
+] as const;
+const READ_BY: Partial<Record<Name, readonly string[]>> = {
+  webhooks: READ,
+  x402: [...READ, "postern_payments", "postern_payment_unresolved_age_seconds"],
+};
+
+/** What a process tells of the partitions: which it uses, and by metric of which it has values. */
+function told(name: Name, text: string) {
+  const metrics = READ_BY[name] ?? [];
+  return {
+    usable: byPartition(text, "postern_redis_usable"),
+    known: Object.fromEntries(metrics.map((metric) => [metric, Object.keys(byPartition(text, metric))])),
+  };
+}
+
+/** The same while only these partitions can be used. */
+function expected(name: Name, usable: readonly number[]): ReturnType<typeof told> {
+  const all = name === "pricing" ? [0] : [0, 1];
+  const metrics = READ_BY[name] ?? [];
+  return {
+    usable: Object.fromEntries(all.map((index) => [index, Number(usable.includes(index))])),
+    known: Object.fromEntries(metrics.map((metric) => [metric, usable.map(String)])),
+  };
+}
+
+test("each process tells which partitions it uses, and has values of these alone, whichever is away", async () => {
+  const texts = {} as Record<Name, () => Promise<string>>;
+  for (const name of PROCESSES) texts[name] = await start(name);
+  const alive = async () => byPartition(await texts.webhooks(), "postern_workers_alive");
+  const untilWhole = (name: Name) =>
+    eventually(`${name} uses both partitions, and knows the producer in both`, async () => {
+      expect(told(name, await texts[name]())).toEqual(expected(name, [0, 1]));
+      expect(await alive()).toEqual({ "0": 1, "1": 1 });
+      return true;
+    });
+
+  await Promise.all(PROCESSES.map(untilWhole));
+  for (const name of PROCESSES)
+    expect(await texts[name]()).toContain(
+      `\npostern_build_info{version="${RELEASE}",node="${process.versions.node}"} 1\n`,
+    );
+  for (const [away, { server }] of servers.entries()) {
+    const other = 1 - away;
+    await server.kill("SIGKILL");
+    for (const name of PROCESSES) {
+      const usesIt = (text: string) => byPartition(text, "postern_redis_usable")[away] === 1;
+      const text = await eventually(`${name} no longer uses it`, async () => {
+        const now = await texts[name]();
+        return usesIt(now) ? undefined : now;
+      });
+      expect(told(name, text)).toEqual(expected(name, [other]));
+    }
+    expect(await alive()).toEqual({ [other]: 1 });
+    await server.restart();
+    await Promise.all(PROCESSES.map(untilWhole));
+  }
+}, 60_000);
