@@ -257,7 +257,7 @@ export function registerDeployment(metrics: Metrics, deployments: Partitioned<De
 /** The check of a process that writes: of the deployment first, so that nothing is written to a wrong Redis, then of the layout. */
 export function createClaimData(partition: Partition, deployment: Deployment | undefined) {
   const check = deployment?.createCheck(partition, { claims: true });
-  const claim = createClaimLayout(partition);
+  const claim = createClaimLayout(partition, { isChecked: deployment !== undefined });
   const noteBegun = deployment?.createNoteBegun(partition);
   return async (): Promise<void> => {
     await check?.();
