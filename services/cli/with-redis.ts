@@ -2,6 +2,7 @@ import { hasConfigFiles, loadConfig } from "../../shared/config/config-dir.ts";
 import { endpointPaths } from "../../shared/config/endpoint-names.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import { readPostern } from "../../shared/config/read-postern.ts";
+import { toDeploymentOptions } from "../../shared/config/redis-toml.ts";
 import { createTokenSource, type TokenSource } from "../../shared/console/tokens.ts";
 import { type Place, placesOf } from "../../shared/part/places.ts";
 import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
@@ -9,10 +10,10 @@ import type { ErrorCode } from "../../shared/platform/errors/codes.ts";
 import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
 import { type Logger, silentLogger } from "../../shared/platform/log/logger.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
-import { readDeployment } from "../../shared/redis/adopt.ts";
 import { redisClock } from "../../shared/redis/clock.ts";
 import { connectForRequests, type Redis, type RedisTarget } from "../../shared/redis/connect.ts";
 import { addressText } from "../../shared/redis/connector.ts";
+import { Deployment } from "../../shared/redis/deployment.ts";
 import { unlessRedis } from "../../shared/redis/failure.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
 import { unavailable } from "../../shared/redis/merge.ts";
@@ -70,20 +71,8 @@ export function withRedis(
     const places = placesOf(postern.redis);
     const opened = new Partitioned(places.map((place, index) => open(place, index, places.length)));
     try {
-      const problems = await Promise.all(
-        opened.all.map(({ partition, place }) => problemOf(partition, place, configDir)),
-      );
-      const partitions = opened
-        .map(({ partition }) => partition)
-        .guardedBy((index) => {
-          if (problems[index] !== undefined) throw problems[index];
-        });
+      const partitions = await usableOf(opened, { configDir, ofAnyDeployment, postern });
       const partition = partitions.control;
-      for (const [index, each] of partitions.all.entries()) {
-        if (problems[index] !== undefined) continue;
-        await checkLayout(each);
-        if (!ofAnyDeployment) await checkDeployment(each, postern);
-      }
       const { read, now: clock } = redisClock(partition.redis);
       await read();
       return await work({
@@ -105,27 +94,51 @@ export function withRedis(
   });
 }
 
-function open(place: Place, index: number, count: number): { place: Place; partition: Partition } {
+type Opened = { place: Place; partition: Partition };
+
+function open(place: Place, index: number, count: number): Opened {
   const redis = connectForRequests(place.target, silentLogger);
   redis.options.commandTimeout = REPLY_DEADLINE_MS;
   return { place, partition: partitionOf(redis, place.prefix, { index, count }) };
 }
 
-/** Why a partition cannot be used. Throws it if that is the first one, because no command works without it. */
-async function problemOf(
-  partition: Partition,
-  { target }: Place,
-  configDir: string,
-): Promise<AppError | undefined> {
-  try {
-    const deadlineMs = partition.index === 0 ? READY_DEADLINE_MS : FURTHER_DEADLINE_MS;
+type Checks = { configDir: string; ofAnyDeployment: boolean; postern: PosternToml };
+
+/**
+ * Checks all partitions. Throws if partition 0 cannot be used, because no command works without it. Any other that cannot be used throws when a
+ * command uses it.
+ */
+async function usableOf(opened: Partitioned<Opened>, checks: Checks): Promise<Partitions> {
+  const partitions = opened.map(({ partition }) => partition);
+  const { control } = partitions;
+  const check = createCheckOf(control, checks);
+  await check(opened.control, READY_DEADLINE_MS);
+  const further = opened.all.slice(1).map(async (each) => {
+    try {
+      await check(each, FURTHER_DEADLINE_MS);
+      return undefined;
+    } catch (error) {
+      return unavailable(each.partition, toAppError(unlessRedis(error)));
+    }
+  });
+  const problems = [undefined, ...(await Promise.all(further))];
+  return partitions.guardedBy((index) => {
+    if (problems[index] !== undefined) throw problems[index];
+  });
+}
+
+/** Checks a partition as a service does that writes no calls. */
+function createCheckOf(control: Partition, { configDir, ofAnyDeployment, postern }: Checks) {
+  return async ({ partition, place: { target } }: Opened, deadlineMs: number): Promise<void> => {
     await connected(partition.redis, { target, configDir, deadlineMs });
-    return undefined;
-  } catch (error) {
-    const isAway = error instanceof AppError && error.code === "queue.unavailable";
-    if (partition.index === 0 || !isAway) throw error;
-    return unavailable(partition, error);
-  }
+    if (!ofAnyDeployment) {
+      const options = toDeploymentOptions(postern.redis, partition.index);
+      // Without the state file, which only services write.
+      const deployment = new Deployment({ ...options, stateFile: undefined }, silentLogger, control);
+      await deployment.createCheck(partition, { claims: false })();
+    }
+    await checkLayout(partition);
+  };
 }
 
 /** Whether the Redis that this directory configures answers. True also if the configuration cannot be read. */
@@ -165,14 +178,6 @@ async function connected(
     const reason = `Redis at ${placeOf(target)} cannot be reached: ${messageOf(cause)}${unconfigured(configDir)}`;
     throw new AppError("queue.unavailable", { reason, cause });
   });
-}
-
-/** Throws `start.wrong_redis` if Redis holds the data of a deployment that is not the configured one. */
-async function checkDeployment(partition: Partition, { redis }: PosternToml): Promise<void> {
-  const { id } = await readDeployment(partition);
-  if (id === undefined || redis.deployment_id === undefined || id === redis.deployment_id) return;
-  const reason = `Redis holds the data of deployment ${id}, but [redis] deployment_id is ${redis.deployment_id}`;
-  throw new AppError("start.wrong_redis", { reason });
 }
 
 /** Tells whoever forgot --config-dir that the defaults were used. */

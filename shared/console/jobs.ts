@@ -2,9 +2,7 @@ import { z } from "zod";
 import { portsOfReceiver } from "../call/callback-target.ts";
 import { idsOfKey, whyNoJobKey } from "../call/job-ids.ts";
 import { AppError } from "../platform/errors/app-error.ts";
-import { settled } from "../platform/time/clock.ts";
 import { toIso } from "../platform/time/iso.ts";
-import { isPassing } from "../queue/intents.ts";
 import { type GateAct, gateAct, type JobGate, openJobs } from "../queue/jobs.ts";
 import type { OperatorDeps } from "../queue/operate.ts";
 import {
@@ -18,8 +16,7 @@ import {
 import { openRegistry, type QueueDepth, sumOfDepths } from "../queue/registry.ts";
 import { openDelayed } from "../queue/run-delayed.ts";
 import { logAudited } from "../redis/audit/audit.ts";
-import { askAll } from "../redis/merge.ts";
-import { Partitioned } from "../redis/partition.ts";
+import { askAll, askReachable, tryOne } from "../redis/merge.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { count, isoTime, OperatorAct, reached, reachOf } from "./view.ts";
 
@@ -105,21 +102,11 @@ function createViews(
   { partitions, clock, jobNames }: Pick<Deps, "partitions" | "clock" | "jobNames">,
   jobs: Jobs,
 ) {
-  const all = { partitions, registries: partitions.map(openRegistry) };
-
-  /** The partitions without those that could not be reached. */
-  function allBut(unreached: readonly number[]): typeof all {
-    if (unreached.length === 0) return all;
-    const isReached = (_: unknown, index: number) => !unreached.includes(index);
-    return {
-      partitions: new Partitioned(partitions.all.filter(isReached)),
-      registries: new Partitioned(all.registries.all.filter(isReached)),
-    };
-  }
+  const registries = partitions.map(openRegistry);
 
   /** By gate: its queues, none if it has only a setting or a name. All callbacks together count only if they have a setting or are asked for. */
-  async function known(asked?: string, { registries } = all): Promise<Map<string, QueueName[]>> {
-    const [names, named] = await Promise.all([askAll(registries, (each) => each.names()), jobs.named()]);
+  async function known(asked?: string, askEach = askAll): Promise<Map<string, QueueName[]>> {
+    const [names, named] = await Promise.all([askEach(registries, (each) => each.names()), jobs.named()]);
     const queues = [...new Set(names.flat())].sort();
     const configured = Object.keys(jobNames()).filter((job) => whyNoJobKey(job) === undefined);
     const queuesOf = new Map<string, QueueName[]>([...configured, ...named].map((gate) => [gate, []]));
@@ -137,15 +124,15 @@ function createViews(
   async function views(
     asked: readonly string[],
     queuesOf: ReadonlyMap<string, QueueName[]>,
-    { partitions: among, registries } = all,
+    askEach = askAll,
   ) {
     const queues = [...new Set(asked.flatMap((gate) => queuesOf.get(gate) ?? []))];
     const [gates, read] = await Promise.all([
       jobs.gates(asked),
-      askAll(registries, (each) => (partitions.all.length === 1 ? each : ownOf(each)).depths(queues)),
+      askEach(registries, (each) => (partitions.all.length === 1 ? each : ownOf(each)).depths(queues)),
     ]);
     const paused = asked.filter((gate) => gates.get(gate)?.pausedAt !== undefined);
-    const holding = partitions.all.length > 1 ? await jobs.holding(paused, among) : undefined;
+    const holding = partitions.all.length > 1 ? await jobs.holding(paused, askEach) : undefined;
     const depths = byQueue(read.flat());
     const now = clock();
     return asked.map((gate) => {
@@ -159,14 +146,34 @@ function createViews(
     });
   }
 
-  /** The job as it is now, also one that has neither a queue nor a setting. */
-  async function current(job: string, unreached: readonly number[]): Promise<Omit<JobChange, "changed">> {
-    const among = allBut(unreached);
-    const queuesOf = await known(job, among);
-    const [view] = await views([job], queuesOf, among);
-    if (view === undefined) throw new Error(`no view of ${job}`);
-    const has_queue = (queuesOf.get(job) ?? []).length > 0;
-    return { has_queue, job: view, ...reachOf(partitions, unreached) };
+  /**
+   * The job after a change, also one that has neither a queue nor a setting. A partition that cannot be read now counts as not reached,
+   * because the answer must say that the change was made.
+   */
+  async function current(job: string, missed: readonly number[]): Promise<Omit<JobChange, "changed">> {
+    const unreached = new Set(missed);
+    const askEach: typeof askAll = async (each, ask) => {
+      const reached = await askReachable(each, ask, unreached);
+      for (const index of reached.unreached.keys()) unreached.add(index);
+      return [...reached.answers.values()];
+    };
+    for (;;) {
+      const before = unreached.size;
+      const queuesOf = await known(job, askEach);
+      const [view] = await views([job], queuesOf, askEach);
+      if (view === undefined) throw new Error(`no view of ${job}`);
+      // All readings are made again without a partition that one of them could not reach: its other counts must not be in the sums.
+      if (unreached.size > before) continue;
+      const has_queue = (queuesOf.get(job) ?? []).length > 0;
+      return {
+        has_queue,
+        job: view,
+        ...reachOf(
+          partitions,
+          [...unreached].sort((a, b) => a - b),
+        ),
+      };
+    }
   }
 
   return { known, views, current };
@@ -196,11 +203,9 @@ export function createJobsApi(deps: Deps): JobsApi {
     let calls = 0;
     const unreached: number[] = [];
     for (const index of delayed.all.keys()) {
-      const run = async () => delayed.at(index).ofJob(job, why, calls === 0);
-      const outcome = await settled(run());
+      const outcome = await tryOne(delayed, index, (each) => each.ofJob(job, why, calls === 0));
       if (outcome.kind === "done") calls += outcome.result;
-      else if (index > 0 && isPassing(outcome.error)) unreached.push(index);
-      else throw outcome.error;
+      else unreached.push(index);
     }
     return { calls, unreached };
   }

@@ -6,11 +6,11 @@ import { type ClosedRefund, type Closer, createCloseRefunds } from "../payments/
 import { PaymentJournal } from "../payments/journal.ts";
 import type { Payment } from "../payments/payment.ts";
 import { createRefunds } from "../payments/refunds.ts";
-import { AppError, messageOf } from "../platform/errors/app-error.ts";
+import { messageOf } from "../platform/errors/app-error.ts";
 import { failpoint } from "../platform/lifecycle/failpoint.ts";
 import type { Logger } from "../platform/log/logger.ts";
 import type { Clock } from "../platform/time/clock.ts";
-import { readIn } from "../redis/merge.ts";
+import { askReachable } from "../redis/merge.ts";
 import type { Partition, Partitions } from "../redis/partition.ts";
 import type { TokenSource } from "./tokens.ts";
 import { isoOrNull, isoTime } from "./view.ts";
@@ -55,16 +55,9 @@ export function createCheckRefunds({ partitions, tokens, clock, log }: Deps) {
 
   /** Leaves out partitions that are away, and names them among the problems. */
   async function readPending(problems: string[]): Promise<Payment[]> {
-    const pending: Payment[] = [];
-    for (const [index, read] of pendings.all.entries()) {
-      try {
-        for await (const payment of readIn(pendings, index, read(problems))) pending.push(payment);
-      } catch (error) {
-        if (pendings.all.length === 1 || !(error instanceof AppError)) throw error;
-        problems.push(error.message);
-      }
-    }
-    return pending;
+    const { answers, unreached } = await askReachable(pendings, (read) => read(problems));
+    problems.push(...[...unreached.values()].map(messageOf));
+    return [...answers.values()].flat();
   }
 
   async function closeOf(
@@ -104,13 +97,15 @@ export function createCheckRefunds({ partitions, tokens, clock, log }: Deps) {
 function createReadPending(partition: Partition) {
   const journal = new PaymentJournal(partition);
   const refunds = createRefunds(partition);
-  return async function* readPending(problems: string[]): AsyncGenerator<Payment> {
+  return async (problems: string[]): Promise<Payment[]> => {
+    const pending: Payment[] = [];
     for (const id of await refunds.pending()) {
       const payment = await journal
         .look(id)
         .catch((error) => void problems.push(`${id}: ${messageOf(error)}`));
-      if (payment !== undefined) yield payment;
+      if (payment !== undefined) pending.push(payment);
     }
+    return pending;
   };
 }
 

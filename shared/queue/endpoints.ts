@@ -5,8 +5,9 @@ import { wellFormedJson } from "../platform/text/well-formed-json.ts";
 import type { AuditEntry } from "../redis/audit/actions.ts";
 import { AUDIT, actKeys, toLine } from "../redis/audit/audit.ts";
 import { defineScript } from "../redis/define-script.ts";
-import { askAll } from "../redis/merge.ts";
+import { askAll, askReachable } from "../redis/merge.ts";
 import type { Partition, Partitions } from "../redis/partition.ts";
+import { assertReady } from "../redis/ready.ts";
 import { flag, integer } from "../redis/reply.ts";
 import enableEndpointLua from "./enable-endpoint.lua";
 import { openIntents, RELEASED_AT_ONCE, RESUMED, type Told } from "./intents.ts";
@@ -119,15 +120,11 @@ export function openEndpoints(partitions: Partitions) {
 
     /** The number of calls that an endpoint holds in the partitions that can be asked now. */
     async heldNow(path: string): Promise<number> {
-      const counts = await Promise.allSettled(
-        partitions.all.map(async (each, index) => {
-          if (index > 0 && each.redis.status !== "ready") return 0;
-          return await each.redis.llen(each.keys.heldCalls(path));
-        }),
-      );
-      const [first] = counts;
-      if (first?.status === "rejected") throw first.reason;
-      return counts.reduce((sum, each) => sum + (each.status === "fulfilled" ? each.value : 0), 0);
+      const { answers } = await askReachable(partitions, async ({ redis: at, keys: its }) => {
+        assertReady(at);
+        return await at.llen(its.heldCalls(path));
+      });
+      return [...answers.values()].reduce((sum, held) => sum + held, 0);
     },
 
     /** Sets the state, with its line in the audit; unchanged if the endpoint has it already. */

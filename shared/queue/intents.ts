@@ -1,9 +1,10 @@
 import { AppError } from "../platform/errors/app-error.ts";
-import { settled, within } from "../platform/time/clock.ts";
+import { within } from "../platform/time/clock.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { DurableRedis } from "../redis/durable.ts";
-import { failureOf, isLasting } from "../redis/failure.ts";
+import { askAll, askOne, askReachable } from "../redis/merge.ts";
 import type { Partition, Partitions } from "../redis/partition.ts";
+import { assertReady } from "../redis/ready.ts";
 import { integer, list, numeric, text, tuple } from "../redis/reply.ts";
 import followIntentsLua from "./follow-intents.lua";
 import { QUEUE_CONSTANTS } from "./lua-constants.ts";
@@ -60,7 +61,7 @@ type Control = Pick<DurableRedis, "firstCheck" | "isUsable">;
 
 /** Has all partitions follow partition 0, and remembers what that has said last. */
 export function openIntents(partitions: Partitions) {
-  const { control, all } = partitions;
+  const { control } = partitions;
   const reads = partitions.map(createRead);
   const follows = partitions.map(createFollow);
   let last: Intents | undefined;
@@ -106,15 +107,6 @@ export function openIntents(partitions: Partitions) {
     });
   }
 
-  /** False if the partition cannot be reached. */
-  async function reaches(index: number, said: Promise<Intents>): Promise<boolean> {
-    if (all[index]?.redis.status !== "ready") return false;
-    const outcome = await settled(followSaid(index, said));
-    if (outcome.kind === "done") return true;
-    if (isPassing(outcome.error)) return false;
-    throw outcome.error;
-  }
-
   return {
     read,
 
@@ -128,22 +120,34 @@ export function openIntents(partitions: Partitions) {
 
     /** Makes all partitions follow what was said just now. Resolves with the indexes of those that could not be reached. */
     async spread(): Promise<number[]> {
-      const others = all.slice(1).map(({ index }) => index);
-      if (others.length === 0) return [];
+      if (partitions.all.length === 1) return [];
       const said = read();
       said.catch(() => {});
-      const reached = await Promise.all(others.map((index) => reaches(index, said)));
-      return others.filter((_, i) => reached[i] === false);
+      const { unreached } = await askReachable(partitions, async ({ redis }, index) => {
+        if (index === 0) return; // it is written there
+        assertReady(redis);
+        await followSaid(index, said);
+      });
+      return [...unreached.keys()];
     },
   };
 }
 
-const NOT_READ = "partition 0, which knows what is paused, cannot be reached";
-
-/** Whether a partition cannot be reached now. */
-export function isPassing(error: unknown): boolean {
-  return error instanceof AppError || (failureOf(error) !== undefined && !isLasting(error));
+/**
+ * If partition 0 has lost the newest change, has it follow the partition that knows that change, and resolves with its index. It must come
+ * before a process may believe partition 0: the other partitions would then follow that.
+ */
+export async function restoreIntents(partitions: Partitions): Promise<number | undefined> {
+  const { followed, follow } = createFollow(partitions.control);
+  const own = await followed();
+  const versions = await askAll(partitions, async (each) => (await createFollow(each).followed()).version);
+  const newest = versions.indexOf(Math.max(...versions));
+  if (newest === 0) return undefined;
+  await follow(await askOne(partitions, newest, (each) => createRead(each)(undefined, 0)), own);
+  return newest;
 }
+
+const NOT_READ = "partition 0, which knows what is paused, cannot be reached";
 
 /** Reads what a partition follows; `known` if it is still that. */
 function createRead({ redis, keys, prefix }: Partition) {

@@ -117,8 +117,8 @@ export function openJobs(partitions: Partitions) {
     sync: intents.sync,
 
     /** The numbers of partitions in which these pauses hold, by job. */
-    async holding(paused: readonly string[], among = partitions): Promise<Map<string, number>> {
-      const found = await askAll(among, (each) =>
+    async holding(paused: readonly string[], askEach = askAll): Promise<Map<string, number>> {
+      const found = await askEach(partitions, (each) =>
         Promise.all(paused.map((job) => each.redis.hexists(each.keys.job(job), "paused"))),
       );
       const countOf = (i: number) => found.filter((ofPartition) => ofPartition[i] === 1).length;

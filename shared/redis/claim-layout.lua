@@ -1,6 +1,6 @@
 -- Answers the layout that is there. Writes only where there is none, so a full Redis can be asked, and when the first process that is
--- `replicated` comes to its own layout. `sign` exists wherever a process has written. With `refusesSign`, it writes nothing beside keys without
--- a layout, and answers ''.
+-- `replicated` comes to its own layout. `sign` exists wherever a process has written. If `wants` is 'absent', it writes nothing beside keys
+-- without a layout, and if it is 'present', nothing to a Redis that has lost its data. Then it answers 'refused'.
 local found = redis.call('GET', KEYS.layout)
 if found then
   local isJson, stored = pcall(cjson.decode, found)
@@ -12,6 +12,7 @@ if found then
   end
   return found
 end
-if ARGV.refusesSign == '1' and redis.call('EXISTS', KEYS.sign) == 1 then return '' end
+local sign = redis.call('EXISTS', KEYS.sign) == 1 and 'present' or 'absent'
+if ARGV.wants ~= 'any' and ARGV.wants ~= sign then return 'refused' end
 redis.call('SET', KEYS.layout, ARGV.own)
 return ARGV.own

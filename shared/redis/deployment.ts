@@ -158,12 +158,11 @@ export class Deployment {
             beginsKept: claims && isFirst,
           },
         );
-      const begins = claims && mayBeEmpty;
-      let found = await lookAs(begins && begun === undefined);
-      if (begins && found?.[0] === "" && (acceptsLoss || !(await begun?.hasThis())))
-        found = await lookAs(true);
+      let found = await lookAs(claims && mayBeEmpty && begun === undefined);
+      const isNewHere = found?.[0] === "" && mayBeEmpty && (acceptsLoss || !(await begun?.hasThis()));
+      if (claims && isNewHere) found = await lookAs(true);
       this.#problem = undefined;
-      if (found === undefined || (found[0] === "" && mayBeEmpty && !claims)) return;
+      if (found === undefined || (isNewHere && !claims)) return;
       this.#accept(words.id, found);
     };
   }
@@ -258,7 +257,7 @@ export function registerDeployment(metrics: Metrics, deployments: Partitioned<De
 /** The check of a process that writes: of the deployment first, so that nothing is written to a wrong Redis, then of the layout. */
 export function createClaimData(partition: Partition, deployment: Deployment | undefined) {
   const check = deployment?.createCheck(partition, { claims: true });
-  const claim = createClaimLayout(partition);
+  const claim = createClaimLayout(partition, { isChecked: deployment !== undefined });
   const noteBegun = deployment?.createNoteBegun(partition);
   return async (): Promise<void> => {
     await check?.();

@@ -55,7 +55,7 @@ const isReplicated = (redis: Redis): boolean => proverOf(redis) !== undefined;
 const CLAIM = defineScript({
   source: claimLayoutLua,
   keys: "layout, sign",
-  args: "own, layout, replicated, refusesSign",
+  args: "own, layout, replicated, wants",
   proof: "expendable",
   reply: text,
 });
@@ -63,15 +63,22 @@ const CLAIM = defineScript({
 /**
  * For processes that write. What this returns writes the own layout where there is none, and throws `start.layout_mismatch`
  * if another is there. Both are one step, so of two releases that start on an empty Redis one is refused. Call it on each
- * connection before the first write, since Redis may have lost its data.
+ * connection before the first write, since Redis may have lost its data. With `isChecked`, the data has been found to have an id.
+ * If Redis has lost it meanwhile, this throws `queue.unavailable` and writes nothing: a layout without an id is that of a release without ids.
  */
-export function createClaimLayout(partition: Partition): () => Promise<void> {
+export function createClaimLayout(
+  partition: Partition,
+  { isChecked = false }: { isChecked?: boolean } = {},
+): () => Promise<void> {
   const { redis, keys } = partition;
   const claim = CLAIM.on(redis);
-  const touched = { layout: keys.layout, sign: keys.layout };
+  const touched = { layout: keys.layout, sign: keys.deployment };
   const own = claimOf(LAYOUT, isReplicated(redis), partition);
+  const wants = isChecked ? "present" : "any";
   return async () => {
-    const found = await claim(touched, { ...own, refusesSign: false }).catch(unlessUnreadable);
+    const found = await claim(touched, { ...own, wants }).catch(unlessUnreadable);
+    if (found === "refused")
+      throw new AppError("queue.unavailable", { reason: "Redis has lost its data since it was checked" });
     requireOwn(found, own, drain);
   };
 }
@@ -86,7 +93,8 @@ export function createClaimRunnerLayout(redis: Redis, keys: RunnerKeys): () => P
   const own = claimOf(RUNNER_LAYOUT, isReplicated(redis));
   let hasHeld = false;
   return async () => {
-    const found = await claim(touched, { ...own, refusesSign: !hasHeld }).catch(unlessUnreadable);
+    const wants = hasHeld ? "any" : "absent";
+    const found = await claim(touched, { ...own, wants }).catch(unlessUnreadable);
     requireOwn(found, own, keepKeys);
     hasHeld = true;
   };

@@ -1,13 +1,16 @@
 import { AppError } from "../platform/errors/app-error.ts";
+import type { ErrorCode } from "../platform/errors/codes.ts";
+import { type Settled, settled } from "../platform/time/clock.ts";
 import { unlessRedis } from "./failure.ts";
 import { inPages, mergePages } from "./pages.ts";
 import type { Partitioned } from "./partition.ts";
 
 /*
- * Readings of all partitions as one. They fail if a partition cannot be read, and name it: a part must never look like the whole.
+ * Readings of all partitions as one. If a partition cannot be read, they fail and name it, or resolve with its index: a part must never look
+ * like the whole.
  */
 
-/** Asks all partitions at once. Throws `queue.unavailable` with the partition that cannot be asked. */
+/** Asks all partitions at once. Throws `queue.unavailable` or `queue.denied` with the partition that cannot be asked. */
 export function askAll<One, Answer>(
   each: Partitioned<One>,
   ask: (one: One, index: number) => Promise<Answer>,
@@ -27,7 +30,7 @@ export function askOwn<One, Answer>(
   );
 }
 
-/** Asks the partition of this index. Throws `queue.unavailable` with its index if it cannot be asked. */
+/** Asks the partition of this index. Throws `queue.unavailable` or `queue.denied` with its index if it cannot be asked. */
 export async function askOne<One, Answer>(
   each: Partitioned<One>,
   index: number,
@@ -36,6 +39,39 @@ export async function askOne<One, Answer>(
   return ask(each.at(index)).catch((error: unknown) => {
     throw named(error, index, each.all.length);
   });
+}
+
+/** Asks the partition of this index. Throws if partition 0 cannot be asked. If another one cannot, that is the outcome. */
+export async function tryOne<One, Answer>(
+  each: Partitioned<One>,
+  index: number,
+  ask: (one: One) => Promise<Answer>,
+): Promise<Settled<Answer>> {
+  const outcome = await settled(askOne(each, index, ask));
+  if (outcome.kind === "done") return outcome;
+  const error = unlessRedis(outcome.error);
+  if (index === 0 || !(error instanceof AppError)) throw outcome.error;
+  return { kind: "failed", error };
+}
+
+/** By index: the answers, and why the other partitions could not be asked. */
+type Reached<Answer> = { answers: Map<number, Answer>; unreached: Map<number, unknown> };
+
+/** Asks all partitions at once, but those of the indexes `without`. Throws if partition 0 cannot be asked, and leaves out any other. */
+export async function askReachable<One, Answer>(
+  each: Partitioned<One>,
+  ask: (one: One, index: number) => Promise<Answer>,
+  without: ReadonlySet<number> = new Set(),
+): Promise<Reached<Answer>> {
+  const indexes = [...each.all.keys()].filter((index) => !without.has(index));
+  const outcomes = await Promise.all(
+    indexes.map(async (index) => [index, await tryOne(each, index, (one) => ask(one, index))] as const),
+  );
+  const reached: Reached<Answer> = { answers: new Map(), unreached: new Map() };
+  for (const [index, outcome] of outcomes)
+    if (outcome.kind === "done") reached.answers.set(index, outcome.result);
+    else reached.unreached.set(index, outcome.error);
+  return reached;
 }
 
 /** Merges readings that are each in this order. */
@@ -86,9 +122,11 @@ export function mergedPage<Item, Place>(
 
 function named(error: unknown, index: number, count: number): unknown {
   const failure = unlessRedis(error);
-  if (count === 1 || !(failure instanceof AppError) || failure.code !== "queue.unavailable") return error;
+  if (count === 1 || !(failure instanceof AppError) || !OF_REDIS.includes(failure.code)) return error;
   return unavailable({ index, count }, failure);
 }
+
+const OF_REDIS: readonly ErrorCode[] = ["queue.unavailable", "queue.denied"];
 
 /** Says which partition cannot be used. */
 export function unavailable(place: { index: number; count: number }, cause: AppError): AppError {

@@ -2,6 +2,12 @@ import type { Redis } from "ioredis";
 import { AppError, messageOf } from "../platform/errors/app-error.ts";
 import { failureOf, unlessRedis } from "./failure.ts";
 
+/** Throws `queue.unavailable` if a command would have to wait for a connection. */
+export function assertReady({ status }: Redis): void {
+  if (status !== "ready")
+    throw new AppError("queue.unavailable", { reason: "there is no connection to Redis" });
+}
+
 /**
  * Resolves once commands can be sent. Throws `queue.denied` as soon as Redis denies it, and `queue.unavailable` with Redis' last error if
  * that takes too long.

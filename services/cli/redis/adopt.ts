@@ -1,6 +1,7 @@
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { toIso } from "../../../shared/platform/time/iso.ts";
+import { restoreIntents } from "../../../shared/queue/intents.ts";
 import { adoptDeployment, readDeployment } from "../../../shared/redis/adopt.ts";
 import { newDeploymentId } from "../../../shared/redis/deployment.ts";
 import { askAll } from "../../../shared/redis/merge.ts";
@@ -25,10 +26,11 @@ export function adoptRedis(deps: ProgramDeps, options: AdoptOptions): Promise<nu
   const { configDir, json } = options;
   return withRedis(deps, { configDir, ofAnyDeployment: true }, async (session) => {
     if (!(await mayChange(deps, options, questionOf(options)))) return EXIT.failed;
-    const { id, unauditedSince } = await adopt(session, options);
+    const { id, unauditedSince, intentsOf } = await adopt(session, options);
     const unaudited = unauditedSince === undefined ? null : toIso(unauditedSince);
     if (json) deps.print(jsonLine({ deployment: id, unaudited_since: unaudited }));
     deps.say(inWords(id, unaudited));
+    if (intentsOf !== undefined) deps.say(`pauses and holds are as partition ${intentsOf} has them\n`);
     return EXIT.ok;
   });
 }
@@ -44,7 +46,12 @@ function questionOf({ withoutAudit = false }: AdoptOptions): string {
   return `Adopt this Redis as it is, and ${sale}?`;
 }
 
-type Adopted = { id: string; unauditedSince: number | undefined };
+type Adopted = {
+  id: string;
+  unauditedSince: number | undefined;
+  /** The partition from which partition 0 has its pauses and holds again. */
+  intentsOf: number | undefined;
+};
 
 /**
  * Adopts all partitions: the first one first, because what is sold is decided there, and it has the line in the audit. If that is
@@ -62,6 +69,7 @@ async function adopt(session: Session, options: AdoptOptions): Promise<Adopted> 
   const unauditedSince = withoutAudit ? undefined : startOfLoss(since, found, clock());
   const audit = unauditedSince === undefined ? "without audit" : `data lost since ${toIso(unauditedSince)}`;
   const selection = found.length === 1 ? audit : `${audit}; ${found.map(inAudit).join(", ")}`;
+  const intentsOf = await restoreIntents(partitions);
   const act = { at: clock(), action: "adopt", deployment: id, by, selection, reason } as const;
   for (const [index, partition] of partitions.all.entries()) {
     const adoption = { id, replaced: replace, unauditedSince, ...(index === 0 && { act }) };
@@ -70,7 +78,7 @@ async function adopt(session: Session, options: AdoptOptions): Promise<Adopted> 
     if (configured !== undefined || index > 0) throw ofOther(other, index, found.length);
     return adopt(session, options); // another process has given the data its id meanwhile
   }
-  return { id, unauditedSince };
+  return { id, unauditedSince, intentsOf };
 }
 
 type Found = Awaited<ReturnType<typeof readDeployment>>;

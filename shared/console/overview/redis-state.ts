@@ -70,9 +70,7 @@ export function createReadRedis(partitions: Partitions, durability: DurabilityMo
       return { view, proof, depths, unresolved };
     } catch (error) {
       if (index === 0 || !(error instanceof AppError)) throw error;
-      const problem =
-        error.code === "queue.unavailable" ? error.message : inPartition(partition, error.message);
-      const view = { index, address, reachable: false, problem };
+      const view = { index, address, reachable: false, problem: error.message };
       return { view: { ...view, waiting: null, ...NO_MEMORY }, proof: null, depths: [] };
     }
   }

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { AppError } from "../../platform/errors/app-error.ts";
-import { readIn } from "../../redis/merge.ts";
-import type { Partitions } from "../../redis/partition.ts";
-import { type Adding, createPaidSum, PartialSum } from "../paid-sum.ts";
+import type { PaymentSummary } from "../../payments/list.ts";
+import { askReachable } from "../../redis/merge.ts";
+import { type Partitions, shareOf } from "../../redis/partition.ts";
+import { createPaidSum, PartialSum } from "../paid-sum.ts";
 import { type CaseState, createRefundCases } from "../refund-cases.ts";
 import type { DecimalsOf } from "../tokens.ts";
 
@@ -42,17 +42,11 @@ export function createReadRefundTotals(
 
   async function totalOf(state: CaseState): Promise<PartialSum> {
     const paid = createPaidSum(decimalsOf);
-    const left = { toLookAt: LOOKED_AT_MAX };
-    let is_whole = true;
-    for (const [index, casesIn] of each.all.entries()) {
-      try {
-        if (!(await addAll(readIn(each, index, casesIn(state)), paid, left))) is_whole = false;
-      } catch (error) {
-        if (index === 0 || !(error instanceof AppError)) throw error;
-        is_whole = false;
-      }
-    }
-    return { ...paid.sum(), is_whole };
+    const max = shareOf(LOOKED_AT_MAX, each.all.length);
+    const { answers, unreached } = await askReachable(each, (casesIn) => readUpTo(max, casesIn(state)));
+    const read = [...answers.values()];
+    for (const payment of read.flatMap(({ payments }) => payments)) paid.add(payment);
+    return { ...paid.sum(), is_whole: unreached.size === 0 && read.every(({ isAll }) => isAll) };
   }
 
   return readBehind(async () => {
@@ -63,19 +57,15 @@ export function createReadRefundTotals(
   });
 }
 
-/** False if there were too many. */
-async function addAll(
-  pages: ReturnType<ReturnType<typeof createRefundCases>>,
-  paid: Adding,
-  left: { toLookAt: number },
-): Promise<boolean> {
-  if (left.toLookAt <= 0) return false;
+async function readUpTo(max: number, pages: ReturnType<ReturnType<typeof createRefundCases>>) {
+  const payments: PaymentSummary[] = [];
+  let looked = 0;
   for await (const { cases, lookedAt } of pages) {
-    for (const { payment } of cases) paid.add(payment);
-    left.toLookAt -= lookedAt;
-    if (left.toLookAt <= 0) return false;
+    payments.push(...cases.map(({ payment }) => payment));
+    looked += lookedAt;
+    if (looked >= max) return { payments, isAll: false };
   }
-  return true;
+  return { payments, isAll: true };
 }
 
 /** Shares each reading among its callers, and its result until the next one has ended. A reading that fails changes nothing. */

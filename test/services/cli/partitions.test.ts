@@ -1,4 +1,11 @@
 import { expect, test } from "vitest";
+import { randomCallId } from "../../../shared/call/call-id.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
+import { openEndpoints } from "../../../shared/queue/endpoints.ts";
+import { openIntents } from "../../../shared/queue/intents.ts";
+import { openJobs } from "../../../shared/queue/jobs.ts";
+import { createClaimData, Deployment, newDeploymentId } from "../../../shared/redis/deployment.ts";
+import type { Partition } from "../../../shared/redis/partition.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { problemOf, usePostern } from "../../fixtures/postern.ts";
 import { asUser, useRedis } from "../../fixtures/redis.ts";
@@ -9,7 +16,7 @@ import { runHereWith } from "./run-here.ts";
 const COUNT = 4;
 const LAST = COUNT - 1;
 
-const ID = "2026-11-29-shop";
+const ID = newDeploymentId();
 
 const redis = useRedis();
 const calls = useFailedCalls({ redis, partitions: COUNT });
@@ -36,6 +43,31 @@ test("postern redis adopt adopts every partition, with one line in the audit tha
         "partition 2 had no report, partition 3 was empty",
     },
   ]);
+});
+
+test("postern redis adopt gives an emptied partition 0 the pauses and holds of the partition with the newest change", async () => {
+  const each = partitionsOver(redis.client, COUNT);
+  const why = { at: 1, by: "otto", reason: "its job is broken" };
+  for (const partition of each.all)
+    await createClaimData(partition, new Deployment({ id: ID }, silentLogger, each.control))();
+  await openJobs(each).pause("7/1", why);
+  await openEndpoints(each).set("/a", "held", why);
+  const { keys } = each.control;
+  const older = each.all[1]?.keys.intents ?? "";
+  await redis.client.hincrby(older, "version", "-1");
+  await redis.client.del(await redis.client.keys(`${each.control.prefix}:*`));
+  await redis.client.hset(keys.deployment, "id", ID); // as a process does that has seen more
+  const adopted = await here([...ADOPT, "--without-audit"]);
+  expect(adopted).toMatchObject({
+    ...{ code: 0, stdout: expect.stringContaining("pauses and holds are as partition 2 has them") },
+  });
+  await createClaimData(each.control, new Deployment({ id: ID }, silentLogger, each.control))();
+  for (const index of [1, 2, LAST])
+    await openIntents(each).sync(index, { firstCheck: Promise.resolve(), isUsable: true });
+  const held = await Promise.all(each.all.map((one) => redis.client.hexists(one.keys.endpoints, "/a")));
+  expect(held).toEqual([1, 1, 1, 1]);
+  expect((await openJobs(each).gates()).get("7/1")).toMatchObject({ pausedBy: "otto", reason: why.reason });
+  expect(await openJobs(each).holding(["7/1"])).toEqual(new Map([["7/1", COUNT]]));
 });
 
 test("postern redis adopt sells nothing since the earliest of the last reports, and asks for --since if a partition has none", async () => {
@@ -67,29 +99,97 @@ test("postern redis adopt changes nothing if a partition has another deployment'
 });
 
 test("the status lists the partitions, and lists have the calls of all", async () => {
-  const ids = await calls.fail(Array.from({ length: 12 }, () => ({})));
+  const ids = await failSome();
   const listed = (await here(["failed", "list", "-o", "name"])).stdout.trim().split("\n");
   expect(listed.toSorted()).toEqual(ids.toSorted());
   const { stdout } = await here(["status"], {}, { columns: 200 });
-  expect(stdout).toMatch(/partitions:\nPARTITION +ADDRESS/);
+  const [header, ...rows] = (stdout.split("partitions:\n")[1] ?? "").split("\n");
+  expect(header).toMatch(/^PARTITION +ADDRESS/);
+  const { host } = new URL(redis.url);
+  expect(rows.slice(0, COUNT).map((row) => row.trim().split(/ +/).slice(0, 2))).toEqual(
+    Array.from({ length: COUNT }, (_, index) => [String(index), host]),
+  );
 });
 
-test("with one partition away the status names it and exits with 1, lists fail by its name, and single calls of others are shown", async () => {
-  const ids = await calls.fail(Array.from({ length: 12 }, () => ({})));
-  const ofFirst = ids.filter((id) => partitionsOver(redis.client, COUNT).indexOf(id) === 0);
-  const url = asUser(redis.url, "operator");
-  const places = [url, `${url}/1`, `${url}/2`, "redis://127.0.0.1:1"].map((each) => ({ url: each }));
-  postern.configure({ postern: { redis: { deployment_id: ID, partitions: places } } });
+const urlOfOperator = () => asUser(redis.url, "operator");
+
+/** The status names the last partition, lists fail by its name, and single calls of others are shown. */
+async function expectNoneOfLast(failed: readonly string[], code: string, reason: string): Promise<void> {
+  const ofFirst = failed.filter((id) => partitionsOver(redis.client, COUNT).indexOf(id) === 0);
+  const problem = `partition 3 of 4 cannot be used: ${reason}`;
   const part = await here(["status", "-o", "json"]);
   expect(part.code).toBe(1);
   expect(JSON.parse(part.stdout)).toMatchObject({
     partitions: [...Array.from({ length: LAST }, () => ({ reachable: true })), { reachable: false }],
-    redis: { problem: expect.stringContaining("partition 3 of 4 cannot be used: ") },
+    redis: { problem: expect.stringMatching(new RegExp(`^${problem}`)) },
   });
   expect((await here(["calls", "show", ofFirst[0] ?? ""])).code).toBe(0);
   const refused = await here(["failed", "list", "-o", "json"]);
-  expect(problemOf(refused)).toMatchObject({
-    code: "queue.unavailable",
-    detail: expect.stringContaining("partition 3 of 4 cannot be used: "),
-  });
-}, 30_000);
+  expect(problemOf(refused)).toMatchObject({ code, detail: expect.stringContaining(problem) });
+}
+
+/** Fails some calls, of which at least one lies in partition 0. */
+function failSome(): Promise<string[]> {
+  let id = randomCallId();
+  while (partitionsOver(redis.client, COUNT).indexOf(id) !== 0) id = randomCallId();
+  return calls.fail([{ id }, ...Array.from({ length: 11 }, () => ({}))]);
+}
+
+test.each<[what: string, code: string, reason: string, urlOfLast: () => string]>([
+  ["away", "queue.unavailable", "Redis at 127.0.0.1:1 cannot be reached", () => "redis://127.0.0.1:1"],
+  [
+    "denied",
+    "queue.denied",
+    "Redis denies the user or the password",
+    () => urlOfOperator().replace(/:[^:@]*@/, ":wrong@"),
+  ],
+])(
+  "with one partition %s, commands name it and do what needs no call of it",
+  async (_, code, reason, urlOfLast) => {
+    const ids = await failSome();
+    const url = urlOfOperator();
+    const places = [url, `${url}/1`, `${url}/2`, urlOfLast()].map((each) => ({ url: each }));
+    postern.configure({ postern: { redis: { deployment_id: ID, partitions: places } } });
+    await expectNoneOfLast(ids, code, reason);
+    await redis.client.acl("LOG", "RESET");
+  },
+  30_000,
+);
+
+test.each<[what: string, code: string, reason: string, spoil: (last: Partition) => Promise<unknown>]>([
+  [
+    "emptied",
+    "start.wrong_redis",
+    `Redis is empty, but must hold the data of deployment ${ID}`,
+    ({ keys }) => redis.client.del(keys.layout, keys.deployment),
+  ],
+  [
+    "old",
+    "start.wrong_redis",
+    `Redis holds an old copy of deployment ${ID}`,
+    ({ keys }) => redis.client.hset(keys.deployment, "expects", String(Date.now() + 60_000)),
+  ],
+  [
+    "of another deployment",
+    "start.wrong_redis",
+    "Redis holds the data of deployment dep_other",
+    ({ keys }) => redis.client.hset(keys.deployment, "id", "dep_other"),
+  ],
+  [
+    "of another layout",
+    "start.layout_mismatch",
+    "Redis holds keys of an unknown layout",
+    ({ keys }) => redis.client.set(keys.layout, "{}"),
+  ],
+])(
+  "with one partition that is %s, commands name it and do what needs no call of it",
+  async (_, code, reason, spoil) => {
+    const ids = await failSome();
+    const each = partitionsOver(redis.client, COUNT);
+    for (const partition of each.all)
+      await createClaimData(partition, new Deployment({ id: ID }, silentLogger, each.control))();
+    await expect.poll(() => redis.client.scard(each.control.keys.partitions)).toBe(LAST);
+    await spoil(each.at(LAST));
+    await expectNoneOfLast(ids, code, reason);
+  },
+);

@@ -73,7 +73,7 @@ test("a caller's proof buys once, whichever partitions the payments of its users
   expect(charged.flat()).toEqual([PRICE]);
 });
 
-test("a payment that is void has freed its caller's nonce, and one that was refused has not", async () => {
+test("a payment that is void frees its caller's nonce in another partition, and a later payment uses that up for all payers", async () => {
   const { x402: policies } = restrictedJobs(fixture.devnet);
   const trusting = await fixture.gateway({
     ...restrictedJobs(fixture.devnet),

@@ -100,3 +100,12 @@ test("the check of a command leaves an empty Redis to the process that comes", a
   await checkLayout(redis.partition);
   expect(await layout()).toBeNull();
 });
+
+test("a Redis that has lost its data since that was checked gets no layout, and one that has an id gets it", async () => {
+  const claim = createClaimLayout(redis.partition, { isChecked: true });
+  await expect(claim()).rejects.toMatchObject({ code: "queue.unavailable" });
+  expect(await redis.client.exists(keys.layout)).toBe(0);
+  await redis.client.hset(keys.deployment, "id", "2026-11-29-shop");
+  await claim();
+  await own();
+});

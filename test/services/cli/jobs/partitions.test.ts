@@ -157,3 +157,36 @@ test("postern endpoints hold and enable do the same, and the console's answer ha
   const waiting = partitions().all.map(({ redis: at, keys }) => at.llen(keys.inQueue("webhook/7/1", "wait")));
   expect(await Promise.all(waiting)).toEqual([1, 1, 1, 1]);
 });
+
+/** The last partition answers, and denies the console this command. */
+async function lastDenies(command: string): Promise<void> {
+  await ofLast.client.acl("SETUSER", "operator", `-${command}`);
+}
+
+test.each(["evalsha", "hexists", "smembers"])(
+  "a pause that is written is said to hold, without a partition that denies %s",
+  async (command) => {
+    await addToAll();
+    await lastDenies(command);
+    const paused = await here(["jobs", "pause", "7/1", "--reason", "it loops", "-o", "json"]);
+    expect(JSON.parse(paused.stderr).detail).toMatch(
+      /^7\/1 is paused in 3 of 4 partitions; partition 3 cannot be reached/,
+    );
+    expect(JSON.parse(paused.stdout)).toMatchObject({
+      ...{ changed: true, partitions: { of: 4, unreached: [3] } },
+      job: { state: "paused", waiting: 3, paused_partitions: { of: 4, paused: 3 } },
+    });
+  },
+);
+
+test("a hold that is written is said to hold, and delayed calls are run, without a partition that denies scripts", async () => {
+  await addToAll();
+  await lastDenies("evalsha");
+  const held = await here(["endpoints", "hold", "/a", "--reason", "broken"]);
+  expect([held.code, held.stderr]).toEqual([
+    1,
+    expect.stringContaining("/a: held at all gateways within 2 seconds in 3 of 4 partitions; partition 3"),
+  ]);
+  const run = await here(["jobs", "run-delayed", "7/1"]);
+  expect([run.code, run.stderr]).toEqual([1, expect.stringContaining("in 3 of 4 partitions; partition 3")]);
+});
