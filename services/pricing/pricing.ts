@@ -133,7 +133,7 @@ type Options = ControlHost & {
 
 /** @internal */
 export type ComposedService = ComposedServer & {
-  /** The server of the first partition, the only one that it uses. */
+  /** The server of partition 0, the only one that it uses. */
   servers: readonly DurableRedis[];
   /** The address that signs the quotes. */
   readonly operator: Address;

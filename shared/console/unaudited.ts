@@ -20,7 +20,7 @@ type Deps = { partitions: Partitions; tokens: TokenSource; log: Logger };
 
 /**
  * Runs an audit, and has jobs sold again if payments were unaudited before it, and it covers their time on each network. Its range must end
- * at the newest block. The first partition, in which gateways see what they may offer, comes last.
+ * at the newest block. Partition 0, in which gateways see what they may offer, comes last.
  */
 export function createAuditing({ partitions, tokens, log }: Deps) {
   const each = partitions.map(createUnaudited);

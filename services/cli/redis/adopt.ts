@@ -54,7 +54,7 @@ type Adopted = {
 };
 
 /**
- * Adopts all partitions: the first one first, because what is sold is decided there, and it has the line in the audit. If that is
+ * Adopts all partitions, partition 0 first, because what is sold is decided there, and it has the line in the audit. If that is
  * interrupted, the same command does the rest. Nothing is changed if a partition has the data of another deployment.
  */
 async function adopt(session: Session, options: AdoptOptions): Promise<Adopted> {

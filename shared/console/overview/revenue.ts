@@ -42,7 +42,7 @@ export type ReadRevenue = (days: number) => Promise<EarnedView[]>;
 
 type Deps = { partitions: Partitions; configDir: string; env: Env; clock: Clock };
 
-/** Reads revenue. Each partition counts what its own scripts dispute and refund, and the first one what was earned. A payment counts on the day on which it was settled, also as disputed; a refund on the day on which it was seen. */
+/** Reads revenue. Each partition counts what its own scripts dispute and refund, and partition 0 what was earned. A payment counts on the day on which it was settled, also as disputed; a refund on the day on which it was seen. */
 export function createReadRevenue({ partitions, configDir: dir, env, clock }: Deps): ReadRevenue {
   const each = partitions.map((partition) => createReadSeries(partition, clock));
   return async function readRevenue(days) {
