@@ -14,6 +14,7 @@ const RETIRED_MAX = 3;
 export class Generations<One extends Part> {
   readonly firstCheck: Promise<void>;
   #current: One;
+  #next: One | undefined;
   readonly #retired = new Set<{ one: One; ended: Promise<void> }>();
   #isEnding = false;
 
@@ -39,13 +40,16 @@ export class Generations<One extends Part> {
 
   /** Takes the place of the current one as soon as it can work. Rejects if it cannot, and is closed then. */
   async follow(next: One): Promise<void> {
+    this.#next = next;
     try {
       await next.firstCheck;
     } catch (error) {
       await next.close(0);
       throw error;
+    } finally {
+      this.#next = undefined;
     }
-    if (this.#isEnding) return next.close(0);
+    if (this.#isEnding) return;
     const last = this.#current;
     this.#current = next;
     this.#retire(last);
@@ -59,7 +63,8 @@ export class Generations<One extends Part> {
 
   async close(graceMs?: number): Promise<void> {
     this.drain();
-    await Promise.all([this.#current.close(graceMs), ...[...this.#retired].map(({ ended }) => ended)]);
+    const retired = [...this.#retired].map(({ ended }) => ended);
+    await Promise.all([this.#current.close(graceMs), this.#next?.close(0), ...retired]);
   }
 
   #retire(one: One): void {

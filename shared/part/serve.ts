@@ -69,13 +69,11 @@ export function runMonitored<Config extends PosternConfig, One extends Monitored
       metrics,
       log: counted,
     });
-    onHangup(() => void reload.now("SIGHUP"));
-    host.reports.onReloadAsked(() => reload.now("postern reload"));
-    if (options.watch)
-      shutdown.defer(
-        "watch",
-        every(WATCH_MS, () => reload.ifChanged("--watch")),
-      );
+    const whenStarted = (work: () => Promise<void>) => generations.firstCheck.then(work, () => {});
+    onHangup(() => void whenStarted(() => reload.now("SIGHUP")));
+    host.reports.onReloadAsked(() => whenStarted(() => reload.now("postern reload")));
+    const look = () => whenStarted(() => reload.ifChanged("--watch"));
+    if (options.watch) shutdown.defer("watch", every(WATCH_MS, look));
     return serve(generations, { ...host, metrics, opsAddress, aboutConfig: reload.about });
   });
 }

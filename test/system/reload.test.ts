@@ -1,19 +1,21 @@
 import { writeFileSync } from "node:fs";
 import { Agent } from "node:http";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { type ConfigTables, writeConfig } from "../../shared/config/config-tables.ts";
 import type { PosternProcess } from "../../shared/dev/process.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { useFakeRunner } from "../fixtures/fake-runner.ts";
 import { usePostern } from "../fixtures/postern.ts";
-import { useRedis } from "../fixtures/redis.ts";
+import { useOwnRedis, useRedis } from "../fixtures/redis.ts";
 import { send } from "../support/http.ts";
 import { LONG_RUN } from "../support/long-run.ts";
 
 const redis = useRedis();
 const postern = usePostern();
 const runner = useFakeRunner();
+
+const FREE_PORTS = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
 
 type Endpoint = { path: string; job_id: number; auth: string; secret?: string[] };
 const OPEN: Endpoint = { path: "/open", job_id: 1, auth: "none" };
@@ -119,4 +121,35 @@ test(`${RELOADS} reloads of a gateway and a producer under load, half of them wr
   const accepted = new Set(ids);
   await eventually("all calls are injected", () => offered().length >= ids.length);
   expect(offered().sort()).toEqual(ids.sort());
+});
+
+describe("while Redis is away", () => {
+  const own = useOwnRedis();
+
+  async function startAndReload() {
+    const tables = (...endpoints: Endpoint[]) => ({
+      ...tablesOf(...endpoints),
+      postern: { drain_secs: 0, redis: { url: own.url } },
+    });
+    postern.configure(tables(OPEN));
+    const gateway = postern.start(["webhooks", ...FREE_PORTS]);
+    const { address } = await gateway.waitForEvent("service.started");
+    await own.server.kill("SIGKILL");
+    writeConfig(postern.configDir, tables({ ...OPEN, path: "/other" }));
+    process.kill(gateway.pid, "SIGHUP");
+    return { gateway, address: String(address) };
+  }
+
+  test("a gateway reloads as soon as Redis is back", async () => {
+    const { gateway, address } = await startAndReload();
+    await own.server.restart();
+    await gateway.waitForEvent("config.reloaded");
+    expect(await statusOf(address, "/other")).toBe(202);
+  });
+
+  test("a gateway that waits with its reload stops in order", async () => {
+    const { gateway } = await startAndReload();
+    expect(await gateway.kill("SIGTERM")).toMatchObject({ code: 0 });
+    await own.server.restart();
+  });
 });

@@ -30,7 +30,9 @@ describe("the page of what flows", needs("chromium"), () => {
     const attention = page.getByRole("region", { name: "Needs attention" });
     await attention.getByText("No producer is running").waitFor();
     await attention.getByText("webhooks: 2 different configurations are running.").waitFor();
-    await attention.getByText("its newest configuration is not in force: webhooks.toml:3: is wrong").waitFor();
+    await attention
+      .getByText("its newest configuration is not in force: webhooks.toml:3: is wrong")
+      .waitFor();
     await attention.getByRole("link", { name: "2 failed calls to replay or discard" }).click();
     await page.getByRole("heading", { name: "2 calls" }).waitFor();
     expect(await page.getByRole("link", { name: /^Failed/ }).textContent()).toContain("2");
