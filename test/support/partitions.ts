@@ -3,18 +3,11 @@ import { redis as redisTable } from "../../shared/config/redis-toml.ts";
 import { placesOf, prefixesOf } from "../../shared/part/places.ts";
 import { silentLogger } from "../../shared/platform/log/logger.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
-import { newDeploymentId } from "../../shared/redis/deployment.ts";
 import { DEFAULT_NAME } from "../../shared/redis/keys.ts";
 import { Partitioned, type Partitions, partitionOf } from "../../shared/redis/partition.ts";
 
-/** So many partitions the services of the fixtures have, on one server: tests can be run again with several. */
-export const COUNT = Number(process.env["POSTERN_TEST_PARTITIONS"] ?? 1);
-
-/** Keys of `[redis]` for as many. */
-export const PARTITIONS_TABLE = COUNT === 1 ? {} : { partitions: COUNT, deployment_id: newDeploymentId() };
-
 /** The partitions of a test's deployment, on one server. */
-export function partitionsOver(redis: Redis, count = COUNT): Partitions {
+export function partitionsOver(redis: Redis, count = 1): Partitions {
   return partitionsOn(Array.from({ length: count }, () => redis));
 }
 
