@@ -115,9 +115,13 @@ export function inItsDatabase(redis: Redis): Redis {
   return redis;
 }
 
+/** The generations of a part share its connections during reloads. With more listeners than this, one is not removed. */
+const LISTENERS_MAX = 30;
+
 /** Logs one line when Redis goes and one when it is back, instead of one for each attempt to reconnect. */
 function logged(redis: Redis, log: Logger): Redis {
   let reachable: boolean | undefined;
+  redis.setMaxListeners(LISTENERS_MAX);
   redis.on("ready", () => {
     if (reachable === false) log.info("redis.reconnected");
     reachable = true;
