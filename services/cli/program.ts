@@ -4,7 +4,7 @@ import { messageOf } from "../../shared/platform/errors/app-error.ts";
 import {
   environmentWarnings,
   failpointOf,
-  logLevelOf,
+  loggingOf,
   requireUtf8,
 } from "../../shared/platform/lifecycle/environment.ts";
 import { armFailpoint } from "../../shared/platform/lifecycle/failpoint.ts";
@@ -130,7 +130,7 @@ function checkEnvironment(command: Command, { env, note, printError, exitWith }:
 
 function environmentProblem(env: Env): string | undefined {
   try {
-    logLevelOf(env);
+    loggingOf(env);
     requireUtf8(env);
     armFailpoint(failpointOf(env));
     return undefined;

@@ -40,6 +40,10 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "postern redis remove-node 10.0.0.3:6379": "test/services/cli/redis/remove-node.long.test.ts",
   'postern redis adopt --since 2026-11-07T03:00:00Z --reason "disk lost, backup of 03:00 restored"':
     "test/system/wrong-redis.test.ts",
+  "redis-cli --scan --pattern '{postern-runner}:*' | xargs -r -d '\\n' -n 100 redis-cli MIGRATE redis-2 6379 '' 0 60000 COPY REPLACE KEYS":
+    "test/system/upgrade.long.test.ts",
+  "redis-cli --scan --pattern '{postern}:*' | xargs -r -d '\\n' -n 1000 redis-cli UNLINK":
+    "test/system/upgrade.long.test.ts",
   'postern endpoints disable /hooks/github --reason "its job is broken"':
     "test/services/cli/endpoints/states.test.ts",
   'postern endpoints hold /hooks/github --reason "the new handler is not ready"':

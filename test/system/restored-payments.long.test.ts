@@ -4,13 +4,16 @@ import { expect, test } from "vitest";
 import { writeConfig } from "../../shared/config/config-tables.ts";
 import { startPart } from "../../shared/dev/process.ts";
 import { eventually } from "../../shared/dev/wait.ts";
+import { silentLogger } from "../../shared/platform/log/logger.ts";
+import { Deployment } from "../../shared/redis/deployment.ts";
 import type { ProcessKind } from "../../shared/telemetry/processes/process.ts";
 import { readDocument } from "../docs/blocks.ts";
 import { useEnds } from "../fixtures/ends.ts";
 import { jsonLines } from "../fixtures/postern.ts";
 import { asUser, useOwnRedis } from "../fixtures/redis.ts";
-import { idIn, useX402, x402Table } from "../fixtures/x402.ts";
+import { idIn, PRICE, useX402, x402Table } from "../fixtures/x402.ts";
 import { runHere } from "../services/cli/run-here.ts";
+import { paymentIn } from "../support/books.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const redis = useOwnRedis();
@@ -37,6 +40,25 @@ function commandOf(step: number, beginning: string): string[] {
   return String(found).split(" ");
 }
 
+const files = () => join(redis.server.dir, "appendonlydir");
+
+async function backup(): Promise<string> {
+  const copy = join(tempDir(), "appendonlydir");
+  await redis.client.config("SET", "auto-aof-rewrite-percentage", "0");
+  cpSync(files(), copy, { recursive: true });
+  return copy;
+}
+
+async function restore(copy: string): Promise<void> {
+  await redis.server.kill("SIGKILL");
+  rmSync(files(), { recursive: true });
+  cpSync(copy, files(), { recursive: true });
+  await redis.server.restart();
+}
+
+/** A gateway that looks whether an audit is due, as the program's does. */
+const gatewayOfProgram = () => fixture.gateway({ deployment: new Deployment({}, silentLogger) });
+
 test("after a restore the drain queues a payment that was settling, and what docs/backup.md waits for comes though no call runs", async () => {
   const selling = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const ids = await selling.undisturbed(async () => {
@@ -46,16 +68,9 @@ test("after a restore the drain queues a payment that was settling, and what doc
     expect([queued.status, settling.status]).toEqual([202, 503]);
     return [idIn(queued), idIn(settling)];
   });
-  const files = join(redis.server.dir, "appendonlydir");
-  const copy = join(tempDir(), "appendonlydir");
-  await redis.client.config("SET", "auto-aof-rewrite-percentage", "0");
-  cpSync(files, copy, { recursive: true });
+  const copy = await backup();
   await fixture.stop(selling);
-
-  await redis.server.kill("SIGKILL");
-  rmSync(files, { recursive: true });
-  cpSync(copy, files, { recursive: true });
-  await redis.server.restart();
+  await restore(copy);
   const config = ["--config-dir", configDir("operator")];
   const listed = async (command: readonly string[]) =>
     jsonLines(await runHere([...command, ...config, "-o", "json"])).map(({ call_id, state }) => [
@@ -72,4 +87,46 @@ test("after a restore the drain queues a payment that was settling, and what doc
   await eventually("the wait ends", async () => (await listed(waitsFor)).length === 0);
   const open = await listed(["payments", "list", "--open"]);
   expect(open.toSorted()).toEqual(ids.map((id) => [id, "queued"]).toSorted());
+});
+
+test("after a restore the audit of docs/backup.md names each payment of the lost time, nothing is sold before it, and no such payer is charged again", async () => {
+  const { payer, devnet } = fixture;
+  const before = await gatewayOfProgram();
+  const kept = await before.pay({ payer });
+  expect((await before.post(kept)).status).toBe(202);
+  const copy = await backup();
+  const { number, timestamp } = await devnet.chain.client.getBlock();
+  const lost = [await before.pay({ payer }), await before.pay({ payer })];
+  for (const payment of lost) expect((await before.post(payment)).status).toBe(202);
+  await fixture.stop(before);
+
+  await restore(copy);
+  const config = ["--config-dir", configDir("operator")];
+  const since = new Date(Number(timestamp) * 1000).toISOString();
+  const adopt = [...commandOf(4, "redis adopt"), "--since", since, "--reason", "a restore", "--yes"];
+  expect(await runHere([...adopt, ...config])).toMatchObject({ code: 0 });
+  const after = await gatewayOfProgram();
+  const answers = async (...payments: Record<string, string>[]) =>
+    Promise.all(payments.map(async (payment) => (await after.post(payment)).status));
+  await eventually("nothing is sold", async () => (await answers({})).every((status) => status === 503));
+  expect(await answers(kept, ...lost)).toEqual([202, 503, 503]);
+
+  const audit = commandOf(8, "payments").map((word) => (word === "N" ? String(number) : word));
+  const ran = await runHere([...audit, ...config, "-o", "json"]);
+  const [
+    {
+      tokens: [found],
+    } = { tokens: [] },
+  ] = jsonLines(ran) as { tokens: Record<string, unknown>[] }[];
+  expect([ran.code, found?.["matched"]]).toEqual([1, 1]);
+  expect(found?.["orphans"]).toEqual(
+    lost.map((payment) => {
+      const { nonce } = paymentIn(payment) ?? {};
+      return expect.objectContaining({ from: payer.address.toLowerCase(), amount: String(PRICE), nonce });
+    }),
+  );
+  await eventually("jobs are sold again", async () => (await answers({})).every((status) => status === 402));
+  expect(await answers(kept, ...lost)).toEqual([202, 409, 409]);
+  expect(await fixture.charged()).toEqual([PRICE, PRICE, PRICE]);
+  await fixture.stop(after);
 });

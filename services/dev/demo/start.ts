@@ -30,7 +30,12 @@ export async function startDemo(env: NodeJS.ProcessEnv, shutdown: Shutdown) {
   if (env["REDIS_URL"]) await requireUnused(await openRedisView(env["REDIS_URL"], shutdown));
   const log = new DemoLog();
   const secrets = newDevSecrets();
-  const partEnv = { ...env, [RUNNER_SECRET]: secrets.runner, POSTERN_LOG_LEVEL: "info" };
+  const partEnv = {
+    ...env,
+    [RUNNER_SECRET]: secrets.runner,
+    POSTERN_LOG_LEVEL: "info",
+    POSTERN_LOG_CALLS: "1",
+  };
   const stack = await startDevStack({
     own: { tables: tables(createDevWebhooks(`127.0.0.1:${await freePort()}`, secrets)) },
     sellsByItself: true,

@@ -16,6 +16,7 @@ const KNOWN = [
   "POSTERN_CONFIG_DIR",
   "POSTERN_SERVICE_ID",
   "POSTERN_LOG_LEVEL",
+  "POSTERN_LOG_CALLS",
   "POSTERN_PAYER_KEY",
   "POSTERN_RESULT_TOKEN",
   "POSTERN_OPERATOR_URL",
@@ -26,9 +27,13 @@ const KNOWN = [
   "POSTERN_DELIVER_TO",
 ];
 
-/** Throws `start.config_invalid` for a level that is none. */
-export function logLevelOf(env: Env): LogLevel {
-  return wordIn(env, "POSTERN_LOG_LEVEL", LOG_LEVELS) ?? "info";
+/** How a process logs. `callShare`, from 0 to 1, is the share of the calls whose ordinary events are logged. */
+export type Logging = { level: LogLevel; callShare: number };
+
+/** Throws `start.config_invalid` for a level that is none, and for a share that is none. */
+export function loggingOf(env: Env): Logging {
+  const level = wordIn(env, "POSTERN_LOG_LEVEL", LOG_LEVELS) ?? "info";
+  return { level, callShare: shareIn(env, "POSTERN_LOG_CALLS") ?? 1 };
 }
 
 /** Where a process is to die, for tests. Throws `start.config_invalid` for a failpoint that is none. */
@@ -64,6 +69,18 @@ function wordIn<Word extends string>(env: Env, name: string, words: readonly Wor
   const list = words.map((each) => JSON.stringify(each)).join(", ");
   throw new AppError("start.config_invalid", {
     reason: `${name}: must be one of ${list}, not ${JSON.stringify(text)}${hint}`,
+  });
+}
+
+/** A decimal number from 0 to 1. */
+const SHARE = /^(?:0(?:\.\d{1,9})?|1(?:\.0{1,9})?)$/;
+
+function shareIn(env: Env, name: string): number | undefined {
+  const text = env[name];
+  if (text === undefined || text === "") return undefined;
+  if (SHARE.test(text)) return Number(text);
+  throw new AppError("start.config_invalid", {
+    reason: `${name}: must be a number from 0 to 1 such as 0.01, not ${JSON.stringify(text)}`,
   });
 }
 

@@ -1,7 +1,8 @@
 import { type AppError, messageOf, stackOf, toAppError } from "../errors/app-error.ts";
 import type { ErrorCode } from "../errors/codes.ts";
 import type { Logger } from "../log/logger.ts";
-import { environmentWarnings, failpointOf, logLevelOf, requireUtf8 } from "./environment.ts";
+import { sampleCalls } from "../log/sample-calls.ts";
+import { environmentWarnings, failpointOf, type Logging, loggingOf, requireUtf8 } from "./environment.ts";
 import { armFailpoint } from "./failpoint.ts";
 
 /** What every process is started with. */
@@ -44,12 +45,12 @@ async function run(
   { onHangup, stopped }: { onHangup: OnHangup; stopped: Promise<NodeJS.Signals> },
 ): Promise<number> {
   const { createProcessLogger } = await import("../log/pino-logger.ts"); // a command uses this file too, and logs nothing
-  const level = levelOf(env);
-  const log = createProcessLogger(name, { pretty, level: typeof level === "string" ? level : "info" });
+  const { level, callShare, wrong } = readLogging(env);
+  const log = sampleCalls(createProcessLogger(name, { pretty, level }), callShare);
   const shutdown = new Shutdown();
   let exitCode: number = EXIT.ok;
   try {
-    if (typeof level !== "string") throw level.wrong;
+    if (wrong !== undefined) throw wrong;
     requireUtf8(env);
     armFailpoint(failpointOf(env));
     for (const warning of environmentWarnings(env, configDir)) log.warn("config.warning", { warning });
@@ -76,12 +77,12 @@ async function run(
 
 const NO_RELOAD = "this process is starting, or reads no configuration";
 
-/** The level to log at, or why there is none: a wrong one is logged too. */
-function levelOf(env: NodeJS.ProcessEnv): string | { wrong: unknown } {
+/** With variables that are wrong it is the default, by which that is logged. */
+function readLogging(env: NodeJS.ProcessEnv): Logging & { wrong?: unknown } {
   try {
-    return logLevelOf(env);
+    return loggingOf(env);
   } catch (wrong) {
-    return { wrong };
+    return { ...loggingOf({}), wrong };
   }
 }
 

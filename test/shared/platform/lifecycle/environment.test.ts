@@ -4,14 +4,17 @@ import { expect, test } from "vitest";
 import {
   environmentWarnings,
   failpointOf,
-  logLevelOf,
+  loggingOf,
   withoutUnused,
 } from "../../../../shared/platform/lifecycle/environment.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 
 test("a process logs at the level of POSTERN_LOG_LEVEL, and at info if the variable is absent or empty", () => {
-  expect(logLevelOf({ POSTERN_LOG_LEVEL: "warn" })).toBe("warn");
-  expect([logLevelOf({}), logLevelOf({ POSTERN_LOG_LEVEL: "" })]).toEqual(["info", "info"]);
+  expect(loggingOf({ POSTERN_LOG_LEVEL: "warn" }).level).toBe("warn");
+  expect([loggingOf({}), loggingOf({ POSTERN_LOG_LEVEL: "" })].map(({ level }) => level)).toEqual([
+    "info",
+    "info",
+  ]);
 });
 
 test.each([
@@ -19,10 +22,26 @@ test.each([
   ["Warn", '; did you mean "warn"?'],
   ["eror", '; did you mean "error"?'],
 ])("the level %s is refused with those that there are", (level, hint) => {
-  expect(() => logLevelOf({ POSTERN_LOG_LEVEL: level })).toThrow(
+  expect(() => loggingOf({ POSTERN_LOG_LEVEL: level })).toThrow(
     expect.objectContaining({
       code: "start.config_invalid",
       message: `POSTERN_LOG_LEVEL: must be one of "info", "warn", "error", "silent", not "${level}"${hint}`,
+    }),
+  );
+});
+
+test("a process logs all calls unless POSTERN_LOG_CALLS has a share", () => {
+  const shares = ["", "0", "0.01", "1", "1.0"].map(
+    (text) => loggingOf({ POSTERN_LOG_CALLS: text }).callShare,
+  );
+  expect([loggingOf({}).callShare, ...shares]).toEqual([1, 1, 0, 0.01, 1, 1]);
+});
+
+test.each(["1%", "1.5", "-0.1", "all", ".5", "1e-3", "NaN"])("the share of calls %s is refused", (share) => {
+  expect(() => loggingOf({ POSTERN_LOG_CALLS: share })).toThrow(
+    expect.objectContaining({
+      code: "start.config_invalid",
+      message: `POSTERN_LOG_CALLS: must be a number from 0 to 1 such as 0.01, not "${share}"`,
     }),
   );
 });
