@@ -70,7 +70,7 @@ type Use =
  *   toml FILE      a file of the reader's, written; later blocks load it
  *   toml NAME part keys of a configuration file, loaded over the example's
  *   toml NAME whole a configuration file, or a piece of one: all of a document are loaded as one file
- *   yaml FILE      a file of another program, parsed; test/docs/kubernetes.test.ts looks into its manifests
+ *   yaml FILE      a file of another program, parsed
  *   systemd FILE   a unit, which test/docs/units.test.ts has systemd check
  *   output         what the block of commands before it prints
  *   drawing        what no machine reads
