@@ -102,8 +102,8 @@ function filesIn(cell: string): { always: string[]; withDeliveries: string[] } {
     : { always: named(always), withDeliveries: named(cell) };
 }
 
-test("each process reads the secrets that docs/systemd.md gives it, and no others", () => {
-  const [, table = ""] = readDocument("docs/systemd.md").split("| Secret | File |\n");
+test("each process reads the secrets that docs/operations/systemd/README.md gives it, and no others", () => {
+  const [, table = ""] = readDocument("docs/operations/systemd/README.md").split("| Secret | File |\n");
   const [rows = ""] = table.split("\n\n");
   const cells = [...rows.matchAll(/^ *\| (.+) \| (.+) \|$/gm)].map(([, secret = "", files = ""]) => [
     secret,
