@@ -146,7 +146,7 @@ export interface PosternFile {
     attempts?: number;
     /** time after which the calls of a dead producer wait in the queue again @default 20000 */
     lock_ms?: number;
-    /** stored size of the calls in flight in each producer; base64 makes a body a third larger @default 268435456 */
+    /** stored size of the calls in flight in each producer; base64 makes a body a third larger. The default is less below 512 MiB of memory @default 268435456 */
     body_budget_bytes?: number;
     /** wait before the next attempt, with full jitter: 0 to min(cap, base * 2^(attempt - 1)) */
     backoff?: {
@@ -232,7 +232,7 @@ export interface PosternFile {
     forwarded_header?: "X-Forwarded-For" | "Forwarded";
     /** connections of a gateway; above it, new ones replace unauthenticated ones @default 4096 */
     connections?: number;
-    /** limit for all bodies in flight, at least one largest body; above it, the largest unauthenticated ones are cut @default 268435456 */
+    /** limit for all bodies in flight, at least one largest body; above it, the largest unauthenticated ones are cut. The default is less below 800 MiB of memory @default 268435456 */
     body_budget_bytes?: number;
     /** seconds that a connection may be idle; more than the idle time-out of your load balancer @default 250 */
     keep_alive_secs?: number;

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { coversEveryAddress } from "../http/ip/address-list.ts";
 import { headerName } from "../webhook-auth/fields.ts";
 import { between, rule } from "./between-keys.ts";
+import { BODY_BUDGET_BYTES } from "./body-budgets.ts";
 import { callbackProblems, callbacks } from "./callbacks-toml.ts";
 import { consoleTable } from "./console-toml.ts";
 import { address, addressRange, attempts, httpUrl, positive } from "./fields.ts";
@@ -99,7 +100,7 @@ const producer = z.strictObject({
   concurrency: z.int().min(1).max(10_000).default(100),
   attempts: attempts.default(20),
   lock_ms: z.int().min(1000).default(20_000),
-  body_budget_bytes: positive.default(256 * 1024 * 1024),
+  body_budget_bytes: positive.default(BODY_BUDGET_BYTES),
   backoff: backoffTable(1000, 900_000).prefault({}),
 });
 
@@ -131,7 +132,7 @@ const http = z
     trusted_proxies: trustedProxies.default([]),
     forwarded_header: forwardedHeader.optional(),
     connections: positive.default(4096),
-    body_budget_bytes: positive.default(256 * 1024 * 1024),
+    body_budget_bytes: positive.default(BODY_BUDGET_BYTES),
     keep_alive_secs: z.number().min(1).max(7200).default(250),
   })
   .check(

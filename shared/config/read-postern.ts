@@ -1,3 +1,4 @@
+import { budgetWarnings, withFittingBudget } from "./body-budgets.ts";
 import { unsignedCallbacks } from "./callbacks-toml.ts";
 import type { CheckedTables } from "./checked-tables.ts";
 import { deliveryProblems } from "./deliverers.ts";
@@ -22,7 +23,7 @@ export function readPostern(
   reader: Reader | undefined,
 ): PosternConfig | undefined {
   const name = "postern.toml";
-  const narrowed = (table: unknown) => withoutUnused(table, reader);
+  const narrowed = (table: unknown) => withFittingBudget(withoutUnused(table, reader), reader);
   const postern = files.read({
     name,
     schema: posternToml({ env, dir: files.dir }),
@@ -31,7 +32,9 @@ export function readPostern(
   });
   const takesDeliveries = reader === undefined || reader === "gateway";
   if (takesDeliveries) files.reportBetween<[PosternToml]>(name, [name], deliveryProblems);
-  return postern && { postern, warnings: secretWarnings(name, postern) };
+  if (postern === undefined) return undefined;
+  const warnings = [...secretWarnings(name, postern), ...budgetWarnings(name, postern, reader)];
+  return { postern, warnings };
 }
 
 /**

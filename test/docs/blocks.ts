@@ -11,11 +11,11 @@ export type Block = {
 
 const root = new URL("../../", import.meta.url);
 
-/** README.md, CONTRIBUTING.md and every page of docs/. */
+/** README.md, CONTRIBUTING.md and every page of docs/ and its folders. */
 export const DOCUMENTS: readonly string[] = [
   "README.md",
   "CONTRIBUTING.md",
-  ...readdirSync(new URL("docs/", root))
+  ...readdirSync(new URL("docs/", root), { recursive: true, encoding: "utf8" })
     .filter((file) => file.endsWith(".md"))
     .sort()
     .map((file) => `docs/${file}`),

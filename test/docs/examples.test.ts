@@ -54,16 +54,7 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "npm run postern -- dev --config-dir config/devnet": "test/services/dev/ports.test.ts",
 };
 
-type Use =
-  | "run"
-  | "run elsewhere"
-  | "compiled"
-  | "written"
-  | "loaded"
-  | "loaded whole"
-  | "parsed"
-  | "checked elsewhere"
-  | "shown";
+type Use = "run" | "run elsewhere" | "compiled" | "written" | "loaded" | "loaded whole" | "parsed" | "shown";
 
 /**
  * What becomes of a block; undefined if nothing does. The words of its info string:
@@ -76,15 +67,13 @@ type Use =
  *   toml FILE      a file of the reader's, written; later blocks load it
  *   toml NAME part keys of a configuration file, loaded over the example's
  *   toml NAME whole a configuration file, or a piece of one: all of a document are loaded as one file
- *   yaml FILE      a file of another program, parsed; test/docs/kubernetes.test.ts looks into its manifests
- *   systemd FILE   a unit, which test/docs/units.test.ts has systemd check
+ *   yaml FILE      a file of another program, parsed
  *   output         what the block of commands before it prints
  *   drawing        what no machine reads
  */
 function useOf({ language, words }: Block): Use | undefined {
   if (isBuyer({ language })) return words.length === 1 ? "run elsewhere" : undefined;
   if (language === "yaml") return "parsed";
-  if (language === "systemd") return "checked elsewhere";
   switch ([language, ...words.slice(language === "ts" || language === "toml" ? 1 : 0)].join(" ")) {
     case "sh":
     case "sh service":

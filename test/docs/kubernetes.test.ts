@@ -1,129 +1,232 @@
 import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
-import { loadConfig } from "../../shared/config/config-dir.ts";
-import { readOperator } from "../../shared/config/read-operator.ts";
-import { readPostern } from "../../shared/config/read-postern.ts";
-import { readWebhooks } from "../../shared/config/read-webhooks.ts";
 import { dirWith } from "../shared/config/files.ts";
-import { blocksOf, readDocument } from "./blocks.ts";
+import { CONTRACT } from "../shared/config/x402-files.ts";
+import { COMPILER } from "../support/consumer.ts";
+import { needs, pathOf } from "../support/needs.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { readDocument } from "./blocks.ts";
+import type { Kinds } from "./kubernetes-kinds.ts";
+import { LOADS } from "./loads.ts";
 
-type Labels = Record<string, string>;
-type Probe = { httpGet?: { path: string; port: string } };
-type Container = {
-  args?: string[];
-  envFrom?: { secretRef: { name: string } }[];
-  ports: { name: string; containerPort: number }[];
-  readinessProbe: Probe;
-  livenessProbe?: Probe;
-};
-type Volume = { name: string; configMap: { name: string; items: { key: string; path: string }[] } };
-type Manifest = {
-  kind: string;
-  metadata: { name: string };
-  data: Record<string, string>;
-  spec: {
-    replicas: number;
-    selector: Labels & { matchLabels: Labels };
-    ports: { targetPort: string }[];
-    template: {
-      metadata: { labels: Labels };
-      spec: { terminationGracePeriodSeconds: number; containers: [Container]; volumes: Volume[] };
-    };
-  };
-};
+type Kind = keyof Kinds;
+type Manifest = { kind: Kind; metadata: { name: string } };
 
-const [block] = blocksOf("docs/kubernetes.md").filter(({ language }) => language === "yaml");
-const documents = parseAllDocuments(block?.text ?? "");
-const manifests = documents.map((document) => document.toJS() as Manifest);
-const ofKind = (kind: string) => manifests.filter((manifest) => manifest.kind === kind);
-const workloads = [...ofKind("Deployment"), ...ofKind("StatefulSet")];
-const [config] = ofKind("ConfigMap") as [Manifest];
-/** Deployments of Postern's processes; Redis is a StatefulSet. */
-const deployments = ofKind("Deployment").map(({ metadata, spec }) => {
-  const pod = spec.template.spec;
-  return { name: metadata.name, replicas: spec.replicas, pod, container: pod.containers[0] };
-});
+const PAGE = "docs/operations/kubernetes/README.md";
+const FOLDER = fileURLToPath(new URL("../../docs/operations/kubernetes/", import.meta.url));
+const SECRETS = "/run/secrets/postern";
 
-/** Variables of the secrets that the page creates, by the name of the secret. */
-const secrets = new Map(
-  [...readDocument("docs/kubernetes.md").matchAll(/create secret generic (\S+) --from-literal=(\w+)=/g)].map(
-    ([, name = "", variable = ""]) => [name, variable],
-  ),
-);
+/** The manifests, with these components. */
+function render(...components: string[]): Manifest[] {
+  const dir = tempDir();
+  cpSync(FOLDER, dir, { recursive: true });
+  const file = join(dir, "kustomization.yaml");
+  const text = readFileSync(file, "utf8");
+  expect(text).toContain("components: []\n");
+  writeFileSync(file, text.replace("components: []\n", `components: [${components.join(", ")}]\n`));
+  const { stdout, stderr, status } = spawnSync(pathOf("kubectl"), ["kustomize", dir], { encoding: "utf8" });
+  expect([stderr, status]).toEqual(["", 0]);
+  return parseAllDocuments(stdout).map((document) => document.toJS() as Manifest);
+}
 
-/** As `openssl rand -hex 32` of the page makes it. */
-const randomSecret = () => randomBytes(32).toString("hex");
+function ofKind<K extends Kind>(manifests: readonly Manifest[], kind: K): Kinds[K][] {
+  return manifests.filter((manifest) => manifest.kind === kind) as unknown as Kinds[K][];
+}
 
-test("the manifests are good YAML, and each selector selects the pods of one workload", () => {
-  expect(documents.flatMap(({ errors, warnings }) => [...errors, ...warnings])).toEqual([]);
-  const selecting = [...workloads, ...ofKind("Service"), ...ofKind("PodDisruptionBudget")];
-  for (const { kind, metadata, spec } of selecting) {
-    const wanted = kind === "Service" ? spec.selector : spec.selector.matchLabels;
-    const selected = workloads.filter(
-      ({ spec: { template } }) => template.metadata.labels["app"] === wanted["app"],
+/** The parts of a Deployment that the tests look at. */
+function deploymentsOf(manifests: readonly Manifest[]) {
+  return ofKind(manifests, "Deployment").map(({ metadata, spec }) => {
+    const pod = spec!.template.spec!;
+    return { name: metadata!.name!, replicas: spec!.replicas, pod, container: pod.containers[0]! };
+  });
+}
+
+/** The names of the values in the secrets that the page creates, by the name of the secret. */
+function createdSecrets(): Map<string, string[]> {
+  const commands = readDocument(PAGE).matchAll(
+    /create secret generic (\S+) ((?:--from-literal=[\w-]+=\S.*)+)/g,
+  );
+  return new Map(
+    [...commands].map(([, name = "", values = ""]) => [
+      name,
+      [...values.matchAll(/--from-literal=([\w-]+)=/g)].map(([, key = ""]) => key),
+    ]),
+  );
+}
+
+describe("the manifests of docs/operations/kubernetes", needs("kubectl"), () => {
+  test("fit the schemas of Kubernetes and KEDA, with every component", () => {
+    const manifests = render("keda", "answer-without-redis");
+    const kinds = fileURLToPath(new URL("kubernetes-kinds.ts", import.meta.url));
+    const literals = manifests.map(
+      (manifest, i) => `const m${i}: Kinds["${manifest.kind}"] = ${JSON.stringify(manifest)};`,
     );
-    expect(
-      selected.map((workload) => workload.metadata.name),
-      kind,
-    ).toEqual([metadata.name]);
-    if (kind !== "Service") continue;
-    const names = selected[0]?.spec.template.spec.containers[0].ports.map(({ name }) => name);
-    expect(names).toContain(spec.ports[0]?.targetPort);
-  }
-});
-
-test("each process starts with arguments that the program has, and with its files and secrets a good configuration", () => {
-  for (const { name, container, pod } of deployments) {
-    const [command = "", ...rest] = container.args ?? [];
-    const program = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
-    const help = spawnSync(process.execPath, [program, command, "--help"], { encoding: "utf8" });
-    expect(help.status, name).toBe(0);
-    for (const word of rest.filter((word) => word.startsWith("--"))) expect(help.stdout).toContain(word);
-
-    const items = pod.volumes.flatMap(({ configMap }) => configMap.items);
-    const dir = dirWith(Object.fromEntries(items.map(({ key, path }) => [path, config.data[key]])));
-    const variables = (container.envFrom ?? []).map(
-      ({ secretRef }) => secrets.get(secretRef.name) ?? "unknown",
+    const file = join(tempDir(), "manifests.ts");
+    writeFileSync(file, [`import type { Kinds } from ${JSON.stringify(kinds)};`, ...literals].join("\n"));
+    const args = [
+      "--noEmit",
+      "--strict",
+      "--module",
+      "nodenext",
+      "--allowImportingTsExtensions",
+      "--pretty",
+      "false",
+    ];
+    const { stdout } = spawnSync(
+      process.execPath,
+      [COMPILER, ...args, "--types", "", "--ignoreConfig", file],
+      {
+        encoding: "utf8",
+      },
     );
-    const env = Object.fromEntries(variables.map((variable) => [variable, randomSecret()]));
-    const load = {
-      webhooks: () => loadConfig(readWebhooks, { dir, env, reader: "gateway" }),
-      producer: () => loadConfig(readPostern, { dir, env, reader: "producer" }),
-      operator: () => loadConfig(readOperator, { dir, env, reader: "operator" }),
-    }[command];
-    const { postern, warnings } = load?.() ?? {};
-    expect([name, warnings]).toEqual([name, []]);
+    expect(stdout).toBe("");
+  });
 
-    const port = (wanted: string) => container.ports.find((each) => each.name === wanted)?.containerPort;
-    expect(postern?.ops_address).toBe(`0.0.0.0:${port("ops")}`);
-    const probes = [container.readinessProbe.httpGet, container.livenessProbe?.httpGet];
-    expect(probes).toEqual([
-      { path: "/readyz", port: "ops" },
-      { path: "/livez", port: "ops" },
+  test("select the pods of one workload each, and name ports and workloads that exist", () => {
+    const manifests = render("keda");
+    const workloads = [...ofKind(manifests, "Deployment"), ...ofKind(manifests, "StatefulSet")];
+    const names = workloads.map(({ metadata }) => metadata!.name!);
+    const selected = (labels: Record<string, string> = {}) =>
+      workloads.filter(({ spec }) =>
+        Object.entries(labels).every(([key, value]) => spec!.template.metadata!.labels![key] === value),
+      );
+    for (const { metadata, spec } of [...workloads, ...ofKind(manifests, "PodDisruptionBudget")])
+      expect(selected(spec!.selector!.matchLabels).map((each) => each.metadata!.name)).toEqual([
+        metadata!.name,
+      ]);
+    for (const { metadata, spec } of ofKind(manifests, "Service")) {
+      const [workload, ...others] = selected(spec!.selector);
+      expect([workload!.metadata!.name, others]).toEqual([metadata!.name, []]);
+      const ports = workload!.spec!.template.spec!.containers[0]!.ports!.map(({ name }) => name);
+      expect(ports).toEqual(expect.arrayContaining(spec!.ports!.map(({ targetPort }) => targetPort)));
+    }
+    const scaled = [...ofKind(manifests, "HorizontalPodAutoscaler"), ...ofKind(manifests, "ScaledObject")];
+    const targets = scaled.map(({ spec }) => spec!.scaleTargetRef.name);
+    expect(targets.toSorted()).toEqual(["postern-producer", "postern-webhooks", "postern-x402"]);
+    for (const { name, replicas } of deploymentsOf(manifests))
+      expect([name, replicas === undefined]).toEqual([name, targets.includes(name)]);
+    for (const { spec } of ofKind(manifests, "NetworkPolicy"))
+      for (const { values = [] } of spec!.podSelector!.matchExpressions ?? [])
+        expect(names).toEqual(expect.arrayContaining([...values]));
+  });
+
+  test("start each process with options that the program has, and with its files and secrets a good configuration", () => {
+    const manifests = render();
+    const [{ data = {} } = {}] = ofKind(manifests, "ConfigMap");
+    const created = createdSecrets();
+    for (const { name, container, pod } of deploymentsOf(manifests)) {
+      const [command = "", ...rest] = container.args ?? [];
+      const program = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+      const help = spawnSync(process.execPath, [program, command, "--help"], { encoding: "utf8" });
+      expect(help.status, name).toBe(0);
+      for (const word of rest.filter((word) => word.startsWith("--"))) expect(help.stdout).toContain(word);
+
+      const secret = pod.volumes?.find((volume) => volume.name === "secrets")?.secret?.secretName ?? "";
+      expect([name, created.has(secret)]).toEqual([name, true]);
+      const values = created.get(secret)?.map((key) => [key, secretFor(key)]) ?? [];
+      const secrets = dirWith(Object.fromEntries(values));
+      const filled = Object.entries(data).map(([file, text]) => [
+        file,
+        text.replaceAll(SECRETS, secrets).replaceAll(`"0x${"0".repeat(40)}"`, `"${CONTRACT}"`),
+      ]);
+      const { postern, warnings } = LOADS[command]!(dirWith(Object.fromEntries(filled)), {});
+      expect([name, warnings]).toEqual([name, []]);
+
+      const port = container.ports?.find((each) => each.name === "ops")?.containerPort;
+      expect(postern.ops_address).toBe(`0.0.0.0:${port}`);
+      expect([container.readinessProbe?.httpGet, container.livenessProbe?.httpGet]).toEqual([
+        { path: "/readyz", port: "ops" },
+        { path: "/livez", port: "ops" },
+      ]);
+    }
+  });
+
+  test("keep their gateways in service without Redis only with the component for it", () => {
+    const asked = deploymentsOf(render("answer-without-redis")).map(({ name, container }) => [
+      name,
+      container.readinessProbe?.httpGet,
     ]);
-  }
+    const ready = { path: "/readyz", port: "ops" };
+    const live = { path: "/livez", port: "http" };
+    expect(Object.fromEntries(asked)).toEqual({
+      ...{ "postern-webhooks": live, "postern-x402": live },
+      ...{ "postern-console": ready, "postern-pricing": ready, "postern-producer": ready },
+    });
+  });
+
+  test("give no container root, a capability, a root file system that it can write to, or memory without a limit", () => {
+    const manifests = render();
+    const workloads = [...ofKind(manifests, "Deployment"), ...ofKind(manifests, "StatefulSet")];
+    expect(workloads).toHaveLength(6);
+    for (const { metadata, spec } of workloads) {
+      const { securityContext, automountServiceAccountToken, containers } = spec!.template.spec!;
+      expect([metadata!.name, securityContext, automountServiceAccountToken]).toMatchObject([
+        metadata!.name,
+        { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } },
+        false,
+      ]);
+      expect(containers).toMatchObject([
+        {
+          resources: { limits: { memory: expect.any(String) } },
+          securityContext: {
+            allowPrivilegeEscalation: false,
+            readOnlyRootFilesystem: true,
+            capabilities: { drop: ["ALL"] },
+          },
+        },
+      ]);
+    }
+  });
+
+  test("give a pod longer to stop than docs/operations.md says that its process takes, with the drain of the manifests", () => {
+    const manifests = render();
+    const [{ data = {} } = {}] = ofKind(manifests, "ConfigMap");
+    const drain = Number(/drain_secs = (\d+)/.exec(data["postern.toml"] ?? "")?.[1]) - 5;
+    const table = readDocument("docs/operations.md").split("## Stopping")[1] ?? "";
+    const rows = [
+      ...table.matchAll(/^\| (webhooks gateway|payment gateway|producer) \| [^|]+ \| (\d+) s \|$/gm),
+    ];
+    expect(rows).toHaveLength(3);
+    for (const [, process = "", seconds] of rows) {
+      const command = process === "payment gateway" ? "x402" : process.split(" ")[0];
+      const pod = deploymentsOf(manifests).find(({ container }) => container.args?.[0] === command)?.pod;
+      expect(pod?.terminationGracePeriodSeconds, process).toBeGreaterThan(Number(seconds) + drain);
+    }
+  });
+
+  test("give gateways and producers the memory that docs/sizing.md asks for", () => {
+    const table = readDocument("docs/sizing.md");
+    const asked = (row: RegExp) => `${row.exec(table)?.[1]}Mi`;
+    const limits = deploymentsOf(render()).map(({ name, container }) => [
+      name,
+      container.resources?.limits?.["memory"],
+    ]);
+    expect(Object.fromEntries(limits)).toMatchObject({
+      "postern-webhooks": asked(/^\| webhooks gateway, ten bodies .* at most (\d+) MiB/m),
+      "postern-x402": asked(/^\| payment gateway, ten paid bodies .* give it (\d+) /m),
+      "postern-producer": asked(/^\| producer, bodies of 25 MiB .* at most (\d+) MiB/m),
+    });
+  });
+
+  test("scale producers by metrics that docs/metrics.md has, with the labels that it has", () => {
+    const metrics = readDocument("docs/metrics.md");
+    const [scaled] = ofKind(render("keda"), "ScaledObject");
+    const queries = scaled!.spec!.triggers.map(({ metadata }) => metadata["query"] ?? "");
+    const named = new Set(queries.flatMap((query) => query.match(/postern_\w+/g) ?? []));
+    expect([...named].toSorted()).toEqual(["postern_queue_calls", "postern_queue_oldest_age_seconds"]);
+    for (const name of named)
+      expect(metrics).toMatch(
+        new RegExp(`^\\| \`${name}\` \\| gauge \\| .*\`origin\`.*\`partition\`.* \\| max \\|`, "m"),
+      );
+  });
 });
 
-test("the console has the files of the gateway, so that it knows their endpoints", () => {
-  const filesOf = (name: string) =>
-    deployments
-      .find((deployment) => deployment.name === name)
-      ?.pod.volumes.flatMap(({ configMap }) => configMap.items) ?? [];
-  expect(filesOf("postern-webhooks")).not.toEqual([]);
-  expect(filesOf("postern-console")).toEqual(expect.arrayContaining(filesOf("postern-webhooks")));
-});
-
-test("a pod gets longer to stop than docs/operations.md says that its process takes, with the drain of the manifests", () => {
-  const drain = Number(/drain_secs = (\d+)/.exec(config.data["postern.toml"] ?? "")?.[1]) - 5;
-  const table = readDocument("docs/operations.md").split("## Stopping")[1] ?? "";
-  const rows = [...table.matchAll(/^\| (webhooks gateway|producer) \| [^|]+ \| (\d+) s \|$/gm)];
-  expect(rows).toHaveLength(2);
-  for (const [, process = "", seconds] of rows) {
-    const command = process.split(" ")[0];
-    const pod = deployments.find(({ container }) => container.args?.[0] === command)?.pod;
-    expect(pod?.terminationGracePeriodSeconds, process).toBeGreaterThan(Number(seconds) + drain);
-  }
-});
+/** A value that its key takes. */
+function secretFor(key: string): string {
+  return key === "rpc-url" ? "https://node.example.com" : randomBytes(32).toString("hex");
+}

@@ -1,30 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { loadAcceptedTokens } from "../../shared/config/accepted-tokens.ts";
-import { loadConfig } from "../../shared/config/config-dir.ts";
 import { type ConfigTables, writeConfig } from "../../shared/config/config-tables.ts";
-import { readOperator } from "../../shared/config/read-operator.ts";
-import { readPostern } from "../../shared/config/read-postern.ts";
-import { readWebhooks } from "../../shared/config/read-webhooks.ts";
 import type { Env } from "../../shared/config/secrets.ts";
-import { readPricing } from "../../shared/pricing/read-pricing.ts";
-import { readX402 } from "../../shared/pricing/read-x402.ts";
 import { CONTRACT, PAY_TO, USDC } from "../shared/config/x402-files.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { readDocument } from "./blocks.ts";
-
-/** Loads what each process loads: at its start, and of the console also for its answers. */
-const LOADS: Record<string, (dir: string, env: Env) => unknown> = {
-  webhooks: (dir, env) => loadConfig(readWebhooks, { dir, env, reader: "gateway" }),
-  x402: (dir, env) => loadConfig(readX402, { dir, env, reader: "gateway" }),
-  pricing: (dir, env) => loadConfig(readPricing, { dir, env, reader: "pricing" }),
-  producer: (dir, env) => loadConfig(readPostern, { dir, env, reader: "producer" }),
-  runner: (dir, env) => loadConfig(readPostern, { dir, env, reader: "runner" }),
-  operator(dir, env) {
-    loadConfig(readOperator, { dir, env, reader: "operator" });
-    for (const use of ["names", "chains", "rates"] as const) loadAcceptedTokens({ dir, env }, use);
-  },
-};
+import { LOADS } from "./loads.ts";
 
 const hex = randomBytes(32).toString("hex");
 /** By the row of the table, each with a value that its key takes. */
@@ -121,8 +102,8 @@ function filesIn(cell: string): { always: string[]; withDeliveries: string[] } {
     : { always: named(always), withDeliveries: named(cell) };
 }
 
-test("each process reads the secrets that docs/systemd.md gives it, and no others", () => {
-  const [, table = ""] = readDocument("docs/systemd.md").split("| Secret | File |\n");
+test("each process reads the secrets that docs/operations/systemd/README.md gives it, and no others", () => {
+  const [, table = ""] = readDocument("docs/operations/systemd/README.md").split("| Secret | File |\n");
   const [rows = ""] = table.split("\n\n");
   const cells = [...rows.matchAll(/^ *\| (.+) \| (.+) \|$/gm)].map(([, secret = "", files = ""]) => [
     secret,

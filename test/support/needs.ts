@@ -55,6 +55,7 @@ const PROGRAMS = {
     debian: ["systemd"],
     otherwise: "use a Linux with systemd",
   },
+  kubectl: { names: ["kubectl"], otherwise: "follow https://kubernetes.io/docs/tasks/tools" },
   valkey: { names: ["valkey-server"], otherwise: "brew install valkey" },
   go: { names: ["go"], otherwise: "follow https://go.dev/doc/install" },
   rust: {
