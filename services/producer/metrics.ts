@@ -2,6 +2,11 @@ import { jobKey } from "../../shared/call/job-ids.ts";
 import type { Fields } from "../../shared/platform/log/logger.ts";
 import type { Meter } from "../../shared/platform/log/metered.ts";
 import type { Metrics } from "../../shared/platform/metrics/metrics.ts";
+import { createReadDepth } from "../../shared/queue/depth.ts";
+import { createDepthGauges, oldestAgeOf } from "../../shared/queue/depth-metrics.ts";
+import { redisClock } from "../../shared/redis/clock.ts";
+import type { Partitions } from "../../shared/redis/partition.ts";
+import type { ComposedProducer } from "./producer.ts";
 
 /** How the producer's log events change its metrics. */
 export function createMeters(metrics: Metrics): Record<string, Meter> {
@@ -67,6 +72,30 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "receiver.up": () => receiversAway.dec(),
     "runner.up": ({ runner }) => away.set({ runner: String(runner) }, 0),
   };
+}
+
+/** Gauges of the slots, and of the callbacks, which no gateway has as its own. */
+export function registerGauges(
+  metrics: Metrics,
+  generations: { readonly current: Pick<ComposedProducer, "slots" | "inFlight" | "servers"> },
+  partitions: Partitions,
+): void {
+  const slots = metrics.gauge("postern_producer_slots", "Calls in flight at once, at most");
+  const inFlight = metrics.gauge("postern_producer_slots_in_use", "Calls in flight");
+  const callbacks = createDepthGauges(metrics, "callback");
+  const reads = partitions.map((partition) => createReadDepth(partition, "callback")).all;
+  const { now } = redisClock(partitions.control.redis);
+  metrics.beforeScrape(async () => {
+    const { servers, ...producer } = generations.current;
+    slots.set(producer.slots);
+    inFlight.set(producer.inFlight());
+    const found = await Promise.all(
+      reads.map(async (read, i) => (servers[i]?.isUsable ? read().catch(() => undefined) : undefined)),
+    );
+    callbacks.reset();
+    for (const [partition, depth] of found.entries())
+      if (depth !== undefined) callbacks.set(partition, depth, oldestAgeOf(depth, now()));
+  });
 }
 
 function labelsOf({ origin, serviceId, jobId }: Fields): { origin: string; job: string } {

@@ -128,6 +128,10 @@ export type ComposedProducer = Composed & {
   readonly workerId: string;
   /** The server of each partition. */
   readonly servers: readonly DurableRedis[];
+  /** Calls in flight at once, at most. */
+  readonly slots: number;
+  /** Calls in flight. */
+  inFlight(): number;
 };
 
 /** @internal The producer, made of its parts. */
@@ -177,6 +181,8 @@ export function composeProducer(options: Options): ComposedProducer {
   return {
     workerId,
     servers: servers.all,
+    slots: concurrency,
+    inFlight: consumer.inFlight,
     firstCheck: consumer.ready(),
     readiness() {
       const { isReady, checks } = presence.check();

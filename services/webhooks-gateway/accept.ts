@@ -7,7 +7,13 @@ import type { BeginWrite } from "../../shared/redis/retry-write.ts";
 import type { Enqueue, Enqueued, Idempotency, UnpaidState } from "./enqueue.ts";
 
 /** What the sender of a call is told: accepted now, or known before and in which state; and the job that the call is of. */
-export type Accepted = { replayed: boolean; status: "accepted" | "failed" | "discarded"; jobId: number };
+export type Accepted = {
+  replayed: boolean;
+  status: "accepted" | "failed" | "discarded";
+  jobId: number;
+  /** Time until Redis has confirmed that it holds the call, in ms with one decimal. */
+  addMs: number;
+};
 
 type Deps = {
   enqueue: Enqueue;
@@ -35,11 +41,13 @@ export function createAccept({ enqueue, beginWrite }: Deps): Accept {
   return async function accept(call, { repeat, heldAt }) {
     const bytes = storedBytes(call);
     const idempotency = repeat && { ...repeat, by: newRequestId() };
+    const startedAt = performance.now();
     failpoint("gateway.before_add");
     try {
       const enqueued = await beginWrite(bytes)((lane) => enqueue(call, idempotency, lane, heldAt), bytes);
       failpoint("gateway.after_add");
-      return toAccepted(call, enqueued);
+      const addMs = Math.round((performance.now() - startedAt) * 10) / 10;
+      return { ...toAccepted(call, enqueued), addMs };
     } catch (error) {
       throw withAdvice(error, repeat !== undefined);
     }
@@ -51,7 +59,7 @@ function newRequestId(): string {
   return randomBytes(6).toString("base64url");
 }
 
-function toAccepted({ id, job_id: jobId }: JobCall, enqueued: Enqueued): Accepted {
+function toAccepted({ id, job_id: jobId }: JobCall, enqueued: Enqueued): Omit<Accepted, "addMs"> {
   switch (enqueued.kind) {
     case "new":
       return { replayed: false, status: "accepted", jobId };

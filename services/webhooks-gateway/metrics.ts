@@ -29,13 +29,19 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "Time from the first byte to the answer",
     ["path"],
   );
+  const add = metrics.duration(
+    "postern_queue_add_duration_seconds",
+    "Time until Redis has confirmed that it holds a call",
+    [],
+  );
   return {
     ...createHttpMeters(metrics),
-    "webhook.accepted": ({ path, replayed: known, ms }) => {
+    "webhook.accepted": ({ path, replayed: known, addMs, ms }) => {
       const labels = { path: String(path) };
       answered.inc({ path: labels.path, code: "accepted" });
       if (known === true) replayed.inc(labels);
       duration.observeMs(labels, Number(ms));
+      add.observeMs({}, Number(addMs));
     },
     ...forRefusedWebhook<Meter>(({ path, code, reason, ms, times = 1 }) => {
       const labels = { path: String(path) };

@@ -127,7 +127,7 @@ export function createReceive(deps: Deps): Receive {
   function finishAccepted(exchange: Exchange, call: JobCall, accepted: Accepted, noId?: string): void {
     const { endpoint, ms } = exchange;
     const { config, accessOf, waitMs } = endpoint;
-    const { status, replayed, jobId } = accepted;
+    const { status, replayed, jobId, addMs } = accepted;
     const access = accessOf === undefined ? "" : `,${JSON.stringify(accessOf(call.id)).slice(1, -1)}`;
     const body = `{"status":"${status}","job_id":${jobId},"call_id":"${call.id}"${access}}`;
     if (waitMs === undefined || !waits.begin(toWaiting(exchange, call.id, body, replayed)))
@@ -140,7 +140,7 @@ export function createReceive(deps: Deps): Receive {
       bytes: call.bytes,
       replayed,
       ...(noId !== undefined && { noId }),
-      ms: ms(),
+      ...{ addMs, ms: ms() },
     });
   }
 

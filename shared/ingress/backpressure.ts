@@ -4,8 +4,8 @@ import type { Logger } from "../platform/log/logger.ts";
 import type { Metrics } from "../platform/metrics/metrics.ts";
 import type { Clock } from "../platform/time/clock.ts";
 import type { OriginDepth } from "../queue/depth.ts";
+import { createDepthGauges, oldestAgeOf } from "../queue/depth-metrics.ts";
 import { lastBeats } from "../queue/heartbeat.ts";
-import { COUNTS } from "../queue/registry.ts";
 import type { DurableRedis } from "../redis/durable.ts";
 import { PAYMENTS_PART } from "../redis/give-way.ts";
 import type { Partition } from "../redis/partition.ts";
@@ -123,10 +123,9 @@ export class Backpressure {
     try {
       const { usedMemoryBytes, maxMemoryBytes } = durable.server();
       const depth = await readDepth();
-      const now = clock();
       this.#seen = {
         depth,
-        oldestAgeMs: depth.oldestSince === undefined ? 0 : Math.max(0, now - depth.oldestSince),
+        oldestAgeMs: oldestAgeOf(depth, clock()),
         memoryRatio: maxMemoryBytes === 0 ? 0 : usedMemoryBytes / maxMemoryBytes,
         maxMemoryBytes,
         workersAlive: (await lastBeats(partition)).length,
@@ -195,16 +194,7 @@ export function registerPressure(
   origin: Origin,
   pressures: () => readonly (Pressure | undefined)[],
 ): void {
-  const jobs = metrics.gauge("postern_queue_calls", "Calls in the queues, by state", [
-    "origin",
-    "state",
-    "partition",
-  ]);
-  const oldest = metrics.gauge(
-    "postern_queue_oldest_age_seconds",
-    "Age of the oldest waiting or delayed call",
-    ["origin", "partition"],
-  );
+  const queues = createDepthGauges(metrics, origin);
   const bytes = metrics.gauge(
     "postern_queue_bytes",
     "Size of the stored calls of all origins, failed ones included",
@@ -222,11 +212,10 @@ export function registerPressure(
   );
   const workers = metrics.gauge("postern_workers_alive", "Producers with a recent heartbeat", ["partition"]);
   metrics.beforeScrape(() => {
-    for (const gauge of [jobs, oldest, bytes, memory, maxMemory, workers]) gauge.reset();
+    for (const gauge of [queues, bytes, memory, maxMemory, workers]) gauge.reset();
     for (const [partition, seen] of pressures().entries()) {
       if (seen === undefined) continue;
-      for (const state of COUNTS) jobs.set({ origin, state, partition }, seen.depth[state]);
-      oldest.set({ origin, partition }, seen.oldestAgeMs / 1000);
+      queues.set(partition, seen.depth, seen.oldestAgeMs);
       bytes.set({ partition }, seen.depth.bytes);
       memory.set({ partition }, seen.memoryRatio);
       maxMemory.set({ partition }, seen.maxMemoryBytes);

@@ -148,6 +148,8 @@ export function servePrivately(
     const { ready, checks } = part.readiness();
     return { ready, checks: { ...checks, config: aboutConfig() } };
   };
+  const ready = metrics.gauge("postern_ready", "1 while /readyz answers 200");
+  metrics.beforeScrape(() => ready.set(Number(part.readiness().ready)));
   return serveOps(readiness, metrics, opsAddress, shutdown, () => part.current.opsRoutes ?? NO_ROUTES);
 }
 

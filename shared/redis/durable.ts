@@ -298,14 +298,23 @@ export class DurableRedis {
 /** Shows which partitions a process uses now, by the rule by which it uses and refuses them. */
 export function registerUsable(
   metrics: Metrics,
-  servers: () => readonly Pick<DurableRedis, "isUsable">[],
+  servers: () => readonly Pick<DurableRedis, "isUsable" | "server">[],
 ): void {
   const usable = metrics.gauge(
     "postern_redis_usable",
     "1 while this process uses the partition; 0 while it is away or refused",
     ["partition"],
   );
+  const proof = metrics.gauge(
+    "postern_redis_proof_info",
+    "1, with how a write of this process is known to be on disk",
+    ["partition", "proof"],
+  );
   metrics.beforeScrape(() => {
-    for (const [partition, { isUsable }] of servers().entries()) usable.set({ partition }, Number(isUsable));
+    proof.reset();
+    for (const [partition, server] of servers().entries()) {
+      usable.set({ partition }, Number(server.isUsable));
+      if (server.isUsable) proof.set({ partition, proof: server.server().proof }, 1);
+    }
   });
 }

@@ -8,6 +8,7 @@ import { x402Table } from "../fixtures/x402.ts";
 import { send } from "../support/http.ts";
 import { onlyInLongRun } from "../support/long-run.ts";
 import { readDocument } from "./blocks.ts";
+import { readAlerts, readQueries } from "./operations.ts";
 
 /** Their private addresses answer before a node and a facilitator do, so none of both is started. */
 const PROCESSES = ["webhooks", "x402", "producer", "pricing", "operator"] as const;
@@ -113,15 +114,36 @@ onlyInLongRun(() => {
   });
 });
 
-test("each alert of docs/metrics.md is about metrics, and labels of theirs, that there are", () => {
-  const known = new Map(documented().map(({ name, labels }) => [name, labels]));
-  const alerts = [...readDocument("docs/metrics.md").matchAll(/^\| [^|]+ \| `(.*postern_.*)` \| /gm)];
-  expect(alerts.length).toBeGreaterThan(0);
-  for (const [, expression = ""] of alerts) {
-    const used = [...expression.matchAll(/(postern_\w+)(?:\{([^}]*)\})?/g)];
-    for (const [, name = "", selector = ""] of used) {
-      expect(known.has(name), name).toBe(true);
-      for (const [, label] of selector.matchAll(/(\w+)=/g)) expect(known.get(name)).toContain(label);
-    }
+/** What Prometheus adds to each series, and calls the label `job` of a metric. */
+const TARGET_LABELS = ["instance", "job", "exported_job", "le"];
+
+const expressions = [
+  ...readAlerts().map(({ alert, expr }) => ({ name: alert, expr })),
+  ...readQueries().map(({ panel, expr }) => ({ name: panel, expr })),
+];
+
+test.each(expressions)("the query of $name asks for metrics and labels that exist", ({ expr }) => {
+  const known = new Map(documented().map((metric) => [metric.name, metric]));
+  const used = [...expr.matchAll(/(postern_\w+)(?:\{([^}]*)\})?/g)].map(([, series = "", selector = ""]) => {
+    const name = known.has(series) ? series : series.replace(/_bucket$/, "");
+    return { name, selector };
+  });
+  const labels = used.flatMap(({ name }) => known.get(name)?.labels ?? []);
+  for (const { name, selector } of used) {
+    expect(known.has(name), name).toBe(true);
+    for (const [, label] of selector.matchAll(/(\w+)(?:=|!=)/g))
+      expect(known.get(name)?.labels).toContain(label);
   }
+  for (const [, grouped = ""] of expr.matchAll(/ by \(([^)]*)\)/g))
+    for (const label of grouped.split(", "))
+      if (used.length > 0) expect([...labels, ...TARGET_LABELS]).toContain(label);
+});
+
+test.each(expressions)("the query of $name combines processes as docs/metrics.md says", ({ expr }) => {
+  const aggregates = new Map(documented().map(({ name, aggregate }) => [name, aggregate]));
+  const ways = expr.matchAll(
+    /(?:\b(sum|max|min|count)(?: by \([^)]*\) | ?)\()?(?:(?:rate|increase|abs)\()?(postern_\w+)/g,
+  );
+  for (const [, way, name = ""] of ways)
+    expect(way, name).toBe(aggregates.get(name) ?? aggregates.get(name.replace(/_bucket$/, "")));
 });

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { delimiter } from "node:path";
 import { findProgram, installPackages } from "../../shared/dev/find-program.ts";
-import { UNPACKED_VALKEY, unpackValkey } from "./valkey.ts";
+import { UNPACKED_BIN, unpackPackages } from "./unpack-packages.ts";
 
 declare module "vitest" {
   interface TaskMeta {
@@ -15,6 +15,8 @@ type Program = {
   names: readonly string[];
   /** Debian's packages, which a run installs. Without them people must install the program. */
   debian?: readonly string[];
+  /** Debian's packages of a server, which a run unpacks beside the npm packages. */
+  unpacked?: readonly string[];
   /** Command for people where apt-get cannot install it. */
   otherwise: string;
   /** Whether the program that was found can do what the tests ask of it. */
@@ -34,6 +36,16 @@ const PROGRAMS = {
     otherwise: "brew install --cask google-chrome",
   },
   nginx: { names: ["nginx"], debian: ["nginx"], otherwise: "brew install nginx" },
+  prometheus: {
+    names: ["prometheus"],
+    unpacked: ["prometheus"],
+    otherwise: "sudo apt-get install -y prometheus, or brew install prometheus",
+  },
+  promtool: {
+    names: ["promtool"],
+    unpacked: ["prometheus"],
+    otherwise: "sudo apt-get install -y prometheus, or brew install prometheus",
+  },
   curl: { names: ["curl"], debian: ["curl"], otherwise: "brew install curl" },
   openssl: { names: ["openssl"], debian: ["openssl"], otherwise: "brew install openssl" },
   python: {
@@ -56,7 +68,11 @@ const PROGRAMS = {
     otherwise: "use a Linux with systemd",
   },
   kubectl: { names: ["kubectl"], otherwise: "follow https://kubernetes.io/docs/tasks/tools" },
-  valkey: { names: ["valkey-server"], otherwise: "brew install valkey" },
+  valkey: {
+    names: ["valkey-server"],
+    unpacked: ["valkey-server", "valkey-tools"],
+    otherwise: "brew install valkey",
+  },
   go: { names: ["go"], otherwise: "follow https://go.dev/doc/install" },
   rust: {
     names: ["cargo"],
@@ -96,16 +112,17 @@ export function needs(...names: readonly ProgramName[]): Skip {
 
 /** Installs the programs that a run may install and that are missing. `needs` then says whether it worked. */
 export function installMissing(env: NodeJS.ProcessEnv): void {
-  const packages = Object.values<Program>(PROGRAMS).flatMap((program) =>
-    program.debian !== undefined && isMissing(program, env) ? program.debian : [],
+  const missing = Object.values<Program>(PROGRAMS).filter((program) => isMissing(program, env));
+  installPackages(
+    missing.flatMap(({ debian = [] }) => debian),
+    env,
   );
-  installPackages(packages, env);
-  if (isMissing(PROGRAMS.valkey, env)) unpackValkey(env);
+  unpackPackages([...new Set(missing.flatMap(({ unpacked = [] }) => unpacked))], env);
 }
 
 function locate({ names }: Program, env: NodeJS.ProcessEnv): string | undefined {
   // Debian installs nginx in a folder that is on root's PATH only.
-  return findProgram(names, { PATH: [env["PATH"], "/usr/sbin", UNPACKED_VALKEY].join(delimiter) });
+  return findProgram(names, { PATH: [env["PATH"], "/usr/sbin", UNPACKED_BIN].join(delimiter) });
 }
 
 function isMissing(program: Program, env: NodeJS.ProcessEnv): boolean {

@@ -41,6 +41,8 @@ export type Consumer = {
   ready(): Promise<void>;
   /** Takes calls again, since those of some job may have become deliverable. */
   refill(): void;
+  /** Calls in flight. */
+  inFlight(): number;
   /** Takes no new calls. Those in flight go on. */
   stop(): void;
   /** Takes no new calls and waits for those in flight. After `graceMs` their holds are lost. */
@@ -89,6 +91,7 @@ export function consume(options: ConsumeOptions): Consumer {
   return {
     ready: () => ready,
     refill: fill,
+    inFlight: working.inFlight,
     stop: () => void working.stop(),
     async close(graceMs) {
       const ended = working.stop();
@@ -208,6 +211,9 @@ function createWork({ workerName, log }: ConsumeOptions, parts: TakeParts) {
 
   return {
     fill,
+
+    /** A slot that only looks for a call is not counted. */
+    inFlight: () => [...slots.keys()].filter(({ hold, isFree }) => hold !== undefined && !isFree).length,
 
     /**
      * Frees the slots, and ends the permits, of calls that only wait for a partition that is away. The others use them meanwhile. A call that

@@ -1,0 +1,71 @@
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { runHere } from "../services/cli/run-here.ts";
+import { needs, pathOf } from "../support/needs.ts";
+import { commandsIn, operationsFile, readAlerts, readRunbook } from "./operations.ts";
+
+const alerts = readAlerts();
+const names = alerts.map(({ alert }) => alert);
+
+test("each alert has a time, a severity, a summary and the address of its section in the runbook", () => {
+  expect(names.length).toBeGreaterThan(20);
+  for (const { alert, for: time, labels, annotations } of alerts) {
+    expect(time, alert).toMatch(/^\d+[mh]$/);
+    expect(["critical", "warning", "info"], alert).toContain(labels.severity);
+    expect(annotations.summary, alert).toMatch(/\.$/);
+    expect(annotations.runbook).toBe(`docs/operations/runbook.md#${alert.toLowerCase()}`);
+  }
+});
+
+test("the runbook has one section for each alert, and each says what it means, how to see it, what to do and what not to do", () => {
+  const runbook = readRunbook();
+  expect([...runbook.keys()]).toEqual(names);
+  for (const [alert, text] of runbook) {
+    const parts = [...text.matchAll(/^\*\*([^*]+)\*\*/gm)].map(([, part]) => part);
+    expect(parts, alert).toEqual(["Meaning.", "See.", "Do.", "Do not"]);
+    const see = /^\*\*See\.\*\* (.*)$/m.exec(text)?.[1] ?? "";
+    expect(see, `${alert} names a command, or what /readyz shows`).toMatch(/`postern [^`]+`|`\/readyz`/);
+    expect(see, `${alert} names a page`).toMatch(/\bpage\b/);
+  }
+});
+
+test("every command of the runbook exists, with the options that it is given", async () => {
+  for (const [alert, text] of readRunbook()) {
+    for (const command of commandsIn(text)) {
+      const words = command.split(" ").filter((word) => !/^[A-Z]+$/.test(word));
+      const { code, stdout, stderr } = await runHere([...words, "--help"]);
+      expect([code ?? 0, stderr], `${alert}: ${command}`).toEqual([0, ""]);
+      const path = words.slice(0, words.findIndex((word) => word.startsWith("-")) >>> 0);
+      expect(stdout, `${alert}: ${command}`).toContain(`Usage: postern ${path.join(" ")} `);
+      for (const option of words.filter((word) => word.startsWith("--"))) expect(stdout).toContain(option);
+    }
+  }
+});
+
+test(
+  "the rules are right for Prometheus, and each alert is silent before it fires in its own test",
+  needs("promtool"),
+  () => {
+    const run = (...args: string[]) => spawnSync(pathOf("promtool"), args, { encoding: "utf8" });
+    const check = run("check", "rules", operationsFile("prometheus/rules.yml"));
+    expect(check.status, check.stderr).toBe(0);
+    const tried = run("test", "rules", operationsFile("prometheus/rules.test.yml"));
+    expect(tried.status, tried.stdout + tried.stderr).toBe(0);
+
+    const file = parse(readFileSync(operationsFile("prometheus/rules.test.yml"), "utf8"));
+    const cases = (file as { tests: { alert_rule_test: Tried[] }[] }).tests.flatMap(
+      ({ alert_rule_test: all }) => all,
+    );
+    for (const name of names) {
+      const counts = cases
+        .filter(({ alertname }) => alertname === name)
+        .map((each) => each.exp_alerts.length);
+      expect(counts[0], name).toBe(0);
+      expect(counts.at(-1), name).toBeGreaterThan(0);
+    }
+  },
+);
+
+type Tried = { alertname: string; exp_alerts: unknown[] };

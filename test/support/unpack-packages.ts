@@ -1,0 +1,37 @@
+import { spawnSync } from "node:child_process";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { tempDir } from "./temp-dir.ts";
+
+const UNPACKED = fileURLToPath(new URL("../../.cache/debian", import.meta.url));
+
+/** The folder of the programs that `unpackPackages` unpacks. */
+export const UNPACKED_BIN = join(UNPACKED, "usr/bin");
+
+/**
+ * Downloads Debian's packages and unpacks them beside the npm packages: an install would start a server of the system, and an older
+ * Debian has some in its backports only. The package lists are its own, so the system's stay as they are. Needs no root.
+ */
+export function unpackPackages(names: readonly string[], env: NodeJS.ProcessEnv): void {
+  if (env["POSTERN_NO_INSTALL"] || names.length === 0) return;
+  const dir = tempDir();
+  const run = (program: string, args: readonly string[]) =>
+    spawnSync(program, args, { cwd: dir, env, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).stdout;
+  const targets = run("apt-get", ["indextargets", "--format", "$(SITE) $(CODENAME)"]) ?? "";
+  const [, site, codename] = /^(\S+\/debian\/?) ([a-z]+)$/m.exec(targets) ?? [];
+  if (site === undefined) return;
+  for (const name of ["lists/partial", "cache/archives/partial"])
+    mkdirSync(join(dir, name), { recursive: true });
+  const suites = [codename, `${codename}-backports`].map((suite) => `deb ${site} ${suite} main\n`);
+  writeFileSync(join(dir, "sources.list"), suites.join(""));
+  const options = [
+    ...["-o", `Dir::Etc::sourcelist=${dir}/sources.list`, "-o", "Dir::Etc::sourceparts=-"],
+    ...["-o", `Dir::State::lists=${dir}/lists`, "-o", `Dir::Cache=${dir}/cache`],
+  ];
+  run("apt-get", [...options, "-qq", "update"]);
+  run("apt-get", [...options, "-qq", "download", ...names]);
+  mkdirSync(UNPACKED, { recursive: true });
+  for (const name of readdirSync(dir).filter((each) => each.endsWith(".deb")))
+    run("dpkg", ["-x", name, UNPACKED]);
+}
