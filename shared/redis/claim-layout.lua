@@ -12,7 +12,7 @@ if found then
   end
   return found
 end
-local sign = redis.call('EXISTS', KEYS.sign) == 1 and 'present' or 'absent'
-if ARGV.wants ~= 'any' and ARGV.wants ~= sign then return 'refused' end
+if ARGV.wants == 'absent' and redis.call('EXISTS', KEYS.sign) == 1 then return 'refused' end
+if ARGV.wants == 'present' and redis.call('HLEN', KEYS.sign) == 0 then return 'refused' end
 redis.call('SET', KEYS.layout, ARGV.own)
 return ARGV.own
