@@ -20,6 +20,9 @@ async function move(): Promise<void> {
   await eventually("the new server has a copy", async () =>
     (await moved.client.info("replication")).includes("master_link_status:up"),
   );
+  await eventually("the old server counts it as a replica", async () =>
+    (await old.client.info("replication")).includes("state=online"),
+  );
   await old.client.call("FAILOVER", "TO", host, String(moved.server.port));
   await eventually("the new server takes writes", async () =>
     (await moved.client.info("replication")).includes("role:master"),
