@@ -1,7 +1,7 @@
 import { fingerprintOf } from "./fingerprint.ts";
 
 /** Keys that a process reads at its start alone: where it listens, and what its connections and servers are made with. */
-export const RESTART_KEYS = [
+const RESTART_KEYS = [
   ...["postern.ops_address", "postern.redis", "postern.runner.redis", "postern.runner.bind_address"],
   ...["postern.console.report", "postern.http.connections", "postern.http.keep_alive_secs"],
   ...["webhooks.bind_address", "webhooks.request_timeout_secs"],

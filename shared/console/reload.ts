@@ -1,7 +1,6 @@
 import { z } from "zod";
 import type { OperateDeps } from "../queue/operate.ts";
 import { createAudit } from "../redis/audit/audit.ts";
-import { DEFAULT_NAME } from "../redis/keys.ts";
 import { count } from "./view.ts";
 
 /** All processes are asked to read their configuration again. */
@@ -18,7 +17,7 @@ export function createAskReload({ partition, clock, log, by }: OperateDeps) {
   const { redis, keys, prefix } = partition;
   const audit = createAudit(partition, log);
   return async ({ reason }: { reason: string }): Promise<ReloadAsked> => {
-    const deployment = prefix.replace(/[{}]/g, "") || DEFAULT_NAME;
+    const deployment = prefix.replace(/[{}]/g, "");
     await audit({ at: clock(), action: "reload", deployment, by, selection: "all processes", reason });
     return { number: await redis.incr(keys.reloads) };
   };

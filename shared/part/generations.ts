@@ -29,9 +29,7 @@ export class Generations<One extends Part> {
   }
 
   get graceMs(): number {
-    return Math.max(
-      ...[this.#current, ...[...this.#retired].map(({ one }) => one)].map((one) => one.graceMs),
-    );
+    return Math.max(...this.#all.map(({ graceMs }) => graceMs));
   }
 
   readiness(): Readiness {
@@ -58,13 +56,17 @@ export class Generations<One extends Part> {
   /** The process ends: no generation follows, and waits for results end. */
   drain(): void {
     this.#isEnding = true;
-    for (const one of [this.#current, ...[...this.#retired].map(({ one }) => one)]) one.drain?.();
+    for (const one of this.#all) one.drain?.();
   }
 
   async close(graceMs?: number): Promise<void> {
     this.drain();
     const retired = [...this.#retired].map(({ ended }) => ended);
     await Promise.all([this.#current.close(graceMs), this.#next?.close(0), ...retired]);
+  }
+
+  get #all(): One[] {
+    return [this.#current, ...[...this.#retired].map(({ one }) => one)];
   }
 
   #retire(one: One): void {

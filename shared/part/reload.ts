@@ -36,7 +36,7 @@ type Found<Config> =
 /** Replaces the configuration of a running process as a whole, or not at all. */
 export function createReload<Config extends PosternConfig>(options: Options<Config>): Reload {
   const { read, follow, reports, log } = options;
-  let inForce = { config: options.config, at: systemClock() };
+  let inForce = toInForce(options.config);
   /** Tells what was read last, whether or not it was right. */
   let seen = fingerprintOf(options.config);
   let problem: string | undefined;
@@ -63,11 +63,11 @@ export function createReload<Config extends PosternConfig>(options: Options<Conf
       if (changed.length > 0) log.warn("config.restart_needed", { keys: changed });
       for (const warning of config.warnings) log.warn("config.warning", { warning });
       await follow(config);
-      inForce = { config, at: systemClock() };
+      inForce = toInForce(config);
       problem = undefined;
       reports.configured(withoutWarnings(config));
       const tookMs = Math.round(performance.now() - begunAt);
-      log.info("config.reloaded", { cause, config: hashOf(config), tookMs });
+      log.info("config.reloaded", { cause, config: inForce.hash, tookMs });
     } catch (error) {
       const { code, message } = toAppError(error);
       problem = message;
@@ -101,23 +101,23 @@ export function createReload<Config extends PosternConfig>(options: Options<Conf
     },
 
     about: () => ({
-      hash: hashOf(inForce.config),
+      hash: inForce.hash,
       loaded_at: toIso(inForce.at),
       ...(problem !== undefined && { problem }),
     }),
   };
 }
 
-function hashOf(config: PosternConfig): string {
-  return configHash(withoutWarnings(config));
+/** A configuration from now on, with its hash, which each probe and each scrape shows. */
+function toInForce<Config extends PosternConfig>(config: Config) {
+  return { config, hash: configHash(withoutWarnings(config)), at: systemClock() };
 }
 
-/** Leaves the settings alone. */
 function withoutWarnings({ warnings: _, ...config }: PosternConfig): Readonly<Record<string, unknown>> {
   return config;
 }
 
-type InForce = { config: PosternConfig; at: number; isFailed: boolean };
+type InForce = { hash: string; at: number; isFailed: boolean };
 
 function registerConfig(metrics: Metrics, now: () => InForce): void {
   const info = metrics.gauge("postern_config_info", "1 for the hash of the configuration in force", ["hash"]);
@@ -130,9 +130,9 @@ function registerConfig(metrics: Metrics, now: () => InForce): void {
     "0 while the configuration that was read last is not in force because it is wrong",
   );
   metrics.beforeScrape(() => {
-    const { config, at, isFailed } = now();
+    const { hash, at, isFailed } = now();
     info.reset();
-    info.set({ hash: hashOf(config) }, 1);
+    info.set({ hash }, 1);
     loadedAt.set(at / 1000);
     isRight.set(isFailed ? 0 : 1);
   });
