@@ -2,33 +2,21 @@ import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { usePostern } from "../fixtures/postern.ts";
-import { DOMAIN, KEY } from "../fixtures/pricing.ts";
+import { KEY } from "../fixtures/pricing.ts";
 import { useRedis } from "../fixtures/redis.ts";
-import { x402Table } from "../fixtures/x402.ts";
+import { SALES_TABLES } from "../fixtures/sales-tables.ts";
 import { send } from "../support/http.ts";
 import { onlyInLongRun } from "../support/long-run.ts";
 import { readDocument } from "./blocks.ts";
 import { readAlerts, readQueries } from "./operations.ts";
 
-/** Their private addresses answer before a node and a facilitator do, so none of both is started. */
 const PROCESSES = ["webhooks", "x402", "producer", "pricing", "operator"] as const;
-const NOWHERE = "http://127.0.0.1:9";
 
 const redis = useRedis();
 const postern = usePostern(() => ({
   postern: { drain_secs: 0, redis: { url: redis.url } },
   webhooks: { endpoints: [{ path: "/hooks/open", job_id: 1, auth: "none" }] },
-  x402: x402Table({
-    devnet: {
-      ...{ rpcUrl: NOWHERE, facilitatorUrl: NOWHERE, network: "eip155:31337" },
-      ...{ token: `0x${"11".repeat(20)}`, seller: `0x${"22".repeat(20)}` },
-    },
-  }),
-  pricing: {
-    ...{ key: "env:POSTERN_PRICING_KEY", http_address: false, pow_difficulty: 8 },
-    domain: { chain_id: DOMAIN.chainId, verifying_contract: DOMAIN.verifyingContract },
-  },
-  job_pricing: { "1": { "1": "1000" } },
+  ...SALES_TABLES,
 }));
 
 type Metric = { name: string; type: string; labels: string[]; processes: string[] };

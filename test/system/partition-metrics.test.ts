@@ -6,16 +6,14 @@ import { RELEASE } from "../../shared/redis/layout.ts";
 import type { ProcessKind } from "../../shared/telemetry/processes/process.ts";
 import { TWO_TOKENS } from "../fixtures/console.ts";
 import { usePostern } from "../fixtures/postern.ts";
-import { DOMAIN, KEY } from "../fixtures/pricing.ts";
+import { KEY } from "../fixtures/pricing.ts";
 import { asUser, useOwnRedis } from "../fixtures/redis.ts";
-import { x402Table } from "../fixtures/x402.ts";
+import { SALES_TABLES } from "../fixtures/sales-tables.ts";
 import { send } from "../support/http.ts";
 
 const PROCESSES = ["webhooks", "x402", "producer", "pricing", "operator"] as const;
 type Name = (typeof PROCESSES)[number];
 
-/** Their private addresses answer before a node and a facilitator do, so none of both is started. */
-const NOWHERE = "http://127.0.0.1:9";
 const ID = newDeploymentId();
 
 const servers = [useOwnRedis(), useOwnRedis()] as const;
@@ -28,17 +26,7 @@ const tablesFor = (kind: ProcessKind): ConfigTables => ({
     redis: { deployment_id: ID, partitions: servers.map(({ url }) => ({ url: asUser(url, kind) })) },
   },
   webhooks: { endpoints: [{ path: "/hooks/open", job_id: 1, auth: "none" }] },
-  x402: x402Table({
-    devnet: {
-      ...{ rpcUrl: NOWHERE, facilitatorUrl: NOWHERE, network: "eip155:31337" },
-      ...{ token: `0x${"11".repeat(20)}`, seller: `0x${"22".repeat(20)}` },
-    },
-  }),
-  pricing: {
-    ...{ key: "env:POSTERN_PRICING_KEY", http_address: false, pow_difficulty: 8 },
-    domain: { chain_id: DOMAIN.chainId, verifying_contract: DOMAIN.verifyingContract },
-  },
-  job_pricing: { "1": { "1": "1000" } },
+  ...SALES_TABLES,
   operator: { tokens: [...TWO_TOKENS] },
 });
 
