@@ -34,6 +34,8 @@ const PROGRAMS = {
     otherwise: "brew install --cask google-chrome",
   },
   nginx: { names: ["nginx"], debian: ["nginx"], otherwise: "brew install nginx" },
+  haproxy: { names: ["haproxy"], debian: ["haproxy"], otherwise: "brew install haproxy" },
+  caddy: { names: ["caddy"], debian: ["caddy"], otherwise: "brew install caddy" },
   curl: { names: ["curl"], debian: ["curl"], otherwise: "brew install curl" },
   openssl: { names: ["openssl"], debian: ["openssl"], otherwise: "brew install openssl" },
   python: {
