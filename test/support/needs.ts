@@ -46,6 +46,8 @@ const PROGRAMS = {
     unpacked: ["prometheus"],
     otherwise: "sudo apt-get install -y prometheus, or brew install prometheus",
   },
+  haproxy: { names: ["haproxy"], debian: ["haproxy"], otherwise: "brew install haproxy" },
+  caddy: { names: ["caddy"], debian: ["caddy"], otherwise: "brew install caddy" },
   curl: { names: ["curl"], debian: ["curl"], otherwise: "brew install curl" },
   openssl: { names: ["openssl"], debian: ["openssl"], otherwise: "brew install openssl" },
   python: {

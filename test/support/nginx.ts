@@ -33,14 +33,23 @@ export function startProxy(server: string, lines: string): Promise<Nginx> {
 
 type Configure = (dir: string, port: number) => string;
 
-async function start(configure: Configure): Promise<Nginx> {
-  const dir = mkdtempSync(join(tmpdir(), "postern-nginx-"));
+function start(configure: Configure): Promise<Nginx> {
+  return startProxyProgram("nginx", configure, EXAMPLES.nginx.args);
+}
+
+/** Starts a proxy with a folder of its own, in which it has its configuration. */
+async function startProxyProgram(
+  name: ExampleName,
+  configure: Configure,
+  argsFor: (dir: string, file: string) => string[],
+): Promise<Nginx> {
+  const dir = mkdtempSync(join(tmpdir(), "postern-proxy-"));
   const port = await freePort();
-  writeFileSync(join(dir, "nginx.conf"), configure(dir, port));
-  const asThisUser = process.getuid?.() === 0 ? "user root;" : "";
-  const args = ["-p", dir, "-c", join(dir, "nginx.conf"), "-e", "stderr", "-g", `daemon off; ${asThisUser}`];
-  const child = spawnChild({ command: pathOf("nginx"), args, env: process.env });
-  await untilAnswers("nginx", child, () => canConnect(port));
+  const file = join(dir, "configuration");
+  writeFileSync(file, configure(dir, port));
+  const env = { ...process.env, HOME: dir };
+  const child = spawnChild({ command: pathOf(name), args: argsFor(dir, file), env });
+  await untilAnswers(name, child, () => canConnect(port));
   return {
     address: `127.0.0.1:${port}`,
     async stop() {
@@ -51,20 +60,78 @@ async function start(configure: Configure): Promise<Nginx> {
   };
 }
 
-function adapted(dir: string, port: number, gateways: readonly string[]): string {
-  const shipped = readFileSync(new URL("../../config/docker/nginx.conf", import.meta.url), "utf8");
-  const swaps: [RegExp, string][] = [
-    [/ \/tmp\//g, ` ${dir}/`],
-    [/access_log .*;/, "access_log off;"],
-    [/listen 8080;/, `listen 127.0.0.1:${port};`],
-    ...gateways.map((address, i): [RegExp, string] => [
-      new RegExp(`server webhooks-${i + 1}:9090`),
-      `server ${address}`,
-    ]),
-  ];
+type Swap = [RegExp, string];
+
+function swapped(path: string, swaps: readonly Swap[]): string {
+  const shipped = readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
   return swaps.reduce((text, [from, to]) => {
-    if (!from.test(text)) throw new Error(`config/docker/nginx.conf has no ${from}`);
+    if (!from.test(text)) throw new Error(`${path} has no ${from}`);
     from.lastIndex = 0;
     return text.replace(from, to);
   }, shipped);
+}
+
+function adapted(dir: string, port: number, gateways: readonly string[]): string {
+  return swapped("config/docker/nginx.conf", [
+    ...nginxSwaps(dir, port),
+    ...gateways.map((address, i): Swap => [new RegExp(`server webhooks-${i + 1}:9090`), `server ${address}`]),
+  ]);
+}
+
+function nginxSwaps(dir: string, port: number): Swap[] {
+  return [
+    [/ \/tmp\//g, ` ${dir}/`],
+    [/access_log .*;/, "access_log off;"],
+    [/listen 8080;/, `listen 127.0.0.1:${port};`],
+  ];
+}
+
+type Example = {
+  file: string;
+  swaps: (dir: string, port: number) => Swap[];
+  args: (dir: string, file: string) => string[];
+};
+
+/** The examples of docs/operations/proxies. */
+const EXAMPLES = {
+  nginx: {
+    file: "nginx.conf",
+    swaps: nginxSwaps,
+    args: (dir, file) => [
+      ...["-p", dir, "-c", file, "-e", "stderr"],
+      ...["-g", `daemon off; ${process.getuid?.() === 0 ? "user root;" : ""}`],
+    ],
+  },
+  haproxy: {
+    file: "haproxy.cfg",
+    swaps: (_, port) => [[/bind :8080/, `bind 127.0.0.1:${port}`]],
+    args: (_, file) => ["-db", "-f", file],
+  },
+  caddy: {
+    file: "Caddyfile",
+    swaps: (_, port) => [[/^:8080 \{/m, `:${port} {\n\tbind 127.0.0.1`]],
+    args: (_, file) => ["run", "--adapter", "caddyfile", "--config", file],
+  },
+} as const satisfies Record<string, Example>;
+
+type ExampleName = keyof typeof EXAMPLES;
+export const EXAMPLE_NAMES = Object.keys(EXAMPLES) as ExampleName[];
+
+/** Runs an example of docs/operations/proxies in front of two webhooks gateways and two payment gateways. */
+export function startExample(
+  name: ExampleName,
+  webhooks: readonly string[],
+  x402: readonly string[],
+): Promise<Nginx> {
+  const { file, swaps, args }: Example = EXAMPLES[name];
+  const servers = {
+    "webhooks-1:9090": webhooks[0],
+    "webhooks-2:9090": webhooks[1],
+    "x402-1:8402": x402[0],
+    "x402-2:8402": x402[1],
+  };
+  const places = Object.entries(servers).map(([from, to]): Swap => [new RegExp(from, "g"), String(to)]);
+  const configure = (dir: string, port: number) =>
+    swapped(`docs/operations/proxies/${file}`, [...swaps(dir, port), ...places]);
+  return startProxyProgram(name, configure, args);
 }
