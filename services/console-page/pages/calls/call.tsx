@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import { traceIdOf } from "../../../../shared/platform/text/trace-id.ts";
 import type { CallLife } from "../../api/calls.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { useAnswer } from "../../api/use-answer.ts";
@@ -174,12 +175,7 @@ function About({ life }: { life: CallLife }) {
         ["Content type", content_type],
         ["Size", life.bytes === null ? undefined : bytes(life.bytes)],
         ["SHA-256", sha256 === null ? undefined : <Copyable text={sha256} shown={shortened(sha256)} />],
-        [
-          "Trace",
-          traceparent === null ? undefined : (
-            <Copyable text={traceparent} shown={shortened(traceparent, 14)} />
-          ),
-        ],
+        ["Trace", traceparent === null ? undefined : <Copyable text={traceIdOf(traceparent)} />],
         ...paymentFacts(payment),
       ]}
     />
