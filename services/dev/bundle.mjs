@@ -33,7 +33,7 @@ const program = await build({
     /^@grpc\//,
     "grpc-health-check",
     /^@x402\//,
-    /^@opentelemetry\//,
+    /^@opentelemetry\/(exporter|resources|sdk)/,
     /^viem(\/|$)/,
     "bufferutil",
     "utf-8-validate",

@@ -7,8 +7,8 @@ const ENDPOINTS = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_END
 const PROTOCOLS = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] as const;
 const PROTOCOL = "http/protobuf";
 
+/** The API that they ask for comes with them. Our own copy is bundled. */
 const PACKAGES = [
-  "@opentelemetry/api",
   "@opentelemetry/exporter-trace-otlp-proto",
   "@opentelemetry/resources",
   "@opentelemetry/sdk-trace-base",
