@@ -120,6 +120,7 @@ test("a webhook is one trace, from its sender over a killed producer and a repla
   expect(told.map((text) => text.slice(36, 52))).toEqual(expect.arrayContaining(clients));
   expect(told.map((text) => text.slice(-2))).toEqual(["01", "01", "01", "01"]);
 
+  await producer.process.waitForEvent("call.injected", { where: ({ callId }) => callId === id });
   const lines = [...webhooks.process.events(), ...producer.process.events()];
   const ofCall = lines.filter(({ callId, event }) => callId === id && event !== "call.lease_expired");
   expect(ofCall.map(({ event }) => event)).toEqual(["webhook.accepted", "call.failed", "call.injected"]);
