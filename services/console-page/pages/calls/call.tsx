@@ -175,7 +175,12 @@ function About({ life }: { life: CallLife }) {
         ["Content type", content_type],
         ["Size", life.bytes === null ? undefined : bytes(life.bytes)],
         ["SHA-256", sha256 === null ? undefined : <Copyable text={sha256} shown={shortened(sha256)} />],
-        ["Trace", traceparent === null ? undefined : <Copyable text={traceIdOf(traceparent)} />],
+        [
+          "Trace",
+          traceparent === null ? undefined : (
+            <Copyable text={traceIdOf(traceparent)} shown={shortened(traceIdOf(traceparent), 14)} />
+          ),
+        ],
         ...paymentFacts(payment),
       ]}
     />
