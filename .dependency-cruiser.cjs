@@ -113,6 +113,7 @@ module.exports = {
     home("hash-wasm", "^shared/chain/"),
     home("viem", "^services/(dev/(chain|demo)|cli/pay)/"),
     home("@grpc", "^services/pricing/"),
+    home("@opentelemetry", "^shared/platform/traces/"),
     home("psl", "^shared/config/"),
     home("grpc-health-check", "^services/pricing/"),
     home("secp256k1", "^shared/chain/"),

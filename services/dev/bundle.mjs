@@ -29,7 +29,15 @@ const program = await build({
   input: Object.fromEntries(entrySources(root).map((source) => [placeOf(source), source])),
   platform: "node",
   // Optional peers, and gRPC: it reads .proto files of its own, and pricing alone loads it.
-  external: [/^@grpc\//, "grpc-health-check", /^@x402\//, /^viem(\/|$)/, "bufferutil", "utf-8-validate"],
+  external: [
+    /^@grpc\//,
+    "grpc-health-check",
+    /^@x402\//,
+    /^@opentelemetry\/(exporter|resources|sdk)/,
+    /^viem(\/|$)/,
+    "bufferutil",
+    "utf-8-validate",
+  ],
   plugins: [loaderPlugin],
   // ES modules, where a package has them, can be taken in part. BullMQ does not say that its modules can.
   resolve: { mainFields: ["module", "main"] },

@@ -1,3 +1,4 @@
+import { startAttempt } from "../../shared/call/call-spans.ts";
 import { type CallHead, parseJobCall, WEBHOOK_PATH } from "../../shared/call/job-call.ts";
 import { keepWordsOf } from "../../shared/call/kept/kept.ts";
 import { ENDED_STATES, isRecordState } from "../../shared/call/record-state.ts";
@@ -15,7 +16,9 @@ import type { Tried } from "../../shared/call-search/history/block.ts";
 import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
 import { failpoint } from "../../shared/platform/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/platform/log/logger.ts";
+import { traceFields } from "../../shared/platform/text/trace-id.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
+import { inSpan, tracer } from "../../shared/platform/traces/tracer.ts";
 import { errorOf } from "../../shared/queue/call-log.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
 import { prepareCallback, prepareUnread } from "../../shared/queue/callbacks.ts";
@@ -75,27 +78,27 @@ export function createDeliver(deps: DeliverDeps): Deliver {
     if (ENDED_STATES.some((state) => state === record)) return ended(taken, String(record));
     if (record !== undefined && !isRecordState(record)) return leftAlone(taken);
     const delivered = toDelivered(taken);
-    return delivered instanceof AppError
-      ? failed(taken, { error: delivered, injectMs: 0 })
-      : offer(taken, delivered, hold);
+    if (delivered instanceof AppError) return failed(taken, { error: delivered, injectMs: 0 });
+    return inSpan(startAttempt(delivered.call, taken), () => offer(taken, delivered, hold));
   }
 
   async function offer(taken: Taken, delivered: DeliveredCall, hold: Hold): Promise<Verdict> {
     const { call } = delivered;
     failpoint("producer.after_take");
     const injection = await injectWhileHeld(delivered, hold);
-    if (injection === "not held") return givenBack(taken, false);
+    if (injection === "not held") return givenBack(taken, false, call);
     const { answer, error, injectMs } = injection;
     if (error === undefined) {
       failpoint("producer.after_post");
       const result = resultOf(call, answer);
       return injected(taken, call, { injectMs, result, kept: keptOf(call, answer, result) });
     }
+    tracer?.current()?.fail(error.code);
     const { peer, effect } = outcomeOf(error);
-    if (hold.lost) return givenBack(taken, effect !== "no");
+    if (hold.lost) return givenBack(taken, effect !== "no", call);
     if (peer === "unreachable") return unreachable(taken, error);
     if (effect === "yes" && isLastAttempt(taken, error)) {
-      log.warn("call.result_lost", { ...callFields(taken.id, taken.queue), reason: error.message });
+      log.warn("call.result_lost", { ...namesOf(taken, call), reason: error.message });
       return injected(taken, call, { injectMs, result: GONE, kept: keptOf(call, undefined, GONE) });
     }
     return failed(taken, { error, injectMs }, call);
@@ -150,8 +153,8 @@ export function createDeliver(deps: DeliverDeps): Deliver {
   }
 
   /** This worker stops, or has lost the call. That is not the runner's fault, so the attempt does not count. */
-  function givenBack({ id, queue }: Taken, unsure: boolean): Verdict {
-    log.warn("call.released", callFields(id, queue));
+  function givenBack(taken: Taken, unsure: boolean, call: CallHead): Verdict {
+    log.warn("call.released", namesOf(taken, call));
     return { kind: "requeue", unsure };
   }
 
@@ -186,7 +189,7 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
         injectMs,
         endToEndMs: clock() - call.accepted_at,
         heldMs: Math.max(0, taken.heldUntil - call.accepted_at),
-        ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
+        ...traceFields(call.traceparent),
       });
       remember(call, { attempts: taken.attemptsBefore + 1, ms: injectMs, error: errorOf(taken.lastFailure) });
     };
@@ -210,7 +213,8 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
       return { ...notRecorded(taken, cause), unsure };
     }
     const { code, message: reason } = error;
-    const fields = { ...fieldsOf(taken), ...pathOf(call), code, reason, injectMs };
+    const about = { ...pathOf(call), ...traceFields(call?.traceparent) };
+    const fields = { ...fieldsOf(taken), ...about, code, reason, injectMs };
     if (verdict.kind === "fail") {
       log.error("call.failed", fields);
       const failure = { code, ...problemOf(error) };
@@ -257,6 +261,11 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
   }
 
   return { injected, failed, leftAlone };
+}
+
+/** Names a call in the log. */
+function namesOf({ id, queue }: Taken, { traceparent }: CallHead) {
+  return { ...callFields(id, queue), ...traceFields(traceparent) };
 }
 
 /** Names an attempt in the log. */

@@ -2,12 +2,14 @@ import { type Dispatcher, Pool } from "undici";
 import { jobKeyOf } from "../../shared/call/job-ids.ts";
 import type { RunnerAnswer } from "../../shared/call/results/answer.ts";
 import { problemTextOf } from "../../shared/call/results/result.ts";
+import { clientAttributes } from "../../shared/http/client-span.ts";
 import { createConnector } from "../../shared/http/connector.ts";
 import { parseRetryAfter } from "../../shared/http/headers.ts";
 import { contentDigest, signMessage } from "../../shared/platform/crypto/message-signature.ts";
 import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import type { AppError } from "../../shared/platform/errors/app-error.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
+import { inSpan, tracer } from "../../shared/platform/traces/tracer.ts";
 import type { Hold } from "./consumer/hold.ts";
 import type { DeliveredCall, Inject } from "./deliver.ts";
 import { exchange, type RunnerResponse } from "./exchange.ts";
@@ -56,15 +58,26 @@ export function createHttpInject({
 
   async function inject(delivered: DeliveredCall, hold: Hold): Promise<RunnerAnswer | undefined> {
     const { call } = delivered;
+    const span = tracer?.start({
+      kind: "client",
+      name: "POST /jobs/{job_id}",
+      attributes: { ...clientAttributes(base, "/jobs/{job_id}"), "http.request.method": "POST" },
+    });
     const request = toRequest(delivered, basePath, secret, Math.floor(clock() / 1000));
+    const traceparent = span?.traceparent ?? call.traceparent;
+    if (traceparent !== undefined) request.headers["traceparent"] = traceparent;
     const limits = {
       timeoutMs: timeoutMsOfJob.get(jobKeyOf(call)) ?? timeoutMs,
       keepBytesMax: call.keep_result ? resultBytesMax : undefined,
       copyBytesMax: call.keep_delivered ? resultBytesMax : undefined,
     };
-    const response = await exchange(pool, request, limits, hold);
-    const error = toError(response, clock());
-    if (error !== undefined) throw error;
+    const response = await inSpan(span, async () => {
+      const answer = await exchange(pool, request, limits, hold);
+      span?.set({ "http.response.status_code": answer.status });
+      const error = toError(answer, clock());
+      if (error !== undefined) throw error;
+      return answer;
+    });
     const { keep_result, keep_delivered, callback } = call;
     return keep_result || (keep_delivered ?? callback) !== undefined ? toAnswer(response) : undefined;
   }
@@ -81,7 +94,7 @@ function toRequest(
   basePath: string,
   secret: Secret | undefined,
   createdSec: number,
-): Dispatcher.RequestOptions {
+): Dispatcher.RequestOptions & { headers: Record<string, string> } {
   const path = `${basePath}/jobs/${call.job_id}`;
   const covered: Record<string, string> = {
     "content-digest": contentDigest(call.sha256),
@@ -91,7 +104,6 @@ function toRequest(
   for (const key in call.metadata) covered[key.toLowerCase()] = call.metadata[key] as string;
   const signature = secret && signMessage(secret, { method: "POST", path, headers: covered }, createdSec);
   const headers: Record<string, string> = { ...covered, ...signature };
-  if (call.traceparent !== undefined) headers["traceparent"] = call.traceparent;
   return { method: "POST", path, headers, body };
 }
 

@@ -1,9 +1,12 @@
 import { randomBytes } from "node:crypto";
+import { startCreation } from "../../shared/call/call-spans.ts";
 import { type JobCall, storedBytes } from "../../shared/call/job-call.ts";
 import { idsOfKey } from "../../shared/call/job-ids.ts";
 import { AppError, RETRY_AFTER_MS } from "../../shared/platform/errors/app-error.ts";
 import { failpoint } from "../../shared/platform/lifecycle/failpoint.ts";
-import type { BeginWrite } from "../../shared/redis/retry-write.ts";
+import { inSpan } from "../../shared/platform/traces/tracer.ts";
+import { queueOf } from "../../shared/queue/queue-name.ts";
+import type { BeginWrite, Lane } from "../../shared/redis/retry-write.ts";
 import type { Enqueue, Enqueued, Idempotency, UnpaidState } from "./enqueue.ts";
 
 /** What the sender of a call is told: accepted now, or known before and in which state; and the job that the call is of. */
@@ -41,10 +44,12 @@ export function createAccept({ enqueue, beginWrite }: Deps): Accept {
   return async function accept(call, { repeat, heldAt }) {
     const bytes = storedBytes(call);
     const idempotency = repeat && { ...repeat, by: newRequestId() };
+    const span = startCreation("send", call, queueOf(call));
     const startedAt = performance.now();
     failpoint("gateway.before_add");
     try {
-      const enqueued = await beginWrite(bytes)((lane) => enqueue(call, idempotency, lane, heldAt), bytes);
+      const write = (lane: Lane) => enqueue(call, idempotency, lane, heldAt);
+      const enqueued = await inSpan(span, () => beginWrite(bytes)(write, bytes));
       failpoint("gateway.after_add");
       const addMs = Math.round((performance.now() - startedAt) * 10) / 10;
       return { ...toAccepted(call, enqueued), addMs };

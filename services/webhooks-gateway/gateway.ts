@@ -11,6 +11,7 @@ import { rawPath } from "../../shared/http/headers.ts";
 import { createAddressList } from "../../shared/http/ip/address-list.ts";
 import { serveProbes } from "../../shared/http/ops.ts";
 import { type Route, serveRoutes } from "../../shared/http/router.ts";
+import { inServerSpan } from "../../shared/http/server-span.ts";
 import type { Admission } from "../../shared/ingress/admission.ts";
 import { createProvesByToken, type ResultAccess, tokensOf } from "../../shared/ingress/ask-result.ts";
 import { CALL_ID_SHAPES } from "../../shared/ingress/call-routes.ts";
@@ -182,7 +183,8 @@ function createHandler({ endpoints, receive, routes, admission, notFound }: Hand
   const others = serveRoutes(routes, { shapes: CALL_ID_SHAPES, otherwise });
   return (req, res) => {
     const endpoint = endpoints.get(rawPath(req.url ?? ""));
-    if (endpoint !== undefined) void receive(req, res, endpoint);
+    if (endpoint !== undefined)
+      void inServerSpan({ req, res }, endpoint.config.path, () => receive(req, res, endpoint));
     else others(req, res);
   };
 }

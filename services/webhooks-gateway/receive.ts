@@ -18,6 +18,7 @@ import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts"
 import { failpoint } from "../../shared/platform/lifecycle/failpoint.ts";
 import type { EventCounter } from "../../shared/platform/log/event-counter.ts";
 import type { Logger } from "../../shared/platform/log/logger.ts";
+import { traceFields } from "../../shared/platform/text/trace-id.ts";
 import { visible } from "../../shared/platform/text/visible.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { Accept, Accepted } from "./accept.ts";
@@ -137,7 +138,7 @@ export function createReceive(deps: Deps): Receive {
       callId: call.id,
       path: config.path,
       jobId,
-      bytes: call.bytes,
+      ...{ bytes: call.bytes, ...traceFields(call.traceparent) },
       replayed,
       ...(noId !== undefined && { noId }),
       ...{ addMs, ms: ms() },

@@ -9,6 +9,7 @@ import { sendProblem } from "../../shared/http/problem.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import type { RefusalLog } from "../../shared/http/refusal-log.ts";
 import { createRouter, nothingAt, type Params, type Route } from "../../shared/http/router.ts";
+import { inServerSpan } from "../../shared/http/server-span.ts";
 import { CALL_ID_SHAPES } from "../../shared/ingress/call-routes.ts";
 import { callbackHeaders } from "../../shared/ingress/read-callback.ts";
 import { type AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
@@ -98,9 +99,9 @@ function createBuy({ payJob, clock }: HandlerDeps, refuse: Refuse): Route {
     usage: "buy a job with POST; the body is its input, and may be empty",
     async serve(req, res, params) {
       const attempt: PaymentAttempt = { ids: toIds(req, params), startedAt: clock(), signed: undefined };
-      await payJob
-        .answer(req, res, attempt)
-        .catch((thrown) => refuse(req, res, thrown, attempt.ids, attempt));
+      await inServerSpan({ req, res }, JOB, () =>
+        payJob.answer(req, res, attempt).catch((thrown) => refuse(req, res, thrown, attempt.ids, attempt)),
+      );
     },
   };
 }

@@ -88,8 +88,10 @@ export function createRpc({
     id += 1;
     const body = JSON.stringify({ jsonrpc: "2.0", id, method, params });
     const signal = withDeadline(timeoutMs, unwanted);
+    // The node's address is left out: its name may be that of an account.
+    const span = { name: method, attributes: { "rpc.system": "jsonrpc", "rpc.method": method } };
     const { status, text } = await client
-      .exchange({ path, body, signal, answerBytesMax: bytesMax })
+      .exchange({ path, body, signal, answerBytesMax: bytesMax, span })
       .catch((thrown) => {
         throw toFailure(method, thrown, timeoutMs);
       });

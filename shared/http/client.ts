@@ -1,4 +1,5 @@
 import type { Dispatcher, Pool } from "undici";
+import { type Attributes, inSpan, tracer } from "../platform/traces/tracer.ts";
 
 const CONNECT_TIMEOUT_MS = 3000;
 
@@ -22,6 +23,8 @@ type Asked = {
   headers?: Readonly<Record<string, string>>;
   /** In place of the client's. */
   answerBytesMax?: number;
+  /** Describes its span, which it gets if it is part of a trace. */
+  span?: { name: string; attributes: Attributes };
 };
 
 /** `text` is undefined if the answer is too long. */
@@ -49,13 +52,20 @@ export function createHttpClient({
 }: Options): HttpClient {
   let pool: Promise<Pool> | undefined;
   return {
-    async exchange({ path, body, signal, headers: own, answerBytesMax = usualMax }) {
+    async exchange({ path, body, signal, headers: own, answerBytesMax = usualMax, span: wanted }) {
       const method = body === undefined ? "GET" : "POST";
       const headers = own === undefined ? common : { ...common, ...own };
       pool ??= openPool(base, ca);
-      const response = await (await pool).request({ method, path, headers, body: body ?? null, signal });
-      const text = await readText(response.body, answerBytesMax);
-      return { status: response.statusCode, headers: response.headers, text };
+      const opened = pool;
+      const span = tracer?.current() && wanted && tracer.start({ kind: "client", ...wanted });
+      return inSpan(span, async () => {
+        const response = await (await opened).request({ method, path, headers, body: body ?? null, signal });
+        const { statusCode: status } = response;
+        span?.set({ "http.request.method": method, "http.response.status_code": status });
+        if (status >= 400) span?.fail(String(status));
+        const text = await readText(response.body, answerBytesMax);
+        return { status, headers: response.headers, text };
+      });
     },
     close: async () => (await pool)?.destroy(),
   };

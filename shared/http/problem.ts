@@ -2,6 +2,7 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:ht
 import { type AppError, RETRY_AFTER_MS, stackOf } from "../platform/errors/app-error.ts";
 import { CODES, type ErrorCode } from "../platform/errors/codes.ts";
 import type { Fields, Logger } from "../platform/log/logger.ts";
+import { tracer } from "../platform/traces/tracer.ts";
 import { COMMON_HEADERS } from "./answer.ts";
 import { leaveUnread } from "./body.ts";
 
@@ -25,6 +26,8 @@ export function sendProblem(
 ): void {
   if (res.headersSent || res.destroyed) return;
   const { status = CODES[error.code].status } = extra;
+  if (status >= 500) tracer?.current()?.fail(error.code);
+  else tracer?.current()?.set({ "error.type": error.code });
   const body = problemBody(error.code, error.publicDetail, { status, ...extra.members });
   leaveUnread(req, res);
   res.writeHead(status, STATUS_CODES[status], {

@@ -5,6 +5,7 @@ import type { Fields } from "../platform/log/logger.ts";
 import { type Meter, metered } from "../platform/log/metered.ts";
 import { createMetrics, type Metrics } from "../platform/metrics/metrics.ts";
 import { delay } from "../platform/time/clock.ts";
+import { openTraces } from "../platform/traces/open-traces.ts";
 import { registerClock } from "../redis/clock.ts";
 import type { Redis } from "../redis/connect.ts";
 import { registerDeployment } from "../redis/deployment.ts";
@@ -52,6 +53,9 @@ export function runMonitored<Config extends PosternConfig, One extends Monitored
   return runService(part.kind, options, async ({ log, shutdown, onHangup }) => {
     const metrics = createMetrics();
     const counted = metered(log, part.createMeters(metrics));
+    const service = `postern-${part.kind}`;
+    const closeTraces = await openTraces({ env: options.env, service, release: RELEASE, log: counted });
+    if (closeTraces !== undefined) shutdown.defer("traces", closeTraces);
     const { config, host } = openInProcess(part, options, { log: counted, shutdown });
     registerBuild(metrics);
     registerClock(metrics, host.redis, ...host.partitions.all.map(({ redis }) => redis));

@@ -11,6 +11,7 @@ import {
 } from "../chain/payment-schemes.ts";
 import type { EventOrder, ReceiptEvidence } from "../chain/proof.ts";
 import { messageOf } from "../platform/errors/app-error.ts";
+import { traceFields } from "../platform/text/trace-id.ts";
 import { toObject } from "../redis/pages.ts";
 import { unreadable } from "../redis/unreadable.ts";
 import { dayOf, rowOf } from "../telemetry/series/series.ts";
@@ -301,11 +302,12 @@ export function toSettlement(
 
 /** What is logged, and counted, of the one write that made a payment a call: `payment.settled`. */
 export function settledFields(
-  { id, terms }: Pick<Payment, "id" | "terms">,
+  { id, terms, call }: Pick<Payment, "id" | "terms" | "call">,
   { transaction, by }: Pick<Settlement, "transaction" | "by">,
 ) {
+  const trace = traceFields(call?.traceparent);
   const { service_id: serviceId, job_index: jobIndex, network, asset, symbol, amount } = terms;
-  return { callId: id, serviceId, jobIndex, network, asset, symbol, amount, transaction, by };
+  return { callId: id, serviceId, jobIndex, network, asset, symbol, amount, transaction, by, ...trace };
 }
 
 /** The place of a payment in the revenue: the day (UTC) on which it was settled, the row of that day, and the amount. */

@@ -17,7 +17,7 @@ const postern = usePostern(() => ({
 const PROGRAM = join(root, "dist/services/cli/main.js");
 
 /** The files that a Node process with these arguments loads; for a bundle, its sources. */
-function loadedBy(args: readonly string[], exitCode = 0): string[] {
+function loadedBy(args: readonly string[], exitCode = 0, env: NodeJS.ProcessEnv = {}): string[] {
   const dir = tempDir();
   const hook = join(dir, "hook.mjs");
   const preload = join(dir, "preload.mjs");
@@ -38,14 +38,18 @@ function loadedBy(args: readonly string[], exitCode = 0): string[] {
       for (const file of Object.keys(Module._cache)) ${tell('"file://" + file')}
     });`,
   );
-  const run = spawnSync(process.execPath, ["--import", preload, ...args], { cwd: root, encoding: "utf8" });
+  const run = spawnSync(process.execPath, ["--import", preload, ...args], {
+    cwd: root,
+    encoding: "utf8",
+    env: { ...process.env, ...env },
+  });
   if (run.status !== exitCode) throw new Error(run.stderr);
   const files = readFileSync(report, "utf8").trim().split("\n");
   return files.flatMap((file) => (file.startsWith("file:") ? sourcesOf(fileURLToPath(file)) : []));
 }
 
-function packagesLoadedBy(args: readonly string[], exitCode = 0): string[] {
-  const names = loadedBy(args, exitCode).flatMap(
+function packagesLoadedBy(args: readonly string[], exitCode = 0, env: NodeJS.ProcessEnv = {}): string[] {
+  const names = loadedBy(args, exitCode, env).flatMap(
     (path) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? [],
   );
   return [...new Set(names)].sort();
@@ -90,7 +94,7 @@ test("docs/library.md says of every part what it loads", () => {
 });
 
 test.each(rows)(
-  "$part loads the packages that docs/library.md says, and no viem",
+  "$part loads the packages that docs/library.md says, and no optional one such as viem or OpenTelemetry's",
   ({ part, packages: said }) => {
     const [, service = ""] = part.split(" ");
     const loaded =
@@ -98,7 +102,11 @@ test.each(rows)(
         ? packagesLoadedByImporting(part)
         : packagesLoadedBy([PROGRAM, service, "--config-dir", wrongConfig()], EXIT.config);
     expect(loaded.filter((name) => direct[name] !== undefined)).toEqual(said);
-    expect(loaded.filter((name) => /^(viem|ox|@x402\/(evm|extensions|fetch))$/.test(name))).toEqual([]);
+    expect(
+      loaded.filter((name) =>
+        /^(viem|ox|@x402\/(evm|extensions|fetch)|@opentelemetry\/(?!api$).+)$/.test(name),
+      ),
+    ).toEqual([]);
   },
 );
 
@@ -117,13 +125,19 @@ test.each(["config check", "status", "failed list"])(
   },
 );
 
-test("postern webhooks starts where neither viem nor any x402 package is installed", async () => {
+test("a service loads OpenTelemetry's packages if an OTLP endpoint is set", () => {
+  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" };
+  const args = [PROGRAM, "webhooks", "--config-dir", wrongConfig()];
+  expect(packagesLoadedBy(args, EXIT.config, env)).toContain("@opentelemetry/sdk-trace-base");
+});
+
+test("postern webhooks starts where neither viem nor any package of x402 or OpenTelemetry is installed", async () => {
   const dir = tempDir();
   const preload = join(dir, "preload.mjs");
   writeFileSync(
     join(dir, "hook.mjs"),
     `export async function resolve(name, context, next) {
-      if (/^(viem|ox|@x402\\/)/.test(name)) throw new Error(name + " is not installed");
+      if (/^(viem|ox|@x402\\/|@opentelemetry\\/(?!api))/.test(name)) throw new Error(name + " is not installed");
       return next(name, context);
     }\n`,
   );

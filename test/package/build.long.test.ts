@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { beforeAll, expect, test } from "vitest";
+import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
 import { makeConsumer } from "../support/consumer.ts";
 
 /* The bundled program, as it is in the package. */
@@ -68,7 +69,8 @@ test("a stack names the source and its line with --enable-source-maps, and the f
 /** They run when they are imported. */
 const PROGRAMS = ["cli/main.js", "health/main.js", "pricing/main-with-x402.js"];
 /** Whoever runs these commands installs what they need (start.package_missing). */
-const OPTIONAL = /^Cannot find package '(viem|@x402\/(evm|extensions|fetch))'/;
+const OPTIONAL =
+  /^Cannot find package '(viem|@x402\/(evm|extensions|fetch)|@opentelemetry\/(exporter|resources|sdk)[a-z-]*)'/;
 
 test("an install of the package has all that the files of the build import, but for optional peers", () => {
   const modules = files.filter((file) => !PROGRAMS.includes(file)).map((file) => join(built, file));
@@ -80,6 +82,24 @@ test("an install of the package has all that the files of the build import, but 
   expect(stderr).toBe("");
   const problems = JSON.parse(stdout) as [string, string][];
   expect(problems.filter(([, message]) => !OPTIONAL.test(message))).toEqual([]);
+});
+
+test("a service with an OTLP endpoint asks for the packages that send traces, if they are not installed", () => {
+  const { status, stdout } = spawnSync(process.execPath, [join(built, "cli/main.js"), "producer"], {
+    cwd: project,
+    encoding: "utf8",
+    env: { ...process.env, OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" },
+  });
+  const failed = stdout.split("\n").find((line) => line.includes("service.failed"));
+  expect([status, JSON.parse(failed ?? "{}")]).toMatchObject([
+    EXIT.config,
+    {
+      code: "start.package_missing",
+      reason: expect.stringMatching(
+        /^OTEL_EXPORTER_OTLP_ENDPOINT needs packages .*\n {2}npm install '@opentelemetry\/exporter-trace-otlp-proto@/,
+      ),
+    },
+  ]);
 });
 
 test("the health check is one file", () => {

@@ -2,6 +2,7 @@ import type { CallLifeView } from "../../../shared/console/calls.ts";
 import { bytesOf } from "../../../shared/console/contract/operation.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
+import { traceIdOf } from "../../../shared/platform/text/trace-id.ts";
 import { writeBody } from "../body.ts";
 import { callIdOf } from "../call-ids.ts";
 import { saidBy } from "../payments/show.ts";
@@ -42,6 +43,7 @@ function inWords(life: CallLifeView): string {
     ["delivery id", life.delivery_id ?? undefined],
     ["attempts", attemptsText(life)],
     ["traceparent", life.traceparent ?? undefined],
+    ["trace id", life.traceparent === null ? undefined : traceIdOf(life.traceparent)],
     ["FORGOTTEN", life.forgotten_at === null ? undefined : FORGOTTEN],
   ]);
   const metadata = section("metadata", facts(Object.entries(life.metadata ?? {}), "  "));

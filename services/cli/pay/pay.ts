@@ -57,7 +57,7 @@ export async function pay(deps: ProgramDeps, job: URL | string, options: PayOpti
     deps.printError(new AppError("start.config_invalid", { reason: whyNoKey(deps.env) }));
     return EXIT.config;
   }
-  const missing = missingPackages("pay", PACKAGES);
+  const missing = missingPackages("postern pay", PACKAGES);
   if (missing !== undefined) {
     deps.printError(`${missing.message}\n`);
     return EXIT.config;

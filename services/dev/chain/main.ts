@@ -14,7 +14,7 @@ const PACKAGES = ["@x402/evm", "viem"];
 
 export function runDevnet(options: DevnetProcess): Promise<number> {
   return runService("devnet", options, async ({ log, shutdown }) => {
-    const missing = missingPackages("devnet", PACKAGES);
+    const missing = missingPackages("postern devnet", PACKAGES);
     if (missing !== undefined) throw missing;
     const { startDevnet } = await import("./devnet.ts");
     const { rpcPort, facilitatorPort, controlPort, blockTimeMs } = options;

@@ -1,5 +1,6 @@
 import type { CallbackEvent } from "../../../shared/call/callback.ts";
 import type { ResultRead, Results } from "../../../shared/call/results/store.ts";
+import { clientAttributes } from "../../../shared/http/client-span.ts";
 import { parseRetryAfter } from "../../../shared/http/headers.ts";
 import { createAddressList } from "../../../shared/http/ip/address-list.ts";
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
@@ -7,6 +8,7 @@ import { AppError, toAppError } from "../../../shared/platform/errors/app-error.
 import { failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/platform/log/logger.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
+import { inSpan, tracer } from "../../../shared/platform/traces/tracer.ts";
 import type { Inject } from "../deliver.ts";
 import { exchange, type RunnerResponse } from "../exchange.ts";
 import { outcomeOf, RunnerFailure } from "../retry-policy.ts";
@@ -58,11 +60,19 @@ export function createCallbacks(options: Options): Callbacks {
       const body = toBody({ ...call, told }, await readEnd(results, told), resultBytesMax);
       const message = sign(call.id, told.to.url, body, Math.floor(clock() / 1000));
       failpoint("callback.before_post");
-      const response = await exchange(agent, toRequest(url, message), { timeoutMs }, hold);
-      attempt.answered();
-      failpoint("callback.after_post");
-      const error = toError(response, clock());
-      if (error !== undefined) throw error;
+      const span = tracer?.start({
+        kind: "client",
+        name: "POST",
+        attributes: { ...clientAttributes(url), "http.request.method": "POST" },
+      });
+      await inSpan(span, async () => {
+        const response = await exchange(agent, toRequest(url, message), { timeoutMs }, hold);
+        span?.set({ "http.response.status_code": response.status });
+        attempt.answered();
+        failpoint("callback.after_post");
+        const error = toError(response, clock());
+        if (error !== undefined) throw error;
+      });
     } catch (thrown) {
       const error = fromExchange(thrown);
       if (outcomeOf(error).peer === "silent" && !hold.lost) attempt.failed(error.message);

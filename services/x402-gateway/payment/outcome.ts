@@ -26,14 +26,17 @@ export type PaidCall = {
   /** Whether it was this very request that claimed the payment. No other one proves by its payment that it is the payer's. */
   isFirst: boolean;
   keepsResult: boolean;
+  /** The trace of its call; undefined if none is known here. */
+  traceparent: string | undefined;
 };
 
 export function toPaidCall(
-  { id, terms, settlement, state, keepsResult }: SettledPayment,
+  { id, terms, settlement, state, keepsResult, call }: SettledPayment,
   { replayed, isFirst }: Pick<PaidCall, "replayed" | "isFirst">,
 ): PaidCall {
   const status = STATUSES[state] ?? "accepted";
-  return { id, terms, settlement, status, replayed, isFirst, keepsResult };
+  const traceparent = call?.traceparent;
+  return { id, terms, settlement, status, replayed, isFirst, keepsResult, traceparent };
 }
 
 const STATUSES: Partial<Record<PaymentState, PaidCall["status"]>> = {

@@ -17,6 +17,7 @@ import { CALL_DROPPED, type Claimed, TRANSFER_TAKEN } from "../../../shared/paym
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/platform/log/logger.ts";
+import { traceFields } from "../../../shared/platform/text/trace-id.ts";
 import { type Clock, delay } from "../../../shared/platform/time/clock.ts";
 import { extraMs } from "../../../shared/redis/large.ts";
 import type { BeginWrite, Lane } from "../../../shared/redis/retry-write.ts";
@@ -119,7 +120,8 @@ export class Settler {
     const startedAt = clock();
     const answer = await facilitators.settle(request, payment.facilitator);
     failpoint("x402.after_settle");
-    const fields = { callId: payment.id, outcome: answer.kind, ms: clock() - startedAt };
+    const about = { callId: payment.id, ...traceFields(payment.call?.traceparent) };
+    const fields = { ...about, outcome: answer.kind, ms: clock() - startedAt };
     if (answer.kind === "settled") {
       log.info("payment.settle_answered", fields);
       const settlement = await this.confirm(payment, answer.transaction);

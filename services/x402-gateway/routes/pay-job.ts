@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { startCreation } from "../../../shared/call/call-spans.ts";
 import { type JobIds, jobKey } from "../../../shared/call/job-ids.ts";
 import { hasInputEnded, onInputEnd } from "../../../shared/http/input-end.ts";
 import type { AdmitReceiver } from "../../../shared/ingress/named-receivers.ts";
@@ -7,7 +8,10 @@ import { CODES } from "../../../shared/platform/errors/codes.ts";
 import { createConcurrencyLimit } from "../../../shared/platform/lifecycle/concurrency-limit.ts";
 import { failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/platform/log/logger.ts";
+import { traceFields } from "../../../shared/platform/text/trace-id.ts";
 import { type Clock, settled } from "../../../shared/platform/time/clock.ts";
+import { inSpan } from "../../../shared/platform/traces/tracer.ts";
+import { queueOf } from "../../../shared/queue/queue-name.ts";
 import type { Partitioned } from "../../../shared/redis/partition.ts";
 import { AlreadySpent, type NoteSpent } from "../payment/already-spent.ts";
 import type { Admitted, PaymentCheck } from "../payment/check.ts";
@@ -146,7 +150,8 @@ export class PayJob {
     const payment = toNewPayment(req, admitted, { metadataPrefix, accessOf, now: redisTime() });
     const { id } = payment.call;
     const settler = settlers.of(id);
-    const claiming = settler.claim(payment, clientKey);
+    const span = startCreation("create", payment.call, queueOf(payment.call));
+    const claiming = inSpan(span, () => settler.claim(payment, clientKey));
     this.#claims.set(id, claiming);
     const claimed = await settled(claiming).finally(() => this.#claims.delete(id));
     if (claimed.kind === "failed") {
@@ -220,7 +225,7 @@ function isJournalsFault(refusal: unknown): boolean {
   return isOurFault(refusal) && toAppError(refusal).code !== "payment.unavailable";
 }
 
-function fieldsOf({ id: callId, terms, replayed, settlement }: PaidCall) {
+function fieldsOf({ id: callId, terms, replayed, settlement, traceparent }: PaidCall) {
   return {
     callId,
     serviceId: terms.service_id,
@@ -230,5 +235,6 @@ function fieldsOf({ id: callId, terms, replayed, settlement }: PaidCall) {
     symbol: terms.symbol,
     transaction: settlement.transaction,
     replayed,
+    ...traceFields(traceparent),
   };
 }

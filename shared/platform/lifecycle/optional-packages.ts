@@ -7,10 +7,10 @@ import { shellQuote } from "../text/shell-quote.ts";
 const load = createRequire(import.meta.url);
 
 /**
- * Returns `start.package_missing`, with what to install, if one of these packages is not there. Only this command uses them, so an install
- * of Postern does not bring them: package.json has them as optional peers, which say the versions.
+ * Returns `start.package_missing`, with what to install, if one of these packages is not there. Only this user, such as a command, needs
+ * them, so an install of Postern does not bring them: package.json has them as optional peers, which say the versions.
  */
-export function missingPackages(command: string, names: readonly string[]): AppError | undefined {
+export function missingPackages(user: string, names: readonly string[]): AppError | undefined {
   const missing = names.filter((name) => !isInstalled(name));
   if (missing.length === 0) return undefined;
   const { peerDependencies: versions } = load("postern/package.json") as {
@@ -18,7 +18,7 @@ export function missingPackages(command: string, names: readonly string[]): AppE
   };
   const wanted = missing.map((name) => shellQuote(`${name}@${versions[name]}`));
   const reason = [
-    `postern ${command} needs packages that are not installed. Install them beside Postern and run this again:`,
+    `${user} needs packages that are not installed. Install them beside Postern and run this again:`,
     `  npm install ${wanted.join(" ")}`,
   ].join("\n");
   return new AppError("start.package_missing", { reason });

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import { traceIdOf } from "../../../../shared/platform/text/trace-id.ts";
 import type { CallLife } from "../../api/calls.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { useAnswer } from "../../api/use-answer.ts";
@@ -177,7 +178,7 @@ function About({ life }: { life: CallLife }) {
         [
           "Trace",
           traceparent === null ? undefined : (
-            <Copyable text={traceparent} shown={shortened(traceparent, 14)} />
+            <Copyable text={traceIdOf(traceparent)} shown={shortened(traceIdOf(traceparent), 14)} />
           ),
         ],
         ...paymentFacts(payment),

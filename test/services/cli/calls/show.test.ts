@@ -31,6 +31,7 @@ test("postern calls show prints the life of a failed call as a timeline, and wha
     "endpoint +/hooks/a",
     "attempts +1",
     "traceparent +00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    "trace id +0af7651916cd43dd8448eb211c80319c",
     "",
     "timeline",
     `  ${TIME}  created`,

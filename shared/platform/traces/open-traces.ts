@@ -1,0 +1,51 @@
+import { AppError } from "../errors/app-error.ts";
+import { missingPackages } from "../lifecycle/optional-packages.ts";
+import type { Env, TracesOptions } from "./otel.ts";
+import { setTracer } from "./tracer.ts";
+
+const ENDPOINTS = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"] as const;
+const PROTOCOLS = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] as const;
+const PROTOCOL = "http/protobuf";
+
+/** The API that they ask for comes with them. Our own copy is bundled. */
+const PACKAGES = [
+  "@opentelemetry/exporter-trace-otlp-proto",
+  "@opentelemetry/resources",
+  "@opentelemetry/sdk-trace-base",
+];
+
+/**
+ * Turns traces on if the environment names an OTLP endpoint. Only then are the packages loaded. Resolves with what sends the last spans.
+ * Throws `start.config_invalid` and `start.package_missing`.
+ */
+export async function openTraces(options: TracesOptions): Promise<(() => Promise<void>) | undefined> {
+  const { env } = options;
+  const named = ENDPOINTS.find((name) => (env[name] ?? "") !== "");
+  if (named === undefined || isOff(env)) return undefined;
+  requireUsable(env, named);
+  const missing = missingPackages(named, PACKAGES);
+  if (missing !== undefined) throw missing;
+  const { createOtelTracer } = await import("./otel.ts");
+  const { tracer, close } = createOtelTracer(options);
+  setTracer(tracer);
+  return async () => {
+    setTracer(undefined);
+    await close();
+  };
+}
+
+function isOff({ OTEL_SDK_DISABLED: disabled = "", OTEL_TRACES_EXPORTER: exporter }: Env): boolean {
+  return disabled.toLowerCase() === "true" || exporter === "none";
+}
+
+function requireUsable(env: Env, named: string): void {
+  const endpoint = env[named] ?? "";
+  // The value may hold a credential, so no message repeats it.
+  if (!/^https?:\/\//i.test(endpoint) || !URL.canParse(endpoint))
+    throw new AppError("start.config_invalid", { reason: `${named}: must be an http or https URL` });
+  const protocol = PROTOCOLS.find((name) => (env[name] ?? "") !== "");
+  if (protocol === undefined || env[protocol] === PROTOCOL) return;
+  throw new AppError("start.config_invalid", {
+    reason: `${protocol}: must be "${PROTOCOL}", the only protocol that Postern sends traces by`,
+  });
+}

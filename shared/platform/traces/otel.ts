@@ -1,0 +1,200 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import {
+  type Context,
+  type Attributes as OtelAttributes,
+  type Span as OtelSpan,
+  ROOT_CONTEXT,
+  type SpanContext,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+} from "@opentelemetry/api";
+import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
+import {
+  defaultResource,
+  detectResources,
+  envDetector,
+  resourceFromAttributes,
+} from "@opentelemetry/resources";
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  BasicTracerProvider,
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  type ReadableSpan,
+  type Sampler,
+  type SpanExporter,
+  TraceIdRatioBasedSampler,
+} from "@opentelemetry/sdk-trace-base";
+import { AppError } from "../errors/app-error.ts";
+import { createEventCounter } from "../log/event-counter.ts";
+import type { Logger } from "../log/logger.ts";
+import { within } from "../time/clock.ts";
+import type { Attributes, Span, Tracer } from "./tracer.ts";
+
+export type Env = Readonly<Record<string, string | undefined>>;
+
+export type TracesOptions = {
+  env: Env;
+  /** Name of the service, unless a variable sets another. */
+  service: string;
+  release: string;
+  log: Logger;
+};
+
+/** A stop waits at most this long for the collector. */
+const LAST_SPANS_MS = 2000;
+const VALUE_CHARS_MAX = 256;
+
+const KINDS = {
+  server: SpanKind.SERVER,
+  client: SpanKind.CLIENT,
+  producer: SpanKind.PRODUCER,
+  consumer: SpanKind.CONSUMER,
+};
+
+/** The tracer of OpenTelemetry's SDK, set up by its standard variables. */
+export function createOtelTracer({ env, service, release, log }: TracesOptions) {
+  const provider = new BasicTracerProvider({
+    resource: defaultResource()
+      .merge(resourceFromAttributes({ "service.name": service, "service.version": release }))
+      .merge(detectResources({ detectors: [envDetector] })),
+    sampler: decidingAtTheEdge(samplerOf(env)),
+    spanProcessors: [new BatchSpanProcessor(tellingOfFailures(new OTLPTraceExporter(), log))],
+  });
+  const otel = provider.getTracer("postern", release);
+  const spans = new AsyncLocalStorage<OtelBackedSpan>();
+  const toOtel = attributesFilter(env);
+  const tracer: Tracer = {
+    start({ kind, name, attributes, parent, isLinked = false }) {
+      const context = parent === undefined ? undefined : contextOf(parent);
+      const around = context ?? spans.getStore()?.context;
+      const span = otel.startSpan(
+        name,
+        {
+          kind: KINDS[kind],
+          attributes: toOtel(attributes),
+          ...(isLinked && context !== undefined && { links: [{ context }] }),
+        },
+        around === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, around),
+      );
+      return new OtelBackedSpan(span, toOtel);
+    },
+    current: () => spans.getStore(),
+    run: (span, work) => spans.run(span as OtelBackedSpan, work),
+  };
+  const close = async () => {
+    const ended = provider.shutdown();
+    ended.catch(() => {});
+    await within(LAST_SPANS_MS, ended).catch(() => {});
+  };
+  return { tracer, close };
+}
+
+type ToOtel = (attributes: Attributes) => OtelAttributes;
+
+class OtelBackedSpan implements Span {
+  readonly context: SpanContext;
+  readonly #span: OtelSpan;
+  readonly #toOtel: ToOtel;
+  #isFailed = false;
+
+  constructor(span: OtelSpan, toOtel: ToOtel) {
+    this.#span = span;
+    this.#toOtel = toOtel;
+    this.context = span.spanContext();
+  }
+
+  get traceparent(): string {
+    const { traceId, spanId, traceFlags } = this.context;
+    return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, "0")}`;
+  }
+
+  set(attributes: Attributes): void {
+    this.#span.setAttributes(this.#toOtel(attributes));
+  }
+
+  fail(code: string): void {
+    if (this.#isFailed) return;
+    this.#isFailed = true;
+    this.#span.setAttribute("error.type", code);
+    this.#span.setStatus({ code: SpanStatusCode.ERROR });
+  }
+
+  end(): void {
+    this.#span.end();
+  }
+}
+
+/** Reads a well-formed traceparent. The SDK begins a new trace if an id in it is all zeros. */
+function contextOf(traceparent: string): SpanContext {
+  const [, traceId = "", spanId = "", flags = ""] = traceparent.split("-");
+  return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true };
+}
+
+/** The conventions for messaging are not stable, so a variable of OpenTelemetry's asks for them. */
+function attributesFilter({ OTEL_SEMCONV_STABILITY_OPT_IN: optIn = "" }: Env): ToOtel {
+  const hasMessaging = optIn.split(",").some((word) => /^messaging(\/dup)?$/.test(word.trim()));
+  return (attributes) => {
+    const kept: OtelAttributes = {};
+    for (const name in attributes) {
+      const value = attributes[name];
+      if (value === undefined || (!hasMessaging && name.startsWith("messaging."))) continue;
+      kept[name] = typeof value === "string" ? value.slice(0, VALUE_CHARS_MAX) : value;
+    }
+    return kept;
+  };
+}
+
+/**
+ * Samples a server span as if it began the trace. The sender chooses the trace id, and not whether its request is recorded: a stranger's
+ * flag could fill the collector, or hide a request from it. Later spans follow our own flag.
+ */
+function decidingAtTheEdge(sampler: Sampler): Sampler {
+  return {
+    shouldSample(context: Context, ...about) {
+      const [, , kind] = about;
+      return sampler.shouldSample(kind === SpanKind.SERVER ? ROOT_CONTEXT : context, ...about);
+    },
+    toString: () => `Edge{${sampler}}`,
+  };
+}
+
+const SAMPLERS: Readonly<Record<string, (ratio: number) => Sampler>> = {
+  always_on: () => new AlwaysOnSampler(),
+  always_off: () => new AlwaysOffSampler(),
+  traceidratio: (ratio) => new TraceIdRatioBasedSampler(ratio),
+  parentbased_always_on: () => new ParentBasedSampler({ root: new AlwaysOnSampler() }),
+  parentbased_always_off: () => new ParentBasedSampler({ root: new AlwaysOffSampler() }),
+  parentbased_traceidratio: (ratio) => new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) }),
+};
+
+/** Throws `start.config_invalid`. */
+function samplerOf({ OTEL_TRACES_SAMPLER: name, OTEL_TRACES_SAMPLER_ARG: arg }: Env): Sampler {
+  const make = SAMPLERS[name || "parentbased_always_on"];
+  const ratio = Number(arg || 1);
+  const invalid = (reason: string) => new AppError("start.config_invalid", { reason });
+  if (make === undefined)
+    throw invalid(`OTEL_TRACES_SAMPLER: must be one of ${Object.keys(SAMPLERS).join(", ")}`);
+  if (!(ratio >= 0 && ratio <= 1)) throw invalid("OTEL_TRACES_SAMPLER_ARG: must be a number from 0 to 1");
+  return make(ratio);
+}
+
+/** The SDK drops spans that it cannot send, without a word. */
+function tellingOfFailures(exporter: SpanExporter, log: Logger): SpanExporter {
+  const failures = createEventCounter(log, "traces.export_failed", "warn");
+  return {
+    export(spans: ReadableSpan[], done) {
+      exporter.export(spans, (result) => {
+        // Its message may hold the endpoint, and with it a credential.
+        if (result.code !== 0) failures.count("", { reason: "the collector did not take a batch of spans" });
+        done(result);
+      });
+    },
+    async shutdown() {
+      failures.flush();
+      await exporter.shutdown();
+    },
+  };
+}
