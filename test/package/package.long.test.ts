@@ -38,7 +38,7 @@ test("the package holds the program, its documents and examples, the licences, t
     ]),
   );
   const allowed =
-    /^(LICENSE|(CHANGELOG|README)\.md|package\.json|docs\/operations\/.+\.(conf|json|service|toml|yaml|yml)|docs\/.+\.(md|png|svg)|config\/(example|schema)\/.+|dist\/(services|types)\/.+|dist\/(THIRD-PARTY-NOTICES\.txt|sbom\.cdx\.json))$/;
+    /^(LICENSE|(CHANGELOG|README)\.md|package\.json|docs\/operations\/.+(Caddyfile|\.(cfg|conf|json|service|toml|yaml|yml))|docs\/.+\.(md|png|svg)|config\/(example|schema)\/.+|dist\/(services|types)\/.+|dist\/(THIRD-PARTY-NOTICES\.txt|sbom\.cdx\.json))$/;
   expect(names.filter((name) => !allowed.test(name))).toEqual([]);
   expect(names.filter((name) => /\/demo\/|\/\.|\.env|\.test\./.test(name))).toEqual([]);
 });
