@@ -45,5 +45,8 @@ for (const job of soakJobs) {
 tell("bench.counts", () => runs);
 
 process.exit(
-  await runRunner({ configDir, bindAddress: "127.0.0.1:0", env: process.env, pretty: false }, router),
+  await runRunner(
+    { configDir, bindAddress: "127.0.0.1:0", opsAddress: "127.0.0.1:0", env: process.env, pretty: false },
+    router,
+  ),
 );

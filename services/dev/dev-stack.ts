@@ -166,7 +166,7 @@ async function startParts(
   const stack = createStack({ configDir: config.dir, env, detached: true, onLine });
   const probesOf = async (service: ServiceName): Promise<number> => {
     if (service === "webhooks") return webhooksProbes;
-    return service === "runner" ? 0 : ports.of(`${service}Probes`);
+    return await ports.of(`${service}Probes`);
   };
   const startPart = async (service: ServiceName, args: readonly string[] = []) => {
     const probes = await probesOf(service);

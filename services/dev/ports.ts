@@ -21,6 +21,7 @@ export const PLACES = {
   redis: { what: "Redis", usual: 0 },
   operator: { what: "the console", usual: 9300 },
   operatorProbes: { what: "the console's probes", usual: 0 },
+  runnerProbes: { what: "the runner's probes", usual: 0 },
 } as const;
 
 export type Place = keyof typeof PLACES;

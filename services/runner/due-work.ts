@@ -22,8 +22,8 @@ const LOOK_GAP_MS = 20;
  */
 export class DueWork<Claimed> {
   readonly #options: Options<Claimed>;
-  readonly #underWay = new Map<string, Promise<void>>();
-  readonly #stopping = new AbortController();
+  readonly #inFlight = new Map<string, Promise<void>>();
+  #isStopping = false;
   #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> | undefined;
   #lookAgain = false;
@@ -35,7 +35,7 @@ export class DueWork<Claimed> {
 
   /** Looks now for what is due. */
   readonly wake = (): void => {
-    if (this.stopping.aborted) return;
+    if (this.#isStopping) return;
     this.#lookAgain = true;
     this.#looking ??= this.#look().finally(() => {
       this.#looking = undefined;
@@ -43,21 +43,16 @@ export class DueWork<Claimed> {
     });
   };
 
-  /** Aborted as soon as it is to stop. */
-  get stopping(): AbortSignal {
-    return this.#stopping.signal;
-  }
-
-  /** Claims nothing more. Resolves when what is under way has ended. */
+  /** Claims nothing more. Resolves when what is in flight has ended. */
   async stop(): Promise<void> {
-    this.#stopping.abort(new Error("the runner is stopping"));
+    this.#isStopping = true;
     await this.#looking;
     clearTimeout(this.#timer);
-    await Promise.all(this.#underWay.values());
+    await Promise.all(this.#inFlight.values());
   }
 
   async #look(): Promise<void> {
-    while (this.#lookAgain && !this.stopping.aborted) {
+    while (this.#lookAgain && !this.#isStopping) {
       this.#lookAgain = false;
       await this.#claimDue().catch(this.#options.onLookFailed);
     }
@@ -66,12 +61,12 @@ export class DueWork<Claimed> {
   async #claimDue(): Promise<void> {
     const { due, claim, concurrency, everyMs } = this.#options;
     this.#lookIn(everyMs);
-    const { ids, nextInMs = everyMs } = await due(concurrency + this.#underWay.size);
+    const { ids, nextInMs = everyMs } = await due(concurrency + this.#inFlight.size);
     this.#lookIn(nextInMs);
     for (const id of ids) {
-      // An end of what is under way wakes it, and no look before that can claim more.
-      if (this.#underWay.size >= concurrency || this.stopping.aborted) return this.#lookIn(everyMs);
-      if (this.#underWay.has(id)) continue;
+      // An end of what is in flight wakes it, and no look before that can claim more.
+      if (this.#inFlight.size >= concurrency || this.#isStopping) return this.#lookIn(everyMs);
+      if (this.#inFlight.has(id)) continue;
       const claimed = await claim(id);
       if (claimed !== undefined) this.#start(id, claimed);
     }
@@ -84,9 +79,9 @@ export class DueWork<Claimed> {
 
   #start(id: string, claimed: Claimed): void {
     const ended = this.#options.work(id, claimed).finally(() => {
-      this.#underWay.delete(id);
+      this.#inFlight.delete(id);
       this.wake();
     });
-    this.#underWay.set(id, ended);
+    this.#inFlight.set(id, ended);
   }
 }

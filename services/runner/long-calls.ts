@@ -54,6 +54,8 @@ export class LongCalls {
   readonly #calls: DueWork<StoredCall>;
   /** Each ends a handler early. AbortSignal.any would leave a reference to each run on the signal of the stop, for ever. */
   readonly #controllers = new Set<AbortController>();
+  /** Why calls are given back; undefined while they may run to their end. */
+  #stopped: Error | undefined;
 
   constructor(options: LongCallsOptions) {
     const { longStore, leaseMs, concurrency, log } = options;
@@ -71,16 +73,26 @@ export class LongCalls {
   /** Looks now for calls that are due. */
   readonly wake = (): void => this.#calls.wake();
 
+  get inFlight(): number {
+    return this.#controllers.size;
+  }
+
+  /** Claims nothing more. Resolves when what runs has ended. */
+  retire(): Promise<void> {
+    return this.#calls.stop();
+  }
+
   /** Claims nothing more, aborts what runs and gives it back, due at once. Resolves when all of it has ended. */
   async stop(): Promise<void> {
+    this.#stopped ??= new Error("the runner is stopping");
     const ended = this.#calls.stop();
-    for (const controller of this.#controllers) controller.abort(this.#calls.stopping.reason);
+    for (const controller of this.#controllers) controller.abort(this.#stopped);
     await ended;
   }
 
   async #runUntilStopped(callId: string, call: StoredCall): Promise<void> {
     const controller = new AbortController();
-    if (this.#calls.stopping.aborted) controller.abort(this.#calls.stopping.reason);
+    if (this.#stopped !== undefined) controller.abort(this.#stopped);
     this.#controllers.add(controller);
     await this.#run(call, controller).finally(() => {
       this.#controllers.delete(controller);

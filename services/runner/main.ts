@@ -1,28 +1,42 @@
-import { createServedPart } from "../../shared/part/part.ts";
-import { openInProcess, type ProcessOptions } from "../../shared/part/process.ts";
-import { runService } from "../../shared/platform/lifecycle/run-service.ts";
+import { listen } from "../../shared/http/listen.ts";
+import { handlerOf } from "../../shared/part/generations.ts";
+import { endingRequests } from "../../shared/part/part.ts";
+import type { ProcessOptions } from "../../shared/part/process.ts";
+import { type ProcessHost, runMonitored, servePrivately } from "../../shared/part/serve.ts";
+import { runnerKeysOf, runnerPrefixOf } from "../../shared/redis/keys.ts";
 import { echo, keccak256, slow } from "./jobs.ts";
+import { createMeters, registerGauges } from "./metrics.ts";
 import { createRouter, type Router } from "./router.ts";
 import { composeRunner, RUNNER } from "./runner.ts";
 
 /** The jobs of the reference runner, by their ids. */
 const exampleJobs = () => createRouter().job(1, echo).job(2, keccak256).job(3, slow);
 
+/** The public address is open from the beginning: a call that comes before Redis does is told to come again. */
 export function runRunner(options: ProcessOptions, jobs: Router = exampleJobs()): Promise<number> {
-  return runService("runner", options, async (service) => {
-    const { host } = openInProcess(RUNNER, options, service);
-    const { postern, log, shutdown } = host;
-    if (postern.runner.secret === undefined) {
+  const part = { ...RUNNER, opsAddress: "127.0.0.1:9096", createMeters };
+  const compose = (host: Omit<ProcessHost, "metrics" | "opsAddress" | "aboutConfig">) =>
+    endingRequests(composeRunner({ ...host, jobs }));
+  return runMonitored(part, options, compose, async (generations, host) => {
+    const { postern, redis, metrics, shutdown, log } = host;
+    const { secret, bind_address } = postern.runner;
+    if (secret === undefined) {
       log.warn("config.warning", {
         warning: "runner.secret is not set, so anyone who can reach this runner can run jobs",
       });
     }
-    const composed = composeRunner({ ...host, jobs });
-    const runner = createServedPart(composed, { log, async end() {} }); // the process ends its host after the runner
-    shutdown.defer("runner", () => runner.close());
-
-    const { address, url } = await runner.listen(options.bindAddress ?? postern.runner.bind_address);
-    log.info("service.started", { address, url, jobs: jobs.list().map(({ id, name }) => `${id} (${name})`) });
-    return { fatal: composed.firstCheck };
+    registerGauges(metrics, generations, { redis, keys: runnerKeysOf(runnerPrefixOf(postern.redis.name)) });
+    const opsAddress = await servePrivately(generations, host);
+    const server = await listen(handlerOf(generations), options.bindAddress ?? bind_address, { log });
+    shutdown.defer("public address", async () => {
+      const until = performance.now() + generations.graceMs;
+      generations.drain();
+      await server.close(generations.graceMs);
+      await generations.close(Math.max(0, until - performance.now()));
+    });
+    const { address, url } = server;
+    const names = jobs.list().map(({ id, name }) => `${id} (${name})`);
+    log.info("service.started", { address, url, opsAddress, jobs: names });
+    return { fatal: generations.firstCheck };
   });
 }

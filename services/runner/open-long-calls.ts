@@ -34,7 +34,17 @@ export function openLongCalls({ durable, keys, deliverTo, secret, resultBytesMax
       delivering.onOutgoing();
     },
 
-    /** Claims nothing more, gives back what runs, and resolves when that and the deliveries under way have ended. */
+    inFlight: () => longCalls.inFlight,
+
+    /**
+     * Claims nothing more. Resolves when what runs and the deliveries in flight have ended. Results of what still runs are delivered by
+     * the next configuration, or by another runner: the gateways of this one may be wrong.
+     */
+    async retire(): Promise<void> {
+      await Promise.all([longCalls.retire(), delivering.settle()]);
+    },
+
+    /** Claims nothing more, gives back what runs, and resolves when that and the deliveries in flight have ended. */
     async settle(): Promise<void> {
       await longCalls.stop();
       await delivering.settle();

@@ -110,7 +110,7 @@ type RequestFields = {
   eventType?: string | undefined;
 };
 
-type TakeJob = ReturnType<typeof createTakeJob>;
+type TakeJob = ReturnType<typeof createTakeJob>["takeJob"];
 
 /** POST /jobs/{job_id}: authenticates a request, runs its call or repeats its answer, and logs one line. */
 export function createTakeJob({
@@ -134,6 +134,14 @@ export function createTakeJob({
   log: Logger;
 }) {
   let taken = 0;
+  let onIdle: (() => void)[] = [];
+
+  function leave(): void {
+    taken -= 1;
+    if (taken > 0) return;
+    for (const resolve of onIdle) resolve();
+    onIdle = [];
+  }
 
   async function take(req: IncomingMessage, res: ServerResponse, fields: RequestFields): Promise<Outcome> {
     if (isDraining()) throw draining();
@@ -151,7 +159,7 @@ export function createTakeJob({
       fields.eventType = checked.metadata[WEBHOOK_EVENT] ?? checked.metadata[WEBHOOK_EVENT_UTF8];
       return await runCall(checked);
     } finally {
-      taken -= 1;
+      leave();
     }
   }
 
@@ -161,7 +169,7 @@ export function createTakeJob({
     else log.warn("job.refused", line);
   }
 
-  return async function takeJob(req: IncomingMessage, res: ServerResponse, jobId: number): Promise<void> {
+  async function takeJob(req: IncomingMessage, res: ServerResponse, jobId: number): Promise<void> {
     const fields: RequestFields = { jobId };
     const startedAt = clock();
     try {
@@ -176,6 +184,14 @@ export function createTakeJob({
       logRefused({ ...fields, ms: clock() - startedAt }, error);
       throw error;
     }
+  }
+
+  return {
+    takeJob,
+    /** Requests whose call is read, runs or is stored. */
+    inFlight: () => taken,
+    /** Resolves once each of these has ended, also if its caller went away. */
+    idle: () => new Promise<void>((resolve) => (taken === 0 ? resolve() : onIdle.push(resolve))),
   };
 }
 

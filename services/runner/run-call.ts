@@ -36,17 +36,16 @@ export function createRunCall({
   leases: Leases;
   runShort: (request: CheckedRequest) => Promise<HttpAnswer>;
   storeLong: (request: CheckedRequest) => Promise<HttpAnswer>;
-}) {
-  const underway = new Map<string, { boundTo: string; done: Promise<Outcome> }>();
+}): RunCall {
+  const inFlight = new Map<string, string>();
 
   const runCall: RunCall = async (request) => {
     const { callId } = request;
     const boundTo = fingerprint(request);
-    const here = underway.get(callId);
-    if (here !== undefined) throw here.boundTo === boundTo ? busy(callId) : reused(callId);
-    const done = begin(request).finally(() => underway.delete(callId));
-    underway.set(callId, { boundTo, done });
-    return await done;
+    const here = inFlight.get(callId);
+    if (here !== undefined) throw here === boundTo ? busy(callId) : reused(callId);
+    inFlight.set(callId, boundTo);
+    return await begin(request).finally(() => inFlight.delete(callId));
   };
 
   async function begin(request: CheckedRequest): Promise<Outcome> {
@@ -69,12 +68,7 @@ export function createRunCall({
     }
   }
 
-  /** Resolves once every call that was begun has ended. */
-  async function idle(): Promise<void> {
-    await Promise.allSettled([...underway.values()].map(({ done }) => done));
-  }
-
-  return { runCall, idle };
+  return runCall;
 }
 
 /** Answers with 429, which costs the call no attempt: nothing of it has run, and other calls would meet the same. */

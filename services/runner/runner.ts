@@ -78,65 +78,67 @@ type Options = Host & {
   random?: () => number;
 };
 
+/** @internal What its process shows of it too. */
+export type ComposedRunner = ComposedServer & {
+  readonly servers: readonly DurableRedis[];
+  /** How many requests and long calls it has in flight; each has the same limit. */
+  readonly slots: number;
+  inFlight(): Record<"requests" | "long", number>;
+};
+
 /** @internal The runner, made of its parts. To close it lets running handlers end, and gives long calls back so that they are resumed. */
-export function composeRunner(options: Options): ComposedServer {
+export function composeRunner(options: Options): ComposedRunner {
   const { jobs, postern, redis, log, clock = systemClock, random = Math.random } = options;
-  const { secret: secrets = [], lease_ms: leaseMs, concurrency, ...config } = postern.runner;
-  const { metadata_prefix: metadataPrefix, limits } = postern;
+  const { secret: secrets = [], concurrency } = postern.runner;
+  const { metadata_prefix: metadataPrefix } = postern;
   const { bodyBytesMax = BODY_BYTES_MAX } = options;
   const abort = new AbortController();
   const ended = abort.signal;
-  let draining = false;
-  const isDraining = () => draining;
+  let state: "open" | "draining" | "stopped" = "open";
+  const isStopped = () => state === "stopped";
 
-  const keys = runnerKeysOf(runnerPrefixOf(postern.redis.name));
-  const checkData = createClaimRunnerLayout(redis, keys);
-  const onUsable = () => wake();
-  const durability = toDurability(toRunnerRedis(postern));
-  const durable = new DurableRedis({ redis, ...durability, checkData, onUsable, log });
-  const store = { durable, keys, owner: randomUUID(), leaseMs, memoryMs: config.memory_secs * 1000 };
-  const answersMemoryRatioMax = givesWayAbove(limits.redis_memory_ratio_max).answers;
-  const answers = new KeptAnswers({ durable, keys, answersMemoryRatioMax, log, ...toAnswerOptions(postern) });
-  const calls = createCallStore({ ...store, answers });
-  const longStore = createLongStore(store);
+  const stores = openStores(options, () => wake());
+  const { durable, keys, calls, longStore, leases, answers } = stores;
   const untilStored = createUntilStored({ ended, log });
-  const leases = new Leases({ redis, renew: calls.renew, leaseMs });
   const execute = createExecute({ metadataPrefix, ended, log });
-  const longCalls = openLongCalls({
-    ...toLongOptions(postern.runner),
-    ...store,
-    jobs,
-    calls,
-    longStore,
-    leases,
-    execute,
-    untilStored,
-    clock,
-    random,
-    log,
-  });
+  const work = { jobs, execute, untilStored, clock, random, log };
+  const longCalls = openLongCalls({ ...toLongOptions(postern.runner), ...stores, ...work });
   const { wake } = longCalls;
 
   const { runShort, storeLong } = createRunBegun({ calls, longStore, execute, untilStored, wake, log });
-  const { runCall, idle } = createRunCall({ calls, leases, runShort, storeLong });
+  const runCall = createRunCall({ calls, leases, runShort, storeLong });
 
   const checks = createRequestChecks({ secrets, metadataPrefix, clock });
-  const takeJob = createTakeJob({ jobs, checks, runCall, concurrency, bodyBytesMax, isDraining, clock, log });
-  const runAgain = createRunAgain({ checks, longStore, wake, isDraining, log });
+  const { takeJob, inFlight, idle } = createTakeJob({
+    ...{ jobs, checks, runCall, concurrency, bodyBytesMax, clock, log },
+    isDraining: isStopped,
+  });
+  const runAgain = createRunAgain({ checks, longStore, wake, isDraining: isStopped, log });
   const listCalls = createListCalls(redis, keys, redisClock(redis).now);
-  const readiness = createReadiness(durable, isDraining);
+  const readiness = createReadiness(durable, () => state !== "open");
 
-  const settle = () => Promise.all([idle(), longCalls.settle()]).then(() => {});
+  const settle = async () => void (await Promise.all([idle(), longCalls.settle()]));
   const stop = (): void => {
-    draining = true;
+    state = "stopped";
   };
   return {
+    servers: [durable],
+    slots: concurrency,
+    inFlight: () => ({ requests: inFlight(), long: longCalls.inFlight() }),
     firstCheck: durable.firstCheck,
     handler: createRoutes({ jobs, readiness, listCalls, takeJob, runAgain }),
     http: {},
     readiness,
     settle,
+    drain() {
+      if (state === "open") state = "draining";
+      void longCalls.settle();
+    },
     stop,
+    async retire() {
+      await longCalls.retire();
+      await idle();
+    },
     graceMs: GRACE_MS,
     async close(graceMs = GRACE_MS) {
       stop();
@@ -146,6 +148,22 @@ export function composeRunner(options: Options): ComposedServer {
       if (outcome.kind === "failed") throw outcome.error;
     },
   };
+}
+
+/** What runners share of calls in Redis, and this runner's leases. `onUsable` is called whenever Redis can be used again. */
+function openStores({ postern, redis, log }: Options, onUsable: () => void) {
+  const { lease_ms: leaseMs, memory_secs } = postern.runner;
+  const keys = runnerKeysOf(runnerPrefixOf(postern.redis.name));
+  const checkData = createClaimRunnerLayout(redis, keys);
+  const durability = toDurability(toRunnerRedis(postern));
+  const durable = new DurableRedis({ redis, ...durability, checkData, onUsable, log });
+  const store = { durable, keys, owner: randomUUID(), leaseMs, memoryMs: memory_secs * 1000 };
+  const answersMemoryRatioMax = givesWayAbove(postern.limits.redis_memory_ratio_max).answers;
+  const answers = new KeptAnswers({ durable, keys, answersMemoryRatioMax, log, ...toAnswerOptions(postern) });
+  const calls = createCallStore({ ...store, answers });
+  const longStore = createLongStore(store);
+  const leases = new Leases({ redis, renew: calls.renew, leaseMs });
+  return { ...store, answers, calls, longStore, leases };
 }
 
 function toLongOptions({ concurrency, secret, ...config }: PosternToml["runner"]) {

@@ -22,7 +22,7 @@ type StackOptions = {
 type StartOptions = {
   /** For messages; without it the service's name. */
   name?: string;
-  /** `host:port` of its probes; without it a free port. The runner has none of its own. */
+  /** `host:port` of its probes; without it a free port. */
   opsAddress?: string;
   /** Further arguments; they win over the stack's own. */
   args?: readonly string[];
@@ -73,8 +73,7 @@ function commandOf(service: ServiceName, { configDir, opsAddress, args, entry }:
   if (service === "pricing" && entry === undefined) {
     return { entry: builtEntry("services/pricing/main-with-x402.js"), args: [configDir, opsAddress] };
   }
-  const probes = service === "runner" ? [] : ["--ops-address", opsAddress];
-  return { entry, args: [service, "--config-dir", configDir, ...probes, ...args] };
+  return { entry, args: [service, "--config-dir", configDir, "--ops-address", opsAddress, ...args] };
 }
 
 const READY_DEADLINE_MS = 60_000;

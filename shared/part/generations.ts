@@ -4,7 +4,10 @@ import type { Composed } from "./part.ts";
 
 type Part = Omit<Composed, "stop">;
 
-/** Generations that still end their requests. With one more, the oldest answers those who wait for a result. */
+/**
+ * Generations that still end their work. With one more, the oldest drains: it answers those who wait for a result, or gives its long calls
+ * back.
+ */
 const RETIRED_MAX = 3;
 
 /**
@@ -16,6 +19,7 @@ export class Generations<One extends Part> {
   #current: One;
   #next: One | undefined;
   readonly #retired = new Set<{ one: One; ended: Promise<void> }>();
+  #closed: Promise<void> | undefined;
   #isEnding = false;
 
   constructor(first: One) {
@@ -59,9 +63,15 @@ export class Generations<One extends Part> {
     for (const one of this.#all) one.drain?.();
   }
 
-  async close(graceMs?: number): Promise<void> {
+  /** Called again, it is the same end. */
+  close(graceMs?: number): Promise<void> {
+    this.#closed ??= this.#close(graceMs);
+    return this.#closed;
+  }
+
+  async #close(graceMs?: number): Promise<void> {
     this.drain();
-    const retired = [...this.#retired].map(({ ended }) => ended);
+    const retired = [...this.#retired].map(({ one, ended }) => (one.retire ? one.close(graceMs) : ended));
     await Promise.all([this.#current.close(graceMs), this.#next?.close(0), ...retired]);
   }
 
@@ -72,7 +82,8 @@ export class Generations<One extends Part> {
   #retire(one: One): void {
     const [oldest] = this.#retired;
     if (this.#retired.size >= RETIRED_MAX) oldest?.one.drain?.();
-    const retired = { one, ended: one.close().finally(() => this.#retired.delete(retired)) };
+    const ended = one.retire === undefined ? one.close() : one.retire().then(() => one.close());
+    const retired = { one, ended: ended.finally(() => this.#retired.delete(retired)) };
     this.#retired.add(retired);
   }
 }

@@ -48,6 +48,11 @@ export type Composed = {
   drain?(): void;
   /** Takes nothing new. Work in flight goes on. */
   stop(): void;
+  /**
+   * Begins nothing new, because another configuration is in force. Resolves once its work has ended, which may take any time; then it is
+   * closed. A part without it is closed at once, because its work ends within `graceMs`.
+   */
+  retire?(): Promise<void>;
   /** How long work in flight may take to end. */
   graceMs: number;
   /** Further routes of the private address of its process. */

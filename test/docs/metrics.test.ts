@@ -10,7 +10,7 @@ import { onlyInLongRun } from "../support/long-run.ts";
 import { readDocument } from "./blocks.ts";
 import { readAlerts, readQueries } from "./operations.ts";
 
-const PROCESSES = ["webhooks", "x402", "producer", "pricing", "operator"] as const;
+const PROCESSES = ["webhooks", "x402", "producer", "runner", "pricing", "operator"] as const;
 
 const redis = useRedis();
 const postern = usePostern(() => ({
@@ -61,9 +61,8 @@ async function registeredBy(process: string): Promise<[name: string, type: strin
   const bind = process === "producer" ? [] : ["--bind-address", "127.0.0.1:0"];
   const env = { POSTERN_PRICING_KEY: KEY };
   const started = postern.start([process, ...bind, "--ops-address", "127.0.0.1:0"], { env });
-  const { opsAddress } = await started.waitForEvent(
-    process === "producer" ? "service.started" : "service.starting",
-  );
+  const startsAtOnce = process === "producer" || process === "runner";
+  const { opsAddress } = await started.waitForEvent(startsAtOnce ? "service.started" : "service.starting");
   const { text } = await send(String(opsAddress), { method: "GET", path: "/metrics" });
   return [...text.matchAll(/^# TYPE (postern_\w+) (\w+)$/gm)].map(([, name = "", type = ""]) => [name, type]);
 }

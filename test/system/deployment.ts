@@ -46,7 +46,7 @@ export async function startDeployment(postern: Postern, place: TomlTable) {
   const processes = {
     webhooks: start("webhooks", [...HERE, ...OPS]),
     producer: start("producer", OPS),
-    runner: start("runner", []),
+    runner: start("runner", OPS),
     operator: start("operator", [...HERE, ...OPS]),
   };
   const lines: Record<string, unknown>[] = [];

@@ -42,13 +42,12 @@ function stateOf({ reloads, config_problem }: Process, number: number): keyof ty
   return config_problem === null ? "loaded" : "unchanged";
 }
 
-/** Resolves once all processes have done this reload, or at the latest after the wait. A runner reads its configuration at its start alone. */
+/** Resolves once all processes have done this reload, or at the latest after the wait. */
 async function untilDone(operations: Operations, number: number): Promise<Process[]> {
   const until = performance.now() + WAIT_MS;
   for (;;) {
     const { processes } = await operations.getOverview();
-    const asked = processes.filter(({ kind }) => kind !== "runner");
-    if (asked.every(({ reloads }) => reloads >= number) || performance.now() > until) return asked;
+    if (processes.every(({ reloads }) => reloads >= number) || performance.now() > until) return processes;
     await delay(LOOK_MS);
   }
 }

@@ -62,7 +62,9 @@ function addFurther(program: ProgramCommand, { services, exitWith }: ProgramDeps
     .helpGroup(GROUP.run)
     .examples("runner --config-dir /etc/postern")
     .addOption(configDir())
+    .addOption(watch())
     .addOption(bindAddress("[runner] bind_address in postern.toml"))
+    .addOption(opsAddress("127.0.0.1:9096"))
     .action(async (options) => exitWith(await services.runner(options)));
   program
     .command("operator")

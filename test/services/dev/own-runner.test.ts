@@ -21,7 +21,7 @@ beforeEach(async () => {
 /** A runner that dev has not started: it takes only what is signed with this secret. */
 async function startRunner(redis: string, secret: string): Promise<void> {
   postern.configure({ postern: { redis: { url: redis }, runner: { bind_address: address, secret } } });
-  await postern.start(["runner"]).waitForEvent("service.started");
+  await postern.start(["runner", "--ops-address", "127.0.0.1:0"]).waitForEvent("service.started");
 }
 
 async function sendTo({ webhooks }: Ready, path: string): Promise<unknown> {

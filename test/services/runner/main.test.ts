@@ -17,7 +17,7 @@ async function startProgram(redisUrl: string, own: Table = {}, env: NodeJS.Proce
   const configDir = join(tempDir(), "config");
   const runner = { url: "http://127.0.0.1:1", bind_address: "127.0.0.1:0", ...own };
   writeConfig(configDir, { postern: { redis: { url: asUser(redisUrl, "runner") }, runner } });
-  const args = ["runner", "--config-dir", configDir];
+  const args = ["runner", "--config-dir", configDir, "--ops-address", "127.0.0.1:0"];
   const part = await startPart({ name: "runner", args, env: { ...process.env, ...env } });
   ends.defer(() => part.kill("SIGKILL"));
   return part;
