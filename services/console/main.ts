@@ -2,6 +2,7 @@ import { openProblems } from "../../shared/config/operator-toml.ts";
 import { textOf } from "../../shared/config/problem.ts";
 import { type OperatorConfig, readOperator } from "../../shared/config/read-operator.ts";
 import { listen, parseAddress } from "../../shared/http/listen.ts";
+import { measuringRequests } from "../../shared/http/request-duration.ts";
 import { handlerOf } from "../../shared/part/generations.ts";
 import type { CallsHost, PartKind } from "../../shared/part/host.ts";
 import { endingRequests } from "../../shared/part/part.ts";
@@ -53,9 +54,11 @@ export function runOperator(options: ProcessOptions): Promise<number> {
     const streams = metrics.gauge("postern_operator_streams", "Open streams of server-sent events");
     metrics.beforeScrape(() => streams.set(generations.current.liveStreams()));
 
+    const handler = measuringRequests(metrics, handlerOf(generations));
+
     async function open() {
       const { http } = generations.current;
-      const server = await listen(handlerOf(generations), bindAddressOf(host), { ...http, log });
+      const server = await listen(handler, bindAddressOf(host), { ...http, log });
       const about = {
         address: server.address,
         url: operator.public_url ?? server.url,

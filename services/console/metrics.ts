@@ -4,17 +4,10 @@ import type { Metrics } from "../../shared/platform/metrics/metrics.ts";
 
 /** What the service's events add to its metrics. */
 export function createMeters(metrics: Metrics): Record<string, Meter> {
-  const answered = metrics.counter(
-    "postern_operator_requests_total",
-    "Requests answered, by route and status",
-    ["route", "status"],
-  );
   const refused = metrics.counter("postern_operator_refused_total", "Requests refused, by code", ["code"]);
   const signedIn = metrics.counter("postern_operator_sessions_total", "Sessions started");
   return {
     ...createHttpMeters(metrics),
-    "operator.answered": ({ route, status, times }) =>
-      answered.inc({ route: String(route), status: String(status) }, Number(times)),
     "operator.refused": ({ code, times }) => refused.inc({ code: String(code) }, Number(times)),
     "operator.signed_in": () => signedIn.inc(),
   };

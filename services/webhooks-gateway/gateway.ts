@@ -10,6 +10,7 @@ import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { createAddressList } from "../../shared/http/ip/address-list.ts";
 import { serveProbes } from "../../shared/http/ops.ts";
+import { setRoute } from "../../shared/http/request-duration.ts";
 import { type Route, serveRoutes } from "../../shared/http/router.ts";
 import { inServerSpan } from "../../shared/http/server-span.ts";
 import type { Admission } from "../../shared/ingress/admission.ts";
@@ -183,9 +184,10 @@ function createHandler({ endpoints, receive, routes, admission, notFound }: Hand
   const others = serveRoutes(routes, { shapes: CALL_ID_SHAPES, otherwise });
   return (req, res) => {
     const endpoint = endpoints.get(rawPath(req.url ?? ""));
-    if (endpoint !== undefined)
-      void inServerSpan({ req, res }, endpoint.config.path, () => receive(req, res, endpoint));
-    else others(req, res);
+    if (endpoint === undefined) return others(req, res);
+    const { path } = endpoint.config;
+    setRoute(req, path);
+    void inServerSpan({ req, res }, path, () => receive(req, res, endpoint));
   };
 }
 

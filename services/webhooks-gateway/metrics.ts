@@ -24,11 +24,6 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "Requests to a path without an endpoint",
     [],
   );
-  const duration = metrics.duration(
-    "postern_webhook_duration_seconds",
-    "Time from the first byte to the answer",
-    ["path"],
-  );
   const add = metrics.duration(
     "postern_queue_add_duration_seconds",
     "Time until Redis has confirmed that it holds a call",
@@ -36,24 +31,19 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
   );
   return {
     ...createHttpMeters(metrics),
-    "webhook.accepted": ({ path, replayed: known, addMs, ms }) => {
+    "webhook.accepted": ({ path, replayed: known, addMs }) => {
       const labels = { path: String(path) };
       answered.inc({ path: labels.path, code: "accepted" });
       if (known === true) replayed.inc(labels);
-      duration.observeMs(labels, Number(ms));
       add.observeMs({}, Number(addMs));
     },
-    ...forRefusedWebhook<Meter>(({ path, code, reason, ms, times = 1 }) => {
+    ...forRefusedWebhook<Meter>(({ path, code, reason, times = 1 }) => {
       const labels = { path: String(path) };
       answered.inc({ ...labels, code: String(code) }, Number(times));
       if (code === "webhook.credential_rejected")
         rejected.inc({ ...labels, reason: reasonOf(String(reason)) }, Number(times));
-      if (ms !== undefined) duration.observeMs(labels, Number(ms));
     }),
-    "webhook.dropped": ({ path, ms }) => {
-      answered.inc({ path: String(path), code: "dropped" });
-      duration.observeMs({ path: String(path) }, Number(ms));
-    },
+    "webhook.dropped": ({ path }) => answered.inc({ path: String(path), code: "dropped" }),
     "webhook.handshake_answered": ({ path, times }) =>
       answered.inc({ path: String(path), code: "handshake" }, Number(times ?? 1)),
     "webhook.path_unknown": ({ count }) => unknown.inc({}, Number(count)),

@@ -3,6 +3,7 @@ import { AppError, toAppError } from "../platform/errors/app-error.ts";
 import { withoutTokens } from "../platform/text/without-tokens.ts";
 import { rawPath } from "./headers.ts";
 import { sendProblem } from "./problem.ts";
+import { setRoute } from "./request-duration.ts";
 
 /** A method, and a path with the names of its parameters in braces. */
 type Place = {
@@ -102,8 +103,9 @@ export function serveRoutes(
   return async (req, res) => {
     try {
       const found = router.find(req, res);
-      if (found === undefined) otherwise(req, res);
-      else await found.route.serve(req, res, found.params);
+      if (found === undefined) return otherwise(req, res);
+      setRoute(req, found.route.path);
+      await found.route.serve(req, res, found.params);
     } catch (thrown) {
       sendProblem(req, res, toAppError(thrown));
     }

@@ -1,6 +1,7 @@
 import { toDeliverers } from "../config/deliverers.ts";
 import { toResultLimits } from "../config/results-toml.ts";
 import { type Listening, listen } from "../http/listen.ts";
+import { measuringRequests } from "../http/request-duration.ts";
 import { type Generations, handlerOf } from "../part/generations.ts";
 import type { CallsHost } from "../part/host.ts";
 import { endingRequests } from "../part/part.ts";
@@ -32,6 +33,7 @@ export function serveGateway(
   { bindAddress, about }: { bindAddress: string; about: Fields },
 ): Promise<{ fatal: Promise<void> }> {
   const { metrics, log } = host;
+  const handler = measuringRequests(metrics, handlerOf(generations));
   let server: Listening | undefined;
   registerHttp(metrics, {
     bodyBytes: () => generations.current.bodyBytes(),
@@ -42,7 +44,7 @@ export function serveGateway(
 
   async function open() {
     const { http } = generations.current;
-    server = await listen(handlerOf(generations), bindAddress, { ...http, log });
+    server = await listen(handler, bindAddress, { ...http, log });
     return { ...server, about: { address: server.address, ...about } };
   }
   return serveWhenReady(generations, host, open);

@@ -27,7 +27,7 @@ const byName = (a: Metric, b: Metric) => (a.name < b.name ? -1 : 1);
 /** The rows of the page's table. */
 function documented(): Documented[] {
   const rows = readDocument("docs/metrics.md").matchAll(
-    /^\| `(postern_\w+)` \| (\w+) \|([^|]*)\| [^|]+ \| ([a-z0-9, ]+) \| (\w+) \| [^|]+ \|$/gm,
+    /^\| `((?:postern|http_server)_\w+)` \| (\w+) \|([^|]*)\| [^|]+ \| ([a-z0-9, ]+) \| (\w+) \| [^|]+ \|$/gm,
   );
   return [...rows].map(([, name = "", type = "", labels = "", processes = "", aggregate = ""]) => ({
     ...{ name, type, aggregate },
@@ -46,9 +46,11 @@ function labelsInSources(): Map<string, string[]> {
       const text = readFileSync(`${root}${file}`, "utf8");
       const constant = /const labels = (\[[^\]]*\])/.exec(text)?.[1] ?? "";
       for (const [, name = "", rest = ""] of text.matchAll(
-        /(?:name: |\.(?:counter|gauge|duration)\(\s*)"(postern_\w+)",([\s\S]*?)(?:\);|\}\);)/g,
+        /(?:name: |\.(?:counter|gauge|duration)\(\s*)"((?:postern|http_server)_\w+)",([\s\S]*?)(?:\);|\}\);)/g,
       )) {
-        const labels = /\[([^\]]*)\],?\s*$/.exec(rest.replace(/, labels\s*$/, `, ${constant}`))?.[1] ?? "";
+        const labels =
+          /\[([^\]]*)\],?\s*(?:[A-Z_]+,?\s*)?$/.exec(rest.replace(/, labels\s*$/, `, ${constant}`))?.[1] ??
+          "";
         found.set(name, [...labels.matchAll(/"(\w+)"/g)].map(([, label = ""]) => label).sort());
       }
     }
@@ -64,7 +66,9 @@ async function registeredBy(process: string): Promise<[name: string, type: strin
   const startsAtOnce = process === "producer" || process === "runner";
   const { opsAddress } = await started.waitForEvent(startsAtOnce ? "service.started" : "service.starting");
   const { text } = await send(String(opsAddress), { method: "GET", path: "/metrics" });
-  return [...text.matchAll(/^# TYPE (postern_\w+) (\w+)$/gm)].map(([, name = "", type = ""]) => [name, type]);
+  return [...text.matchAll(/^# TYPE ((?:postern|http_server)_\w+) (\w+)$/gm)].map(
+    ([, name = "", type = ""]) => [name, type],
+  );
 }
 
 test("the table of docs/metrics.md lists every metric of the sources with its labels, and no other", () => {
@@ -111,10 +115,12 @@ const expressions = [
 
 test.each(expressions)("the query of $name asks for metrics and labels that exist", ({ expr }) => {
   const known = new Map(documented().map((metric) => [metric.name, metric]));
-  const used = [...expr.matchAll(/(postern_\w+)(?:\{([^}]*)\})?/g)].map(([, series = "", selector = ""]) => {
-    const name = known.has(series) ? series : series.replace(/_bucket$/, "");
-    return { name, selector };
-  });
+  const used = [...expr.matchAll(/((?:postern|http_server)_\w+)(?:\{([^}]*)\})?/g)].map(
+    ([, series = "", selector = ""]) => {
+      const name = known.has(series) ? series : series.replace(/_bucket$/, "");
+      return { name, selector };
+    },
+  );
   const labels = used.flatMap(({ name }) => known.get(name)?.labels ?? []);
   for (const { name, selector } of used) {
     expect(known.has(name), name).toBe(true);
@@ -129,7 +135,7 @@ test.each(expressions)("the query of $name asks for metrics and labels that exis
 test.each(expressions)("the query of $name combines processes as docs/metrics.md says", ({ expr }) => {
   const aggregates = new Map(documented().map(({ name, aggregate }) => [name, aggregate]));
   const ways = expr.matchAll(
-    /(?:\b(sum|max|min|count)(?: by \([^)]*\) | ?)\()?(?:(?:rate|increase|abs)\()?(postern_\w+)/g,
+    /(?:\b(sum|max|min|count)(?: by \([^)]*\) | ?)\()?(?:(?:rate|increase|abs)\()?((?:postern|http_server)_\w+)/g,
   );
   for (const [, way, name = ""] of ways)
     expect(way, name).toBe(aggregates.get(name) ?? aggregates.get(name.replace(/_bucket$/, "")));

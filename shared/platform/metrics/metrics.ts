@@ -23,11 +23,12 @@ type Level<Label extends string> = Count<Label> & {
 export type Metrics = {
   counter<Label extends string>(name: string, help: string, labelNames?: readonly Label[]): Count<Label>;
   gauge<Label extends string>(name: string, help: string, labelNames?: readonly Label[]): Level<Label>;
-  /** A duration; give milliseconds to `observeMs`. */
+  /** A duration; give milliseconds to `observeMs`. `buckets` are seconds. */
   duration<Label extends string>(
     name: string,
     help: string,
     labelNames?: readonly Label[],
+    buckets?: number[],
   ): { observeMs(labels: Record<Label, string>, ms: number): void };
   /** Runs before each scrape, to set gauges. */
   beforeScrape(set: () => void | Promise<void>): void;
@@ -55,8 +56,8 @@ export function createMetrics(): Metrics {
   return {
     counter: (name, help, labelNames = []) => new Counter({ name, help, labelNames, registers }),
     gauge: (name, help, labelNames = []) => new Gauge({ name, help, labelNames, registers }),
-    duration(name, help, labelNames = []) {
-      const histogram = new Histogram({ name, help, labelNames, registers, buckets: SECONDS_BUCKETS });
+    duration(name, help, labelNames = [], buckets = SECONDS_BUCKETS) {
+      const histogram = new Histogram({ name, help, labelNames, registers, buckets });
       return { observeMs: (labels, ms) => histogram.observe(labels, ms / 1000) };
     },
     beforeScrape: (set) => void setters.push(set),

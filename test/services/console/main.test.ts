@@ -31,7 +31,8 @@ test("postern operator serves its API, its probes and its metrics, is among the 
   expect([jobs.status, jobs.json()]).toEqual([200, { jobs: [], next: null }]);
   await eventually("its answers are counted", async () => {
     const { text } = await send(ops, { method: "GET", path: "/metrics" });
-    return /^postern_operator_requests_total\{route="GET \/api\/v1\/jobs",status="200"\} 1$/m.test(text);
+    const labels = 'http_request_method="GET",http_response_status_code="200",http_route="/api/v1/jobs"';
+    return text.includes(`http_server_request_duration_seconds_count{${labels}} 1\n`);
   });
   const { processes } = await createReadProcesses(redis.partition)();
   expect(processes.map(({ kind }) => kind)).toEqual(["operator"]);
