@@ -7,6 +7,7 @@ import type { Metrics } from "../platform/metrics/metrics.ts";
 import { delay } from "../platform/time/clock.ts";
 import { findsPrimary } from "./connector.ts";
 import { deniedAs, failureOf } from "./failure.ts";
+import { proverOf } from "./prover.ts";
 import {
   type DurabilityMode,
   FAILOVER,
@@ -298,7 +299,7 @@ export class DurableRedis {
 /** Shows which partitions a process uses now, by the rule by which it uses and refuses them. */
 export function registerUsable(
   metrics: Metrics,
-  servers: () => readonly Pick<DurableRedis, "isUsable" | "server">[],
+  servers: () => readonly Pick<DurableRedis, "isUsable" | "server" | "redis">[],
 ): void {
   const usable = metrics.gauge(
     "postern_redis_usable",
@@ -310,9 +311,17 @@ export function registerUsable(
     "1, with how a write of this process is known to be on disk",
     ["partition", "proof"],
   );
+  const replicas = metrics.gauge(
+    "postern_redis_replicas",
+    'Replicas of the partition\'s primary with durability = "replicated", by what is known of them',
+    ["partition", "state"],
+  );
   metrics.beforeScrape(() => {
     proof.reset();
+    replicas.reset();
     for (const [partition, server] of servers().entries()) {
+      for (const [state, count] of Object.entries(proverOf(server.redis)?.replicas() ?? {}))
+        replicas.set({ partition, state }, count);
       usable.set({ partition }, Number(server.isUsable));
       if (server.isUsable) proof.set({ partition, proof: server.server().proof }, 1);
     }

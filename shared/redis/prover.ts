@@ -10,6 +10,13 @@ export type ScriptCall = {
   readonly strings: "text" | "bytes";
 };
 
+/** Replicas that can take over, that are connected to the primary, and that confirmed this process's newest write. */
+export type ReplicaCounts = {
+  readonly promotable?: number;
+  readonly attached?: number;
+  readonly confirmed?: number;
+};
+
 /** Runs the scripts of a connection whose writes need a proof beyond the reply. */
 export type Prover = {
   /** Resolves with the reply once the writes are proven. Throws `queue.outcome_unknown` if they are not: they may be kept or lost. */
@@ -18,6 +25,8 @@ export type Prover = {
   confirm(): Promise<void>;
   /** Throws the reason if nothing can be proven now. */
   check(): Promise<void>;
+  /** Counts the primary's replicas. What is not known now is absent. */
+  replicas(): ReplicaCounts;
   /** Proves what is written over another connection to the same Redis, one script at a time. */
   over(redis: Redis): Prover;
 };

@@ -35,9 +35,9 @@ export class ReplicaWatch {
   /** Throws the reason if not all replicas can confirm a write now. */
   replicas(): Replicas {
     if (this.#refusal !== undefined) throw this.#refusal;
-    const found = this.#found;
-    if (found === undefined || performance.now() - found.at > FRESH_MS) throw unproven(this.#problem);
-    const { attached, promotable } = found.replicas;
+    const { seen } = this;
+    if (seen === undefined) throw unproven(this.#problem);
+    const { attached, promotable } = seen;
     const missing = promotable.filter((address) => !attached.includes(address));
     if (missing.length > 0) throw unproven(missingText(missing));
     if (attached.length < this.#minReplicas)
@@ -45,7 +45,13 @@ export class ReplicaWatch {
     const unwritten = attached.filter((address) => !this.#written.has(address));
     if (unwritten.length > 0)
       throw unproven(`after a full sync, ${unwritten.join(", ")} must first write its append-only file`);
-    return found.replicas;
+    return seen;
+  }
+
+  /** The replicas of the last look; undefined if that is too old. */
+  get seen(): Replicas | undefined {
+    const found = this.#found;
+    return found === undefined || performance.now() - found.at > FRESH_MS ? undefined : found.replicas;
   }
 
   #note(next: Replicas): void {

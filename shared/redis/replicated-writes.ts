@@ -2,7 +2,14 @@ import type { Redis } from "ioredis";
 import { AppError, messageOf, RETRY_AFTER_MS } from "../platform/errors/app-error.ts";
 import { delay, type Settled, settled } from "../platform/time/clock.ts";
 import { Batches } from "./batches.ts";
-import { isUnknownScript, type Prover, type ScriptCall, type Sent, send } from "./prover.ts";
+import {
+  isUnknownScript,
+  type Prover,
+  type ReplicaCounts,
+  type ScriptCall,
+  type Sent,
+  send,
+} from "./prover.ts";
 import { whenReady } from "./ready.ts";
 import type { ReplicaWatch } from "./replica-watch.ts";
 import { toReplication } from "./replicas.ts";
@@ -44,6 +51,8 @@ export class ReplicatedWrites implements Prover {
   readonly #lanes = new Set<Redis>();
   readonly #free: Redis[] = [];
   #isClosed = false;
+  /** Replicas that confirmed the newest batch. */
+  #confirmed: number | undefined;
 
   constructor(options: Options, waitMs = WAIT_MS) {
     this.#options = options;
@@ -69,6 +78,14 @@ export class ReplicatedWrites implements Prover {
     const { watch } = this.#options;
     await watch.looked();
     watch.replicas();
+  }
+
+  replicas(): ReplicaCounts {
+    const { seen } = this.#options.watch;
+    return {
+      ...(seen && { promotable: seen.promotable.length, attached: seen.attached.length }),
+      ...(this.#confirmed !== undefined && { confirmed: this.#confirmed }),
+    };
   }
 
   over(redis: Redis): Prover {
@@ -124,6 +141,7 @@ export class ReplicatedWrites implements Prover {
     const info = lane.info("replication");
     const proof = await settled(Promise.all([mark, confirmed, info]));
     const outcomes = await Promise.all(replies);
+    this.#confirmed = proof.kind === "done" ? Number(proof.result[1]) : 0;
     const gap = proof.kind === "done" ? gapIn(Number(proof.result[1]), proof.result[2], needed) : proof.error;
     if (gap === undefined) return outcomes;
     void this.#options.watch.look();

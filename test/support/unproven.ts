@@ -7,4 +7,10 @@ const fail = (): Promise<never> =>
   );
 
 /** No write is ever confirmed by the replicas. */
-export const unproven: Prover = { run: fail, confirm: fail, check: fail, over: () => unproven };
+export const unproven: Prover = {
+  run: fail,
+  confirm: fail,
+  check: fail,
+  replicas: () => ({}),
+  over: () => unproven,
+};

@@ -3,9 +3,10 @@ import { posternToml } from "../../../shared/config/postern-toml.ts";
 import { toRedisTarget } from "../../../shared/config/redis-toml.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
+import { createMetrics } from "../../../shared/platform/metrics/metrics.ts";
 import { connectForRequests, type Redis } from "../../../shared/redis/connect.ts";
 import { defineScript } from "../../../shared/redis/define-script.ts";
-import { DurableRedis } from "../../../shared/redis/durable.ts";
+import { DurableRedis, registerUsable } from "../../../shared/redis/durable.ts";
 import { failureOf } from "../../../shared/redis/failure.ts";
 import { createClaimLayout } from "../../../shared/redis/layout.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
@@ -71,6 +72,13 @@ test("while a replica stands still, the outcome of a write is unknown, also to a
   ends.defer(() => durable.stop());
   await durable.firstCheck;
   await set("before");
+  const metrics = createMetrics();
+  registerUsable(metrics, () => [durable]);
+  const counted = async () =>
+    [...(await metrics.text()).matchAll(/^postern_redis_replicas\{.*state="(\w+)"\} (\d)$/gm)].map(
+      ([, state, count]) => `${state} ${count}`,
+    );
+  expect(await counted()).toEqual(["promotable 2", "attached 2", "confirmed 2"]);
   const other = await open();
   await other.set("before");
   const [replica] = await replicas();
@@ -78,6 +86,7 @@ test("while a replica stands still, the outcome of a write is unknown, also to a
   try {
     await expect(set("stopped")).rejects.toMatchObject({ code: "queue.outcome_unknown" });
     expect(await connection.get(`${PREFIX}:stopped`)).toBe("x");
+    expect(await counted()).toContain("confirmed 1");
     // It finds it there, so its script writes nothing.
     await expect(other.set("stopped")).rejects.toMatchObject({ code: "queue.outcome_unknown" });
   } finally {
