@@ -18,6 +18,10 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "Time from a paid request to its answer",
     ["code"],
   );
+  const add = metrics.duration(
+    "postern_queue_add_duration_seconds",
+    "Time until Redis has confirmed that it holds a call",
+  );
   const settles = metrics.counter("postern_settle_total", "Settle requests, by outcome", ["outcome"]);
   const settle = metrics.duration("postern_settle_duration_seconds", "Time of a settle request", ["outcome"]);
   const reconciled = metrics.counter(
@@ -31,10 +35,11 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
   return {
     ...createHttpMeters(metrics),
     "payment.challenged": ({ times }) => asked.inc(Number(times)),
-    "payment.accepted": ({ replayed: known, ms }) => {
+    "payment.accepted": ({ replayed: known, addMs, ms }) => {
       answered.inc({ code: "accepted" });
       if (known === true) replayed.inc();
       duration.observeMs({ code: "accepted" }, Number(ms));
+      if (addMs !== undefined) add.observeMs({}, Number(addMs));
     },
     "payment.refused": ({ code, times, ms }) => {
       answered.inc({ code: String(code) }, Number(times));

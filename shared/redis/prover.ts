@@ -25,7 +25,7 @@ export type Prover = {
   confirm(): Promise<void>;
   /** Throws the reason if nothing can be proven now. */
   check(): Promise<void>;
-  /** Counts the primary's replicas. What is not known now is absent. */
+  /** Counts the primary's replicas. A count that is not known now is absent. */
   replicas(): ReplicaCounts;
   /** Proves what is written over another connection to the same Redis, one script at a time. */
   over(redis: Redis): Prover;

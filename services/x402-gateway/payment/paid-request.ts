@@ -23,6 +23,8 @@ export type PaidRequest = {
   bodySha256: (limitBytes: number) => Promise<string>;
   /** Each gives back a verify or a contract check that this request has taken from an allowance. Twice does nothing. */
   verifiesTaken: (() => void)[];
+  /** Time of the claim, once Redis has confirmed that it holds the call, in ms with one decimal. */
+  addMs?: number;
   /** Drops the body. The reader of the request must call it in the end. */
   release: () => void;
   /** Whether the client has ended its side: nothing is waited for any longer. */

@@ -70,7 +70,9 @@ export class PayJob {
     if (!payersResult.answerLater({ req, res, startedAt: attempt.startedAt }, paid, access))
       answerPaid(res, paid, statusUrlOf(paid.id), access);
     failpoint("x402.after_answer");
-    log.info("payment.accepted", { ...fieldsOf(paid), ms: clock() - attempt.startedAt });
+    const { addMs } = request;
+    const ms = clock() - attempt.startedAt;
+    log.info("payment.accepted", { ...fieldsOf(paid), ...(addMs !== undefined && { addMs }), ms });
   }
 
   /** A request that waits for an unknown outcome holds no place and no body. */
@@ -150,6 +152,7 @@ export class PayJob {
     const payment = toNewPayment(req, admitted, { metadataPrefix, accessOf, now: redisTime() });
     const { id } = payment.call;
     const settler = settlers.of(id);
+    const startedAt = performance.now();
     const span = startCreation("create", payment.call, queueOf(payment.call));
     const claiming = inSpan(span, () => settler.claim(payment, clientKey));
     this.#claims.set(id, claiming);
@@ -159,6 +162,7 @@ export class PayJob {
       return { kind: "known", id, open: toOpenOutcome(claimed.error, clock()) };
     }
     if (claimed.result.kind === "known") return claimed.result;
+    request.addMs = Math.round((performance.now() - startedAt) * 10) / 10;
     lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
     const since = clock();
     const settling = settler.settle(payment, claimed.result.ageMs);

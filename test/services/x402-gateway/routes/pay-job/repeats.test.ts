@@ -45,6 +45,11 @@ test.each(["pay", "payV1"] as const)(
     expect((await fixture.asked()).settle).toBe(1);
     expect(await fixture.charged()).toEqual([PRICE]);
     expect(await replicas[1]?.waiting()).toHaveLength(1);
+    const accepted = replicas.flatMap(({ log }) =>
+      log.events.filter(({ event }) => event === "payment.accepted"),
+    );
+    const added = accepted.flatMap(({ fields }) => fields["addMs"] ?? []);
+    expect([accepted.length, added]).toEqual([10, [expect.any(Number)]]);
   },
 );
 
