@@ -44,10 +44,6 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "Connections to a runner that failed, fewer than three in a row",
     ["runner"],
   );
-  const away = metrics.gauge("postern_runner_away", "1 while no connection to the runner can be made", [
-    "runner",
-  ]);
-  const receiversAway = metrics.gauge("postern_receivers_away", "Receivers of callbacks that do not answer");
   const failed = (outcome: string): Meter => {
     return (fields) => {
       const labels = labelsOf(fields);
@@ -67,21 +63,26 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "call.lease_expired": ({ origin }) => takenBack.inc({ origin: String(origin) }),
     "job.throttled": ({ job }) => throttled.inc({ job: String(job) }),
     "runner.connect_failed": ({ runner, times }) => missed.inc({ runner: String(runner) }, Number(times)),
-    "runner.down": ({ runner }) => away.set({ runner: String(runner) }, 1),
-    "receiver.down": () => receiversAway.inc(),
-    "receiver.up": () => receiversAway.dec(),
-    "runner.up": ({ runner }) => away.set({ runner: String(runner) }, 0),
   };
 }
 
-/** Gauges of the slots, and of the callbacks, which no gateway has as its own. */
+/**
+ * Gauges of the slots, of runners and receivers that are away, and of the callbacks, which no gateway has as its own. They show the
+ * generation that works now: the events of an outage before a reload may have no end.
+ */
 export function registerGauges(
   metrics: Metrics,
-  generations: { readonly current: Pick<ComposedProducer, "slots" | "inFlight" | "servers"> },
+  generations: {
+    readonly current: Pick<ComposedProducer, "slots" | "inFlight" | "servers" | "runners" | "receiversAway">;
+  },
   partitions: Partitions,
 ): void {
   const slots = metrics.gauge("postern_producer_slots", "Calls in flight at once, at most");
   const inFlight = metrics.gauge("postern_producer_slots_in_use", "Calls in flight");
+  const away = metrics.gauge("postern_runner_away", "1 while no connection to the runner can be made", [
+    "runner",
+  ]);
+  const receiversAway = metrics.gauge("postern_receivers_away", "Receivers of callbacks that do not answer");
   const callbacks = createDepthGauges(metrics, "callback");
   const reads = partitions.map((partition) => createReadDepth(partition, "callback")).all;
   const { now } = redisClock(partitions.control.redis);
@@ -89,6 +90,9 @@ export function registerGauges(
     const { servers, ...producer } = generations.current;
     slots.set(producer.slots);
     inFlight.set(producer.inFlight());
+    away.reset();
+    for (const { name, state } of producer.runners()) away.set({ runner: name }, state === "away" ? 1 : 0);
+    receiversAway.set(producer.receiversAway());
     const found = await Promise.all(
       reads.map(async (read, i) => (servers[i]?.isUsable ? read().catch(() => undefined) : undefined)),
     );

@@ -33,6 +33,7 @@ import { DurableRedis } from "../../shared/redis/durable.ts";
 import { logOf, type Partitioned, type Partitions } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
 import { publishCallbackKeys } from "../../shared/telemetry/processes/callback-keys.ts";
+import type { RunnerHealth } from "../../shared/telemetry/processes/runner-health.ts";
 import { createCallbacks } from "./callbacks/callbacks.ts";
 import { consume } from "./consumer/consume.ts";
 import type { ServedPartition } from "./consumer/station.ts";
@@ -132,6 +133,10 @@ export type ComposedProducer = Composed & {
   readonly slots: number;
   /** Calls in flight. */
   inFlight(): number;
+  /** The state of each runner. */
+  runners(): RunnerHealth[];
+  /** How many receivers of callbacks do not answer. */
+  receiversAway(): number;
 };
 
 /** @internal The producer, made of its parts. */
@@ -183,6 +188,8 @@ export function composeProducer(options: Options): ComposedProducer {
     servers: servers.all,
     slots: concurrency,
     inFlight: consumer.inFlight,
+    runners: () => runners?.health() ?? [],
+    receiversAway: delivering.receiversAway,
     firstCheck: consumer.ready(),
     readiness() {
       const { isReady, checks } = presence.check();
@@ -367,6 +374,7 @@ function createDelivering(options: Delivering) {
 
   return {
     deliver,
+    receiversAway: () => callbacks?.receiversAway() ?? 0,
     async close(): Promise<void> {
       await callbacks?.close();
       await Promise.all(histories.all.map((history) => history?.stop()));

@@ -34,11 +34,12 @@ test("the runbook has one section for each alert, and each says what it means, h
 test("every command of the runbook exists, with the options that it is given", async () => {
   for (const [alert, text] of readRunbook()) {
     for (const command of commandsIn(text)) {
-      const words = command.split(" ").filter((word) => !/^[A-Z]+$/.test(word));
-      const { code, stdout, stderr } = await runHere([...words, "--help"]);
+      const words = command.split(" ");
+      const path = words.slice(0, words.findIndex((word) => /^(-|[A-Z]+$)/.test(word)) >>> 0);
+      const { code, stdout, stderr } = await runHere([...path, "--help"]);
       expect([code ?? 0, stderr], `${alert}: ${command}`).toEqual([0, ""]);
-      const path = words.slice(0, words.findIndex((word) => word.startsWith("-")) >>> 0);
       expect(stdout, `${alert}: ${command}`).toContain(`Usage: postern ${path.join(" ")} `);
+      if (/^Usage: .*</m.test(stdout)) expect(command, `${alert} names one`).toMatch(/ [A-Z]+( |$)/);
       for (const option of words.filter((word) => word.startsWith("--"))) expect(stdout).toContain(option);
     }
   }

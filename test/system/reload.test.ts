@@ -3,6 +3,7 @@ import { Agent } from "node:http";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { type ConfigTables, writeConfig } from "../../shared/config/config-tables.ts";
+import { freePort } from "../../shared/dev/free-port.ts";
 import type { PosternProcess } from "../../shared/dev/process.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { useFakeRunner } from "../fixtures/fake-runner.ts";
@@ -84,6 +85,31 @@ test("a SIGHUP brings endpoints and secrets into force, and a wrong configuratio
   });
   expect(await statusOf(address, "/token", token("new"))).toBe(202);
   expect((await readyz(opsAddress)).config["problem"]).toContain("webhooks.toml:1");
+});
+
+test("a reload that corrects the address of a runner ends its outage in the metrics", async () => {
+  const withRunner = (url: string) => {
+    const { postern, ...rest } = tablesOf(OPEN);
+    return { postern: { ...postern, runner: { url } }, ...rest };
+  };
+  postern.configure(withRunner(`http://127.0.0.1:${await freePort()}`));
+  const gateway = postern.start(["webhooks", ...FREE_PORTS]);
+  const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0"]);
+  const { address } = await gateway.waitForEvent("service.started");
+  const { opsAddress } = await producer.waitForEvent("service.started");
+  const away = async () => {
+    const { text } = await send(String(opsAddress), { method: "GET", path: "/metrics" });
+    return /^postern_runner_away\{runner="default"\} (\d)$/m.exec(text)?.[1];
+  };
+  const statuses = Array.from({ length: 3 }, () => statusOf(String(address), OPEN.path));
+  expect(await Promise.all(statuses)).toEqual([202, 202, 202]);
+  await producer.waitForEvent("runner.down");
+  expect(await away()).toBe("1");
+
+  writeConfig(postern.configDir, withRunner(runner.url));
+  await reload(producer);
+  expect(await away()).toBe("0");
+  await eventually("the calls have run", () => runner.offers.length === 3);
 });
 
 const RELOADS = LONG_RUN ? 200 : 30;

@@ -1,9 +1,8 @@
 import { spawnSync } from "node:child_process";
-import { cpSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { freePort } from "../../shared/dev/free-port.ts";
-import { builtEntry, type PosternProcess } from "../../shared/dev/process.ts";
+import type { PosternProcess } from "../../shared/dev/process.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { LAYOUT, RELEASE } from "../../shared/redis/layout.ts";
 import type { ProcessKind } from "../../shared/telemetry/processes/process.ts";
@@ -13,6 +12,7 @@ import { jsonLines, usePostern } from "../fixtures/postern.ts";
 import { asUser, keys, useOwnRedis } from "../fixtures/redis.ts";
 import { runHereWith } from "../services/cli/run-here.ts";
 import { send } from "../support/http.ts";
+import { entryOf, releaseNamed } from "../support/releases.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const PAGE = "docs/upgrade.md";
@@ -66,21 +66,6 @@ const configure = (kind: Kind): void =>
     operator: { tokens: [...TWO_TOKENS] },
   });
 
-/** The program of this release as another one, which differs in its number alone. */
-function nextRelease(): string[] {
-  const [, main = ""] = builtEntry("services/cli/main.js");
-  const root = main.slice(0, main.indexOf("/dist/"));
-  const dir = tempDir();
-  cpSync(join(root, "dist"), join(dir, "dist"), {
-    recursive: true,
-    filter: (path) => !/\/dist\/\./.test(path),
-  });
-  symlinkSync(join(root, "node_modules"), join(dir, "node_modules"));
-  const about = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-  writeFileSync(join(dir, "package.json"), JSON.stringify({ ...about, version: NEXT }));
-  return ["--enable-source-maps", join(dir, "dist/services/cli/main.js")];
-}
-
 /** Starts this process in place of the one that runs, and resolves once it is ready. */
 async function replace(kind: Kind, entry?: readonly string[]): Promise<void> {
   await stop(kind);
@@ -128,7 +113,7 @@ function follow(word: string): void {
 test("the steps of docs/upgrade.md for the same layout replace one process after another, and back again, and each call runs", {
   timeout: 180_000,
 }, async () => {
-  const next = nextRelease();
+  const next = entryOf(releaseNamed(NEXT));
   for (const kind of ["runner", "producer", "webhooks", "operator"] as const) await replace(kind);
   await deliver("of the first release");
   const check = spawnSync(process.execPath, [...next, "config", "check", "--config-dir", postern.configDir]);

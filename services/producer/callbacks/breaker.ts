@@ -22,6 +22,8 @@ export type Attempt = {
 export type Breaker = {
   /** Begins a delivery. For a receiver that is away, answers why and for how long none is begun (ms). */
   begin(receiver: string): Attempt | { away: string; forMs: number };
+  /** How many receivers are away. */
+  away(): number;
 };
 
 type Receiver = {
@@ -97,5 +99,6 @@ export function createBreaker({ clock, log }: { clock: Clock; log: Logger }): Br
         ended: end,
       };
     },
+    away: () => [...receivers.values()].filter(({ awaySince }) => awaySince !== undefined).length,
   };
 }

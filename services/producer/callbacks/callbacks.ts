@@ -31,7 +31,12 @@ type Options = {
   log: Logger;
 };
 
-export type Callbacks = { inject: Inject; close(): Promise<void> };
+export type Callbacks = {
+  inject: Inject;
+  /** How many receivers do not answer. */
+  receiversAway(): number;
+  close(): Promise<void>;
+};
 
 /**
  * Delivers callbacks: a POST to the receiver, signed as Standard Webhooks says, with what is known of the call's end as it is sent.
@@ -81,7 +86,7 @@ export function createCallbacks(options: Options): Callbacks {
     }
   };
 
-  return { inject, close: () => agent.destroy() };
+  return { inject, receiversAway: breaker.away, close: () => agent.destroy() };
 }
 
 /** Of a call that Postern failed all is told already. */

@@ -37,7 +37,7 @@ onlyInLongRun(() => {
     const working = await startReceiver();
     await receiver.leave();
     await addMany(100, () => told(receiver));
-    const { log, saw, count } = start({
+    const { log, saw, count, producer } = start({
       callbacks: { ...TEST_CALLBACKS, attempts: 1000, backoff: { base_ms: 100, cap_ms: 100 } },
     });
     await saw("receiver.down");
@@ -45,12 +45,13 @@ onlyInLongRun(() => {
     const isTried = (fields: Record<string, unknown>) => !/ is down: /.test(String(fields["reason"]));
     const tried = log.events.filter(({ event, fields }) => event === "call.delayed" && isTried(fields));
     expect(tried.length).toBeLessThan(50);
-    expect(count("receiver.down")).toBe(1);
+    expect([count("receiver.down"), producer.receiversAway()]).toEqual([1, 1]);
     await addMany(1, () => told(working));
     await working.got();
     await receiver.comeBack();
     await receiver.got(100);
     await saw("receiver.up");
+    expect(producer.receiversAway()).toBe(0);
     expect(new Set(receiver.received.map(({ id }) => id)).size).toBe(100);
   }, 60_000);
 });
