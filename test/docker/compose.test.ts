@@ -157,7 +157,7 @@ test("the commands at the head of docker-compose.yml write every value that comp
   expect(written.toSorted()).toEqual([...new Set(required)].toSorted());
 });
 
-test("compose's gateways trust the address that nginx has, which no other container can get", () => {
+test("compose's gateways trust the address that nginx has, and no other container can get it or theirs", () => {
   const { postern } = LOADS["webhooks"]!(filledConfig(), environmentOf(services["webhooks-1"] as Service));
   const addressOf = (name: string) => {
     const { networks } = services[name] as Service & { networks: { default: { ipv4_address: string } } };
@@ -168,8 +168,8 @@ test("compose's gateways trust the address that nginx has, which no other contai
     ["x402-1", "x402-2"].map((name) => `${name}:${addressOf(name)}`),
   );
   const [{ subnet, ip_range }] = compose.networks.default.ipam.config as [Record<string, string>];
-  const fixed = ["nginx", "x402-1", "x402-2"].map(addressOf);
-  expect(new Set(fixed).size).toBe(3);
+  const fixed = ["nginx", "webhooks-1", "webhooks-2", "x402-1", "x402-2"].map(addressOf);
+  expect(new Set(fixed).size).toBe(5);
   for (const address of fixed) {
     const isIn = (range = "") => createAddressList([range]).matches(address);
     expect([address, isIn(subnet), isIn(ip_range)]).toEqual([address, true, false]);

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { runHere } from "../services/cli/run-here.ts";
 import { needs, pathOf } from "../support/needs.ts";
+import { DOCUMENTS, readDocument } from "./blocks.ts";
 import { commandsIn, operationsFile, readAlerts, readRunbook } from "./operations.ts";
 
 const alerts = readAlerts();
@@ -31,16 +32,16 @@ test("the runbook has one section for each alert, and each says what it means, h
   }
 });
 
-test("every command of the runbook exists, with the options that it is given", async () => {
-  for (const [alert, text] of readRunbook()) {
-    for (const command of commandsIn(text)) {
-      const words = command.split(" ").filter((word) => !/^[A-Z]+$/.test(word));
-      const { code, stdout, stderr } = await runHere([...words, "--help"]);
-      expect([code ?? 0, stderr], `${alert}: ${command}`).toEqual([0, ""]);
-      const path = words.slice(0, words.findIndex((word) => word.startsWith("-")) >>> 0);
-      expect(stdout, `${alert}: ${command}`).toContain(`Usage: postern ${path.join(" ")} `);
-      for (const option of words.filter((word) => word.startsWith("--"))) expect(stdout).toContain(option);
-    }
+const PAGES = DOCUMENTS.filter((page) => page.startsWith("docs/operations/"));
+
+test.each(PAGES)("every command that %s names exists, with the options that it is given", async (page) => {
+  for (const command of commandsIn(readDocument(page))) {
+    const words = command.split(" ").filter((word) => !/^[A-Z]+$/.test(word));
+    const { code, stdout, stderr } = await runHere([...words, "--help"]);
+    expect([code ?? 0, stderr], command).toEqual([0, ""]);
+    const path = words.slice(0, words.findIndex((word) => word.startsWith("-")) >>> 0);
+    expect(stdout, command).toContain(`Usage: postern ${path.join(" ")} `);
+    for (const option of words.filter((word) => word.startsWith("--"))) expect(stdout).toContain(option);
   }
 });
 
