@@ -1,61 +1,52 @@
 import { spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, readFileSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { loadConfig } from "../../shared/config/config-dir.ts";
-import { toRunnerRedis } from "../../shared/config/postern-toml.ts";
-import { readOperator } from "../../shared/config/read-operator.ts";
-import { readPostern } from "../../shared/config/read-postern.ts";
-import { type Config, readWebhooks } from "../../shared/config/read-webhooks.ts";
 import { createAddressList } from "../../shared/http/ip/address-list.ts";
+import { aclRules, type RightsOf } from "../../shared/redis/acl-rights.ts";
+import { LOADS } from "../docs/loads.ts";
 import { useRedis } from "../fixtures/redis.ts";
+import { runHere } from "../services/cli/run-here.ts";
+import { needs, pathOf } from "../support/needs.ts";
 import { tempDir } from "../support/temp-dir.ts";
-
-type Service = {
-  image: string;
-  build?: string;
-  command?: string[];
-  volumes: string[];
-  environment?: Record<string, string>;
-  healthcheck?: { test: string[] };
-  depends_on?: Record<string, { condition: string }>;
-  ports?: string[];
-  networks?: string[] | { default: { ipv4_address: string } };
-  read_only?: boolean;
-  security_opt?: string[];
-  cap_drop?: string[];
-  tmpfs?: string[];
-};
+import {
+  CONFIG,
+  compose,
+  composeText,
+  environmentOf,
+  filledConfig,
+  ours,
+  read,
+  root,
+  SECRET,
+  type Service,
+  services,
+} from "./compose.ts";
 
 const redis = useRedis();
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
-const read = (path: string) => readFileSync(join(root, path), "utf8");
-const compose = parse(read("docker-compose.yml"), { merge: true }) as {
-  services: Record<string, Service>;
-  networks: { default: { ipam: { config: Record<string, string>[] } } };
-};
-const { services } = compose;
-const ours = Object.entries(services).filter(([, { build }]) => build !== undefined);
 const dockerfile = read("Dockerfile").replaceAll("\\\n", " ").split("\n");
 const finalStage = dockerfile.slice(dockerfile.findLastIndex((line) => line.startsWith("FROM ")));
 
-test("compose runs a Redis, two gateways behind nginx, two producers, a console, and a runner with a Redis of its own", () => {
+test("compose runs a Redis, two gateways behind nginx, two producers, a console, and a runner with a Redis of its own; the rest by profiles", () => {
   const roles = Object.entries(services).map(
-    ([name, { command }]) => `${name}: ${command?.[0] ?? "its own"}`,
+    ([name, { command, profiles = [] }]) => `${[name, ...profiles].join(", ")}: ${command?.[0] ?? "its own"}`,
   );
   expect(roles.sort()).toEqual([
+    "grafana, monitoring: its own",
     "nginx: its own",
     "operator: operator",
     "producer-1: producer",
     "producer-2: producer",
+    "prometheus, monitoring: its own",
     "redis: redis-server",
     "runner-redis: redis-server",
     "runner: runner",
     "webhooks-1: webhooks",
     "webhooks-2: webhooks",
+    "x402-1, x402: x402",
+    "x402-2, x402: x402",
   ]);
 });
 
@@ -64,14 +55,8 @@ test("every file that compose mounts exists", () => {
     volumes.map((volume) => volume.split(":")[0] ?? ""),
   );
   const files = sources.filter((source) => source.startsWith("./"));
-  expect(files).toHaveLength(13);
+  expect(files).toHaveLength(16);
   expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);
-});
-
-test("the console has the files of the gateways, so that it knows their endpoints", () => {
-  const mounted = (name: string) => services[name]?.volumes ?? [];
-  expect(mounted("webhooks-1")).not.toEqual([]);
-  expect(mounted("operator")).toEqual(expect.arrayContaining(mounted("webhooks-1")));
 });
 
 test("compose gives every process of ours a command that the program has, with options that it takes", () => {
@@ -87,65 +72,118 @@ test("compose gives every process of ours a command that the program has, with o
   }
 });
 
-test("compose gives each process a valid configuration, and endpoints to gateways alone", () => {
+test("compose gives each process a good configuration with its own files and secrets, once x402.toml is filled in", () => {
   for (const [name, service] of ours) {
-    const [command] = service.command ?? [];
-    if (command === "operator") continue;
-    const config: Omit<Config, "webhooks"> & Partial<Config> =
-      command === "webhooks"
-        ? loadConfig(readWebhooks, { ...mounted(service), reader: "gateway" })
-        : loadConfig(readPostern, { ...mounted(service), reader: command as "producer" | "runner" });
-    const { postern, webhooks, warnings } = config;
-    expect([name, warnings, postern.redis.durability]).toEqual([name, [], "strict"]);
-    expect(postern.redis.url?.reveal()).toBe("redis://redis:6379");
-    const own = command === "runner" ? "redis://runner-redis:6379" : "redis://redis:6379"; // only the runner reads of its own
-    expect([toRunnerRedis(postern).url?.reveal(), toRunnerRedis(postern).durability]).toEqual([
-      own,
-      "strict",
+    const [command = ""] = service.command ?? [];
+    expect(service.volumes).toEqual(["./config/docker/postern:/etc/postern:ro"]);
+    const { postern, warnings } = LOADS[command]!(filledConfig(), environmentOf(service));
+    const server = command === "runner" ? "runner-redis" : "redis"; // what the runner remembers takes no space from the queue
+    const url = `redis://${command}:${SECRET}@${server}:6379`;
+    // The port is published to this machine alone, which the console cannot know.
+    const expected = command === "operator" ? [expect.stringContaining("bind_address: tokens")] : [];
+    expect([name, warnings, postern.redis.url?.reveal()]).toEqual([name, expected, url]);
+    expect([postern.redis.durability, postern.runner.url, postern.ops_address]).toEqual([
+      ...["strict", "http://runner:8645", "0.0.0.0:9091"],
     ]);
-    expect(postern.runner.url).toBe("http://runner:8645");
-    expect(webhooks?.bind_address).toBe(command === "webhooks" ? "0.0.0.0:9090" : undefined);
   }
 });
 
-test("compose's console has a token and knows no other secret, and only this machine reaches it", () => {
-  const service = services["operator"] as Service;
-  const { dir, env } = mounted(service);
-  expect(Object.keys(env)).toEqual(["POSTERN_OPERATOR_TOKEN"]);
-  const { postern, operator } = loadConfig(readOperator, { dir, env, reader: "operator" });
-  expect(postern.redis.url?.reveal()).toBe("redis://redis:6379");
-  expect(operator.tokens.map(({ name, role }) => [name, role])).toEqual([["operator", "operator"]]);
-  expect([operator.bind_address, service.ports]).toEqual(["0.0.0.0:9300", ["127.0.0.1:9300:9300"]]);
+test("`postern config check` takes compose's files once x402.toml is filled in, and names what an operator has to fill in", async () => {
+  const env = Object.assign({}, ...ours.map(([, service]) => environmentOf(service))) as Record<
+    string,
+    string
+  >;
+  const check = (configDir: string) => runHere(["config", "check", "--config-dir", configDir], env);
+  expect(await check(filledConfig())).toMatchObject({ code: 0 });
+  const { code, stderr } = await check(join(root, CONFIG));
+  expect([code, stderr.trim().split("\n")]).toEqual([3, [expect.stringMatching(/x402\.toml.*pay_to/)]]);
+});
+
+test("only this machine reaches compose's console, Prometheus and Grafana", () => {
+  const ports = Object.entries(services).flatMap(([name, { ports = [] }]) =>
+    name === "nginx" ? [] : ports.map((port) => `${name} ${port}`),
+  );
+  expect(ports).toEqual([
+    "operator 127.0.0.1:9300:9300",
+    "prometheus 127.0.0.1:9090:9090",
+    "grafana 127.0.0.1:3000:3000",
+  ]);
 });
 
 test("each process in compose knows the secrets that it needs, and no other", () => {
   const known = ours.map(([name, { environment = {} }]) => [name, Object.keys(environment).sort()]);
-  const senders = ["POSTERN_ALERTS_TOKEN", "POSTERN_GITHUB_SECRET"];
+  const redis = "POSTERN_REDIS_URL";
+  const senders = ["POSTERN_ALERTS_TOKEN", "POSTERN_GITHUB_SECRET", redis];
+  const sales = ["POSTERN_FACILITATOR_TOKEN", "POSTERN_QUOTE_SECRET", redis, "POSTERN_RPC_URL"];
   expect(Object.fromEntries(known)).toEqual({
     "webhooks-1": senders,
     "webhooks-2": senders,
-    "producer-1": ["POSTERN_RUNNER_SECRET"],
-    "producer-2": ["POSTERN_RUNNER_SECRET"],
-    runner: ["POSTERN_RUNNER_SECRET"],
-    operator: ["POSTERN_OPERATOR_TOKEN"],
+    "x402-1": sales,
+    "x402-2": sales,
+    "producer-1": [redis, "POSTERN_RUNNER_SECRET"],
+    "producer-2": [redis, "POSTERN_RUNNER_SECRET"],
+    runner: [redis, "POSTERN_RUNNER_SECRET"],
+    operator: ["POSTERN_OPERATOR_TOKEN", redis, "POSTERN_RPC_URL"],
   });
 });
 
-test("compose's gateways trust the address that nginx has, which no other container can get", () => {
-  const gateway = mounted(services["webhooks-1"] as Service);
-  const { postern } = loadConfig(readWebhooks, { ...gateway, reader: "gateway" });
-  const attached = services["nginx"]?.networks as { default: { ipv4_address: string } };
-  expect(postern.http.trusted_proxies).toEqual([attached.default.ipv4_address]);
-  const [{ subnet, ip_range }] = compose.networks.default.ipam.config as [Record<string, string>];
-  const isIn = (range = "") => createAddressList([range]).matches(attached.default.ipv4_address);
-  expect([isIn(subnet), isIn(ip_range)]).toEqual([true, false]);
+test("each user of compose's Redis has the rights that `postern redis-acl` prints for its process, and a password of its own", async () => {
+  const withRights = composeText.replace(
+    /^( {6}user )(?!default)(\w+).*$/gm,
+    (_, start: string, kind: RightsOf) =>
+      `${start}${kind} on >\${POSTERN_REDIS_${kind.toUpperCase()}} ${aclRules(kind)}`,
+  );
+  await expect(withRights).toMatchFileSnapshot(join(root, "docker-compose.yml"));
+  const users = Object.values(compose.configs).map(({ content }) => content.match(/(?<=^user )\w+/gm));
+  expect(users).toEqual([
+    ["default", "webhooks", "x402", "producer", "operator"],
+    ["default", "runner"],
+  ]);
+  for (const [name, { configs: [users] = [] }] of Object.entries(services)) {
+    if (users === undefined) continue;
+    expect([name, read(`config/docker/${name}.conf`)]).toEqual([
+      name,
+      expect.stringContaining(`\naclfile ${users.target}\n`),
+    ]);
+  }
 });
 
-test("no secret in compose has a default, so that compose does not start without each of them", () => {
+test("the commands at the head of docker-compose.yml write every value that compose requires", () => {
+  const commands =
+    composeText.match(/^# {3}(for name in[\s\S]*?done) > \.env$/m)?.[1]?.replace(/^#/gm, "") ?? "";
+  const { stdout } = spawnSync("sh", ["-c", commands], { encoding: "utf8" });
+  const written = [...stdout.matchAll(/^(\w+)=[0-9a-f]{64}$/gm)].map(([, name]) => name);
+  const required = [...composeText.matchAll(/\$\{(\w+)[:}]/g)].map(([, name]) => name);
+  expect(written.toSorted()).toEqual([...new Set(required)].toSorted());
+});
+
+test("compose's gateways trust the address that nginx has, and no other container can get it or theirs", () => {
+  const { postern } = LOADS["webhooks"]!(filledConfig(), environmentOf(services["webhooks-1"] as Service));
+  const addressOf = (name: string) => {
+    const { networks } = services[name] as Service & { networks: { default: { ipv4_address: string } } };
+    return networks.default.ipv4_address;
+  };
+  expect(postern.http.trusted_proxies).toEqual([addressOf("nginx")]);
+  expect(services["nginx"]?.extra_hosts).toEqual(
+    ["x402-1", "x402-2"].map((name) => `${name}:${addressOf(name)}`),
+  );
+  const [{ subnet, ip_range }] = compose.networks.default.ipam.config as [Record<string, string>];
+  const fixed = ["nginx", "webhooks-1", "webhooks-2", "x402-1", "x402-2"].map(addressOf);
+  expect(new Set(fixed).size).toBe(5);
+  for (const address of fixed) {
+    const isIn = (range = "") => createAddressList([range]).matches(address);
+    expect([address, isIn(subnet), isIn(ip_range)]).toEqual([address, true, false]);
+  }
+});
+
+test("no secret in compose has a default, so that compose or the process does not start without it", () => {
   for (const [name, { environment = {} }] of ours) {
-    const secrets = Object.entries(environment).filter(([key]) => /SECRET|TOKEN/.test(key));
+    const secrets = Object.entries(environment);
     expect(secrets.length, name).toBeGreaterThan(0);
-    for (const [key, value] of secrets) expect([name, value.startsWith(`\${${key}:?`)]).toEqual([name, true]);
+    for (const [key, value] of secrets) {
+      const required = /^(?:redis:\/\/[a-z0-9]+:)?\$\{POSTERN_\w+:\?see the head of docker-compose\.yml\}/;
+      expect([name, key, value === null || required.test(value)]).toEqual([name, key, true]);
+    }
   }
 });
 
@@ -171,9 +209,11 @@ test("each Redis of compose keeps its data in a volume of its own and is reached
     expect(redis?.ports).toBeUndefined();
     expect(redis?.networks).toEqual([network]);
   }
-  const { networks, volumes } = compose as { networks?: unknown; volumes?: object };
+  const { networks, volumes } = compose;
   expect(networks).toMatchObject({ queue: { internal: true }, runner: { internal: true } });
-  expect(Object.keys(volumes ?? {})).toEqual(["redis-data", "runner-redis-data"]);
+  expect(Object.keys(volumes)).toEqual([
+    ...["redis-data", "runner-redis-data", "prometheus-data", "grafana-data"],
+  ]);
 });
 
 test("compose's runner cannot reach the queue, and nothing but the runner reaches what it remembers", () => {
@@ -188,6 +228,59 @@ test("compose's runner cannot reach the queue, and nothing but the runner reache
 
 test("the image does not run as root", () => {
   expect(finalStage.filter((line) => line.startsWith("USER "))).toEqual(["USER node"]);
+});
+
+test(
+  "compose's Prometheus takes its configuration with the alerts, and scrapes every process that has metrics",
+  needs("promtool"),
+  () => {
+    const rules = "/etc/prometheus/rules.yml";
+    expect(services["prometheus"]?.volumes).toContain(`./docs/operations/prometheus/rules.yml:${rules}:ro`);
+    const shipped = read("config/docker/prometheus.yml");
+    const file = join(tempDir(), "prometheus.yml");
+    writeFileSync(file, shipped.replace(rules, join(root, "docs/operations/prometheus/rules.yml")));
+    const { status, stdout, stderr } = spawnSync(pathOf("promtool"), ["check", "config", file], {
+      encoding: "utf8",
+    });
+    expect([status, stderr, stdout]).toEqual([0, "", expect.stringMatching(/SUCCESS: \d+ rules found/)]);
+    const [scraped] = (parse(shipped) as { scrape_configs: Scrape[] }).scrape_configs;
+    const found = scraped!.dns_sd_configs.flatMap(({ names, port }) =>
+      names.map((name) => `${name}:${port}`),
+    );
+    const targets = [...scraped!.static_configs.flatMap(({ targets }) => targets), ...found];
+    const processes = ours.flatMap(([name]) => (name === "runner" ? [] : [`${name}:9091`]));
+    expect([scraped!.job_name, targets.toSorted()]).toEqual(["postern", processes.toSorted()]);
+  },
+);
+
+type Scrape = {
+  job_name: string;
+  static_configs: { targets: string[] }[];
+  dns_sd_configs: { names: string[]; port: number }[];
+};
+
+test("compose's Grafana gets Prometheus and the dashboard", () => {
+  const mounted = new Map(
+    services["grafana"]?.volumes.map((volume) => [volume.split(":")[1], volume.split(":")[0]]),
+  );
+  const provisioned = (name: string) =>
+    parse(read(mounted.get(`/etc/grafana/provisioning/${name}/postern.yml`) ?? "")) as Provisioned;
+  expect(provisioned("datasources").datasources).toMatchObject([
+    { type: "prometheus", url: "http://prometheus:9090", isDefault: true },
+  ]);
+  const [
+    {
+      options: { path },
+    },
+  ] = provisioned("dashboards").providers;
+  expect(mounted.get(`${path}/postern.json`)).toBe("./docs/operations/grafana/dashboard.json");
+});
+
+type Provisioned = { datasources: object[]; providers: [{ options: { path: string } }] };
+
+test("every image of compose that we do not build is pinned to a release", () => {
+  const images = Object.values(services).flatMap(({ image, build }) => (build === undefined ? [image] : []));
+  for (const image of images) expect(image).toMatch(/:v?\d+\.\d+/);
 });
 
 test("no process of ours in compose can write to its files, gain privileges or use a capability", () => {
@@ -217,14 +310,3 @@ test("the image starts the program, and the build is given every file it copies"
     expect(ignore, source).toContain(`!${source.startsWith("services/") ? "services" : source}`);
   }
 });
-
-/** A directory with the files that a process sees, and secrets for its environment. */
-function mounted({ volumes, environment = {} }: Service) {
-  const dir = tempDir();
-  for (const [from = "", to = ""] of volumes.map((volume) => volume.split(":"))) {
-    expect(dirname(to)).toBe("/etc/postern");
-    copyFileSync(join(root, from), join(dir, basename(to)));
-  }
-  const env = Object.fromEntries(Object.keys(environment).map((key) => [key, `${key}-of-at-least-16-bytes`]));
-  return { dir, env };
-}

@@ -29,7 +29,7 @@ function render(...components: string[]): Manifest[] {
   const text = readFileSync(file, "utf8");
   expect(text).toContain("components: []\n");
   writeFileSync(file, text.replace("components: []\n", `components: [${components.join(", ")}]\n`));
-  const { stdout, stderr, status } = spawnSync(pathOf("kubectl"), ["kustomize", dir], { encoding: "utf8" });
+  const { stdout, stderr, status } = spawnSync(pathOf("kustomize"), ["build", dir], { encoding: "utf8" });
   expect([stderr, status]).toEqual(["", 0]);
   return parseAllDocuments(stdout).map((document) => document.toJS() as Manifest);
 }
@@ -59,7 +59,7 @@ function createdSecrets(): Map<string, string[]> {
   );
 }
 
-describe("the manifests of docs/operations/kubernetes", needs("kubectl"), () => {
+describe("the manifests of docs/operations/kubernetes", needs("kustomize"), () => {
   test("fit the schemas of Kubernetes and KEDA, with every component", () => {
     const manifests = render("keda", "answer-without-redis");
     const kinds = fileURLToPath(new URL("kubernetes-kinds.ts", import.meta.url));

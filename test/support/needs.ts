@@ -69,7 +69,7 @@ const PROGRAMS = {
     debian: ["systemd"],
     otherwise: "use a Linux with systemd",
   },
-  kubectl: { names: ["kubectl"], otherwise: "follow https://kubernetes.io/docs/tasks/tools" },
+  kustomize: { names: ["kustomize"], unpacked: ["kustomize"], otherwise: "brew install kustomize" },
   valkey: {
     names: ["valkey-server"],
     unpacked: ["valkey-server", "valkey-tools"],

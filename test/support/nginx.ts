@@ -14,28 +14,25 @@ export type Nginx = {
   tail(): string;
 };
 
-/** Runs compose's own nginx.conf in front of these gateways. */
-export function startNginx(gateways: readonly string[]): Promise<Nginx> {
-  return start((dir, port) => adapted(dir, port, gateways));
+/** Runs the nginx.conf of docker-compose.yml before these webhooks gateways and payment gateways. */
+export function startNginx(webhooks: readonly string[], x402 = webhooks): Promise<Nginx> {
+  return startExample("nginx", webhooks, x402);
 }
 
 /** Runs an nginx that passes every request on to one server. `lines` are added to its default settings. */
 export function startProxy(server: string, lines: string): Promise<Nginx> {
-  return start((dir, port) => {
+  const configure = (dir: string, port: number) => {
     const temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
       (name) => `${name}_temp_path ${dir}/${name};`,
     );
     const location = `location / { proxy_pass http://${server}; ${lines} }`;
     const http = `${temp.join(" ")} access_log off; server { listen 127.0.0.1:${port}; ${location} }`;
     return `pid ${dir}/nginx.pid; error_log stderr; events {} http { ${http} }`;
-  });
+  };
+  return startProxyProgram("nginx", configure, EXAMPLES.nginx.args);
 }
 
 type Configure = (dir: string, port: number) => string;
-
-function start(configure: Configure): Promise<Nginx> {
-  return startProxyProgram("nginx", configure, EXAMPLES.nginx.args);
-}
 
 /** Starts a proxy with a folder of its own, in which it has its configuration. */
 async function startProxyProgram(
@@ -69,13 +66,6 @@ function swapped(path: string, swaps: readonly Swap[]): string {
     from.lastIndex = 0;
     return text.replace(from, to);
   }, shipped);
-}
-
-function adapted(dir: string, port: number, gateways: readonly string[]): string {
-  return swapped("config/docker/nginx.conf", [
-    ...nginxSwaps(dir, port),
-    ...gateways.map((address, i): Swap => [new RegExp(`server webhooks-${i + 1}:9090`), `server ${address}`]),
-  ]);
 }
 
 function nginxSwaps(dir: string, port: number): Swap[] {

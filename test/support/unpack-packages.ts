@@ -6,12 +6,18 @@ import { tempDir } from "./temp-dir.ts";
 
 const UNPACKED = fileURLToPath(new URL("../../.cache/debian", import.meta.url));
 
+/**
+ * The first release of Debian with kustomize, which needs no other package. On an older Debian, only packages that it lacks come from
+ * here: others might not run with its libraries.
+ */
+const NEWER = "trixie";
+
 /** The folder of the programs that `unpackPackages` unpacks. */
 export const UNPACKED_BIN = join(UNPACKED, "usr/bin");
 
 /**
  * Downloads Debian's packages and unpacks them beside the npm packages: an install would start a server of the system, and an older
- * Debian has some in its backports only. The package lists are its own, so the system's stay as they are. Needs no root.
+ * Debian has some in its backports or not at all. The package lists are its own, so the system's stay as they are. Needs no root.
  */
 export function unpackPackages(names: readonly string[], env: NodeJS.ProcessEnv): void {
   if (env["POSTERN_NO_INSTALL"] || names.length === 0) return;
@@ -23,10 +29,15 @@ export function unpackPackages(names: readonly string[], env: NodeJS.ProcessEnv)
   if (site === undefined) return;
   for (const name of ["lists/partial", "cache/archives/partial"])
     mkdirSync(join(dir, name), { recursive: true });
-  const suites = [codename, `${codename}-backports`].map((suite) => `deb ${site} ${suite} main\n`);
+  const suites = [...new Set([codename, `${codename}-backports`, NEWER])].map(
+    (suite) => `deb ${site} ${suite} main\n`,
+  );
   writeFileSync(join(dir, "sources.list"), suites.join(""));
+  const pin = codename === NEWER ? "" : `Package: *\nPin: release n=${NEWER}\nPin-Priority: 1\n`;
+  writeFileSync(join(dir, "preferences"), pin);
   const options = [
     ...["-o", `Dir::Etc::sourcelist=${dir}/sources.list`, "-o", "Dir::Etc::sourceparts=-"],
+    ...["-o", `Dir::Etc::preferences=${dir}/preferences`, "-o", "Dir::Etc::preferencesparts=/dev/null"],
     ...["-o", `Dir::State::lists=${dir}/lists`, "-o", `Dir::Cache=${dir}/cache`],
   ];
   run("apt-get", [...options, "-qq", "update"]);
