@@ -169,7 +169,8 @@ local function take(q, token, room, takes)
     return {0, 0, math.max(ms, 0), 0}
   end
   local id, bytes, crashes = head(q)
-  if id and limits.permit and not names(takes, 'permitted') then return {0, 0, 0, 'PERMIT'} end
+  -- Also of an empty queue: a place may be reserved for it, which a worker that knows no permits would not pass on.
+  if limits.permit and not names(takes, 'permitted') then return {0, 0, 0, 'PERMIT'} end
   local fails = crashes >= CRASHES.untilFailed
   local answer = id and not fails and refused(id, bytes, crashes, room, takes)
   if answer then return answer end

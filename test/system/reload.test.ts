@@ -109,7 +109,8 @@ test("a reload that corrects the address of a runner ends its outage in the metr
   writeConfig(postern.configDir, withRunner(runner.url));
   await reload(producer);
   expect(await away()).toBe("0");
-  await eventually("the calls have run", () => runner.offers.length === 3);
+  const ofPath = () => runner.offers.filter(({ headers }) => headers["x-webhook-path"] === OPEN.path);
+  await eventually("the calls have run", () => ofPath().length === 3);
 });
 
 const RELOADS = LONG_RUN ? 200 : 30;

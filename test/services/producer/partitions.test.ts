@@ -178,7 +178,8 @@ test("a job's rate holds over partitions and producers, and every queue gets its
   for (let i = 0; i + max < at.length; i += max)
     expect((at[i + max] ?? 0) - (at[i] ?? 0), `call ${i + max}`).toBeGreaterThan(duration / 2);
   expect((at.at(-1) ?? 0) - (at[0] ?? 0)).toBeGreaterThan((at.length / max - 1.5) * duration);
-  expect(new Set(begun.slice(0, 8).map((id) => INDEXES.of(id))).size).toBe(COUNT);
+  // Queues that wait ask again 20 ms after one another. A busy machine may exchange two of them.
+  expect(new Set(begun.slice(0, 9).map((id) => INDEXES.of(id))).size).toBe(COUNT);
 });
 
 test("a permit that no call was taken with gives its place and its rate back", async () => {
@@ -198,6 +199,17 @@ test("a permit that no call was taken with gives its place and its rate back", a
   }
   await eventually("three calls count", async () => (await taken()) === 3 && (await permitsHeld()) === 0);
   for (const index of [3, 3]) await consumer.took(await add(index));
+});
+
+test("a new worker passes on a place that is reserved for a queue which has become empty", async () => {
+  await limit({ concurrency: 1 });
+  const { redis: at, keys } = partitions.control;
+  const id = await add(1);
+  await at.zadd(keys.permits("7/1"), Date.now() + 3_600_000, "for 0 webhook/7/1");
+  await at.zadd(keys.permitWaiters("7/1"), 1, "1 webhook/7/1");
+  const consumer = await consumers.start({ partitions: COUNT, pollMs: 3_600_000 });
+  await at.zadd(partitions.all[0]?.keys.wake ?? "", 0, "webhook/7/1");
+  await consumer.took(id);
 });
 
 test("one worker over all partitions takes a call alone", async () => {

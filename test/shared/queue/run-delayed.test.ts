@@ -168,11 +168,17 @@ describe("an operator or a limit that stops the job", () => {
     await delayMany(20);
     await limitJob(redis.partitions, "7/1", { concurrency: 2 });
     let [inHand, most] = [0, 0];
+    let second = () => {};
+    const both = new Promise<void>((resolve) => {
+      second = resolve;
+    });
     const consumer = await consumers.start({
       pollMs: NO_POLL,
       async deliver() {
         inHand += 1;
         most = Math.max(most, inHand);
+        if (inHand === 2) second();
+        await both;
         await new Promise((resolve) => setImmediate(resolve));
         inHand -= 1;
         return { kind: "injected", onRecorded() {} };
