@@ -4,6 +4,7 @@ import { type JobCall, storedBytes } from "../../shared/call/job-call.ts";
 import { idsOfKey } from "../../shared/call/job-ids.ts";
 import { AppError, RETRY_AFTER_MS } from "../../shared/platform/errors/app-error.ts";
 import { failpoint } from "../../shared/platform/lifecycle/failpoint.ts";
+import { msSince } from "../../shared/platform/time/clock.ts";
 import { inSpan } from "../../shared/platform/traces/tracer.ts";
 import { queueOf } from "../../shared/queue/queue-name.ts";
 import type { BeginWrite, Lane } from "../../shared/redis/retry-write.ts";
@@ -51,8 +52,7 @@ export function createAccept({ enqueue, beginWrite }: Deps): Accept {
       const write = (lane: Lane) => enqueue(call, idempotency, lane, heldAt);
       const enqueued = await inSpan(span, () => beginWrite(bytes)(write, bytes));
       failpoint("gateway.after_add");
-      const addMs = Math.round((performance.now() - startedAt) * 10) / 10;
-      return { ...toAccepted(call, enqueued), addMs };
+      return { ...toAccepted(call, enqueued), addMs: msSince(startedAt) };
     } catch (error) {
       throw withAdvice(error, repeat !== undefined);
     }

@@ -1,4 +1,4 @@
-import { createHttpMeters } from "../../shared/ingress/http-metrics.ts";
+import { createAddDuration, createHttpMeters } from "../../shared/ingress/http-metrics.ts";
 import type { Meter } from "../../shared/platform/log/metered.ts";
 import type { Metrics } from "../../shared/platform/metrics/metrics.ts";
 import { forRefusedWebhook } from "../../shared/telemetry/events/refused-webhook.ts";
@@ -24,11 +24,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "Requests to a path without an endpoint",
     [],
   );
-  const add = metrics.duration(
-    "postern_queue_add_duration_seconds",
-    "Time until Redis has confirmed that it holds a call",
-    [],
-  );
+  const add = createAddDuration(metrics);
   return {
     ...createHttpMeters(metrics),
     "webhook.accepted": ({ path, replayed: known, addMs }) => {

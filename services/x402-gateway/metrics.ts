@@ -1,5 +1,5 @@
 import { registerPressure } from "../../shared/ingress/backpressure.ts";
-import { createHttpMeters } from "../../shared/ingress/http-metrics.ts";
+import { createAddDuration, createHttpMeters } from "../../shared/ingress/http-metrics.ts";
 import { createUnresolved, type Unresolved } from "../../shared/payments/list.ts";
 import type { Meter } from "../../shared/platform/log/metered.ts";
 import type { Metrics } from "../../shared/platform/metrics/metrics.ts";
@@ -18,10 +18,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "Time from a paid request to its answer",
     ["code"],
   );
-  const add = metrics.duration(
-    "postern_queue_add_duration_seconds",
-    "Time until Redis has confirmed that it holds a call",
-  );
+  const add = createAddDuration(metrics);
   const settles = metrics.counter("postern_settle_total", "Settle requests, by outcome", ["outcome"]);
   const settle = metrics.duration("postern_settle_duration_seconds", "Time of a settle request", ["outcome"]);
   const reconciled = metrics.counter(

@@ -28,6 +28,14 @@ export function createHttpMeters(metrics: Metrics): Record<string, Meter> {
   };
 }
 
+/** Time until a call is on disk, which both gateways measure. */
+export function createAddDuration(metrics: Metrics) {
+  return metrics.duration(
+    "postern_queue_add_duration_seconds",
+    "Time until Redis has confirmed that it holds a call",
+  );
+}
+
 /** Gauges of what a gateway's HTTP takes now. */
 export function registerHttp(
   metrics: Metrics,

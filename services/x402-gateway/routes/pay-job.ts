@@ -9,7 +9,7 @@ import { createConcurrencyLimit } from "../../../shared/platform/lifecycle/concu
 import { failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/platform/log/logger.ts";
 import { traceFields } from "../../../shared/platform/text/trace-id.ts";
-import { type Clock, settled } from "../../../shared/platform/time/clock.ts";
+import { type Clock, msSince, settled } from "../../../shared/platform/time/clock.ts";
 import { inSpan } from "../../../shared/platform/traces/tracer.ts";
 import { queueOf } from "../../../shared/queue/queue-name.ts";
 import type { Partitioned } from "../../../shared/redis/partition.ts";
@@ -162,7 +162,7 @@ export class PayJob {
       return { kind: "known", id, open: toOpenOutcome(claimed.error, clock()) };
     }
     if (claimed.result.kind === "known") return claimed.result;
-    request.addMs = Math.round((performance.now() - startedAt) * 10) / 10;
+    request.addMs = msSince(startedAt);
     lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
     const since = clock();
     const settling = settler.settle(payment, claimed.result.ageMs);

@@ -9,6 +9,11 @@ export const systemClock: Clock = () => Date.now();
  */
 export const CLOCK_CHANGE_MS = 10 * 60_000;
 
+/** Milliseconds since an instant of `performance.now()`, with one decimal. */
+export function msSince(startedAt: number): number {
+  return Math.round((performance.now() - startedAt) * 10) / 10;
+}
+
 /** Resolves after `ms`; rejects with the signal's reason when it is aborted first. */
 export function delay(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
