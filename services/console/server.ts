@@ -13,7 +13,6 @@ import { assertNotEncoded } from "../../shared/http/content-coding.ts";
 import { rawPath, rawQuery } from "../../shared/http/headers.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
 import type { RefusalLog } from "../../shared/http/refusal-log.ts";
-import { setRoute } from "../../shared/http/request-duration.ts";
 import { createRouter, type Found, nameOf } from "../../shared/http/router.ts";
 import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
 import type { ConcurrencyLimit } from "../../shared/platform/lifecycle/concurrency-limit.ts";
@@ -81,7 +80,6 @@ export function createServer(deps: Deps): RequestListener {
       throw new AppError("request.not_found", { reason: "no such path" });
     }
     const { route } = found;
-    setRoute(req, route.path);
     const address = addressOf(req);
     const who = await admit(req, route, address);
     if (route.path.startsWith("/api/")) deps.assertUsable();

@@ -8,7 +8,6 @@ import { serveProbes } from "../../shared/http/ops.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import type { RefusalLog } from "../../shared/http/refusal-log.ts";
-import { setRoute } from "../../shared/http/request-duration.ts";
 import { createRouter, nothingAt, type Params, type Route } from "../../shared/http/router.ts";
 import { inServerSpan } from "../../shared/http/server-span.ts";
 import { CALL_ID_SHAPES } from "../../shared/ingress/call-routes.ts";
@@ -70,7 +69,6 @@ export function createHandler(deps: HandlerDeps): RequestListener {
   return (req, res) => {
     try {
       const found = router.find(req, res);
-      if (found !== undefined) setRoute(req, found.route.path);
       if (found?.route === buy && !hasPayment(req)) return askForPayment(req, res, toIds(req, found.params));
       res.setHeaders(CORS_HEADER_MAP);
       if (found === undefined) others(req, res);

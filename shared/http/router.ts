@@ -77,7 +77,10 @@ export function createRouter<Route extends Place>(
       if (looked === undefined) return undefined;
       const { at, params } = looked;
       const route = own(at, req);
-      if (route !== undefined) return { route, params };
+      if (route !== undefined) {
+        setRoute(req, route.path);
+        return { route, params };
+      }
       const methods = at.flatMap(({ method }) => (method === "GET" ? ["GET", "HEAD"] : [method]));
       throw methodNotAllowed(req, res, methods, at[0]?.usage);
     },
@@ -104,7 +107,6 @@ export function serveRoutes(
     try {
       const found = router.find(req, res);
       if (found === undefined) return otherwise(req, res);
-      setRoute(req, found.route.path);
       await found.route.serve(req, res, found.params);
     } catch (thrown) {
       sendProblem(req, res, toAppError(thrown));
