@@ -2,7 +2,7 @@ import { type Dispatcher, Pool } from "undici";
 import { jobKeyOf } from "../../shared/call/job-ids.ts";
 import type { RunnerAnswer } from "../../shared/call/results/answer.ts";
 import { problemTextOf } from "../../shared/call/results/result.ts";
-import { clientAttributes } from "../../shared/http/client-span.ts";
+import { clientSpan } from "../../shared/http/client-span.ts";
 import { createConnector } from "../../shared/http/connector.ts";
 import { parseRetryAfter } from "../../shared/http/headers.ts";
 import { contentDigest, signMessage } from "../../shared/platform/crypto/message-signature.ts";
@@ -58,11 +58,7 @@ export function createHttpInject({
 
   async function inject(delivered: DeliveredCall, hold: Hold): Promise<RunnerAnswer | undefined> {
     const { call } = delivered;
-    const span = tracer?.start({
-      kind: "client",
-      name: "POST /jobs/{job_id}",
-      attributes: { ...clientAttributes(base, "/jobs/{job_id}"), "http.request.method": "POST" },
-    });
+    const span = tracer?.start({ kind: "client", ...clientSpan("POST", base, "/jobs/{job_id}") });
     const request = toRequest(delivered, basePath, secret, Math.floor(clock() / 1000));
     const traceparent = span?.traceparent ?? call.traceparent;
     if (traceparent !== undefined) request.headers["traceparent"] = traceparent;

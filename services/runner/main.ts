@@ -2,7 +2,7 @@ import { listen } from "../../shared/http/listen.ts";
 import { handlerOf } from "../../shared/part/generations.ts";
 import { endingRequests } from "../../shared/part/part.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
-import { type ProcessHost, runMonitored, servePrivately } from "../../shared/part/serve.ts";
+import { type ComposingHost, runMonitored, servePrivately } from "../../shared/part/serve.ts";
 import { runnerKeysOf, runnerPrefixOf } from "../../shared/redis/keys.ts";
 import { echo, keccak256, slow } from "./jobs.ts";
 import { createMeters, registerGauges } from "./metrics.ts";
@@ -15,8 +15,7 @@ const exampleJobs = () => createRouter().job(1, echo).job(2, keccak256).job(3, s
 /** The public address is open from the beginning: a call that comes before Redis does is told to come again. */
 export function runRunner(options: ProcessOptions, jobs: Router = exampleJobs()): Promise<number> {
   const part = { ...RUNNER, opsAddress: "127.0.0.1:9096", createMeters };
-  const compose = (host: Omit<ProcessHost, "metrics" | "opsAddress" | "aboutConfig">) =>
-    endingRequests(composeRunner({ ...host, jobs }));
+  const compose = (host: ComposingHost) => endingRequests(composeRunner({ ...host, jobs }));
   return runMonitored(part, options, compose, async (generations, host) => {
     const { postern, redis, metrics, shutdown, log } = host;
     const { secret, bind_address } = postern.runner;

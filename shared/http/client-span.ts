@@ -1,13 +1,21 @@
 import type { Attributes } from "../platform/traces/tracer.ts";
 
 /**
- * Names the server of a client span. Its URL is left out: path and query may hold a credential. `template` is the end of the path, without
- * what is configured before it.
+ * Describes the client span of a request to this server. Its URL is left out: path and query may hold a credential. `template` is the end of
+ * the path, without what is configured before it.
  */
-export function clientAttributes({ hostname, port, protocol }: URL, template?: string): Attributes {
+export function clientSpan(
+  method: "GET" | "POST",
+  { hostname, port, protocol }: URL,
+  template?: string,
+): { name: string; attributes: Attributes } {
   return {
-    "server.address": hostname,
-    "server.port": Number(port) || (protocol === "https:" ? 443 : 80),
-    "url.template": template,
+    name: template === undefined ? method : `${method} ${template}`,
+    attributes: {
+      "http.request.method": method,
+      "server.address": hostname,
+      "server.port": Number(port) || (protocol === "https:" ? 443 : 80),
+      "url.template": template,
+    },
   };
 }

@@ -18,7 +18,7 @@ import { openInProcess, type ProcessOptions, type ProcessPart, readFiles } from 
 import { createReload } from "./reload.ts";
 
 /** A part is composed with this in a process of its own. */
-type ComposingHost = CallsHost & ControlHost & { redis: Redis; shutdown: Shutdown };
+export type ComposingHost = CallsHost & ControlHost & { redis: Redis; shutdown: Shutdown };
 
 /** A part's host that is a process of its own. */
 export type ProcessHost = ComposingHost & {

@@ -1,6 +1,6 @@
 import type { CallbackEvent } from "../../../shared/call/callback.ts";
 import type { ResultRead, Results } from "../../../shared/call/results/store.ts";
-import { clientAttributes } from "../../../shared/http/client-span.ts";
+import { clientSpan } from "../../../shared/http/client-span.ts";
 import { parseRetryAfter } from "../../../shared/http/headers.ts";
 import { createAddressList } from "../../../shared/http/ip/address-list.ts";
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
@@ -65,11 +65,7 @@ export function createCallbacks(options: Options): Callbacks {
       const body = toBody({ ...call, told }, await readEnd(results, told), resultBytesMax);
       const message = sign(call.id, told.to.url, body, Math.floor(clock() / 1000));
       failpoint("callback.before_post");
-      const span = tracer?.start({
-        kind: "client",
-        name: "POST",
-        attributes: { ...clientAttributes(url), "http.request.method": "POST" },
-      });
+      const span = tracer?.start({ kind: "client", ...clientSpan("POST", url) });
       await inSpan(span, async () => {
         const response = await exchange(agent, toRequest(url, message), { timeoutMs }, hold);
         span?.set({ "http.response.status_code": response.status });

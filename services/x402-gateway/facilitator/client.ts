@@ -1,6 +1,6 @@
 import type { SettleResponse, SupportedKind, SupportedResponse, VerifyResponse } from "@x402/core/types";
 import { createHttpClient, type HttpAnswer, isTimeout } from "../../../shared/http/client.ts";
-import { clientAttributes } from "../../../shared/http/client-span.ts";
+import { clientSpan } from "../../../shared/http/client-span.ts";
 import { parseRetryAfter } from "../../../shared/http/headers.ts";
 import { messageOf } from "../../../shared/platform/errors/app-error.ts";
 import { cut } from "../../../shared/platform/text/cut.ts";
@@ -82,7 +82,7 @@ export function createFacilitatorClient({ url, credentials, clock }: Options): F
           ...(own && { headers: own }),
           signal,
           answerBytesMax,
-          span: { name: `${method} /${operation}`, attributes: clientAttributes(base, `/${operation}`) },
+          span: clientSpan(method, base, `/${operation}`),
         });
         return toRawAnswer(answer, answerBytesMax);
       } catch (error) {

@@ -5,7 +5,7 @@ import { isAbsent, lostCharacter, readBytes } from "../text/read-text.ts";
 import { didYouMean } from "../text/similar-words.ts";
 import { FAILPOINTS, type Failpoint } from "./failpoint.ts";
 
-type Env = Readonly<Record<string, string | undefined>>;
+export type Env = Readonly<Record<string, string | undefined>>;
 
 /** What a process logs: this and what is worse. */
 const LOG_LEVELS = ["info", "warn", "error", "silent"] as const;

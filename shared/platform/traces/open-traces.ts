@@ -1,6 +1,7 @@
 import { AppError } from "../errors/app-error.ts";
+import type { Env } from "../lifecycle/environment.ts";
 import { missingPackages } from "../lifecycle/optional-packages.ts";
-import type { Env, TracesOptions } from "./otel.ts";
+import type { TracesOptions } from "./otel.ts";
 import { setTracer } from "./tracer.ts";
 
 const ENDPOINTS = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"] as const;

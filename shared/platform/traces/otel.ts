@@ -28,12 +28,11 @@ import {
   TraceIdRatioBasedSampler,
 } from "@opentelemetry/sdk-trace-base";
 import { AppError } from "../errors/app-error.ts";
+import type { Env } from "../lifecycle/environment.ts";
 import { createEventCounter } from "../log/event-counter.ts";
 import type { Logger } from "../log/logger.ts";
 import { within } from "../time/clock.ts";
 import type { Attributes, Span, Tracer } from "./tracer.ts";
-
-export type Env = Readonly<Record<string, string | undefined>>;
 
 export type TracesOptions = {
   env: Env;
