@@ -1,4 +1,4 @@
-// dependency-cruiser exits 0 when it could parse nothing, so the number of modules it saw is checked too.
+// dependency-cruiser exits with 0 even if it could parse nothing. So this script also checks the number of modules.
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
@@ -19,7 +19,7 @@ for (const { file, target } of strays)
   );
 process.exit(run.status || strays.length);
 
-/** What the operator's page imports. Biome finds its cycles. */
+/** The imports of the operator's page. Biome finds its import cycles. */
 function pageImports() {
   const page = "services/console-page";
   const files = readdirSync(page, { recursive: true })
@@ -38,7 +38,10 @@ function importsOf(file) {
   return [...found].map(([statement, target]) => ({ target, isType: /^\w+ type /.test(statement) }));
 }
 
-/** Of what is shared: the types of what the console answers, and what runs anywhere, since it imports nothing itself. */
+/**
+ * Whether the page may import this file. From other folders, it may import only types of shared/console, and listed files without imports,
+ * which run anywhere.
+ */
 function isOfPage(page, file, { target, isType }) {
   if (!target.startsWith(".")) return /^(preact|uplot)(\/|$)/.test(target);
   const found = relative(".", resolve(dirname(file), target));

@@ -24,14 +24,14 @@ const MOST_WORDS = 30;
 /** Elements whose text belongs to the sentence around them. */
 const INLINE = new Set(["a", "b", "br", "code", "em", "i", "kbd", "small", "span", "strong", "time"]);
 
-/** At the start of a sentence, unless it is a question. */
+/** Patterns for the start of a sentence, unless the sentence is a question. */
 const OPENINGS = [
   ["opens with What, Who, Whoever", /^(What|Who|Whoever|Whatever|Whose)\b/],
   ["opens with Of", /^Of (a|an|the|those|these|each|one|all|its|whom|which|them)\b/],
   ["opens with In which, Under which", /^(In|Under|Of|On|By|With|From|At|For) (which|whom|whose)\b/],
   ["opens with So many", /^So (many|much|long|large|few|often)\b/],
 ];
-/** At the start of a comment only. */
+/** Patterns for the start of a comment only. */
 const COMMENT_OPENINGS = [["a comment opens with The same, On, Where", /^(The same\b(?! as)|On\b|Where\b)/]];
 const ANYWHERE = [
   ["whoever, whatever", /\b(whoever|whomever|whatever|whichever)\b/i],
@@ -82,7 +82,7 @@ function show(lines) {
   process.stdout.write(lines.map((line) => `${line}\n`).join(""));
 }
 
-/** Exits with 1 if a folder has more faults than the baseline allows, or fewer: the baseline then has to fall with them. */
+/** Exits with 1 if a folder has more faults than the baseline allows. Fewer faults also fail, because the baseline must fall with them. */
 function compare(found, allowed) {
   const folders = [...new Set([...Object.keys(found), ...Object.keys(allowed)])];
   const wrong = folders.flatMap((folder) =>
@@ -99,7 +99,7 @@ function compare(found, allowed) {
   process.exit(wrong.length > 0 ? 1 : 0);
 }
 
-/** Number of faults by folder and kind, where there are any. */
+/** Number of faults by folder and kind. Folders without faults are left out. */
 function countFaults() {
   const counts = {};
   for (const { at, kind } of places.flatMap(faultsOf)) {
@@ -141,7 +141,7 @@ function filesIn(roots) {
     .filter((path) => existsSync(path) && !/(^|\/)(dist|vendor)\/|\.d\.ts$|^\.ci\/prose\.mjs$/.test(path));
 }
 
-/** The prose of a file: `{ at: "path:line", kind, text }`, a paragraph, comment or string each. */
+/** The prose of a file, as a list of `{ at: "path:line", kind, text }`. Each entry is a paragraph, a comment or a string. */
 function proseOf(path) {
   const source = readFileSync(path, "utf8");
   const at = (line) => `${path}:${line}`;
@@ -179,7 +179,7 @@ function withoutCode(text) {
   return text.replace(/`[^`]*`/g, "X").replace(/\]\([^)]*\)/g, "]");
 }
 
-/** Neighbouring lines as one text. `undefined` ends a text. */
+/** Joins neighbouring lines to one text. `undefined` ends a text. */
 function joined(lines) {
   const texts = [];
   let open;
@@ -194,7 +194,7 @@ function joined(lines) {
   return texts.map(({ line, text }) => ({ line, text: withoutCode(text) }));
 }
 
-/** Paragraphs, list items and table cells. Headings, heads of tables and code are no sentences. */
+/** Paragraphs, list items and table cells. Headings, table headers and code are left out, because they are no sentences. */
 function paragraphsOf(source) {
   let isFenced = false;
   const lines = source.split("\n");
@@ -216,7 +216,7 @@ function paragraphsOf(source) {
   return [...rows, ...items(texts)].filter(({ text }) => text !== "");
 }
 
-/** A list item (marked with a NUL) ends the text before it. */
+/** Joins the lines of each list item. A NUL marks the first line of an item. */
 function items(lines) {
   const [texts, numbers] = [[], []];
   lines.forEach((line, index) => {
@@ -233,7 +233,7 @@ function items(lines) {
   }));
 }
 
-/** Comments; line comments on neighbouring lines are one. */
+/** Comments. Line comments on neighbouring lines are one comment. */
 function commentsOf(comments, lineAt) {
   const lines = [];
   for (const { type, value, start } of comments) {
@@ -248,7 +248,7 @@ function commentsOf(comments, lineAt) {
   return joined(Array.from(lines));
 }
 
-/** Strings with a space in them: literals, templates with X for each value, sums of both, and the text of elements. */
+/** Strings that contain a space: literals, templates with X for each value, concatenations of both, and the text of elements. */
 function stringsOf(program) {
   const found = [];
   const add = (node, text) => {
@@ -266,7 +266,7 @@ function stringsOf(program) {
     valuesIn(node, text !== undefined).forEach(visit);
   }
 
-  /** A template or a sum is one text. The values in it may hold texts of their own. */
+  /** The parts of a node that may contain further strings. A template or a concatenation is one text, so only its values are visited. */
   function valuesIn(node, isText) {
     if (!isText) return Object.values(node);
     return node.expressions ?? [node.left, node.right].filter((side) => side && textOf(side) === undefined);

@@ -5,15 +5,18 @@ import { LONG_RUN } from "./support/long-run.ts";
 import { SkippedTests } from "./support/skipped-tests.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-/** What needs the machine for itself runs once all else is over. */
+/** Tests that need the whole machine. They run after all other tests. */
 const ALONE = "test/system/flood/**/*.test.ts";
 const LONG = "test/**/*.long.test.ts";
-/** With V8's default of 16 MiB for young objects, collecting garbage takes a tenth of the tests' processor time. */
+/**
+ * V8 flags of the test processes. With the default of 16 MiB for young objects, garbage collection takes a tenth of the tests' processor
+ * time.
+ */
 const NODE_FLAGS = ["--max-semi-space-size=64"];
 
 /**
- * Tests start real processes, and wait for them: seven files at a time keep two cores busy, and five of the long run, whose tests
- * compile, flood and fuzz. The deadlines are long, and a test that waits waits for an event.
+ * Common settings. Tests start real processes and wait for them. Seven parallel files keep two cores busy, and five in the long run, whose
+ * tests compile, flood and fuzz. The deadlines are long, because tests wait for events and not for times.
  */
 const shared = {
   root,

@@ -3,8 +3,8 @@ import type { AddressInfo } from "node:net";
 import { announce } from "./settings.ts";
 
 /*
- * The server that can only say one thing: it fetches a real 402 once and answers every request with its status, headers and
- * body. It knows no path, no job and no price, and logs nothing.
+ * Baseline that replays one 402: it fetches a real 402 once, and answers every request with the same status, headers and
+ * body. It knows no paths, jobs or prices, and logs nothing.
  */
 const [url = ""] = process.argv.slice(2);
 

@@ -4,8 +4,8 @@ import { Pool } from "undici";
 import { announce, QUEUE, QUEUE_OPTIONS, type StoredCall } from "./settings.ts";
 
 /*
- * The producer one would write by hand: a bare worker and an HTTP pool. It checks nothing of what it read, keeps no
- * record of a call, logs nothing, and knows no deadline unless it is given one.
+ * Baseline of the producer, as one would write it by hand: a bare worker and an HTTP pool. It validates nothing, keeps no
+ * record of a call, logs nothing, and has a timeout only if an argument sets one.
  */
 const [redisUrl = "", runnerUrl = "", concurrency = "50", timeoutMs] = process.argv.slice(2);
 const pool = new Pool(runnerUrl, {

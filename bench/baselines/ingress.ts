@@ -7,9 +7,9 @@ import { SENT_HEADER } from "../processes/steady-protocol.ts";
 import { announce, JOB_OPTIONS, QUEUE, QUEUE_OPTIONS, type StoredCall } from "./settings.ts";
 
 /*
- * The gateway one would write by hand in an hour: node:http, an HMAC over the raw bytes, one bare add of a call of the job
- * that the path ends with, and the time it was sent at, if the sender says that. It validates nothing else, knows no deadline, no limit
- * and no drain, and logs nothing.
+ * Baseline of the gateway, as one would write it by hand in an hour: node:http, an HMAC over the raw bytes, and one
+ * `queue.add`. The path ends with the job's number. If the sender says when it sent the request, the call keeps that time. It
+ * validates nothing else, has no deadline, limits or drain, and logs nothing.
  */
 const [redisUrl = "", secret = ""] = process.argv.slice(2);
 const queue = new Queue<StoredCall>(QUEUE, { ...QUEUE_OPTIONS, connection: new Redis(redisUrl) });

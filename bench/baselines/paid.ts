@@ -10,9 +10,9 @@ import { Redis } from "ioredis";
 import { announce, JOB_OPTIONS, QUEUE, QUEUE_OPTIONS, type StoredCall } from "./settings.ts";
 
 /*
- * The paid way in as x402's documentation builds it: Express, the official payment middleware, and a handler that makes one
- * bare add. The call is queued before the payment is settled, so it runs whether or not it is paid; the same payment sent
- * twice is two calls; nothing of a payment is written down.
+ * Baseline of the payment gateway, as x402's documentation builds it: Express, the official payment middleware, and a handler
+ * with one `queue.add`. The call is queued before the payment is settled, so it runs even if the payment fails. The same payment
+ * sent twice becomes two calls. No payment is stored.
  */
 type Sale = {
   redisUrl: string;

@@ -1,4 +1,4 @@
-/** What the two baselines agree on; they share nothing with Postern but the libraries and the settings of its queue. */
+/** Settings of the baselines' queue, like those of Postern. Baselines and Postern share no code except libraries. */
 export const QUEUE = "calls";
 
 export const QUEUE_OPTIONS = { prefix: "{baseline}", streams: { events: { maxLen: 100 } } };
@@ -11,10 +11,10 @@ export const JOB_OPTIONS = {
   stackTraceLimit: 1,
 };
 
-/** What is stored of a call: enough for the POST that Postern makes of it. */
+/** A call in a baseline's queue. The runner gets the same POST as from Postern. */
 export type StoredCall = { job_id: number; headers: Record<string, string>; body: string };
 
-/** Says where this process listens, as Postern's own processes do, and ends when it is told to. */
+/** Logs the address of this process, as Postern's own processes do, and ends the process on SIGTERM. */
 export function announce(fields: Record<string, unknown>): void {
   console.log(JSON.stringify({ event: "service.started", ...fields }));
   process.once("SIGTERM", () => process.exit(0));

@@ -9,13 +9,16 @@ import type { Setup } from "../support/setup.ts";
 import { withBothSides } from "../support/sides.ts";
 
 export type ChallengeFigures = Comparison<Round> & {
-  /** Of one answer, without its status line. */
+  /** Size of one answer, without its status line. */
   bytes: Readonly<Record<"ours" | "baseline", number>>;
 };
 
 type Side = { server: Part; turn(): Promise<Round>; bytes: number };
 
-/** Unpaid requests answered with 402 per second: the gateway and its baseline, by hand a server that replays the same bytes, by turns. */
+/**
+ * Measures 402 answers per second, alternately for the gateway and its baseline. The baseline is a server that replays the
+ * same bytes.
+ */
 export function measureChallenge(setup: Setup): Promise<ChallengeFigures> {
   const { quick, rounds } = setup;
   const size = quick ? { warmUp: 500, calls: 1500 } : { warmUp: 800, calls: 4800 };
@@ -38,7 +41,7 @@ export function measureChallenge(setup: Setup): Promise<ChallengeFigures> {
   });
 }
 
-/** Of the headers as they came, and the body. */
+/** Returns the size of the headers as received, and of the body. */
 function bytesOf(address: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const asked = request(`http://${address}${JOB_PATH}`, { method: "POST" }, (res) => {

@@ -12,15 +12,18 @@ export type Round = { perSecond: number; cpuUs: number; redisUs: number };
 export type DrainOfJobs = Comparison<Round> & { jobs: number };
 export type DrainFigures = Counts & {
   byJobs: readonly DrainOfJobs[];
-  /** Calls whose results are kept, and others, of the same producer. Not measured against another build. */
+  /**
+   * Comparison of the producer with kept results to the same producer without them. Undefined if the baseline is another
+   * build.
+   */
   kept: Comparison<Round> | undefined;
 };
 
 const JOBS = [1, 100] as const;
 
 /**
- * Calls injected per second: a producer and its baseline by turns, each on calls that wait already, of one job
- * and spread over many. Then the producer on calls whose results are kept, and on others.
+ * Measures calls injected per second, alternately for a producer and its baseline. All calls wait before a turn starts. They
+ * are of one job, or spread over many. Then compares the producer with and without kept results.
  */
 export function measureDrain(setup: Setup): Promise<DrainFigures> {
   const { quick, rounds, against } = setup;
@@ -56,7 +59,7 @@ export function measureDrain(setup: Setup): Promise<DrainFigures> {
 export type Side = { ingress: Part; worker: Part };
 type Asked = { jobs: number; withIds?: boolean; isKept?: boolean };
 
-/** The worker stands still while its calls come. The first of them, while it gets going again, are not measured. */
+/** Measures one turn. The worker is stopped while its calls are added. The first calls after it continues are not measured. */
 export async function oneTurn(
   { sink, redis }: World,
   { ingress, worker }: Side,
@@ -86,7 +89,7 @@ export function drainTable(figures: DrainOfJobs): string {
   return comparisonTable(figures, { what, name: "producer", columns: COLUMNS });
 }
 
-/** The baseline is the producer itself, on calls that keep nothing. */
+/** Builds the table of the producer with kept results. Its baseline is the same producer without them. */
 export function keptTable(figures: Comparison<Round>): string {
   return comparisonTable(figures, { what: "injected calls, 1 job", name: "results kept", columns: COLUMNS });
 }

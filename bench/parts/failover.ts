@@ -8,7 +8,7 @@ import { table } from "../support/table.ts";
 const ROUNDS = 10;
 const WAY_NAMES = Object.keys(WAYS) as WayName[];
 
-/** All rounds of one way in one topology. */
+/** Sums of all rounds with the same topology, in which the primary failed in the same way. */
 type WayFigures = {
   topology: string;
   durability: string;
@@ -16,7 +16,7 @@ type WayFigures = {
   accepted: number;
   lost: number;
   sentAgain: number;
-  /** Seconds without a 202, of each round. */
+  /** Seconds without a 202, in each round. */
   without202Secs: number[];
 };
 
@@ -35,7 +35,10 @@ const PLANS: readonly Plan[] = [
   { topology: "Cluster", start: startCluster, settings: { durability: "strict" } },
 ];
 
-/** Webhooks under load while the primary fails in each way. Losses of `strict` are shown, and are no failure. */
+/**
+ * Sends webhooks under load while the primary fails in each way. With `strict`, calls may be lost: losses are shown but do not
+ * count as a failure.
+ */
 export async function measureFailovers({ quick }: Setup): Promise<FailoverBench> {
   const ways: WayFigures[] = [];
   for (const plan of PLANS) ways.push(...(await measurePlan(plan, quick ? 1 : ROUNDS)));

@@ -16,7 +16,7 @@ const FULL = { roundMs: 10_000, poolSize: 40_000 };
 
 export type FloodFigures = { rounds: RoundFigures[]; failures: string[] };
 
-/** Honest clients beside each kind of flood, one after the other, of one gateway and one pricing engine. */
+/** Measures honest clients during each kind of flood, one after the other, with one gateway and one pricing engine. */
 export async function measureFlood({ quick }: Setup): Promise<FloodFigures> {
   const { roundMs, poolSize } = quick ? QUICK : FULL;
   const world = await startFloodWorld({ poolSize });

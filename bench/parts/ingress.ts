@@ -7,13 +7,13 @@ import type { Setup } from "../support/setup.ts";
 import { withBothSides } from "../support/sides.ts";
 import { inWorld, type World } from "../support/world.ts";
 
-/** `withIds`: each call has a delivery id, which the hand-written baseline does not read. */
+/** With `withIds`, each call has a delivery id. The hand-written baseline does not read it. */
 export type IngressByIds = Comparison<Round> & { withIds: boolean };
 export type IngressFigures = Counts & { byIds: readonly IngressByIds[] };
 
 type Side = { world: World; server: Part; count: Count };
 
-/** Calls accepted per second, without and with delivery ids: the gateway and its baseline by turns. */
+/** Measures calls accepted per second, without and with delivery ids, alternately for the gateway and its baseline. */
 export function measureIngress(setup: Setup): Promise<IngressFigures> {
   const { quick, rounds } = setup;
   const size = quick ? { warmUp: 400, calls: 1000 } : { warmUp: 800, calls: 3200 };

@@ -10,28 +10,29 @@ import type { Setup } from "../support/setup.ts";
 import type { Latencies } from "../support/sink.ts";
 import { BODY, hookPath, inWorld, SIGNATURE, TIMED_PATH, type World } from "../support/world.ts";
 
-/** More than are ever under way, so that no request waits for a connection. */
+/** Number of connections. It exceeds the number of requests in flight, so that none waits for a connection. */
 const CONNECTIONS = 256;
 
 type Round = Latencies & {
   fsyncP50Ms: number;
   fsyncP99Ms: number;
-  /** How much longer the slowest hundredth takes than the disk for one fsync. */
+  /** p99 of the latency minus p99 of one fsync on this disk. */
   p99OverFsyncMs: number;
 };
 
 type AtRate = BothSides<Round> & { perSecond: number };
 
 export type LatencyFigures = Counts & {
-  /** What gateway and producer together carry, with 64 connections. */
+  /** Highest rate of gateway and producer together, with 64 connections. */
   highest: number;
-  /** First at half of that. */
+  /** The first entry is at half of the highest rate. */
   byRate: readonly [AtRate, ...AtRate[]];
 };
 
 /**
- * How long a call takes from its first byte at the gateway to its arrival at the runner, at half of the rate that gateway and producer
- * carry together, and at further rates; and how long through the hand-written gateway and worker at the same rate, by turns.
+ * Measures the time of a call from its first byte at the gateway to its arrival at the runner. The first rate is half of the
+ * highest rate of gateway and producer together; the rates of the command line follow. At each rate, rounds alternate with the
+ * hand-written gateway and worker.
  */
 export function measureLatency({ quick, nodeArgs, rates }: Setup): Promise<LatencyFigures> {
   const [rounds, secs, warmUp, calls] = quick ? [3, 2, 1000, 4000] : [7, 6, 4000, 20_000];
@@ -76,7 +77,7 @@ export function measureLatency({ quick, nodeArgs, rates }: Setup): Promise<Laten
 
 type Pace = Pick<SteadyOptions, "address" | "path" | "perSecond" | "calls">;
 
-/** `round` is undefined if the sender itself could not keep its pace. Throws when a call is not accepted. */
+/** Measures one round. `round` is undefined if the sender itself could not keep its rate. Throws if a call is not accepted. */
 async function oneRound({ sink, dir }: World, pace: Pace): Promise<Counts & { round: Round | undefined }> {
   const { calls } = pace;
   const disk = await measureFsync(dir);
@@ -89,7 +90,7 @@ async function oneRound({ sink, dir }: World, pace: Pace): Promise<Counts & { ro
   const { stdout } = await promisify(execFile)(process.execPath, [script, JSON.stringify(options)]);
   const { statuses, unanswered, late } = JSON.parse(stdout) as SteadyResult;
   if (statuses["202"] !== calls || unanswered > 0)
-    throw new Error(`not ${calls} calls, each accepted: ${stdout}`);
+    throw new Error(`not all ${calls} calls were accepted: ${stdout}`);
   const { calls: counted, duplicates } = await sink.arrived(calls);
   const latencies = await sink.latencies();
   const found = {
@@ -115,5 +116,5 @@ export function latencyTable({ highest, byRate }: LatencyFigures): string {
       columns: COLUMNS,
     }),
   );
-  return [...tables, `  ${Math.round(highest)} calls a second were carried`].join("\n\n");
+  return [...tables, `  highest rate: ${Math.round(highest)} calls a second`].join("\n\n");
 }

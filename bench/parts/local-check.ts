@@ -12,20 +12,23 @@ import { type Signed, toHeader } from "../support/payments.ts";
 import { PRICING, x402Table } from "../support/sale.ts";
 import { median } from "../support/statistics.ts";
 
-/** Microseconds for one payment, each the median of some batches. */
+/** Microseconds for one payment, each the median of several batches. */
 export type LocalCheck = {
   payments: number;
-  /** Its header, decoded and checked for its form. */
+  /** Time to decode and check the payment's header. */
   decodeUs: number;
-  /** Who signed it, and which call it is. */
+  /** Time to recover the payment's signer and derive its call. */
   identifyUs: number;
-  /** Whether it fits what was offered. */
+  /** Time to compare the payment with the offer. */
   agreeUs: number;
 };
 
 const BATCH = 100;
 
-/** What a gateway checks of a payment before it asks anybody else, in this process; `required` is what it asked for. */
+/**
+ * Measures, in this process, how long a gateway takes to check a payment before it asks other servers. `required` is the
+ * gateway's 402.
+ */
 export function measureLocalCheck(required: PaymentRequired, signed: readonly Signed[]): LocalCheck {
   const { job, tokens, settings } = sale();
   const now = { quoteAt: systemClock(), windowAt: systemClock() };
@@ -43,7 +46,10 @@ export function measureLocalCheck(required: PaymentRequired, signed: readonly Si
   };
 }
 
-/** The first half warms the code up; of the second, the time for one, by batches. */
+/**
+ * Runs a step for each input. The first half of the batches warms up the code; returns the median time per input of the
+ * second half.
+ */
 function timeBatches<Input, Result>(inputs: readonly Input[], step: (input: Input) => Result) {
   const results: Result[] = [];
   const took: number[] = [];
@@ -56,12 +62,12 @@ function timeBatches<Input, Result>(inputs: readonly Input[], step: (input: Inpu
   return { results, us: median(took.slice(took.length / 2)) };
 }
 
-/** The same sale as the gateway's, whose facilitator nobody asks. */
+/** Builds the same sale as the gateway's, with a facilitator that is never called. */
 function sale() {
   const x402 = x402Toml({ env: {} }).parse(x402Table("http://127.0.0.1:1"));
   const { jobs: prices } = parseJobPricing(PRICING);
-  const kinds = { takes: () => true };
-  const known = { rateOf: fixedRateOf, isSound: () => true, offerable: () => kinds };
+  const kinds = { supports: () => true };
+  const known = { rateOf: fixedRateOf, isTokenValid: () => true, offerable: () => kinds };
   const { tokens, find } = toCatalog(x402, prices, known);
   const job = find({ serviceId: 1, jobIndex: 7 }) ?? fail();
   const settings = toOfferSettings(x402);

@@ -17,17 +17,17 @@ import { newCall } from "../support/new-call.ts";
 import { openProbe } from "../support/redis-probe.ts";
 import type { Setup } from "../support/setup.ts";
 import { table } from "../support/table.ts";
-import { BODY, onGround } from "../support/world.ts";
+import { BODY, inWorkspace } from "../support/world.ts";
 
 const DAY_MS = 86_400_000;
 const AT_ONCE = 100;
-/** Made before the first look, so that Redis knows each script. */
+/** Items made before the first measurement, so that Redis knows each script. */
 const WARM_UP = 100;
 
-/** One kind of thing that Redis keeps. */
+/** One kind of data that Redis keeps. */
 type Kept = {
   make(): Promise<unknown>;
-  /** Brings all that were made into the state that is measured. */
+  /** Brings all items into the state to be measured. */
   settle?(): Promise<void>;
   close?(): void;
 };
@@ -39,7 +39,7 @@ const refuse: Inject = async () => {
 };
 const inject: Inject = async () => {};
 
-/** Without a history, which takes memory of its own. */
+/** Configuration of a producer without the history of calls. The history's memory would distort the measurement. */
 const PRODUCER = posternToml({ env: {} }).parse({ console: { history_secs: 0 } });
 
 const CALL = { bodyBytes: Buffer.byteLength(BODY) };
@@ -60,7 +60,10 @@ const ROWS: readonly Row[] = [
 
 export type MemoryFigures = { bytes: readonly (Omit<Row, "open"> & { each: number })[] };
 
-/** Bytes of Redis for each thing that it keeps: the growth of its `used_memory` while many are made. */
+/**
+ * Measures the bytes that Redis needs for one item of each kind. Divides the growth of `used_memory` by the number of new
+ * items.
+ */
 export async function measureMemory({ quick }: Setup): Promise<MemoryFigures> {
   const count = quick ? 1000 : 10_000;
   const bytes = [];
@@ -69,7 +72,7 @@ export async function measureMemory({ quick }: Setup): Promise<MemoryFigures> {
 }
 
 function bytesOfEach(open: Row["open"], count: number): Promise<number> {
-  return onGround([], async ({ startRedis }) => {
+  return inWorkspace([], async ({ startRedis }) => {
     const { url } = await startRedis([]);
     const { redis, usedBytes, close } = await openProbe(url, connectForWork);
     const kept = await open(redis);
@@ -87,7 +90,10 @@ function bytesOfEach(open: Row["open"], count: number): Promise<number> {
   });
 }
 
-/** Calls as the gateway adds them. With `inject`, a producer ends them. */
+/**
+ * Returns the `open` function of a row whose items are calls. They are added as a gateway adds them. With `inject`, a
+ * producer then injects them with that function.
+ */
 function calls({ withId = false, inject }: { withId?: boolean; inject?: Inject }): Row["open"] {
   return (redis) => {
     const enqueue = createEnqueue(partitionOf(redis));
@@ -121,7 +127,7 @@ function calls({ withId = false, inject }: { withId?: boolean; inject?: Inject }
   };
 }
 
-/** What the reference runner remembers of a call that it has answered with 2xx. */
+/** Returns the row for a call that the reference runner remembers after a 2xx answer. */
 function ofRunner(what: string, bodyBytes: number, answerMs: number): Row {
   return {
     ...{ what, bodyBytes, keptFor: answerMs === DAY_MS ? "answer_secs" : "memory_secs" },
@@ -150,7 +156,7 @@ function ofRunner(what: string, bodyBytes: number, answerMs: number): Row {
   };
 }
 
-/** A kept result, beside the record of its call. */
+/** Returns the row for a kept result, with the record of its call. */
 function ofResults(bodyBytes: number): Row {
   return {
     ...{ what: "a kept result", bodyBytes, keptFor: "results.secs" },
@@ -172,7 +178,7 @@ function ofResults(bodyBytes: number): Row {
 
 export function memoryTable({ bytes }: MemoryFigures): string {
   return table(
-    ["Redis keeps", "of a body of", "bytes", "for"],
+    ["Redis keeps", "body bytes", "bytes", "for"],
     bytes.map(({ what, bodyBytes, each, keptFor }) => [what, bodyBytes, Math.round(each), keptFor]),
   );
 }

@@ -7,7 +7,7 @@ import { type Comparison, compareByTurns, comparisonTable, TURNS } from "../supp
 import { type Count, type Counts, countAgain, countNothing, totalOf } from "../support/counts.ts";
 import { send, sendAny } from "../support/load.ts";
 import { inPaidWorld, type PaidWorld } from "../support/paid-world.ts";
-import { ask, isSameSale, type Signed, signMany, toHeader } from "../support/payments.ts";
+import { fetchOffer, isSameSale, type Signed, signMany, toHeader } from "../support/payments.ts";
 import { openProbe } from "../support/redis-probe.ts";
 import { COLUMNS, type Size, type Round as TimedRound, timed } from "../support/round.ts";
 import { JOB_PATH } from "../support/sale.ts";
@@ -16,17 +16,20 @@ import { withBothSides } from "../support/sides.ts";
 import { table } from "../support/table.ts";
 import { type LocalCheck, measureLocalCheck } from "./local-check.ts";
 
-/** Requests to the facilitator, and scripts that Redis runs, for each paid request. */
+/** Figures of a round, with requests to the facilitator and scripts in Redis for each paid request. */
 type Round = TimedRound & { verifies: number; settles: number; scripts: number };
 
-/** With a node that is 80 ms away, and whose receipts are a block of a second late. */
+/** Figures with a node that is 80 ms away and delivers receipts a block (one second) late. */
 type Far = { perSecond: number; p50Ms: number; p99Ms: number; unknownShare: number };
 
 export type PaidFigures = Comparison<Round> & Counts & { localCheck: LocalCheck; far: Far };
 
 type Seller = { world: PaidWorld; server: Part; address: string; required: PaymentRequired; count: Count };
 
-/** Paid requests answered per second: the gateway and its baseline, by hand with the official middleware, by turns. */
+/**
+ * Measures paid requests answered per second, alternately for the gateway and its baseline, which uses the official
+ * middleware.
+ */
 export function measurePaid(setup: Setup): Promise<PaidFigures> {
   const { quick, rounds } = setup;
   const size = quick ? { warmUp: 100, calls: 300 } : { warmUp: 200, calls: 800 };
@@ -56,7 +59,7 @@ export function measurePaid(setup: Setup): Promise<PaidFigures> {
 
 async function toSeller(world: PaidWorld, server: Part, count: Count): Promise<Seller> {
   const { address } = server;
-  return { world, server, address, required: await ask(address, JOB_PATH), count };
+  return { world, server, address, required: await fetchOffer(address, JOB_PATH), count };
 }
 
 async function countOf({ world, server, count }: Seller, accepted: number): Promise<Counts> {
@@ -64,7 +67,7 @@ async function countOf({ world, server, count }: Seller, accepted: number): Prom
   return count(world, accepted);
 }
 
-/** Throws when a payment is not accepted, or when the facilitator was not asked once to verify and once to settle it. */
+/** Measures one turn. Throws if a payment is not accepted, or if the facilitator did not verify and settle it exactly once. */
 async function oneTurn(
   { world, server, address, required }: Seller,
   size: Size,
@@ -92,7 +95,7 @@ async function scriptsOf({ url }: PrivateRedis): Promise<number> {
 
 const FAR = { warmUp: 256, calls: 1024, connections: 128 };
 
-/** What is answered with 503 is paid all the same, and its call is queued later. */
+/** Measures with the distant node. A request answered with 503 is still paid, and its call is queued later. */
 async function measureFar({ world, address, required }: Seller, signed: readonly Signed[]): Promise<Far> {
   await world.facilitator.goFar();
   const headersFile = writeHeaders(world, required, signed);
@@ -105,7 +108,7 @@ async function measureFar({ world, address, required }: Seller, signed: readonly
   return { perSecond, p50Ms, p99Ms, unknownShare: unknown / signed.length };
 }
 
-/** A file with a payment's header for each request. */
+/** Writes a file with a payment's header for each request. */
 function writeHeaders({ dir }: PaidWorld, required: PaymentRequired, signed: readonly Signed[]): string {
   const headersFile = join(dir, "payments");
   const lines = signed.map((each) => `PAYMENT-SIGNATURE: ${toHeader(required, each)}`);

@@ -18,9 +18,9 @@ import { openProbe } from "../support/redis-probe.ts";
 import type { Setup } from "../support/setup.ts";
 import { withShareOfCore } from "../support/share-of-core.ts";
 import { table } from "../support/table.ts";
-import { onGround, startGateway } from "../support/world.ts";
+import { inWorkspace, startGateway } from "../support/world.ts";
 
-/** So little that Redis bounds the calls a second, as it does on a machine with more cores. */
+/** Fraction of a core that each Redis gets, so that Redis is the bottleneck, as on a machine with more cores. */
 const SHARE = 0.25;
 
 const PLANS: readonly Plan[] = [
@@ -34,13 +34,13 @@ const PLANS: readonly Plan[] = [
   { partitions: 2, masters: 2, share: SHARE },
   { partitions: 4, masters: 3, share: SHARE },
 ];
-/** `share` is what each Redis gets of a core. Without it a Redis gets what it can. */
+/** `share` is the fraction of a core for each Redis. Without it, a Redis is not limited. */
 type Plan = { partitions: number; masters: number; share?: number };
 
-/** Adds at once, and slots of the producer, for each partition. */
+/** Maximum number of calls for each partition that are added at once, and later of those that are injected at once. */
 const IN_FLIGHT = 64;
 
-/** Calls a second, and microseconds of all Redis and of this process for a call. */
+/** Calls per second, and CPU time per call in microseconds: that of all Redis servers, and that of this process. */
 type Round = {
   addsPerSecond: number;
   addRedisUs: number;
@@ -49,7 +49,7 @@ type Round = {
   drainRedisUs: number;
   drainOwnUs: number;
 };
-/** A gateway and a producer that have nothing to do: commands a second, and shares of a core. */
+/** Figures of an idle gateway and producer: commands per second, and CPU use as shares of a core. */
 type Idle = {
   partitions: number;
   connections: number;
@@ -61,12 +61,12 @@ type Idle = {
 export type PartitionFigures = { plans: readonly (Plan & Round)[]; idle: readonly Idle[]; ratio: number };
 
 /**
- * Calls that the gateway's own writing adds, and that a producer takes to a runner which answers at once, in this process. No HTTP is between,
- * because that would be what is measured on a machine with few cores.
+ * Measures how fast the gateway's code adds calls, and how fast a producer injects them. The runner is a function in this
+ * process that returns at once. HTTP is left out, because on a machine with few cores it would be the bottleneck.
  */
 export async function measurePartitions({ quick, rounds }: Setup): Promise<PartitionFigures> {
   const calls = quick ? 1000 : 4000;
-  const plans = await onGround([], async ({ startRedis }) => {
+  const plans = await inWorkspace([], async ({ startRedis }) => {
     const servers = await Promise.all(
       [0, 1, 2].map(() => startRedis(["--auto-aof-rewrite-percentage", "0"])),
     );
@@ -143,7 +143,7 @@ function openPlan({ partitions: count, masters, share }: Plan, servers: readonly
   };
 }
 
-/** `work` resolves with the milliseconds that count. */
+/** Measures the CPU time and the rate of `work`, which resolves with its own duration in milliseconds. */
 async function timed(
   servers: readonly PrivateRedis[],
   calls: number,
@@ -157,9 +157,9 @@ async function timed(
   return { perSecond: (calls * 1000) / ms, redisUs, ownUs: (user + system) / calls };
 }
 
-/** The processes as they are started, with partitions on one Redis. */
+/** Measures idle processes, started as usual, with all partitions on one Redis. */
 function measureIdle(partitions: number, secs: number): Promise<Idle> {
-  return onGround([], async ({ startRedis, stack, configDir }) => {
+  return inWorkspace([], async ({ startRedis, stack, configDir }) => {
     const { url, pid } = await startRedis([]);
     const today = new Date().toISOString().slice(0, 10);
     writeConfig(configDir, {

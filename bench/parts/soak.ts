@@ -13,11 +13,14 @@ import { inSoakWorld, type SoakWorld, WINDOW_SECS } from "../support/soak-world.
 import { mebibytes, table } from "../support/table.ts";
 import { CONNECTIONS } from "../support/world.ts";
 
-/** At most, so that a million calls take ten minutes and a fifth of them longer than anything is remembered. */
+/**
+ * Maximum number of new calls a second. At this rate a million calls take ten minutes. Even a fifth of that is longer than a
+ * call is remembered.
+ */
 const PER_SECOND = 1700;
-/** So few wait that the queue stays short on a slower machine, too. */
+/** Maximum number of open calls, so that the queue stays short even on a slower machine. */
 const OPEN_MAX = 1000;
-/** What is remembered of a call is gone this long after its window, at the latest. */
+/** All data of a call must be deleted within this time after its window (`WINDOW_SECS`). */
 const GRACE_MS = 60_000;
 const LOOK_EVERY_MS = 5000;
 
@@ -26,21 +29,21 @@ type Left = { name: string; kinds: Kind[] };
 export type SoakFigures = Counts & {
   seconds: number;
   sent: SoakSent;
-  /** First runs that failed, as planned. */
+  /** Number of calls whose first run failed. The bench makes these runs fail, to test the second run. */
   retried: number;
-  /** Whether a fifth of the run was longer than what is remembered of a call. */
+  /** Whether the growth of memory was judged. It is judged if a fifth of the run is longer than a call is remembered. */
   judged: boolean;
   footprints: Footprints;
   left: Left[];
   failures: string[];
 };
 
-/** The memory of everything that works together, while a million calls of all kinds come and go. */
+/** Measures the memory of all processes and both Redis servers while a million calls of all kinds are processed. */
 export function measureSoak({ quick, nodeArgs }: Setup): Promise<SoakFigures> {
   const calls = quick ? 50_000 : 1_000_000;
   return inSoakWorld(nodeArgs, calls, async (world) => {
     const { gateway, producer, runner, queueRedis, runnerRedis } = world;
-    // With the patience of a worker: on a busy machine an answer may take longer than a gateway would wait.
+    // Uses connections of the kind that a worker uses. On a busy machine, a reply may take longer than a gateway would wait.
     const probes = {
       queue: await openProbe(queueRedis.url, connectForWork),
       runner: await openProbe(runnerRedis.url, connectForWork),
@@ -55,10 +58,10 @@ export function measureSoak({ quick, nodeArgs }: Setup): Promise<SoakFigures> {
     const footprints = watch(gauges, async () => (await world.runs()).succeeded);
     const startedAt = performance.now();
     const sent = await sendAll(world, calls);
-    await untilRun(world, calls);
+    await waitUntilRun(world, calls);
     const seconds = (performance.now() - startedAt) / 1000;
     const ended = { seconds, judged: seconds / 5 > WINDOW_SECS, footprints: await footprints.stop(calls) };
-    const left = await untilForgotten(probes);
+    const left = await waitUntilForgotten(probes);
     const { succeeded: counted, doubled: duplicates, failed: retried } = await world.runs();
     const counts = { accepted: calls, counted, duplicates };
     const figures = { ...counts, ...ended, sent, retried, left };
@@ -76,8 +79,8 @@ async function sendAll({ gateway, countUrl }: SoakWorld, calls: number): Promise
   return JSON.parse(stdout) as SoakSent;
 }
 
-/** Resolves once so many calls have succeeded, or none has for a while. */
-async function untilRun({ runs }: SoakWorld, calls: number): Promise<void> {
+/** Resolves once `calls` calls have succeeded, or if none succeeds for a while. */
+async function waitUntilRun({ runs }: SoakWorld, calls: number): Promise<void> {
   let seen = await runs();
   let progressAt = performance.now();
   while (seen.succeeded < calls && performance.now() - progressAt < GRACE_MS) {
@@ -88,8 +91,8 @@ async function untilRun({ runs }: SoakWorld, calls: number): Promise<void> {
   }
 }
 
-/** What both Redis hold once nothing of a call is left, or should be. */
-async function untilForgotten(probes: Readonly<Record<string, Probe>>): Promise<Left[]> {
+/** Returns the keys of both Redis servers once no key of a call is left, or once all of them should have expired. */
+async function waitUntilForgotten(probes: Readonly<Record<string, Probe>>): Promise<Left[]> {
   const look = () =>
     Promise.all(
       Object.entries(probes).map(async ([name, { redis }]) => ({ name, kinds: await kindsIn(redis) })),
@@ -110,9 +113,10 @@ function failuresIn({ sent, duplicates, judged, footprints, left }: Found): stri
   const { repeats, replayed, resent, refused } = sent;
   const failures: string[] = [];
   if (duplicates > 0) failures.push(`${duplicates} calls ran again although they had succeeded`);
-  // One that was refused as unknown may have been accepted, and one that is repeated may have been refused before.
+  // The two counts may differ by at most the number of resent deliveries. A delivery answered with 503 may have been
+  // accepted. And if the original of a repeated delivery was refused, the repeat is not answered as one.
   if (Math.abs(replayed - repeats) > resent)
-    failures.push(`${repeats} deliveries were repeated, ${replayed} known as repeats`);
+    failures.push(`${repeats} deliveries were repeated, ${replayed} were answered as repeats`);
   if (Object.keys(refused).some((status) => status !== "503"))
     failures.push(`deliveries were refused: ${JSON.stringify(refused)}`);
   const grown = judged ? footprints.gauges.filter(hasGrown) : [];

@@ -3,6 +3,7 @@ import { addressWord, selectorOf, uintWord } from "../../shared/chain/encoding.t
 import { TRANSFER } from "../../shared/chain/proof.ts";
 import { domainSeparator } from "../../shared/chain/typed-data.ts";
 
+type Request = { id: number; method: string; params: unknown[] };
 type Settled = { asset: string; from: string; to: string; value: string; nonce: string; block: number };
 
 const FINAL_BLOCKS = 2;
@@ -13,15 +14,16 @@ const DOMAIN_SEPARATOR = selectorOf("DOMAIN_SEPARATOR()");
 const BLOCK_HASH = `0x${"0".repeat(64)}`;
 
 /**
- * A node's view of the payments that were settled, each in a transaction whose hash is the payment's nonce: enough of
- * JSON-RPC for a gateway that checks the token, follows the head and looks for each payment's proof. A block is a second.
+ * Simulates a node whose chain has the settled payments. The hash of a payment's transaction is the payment's nonce. The
+ * node answers the JSON-RPC methods with which a gateway checks the token, follows the head and searches for proofs of
+ * payments. A block takes a second.
  */
 export function createChain(chainId: number) {
   const startedAt = Date.now();
   const settled = new Map<string, Settled>();
   const head = () => 1000 + Math.floor((Date.now() - startedAt) / 1000);
 
-  /** With `late`, once another block is on top. */
+  /** Returns a receipt; with `late`, only after another block. */
   function receipt(hash: string, late: boolean) {
     const payment = settled.get(hash);
     if (payment === undefined || (late && payment.block >= head())) return null;
@@ -61,7 +63,7 @@ export function createChain(chainId: number) {
     return uintWord(settled.has(nonceIn({ data })) ? 1n : 0n);
   }
 
-  /** The uses of the one authorization that is asked for, by its nonce. */
+  /** Returns the `AuthorizationUsed` log of the payment whose nonce is in the filter; none if it is not settled. */
   function usesIn(filter: unknown) {
     const payment = settled.get(nonceIn(filter));
     return payment === undefined ? [] : logsOf(payment).slice(0, 1);
@@ -75,10 +77,15 @@ export function createChain(chainId: number) {
       const nonce = textOf("nonce");
       settled.set(nonce, { asset, from, to, value: textOf("value"), nonce, block: head() });
     },
-    /** With `late`, receipts come a block later. */
+    /** Answers a JSON-RPC request or a batch of them. With `late`, receipts come a block later. */
     rpc(body: string, late = false): string {
-      const { id, method, params } = JSON.parse(body) as { id: number; method: string; params: unknown[] };
-      return JSON.stringify({ jsonrpc: "2.0", id, result: answer(method, params, late) });
+      const asked = JSON.parse(body) as Request | Request[];
+      const toResponse = ({ id, method, params }: Request) => ({
+        jsonrpc: "2.0",
+        id,
+        result: answer(method, params, late),
+      });
+      return JSON.stringify(Array.isArray(asked) ? asked.map(toResponse) : toResponse(asked));
     },
   };
 }
@@ -87,7 +94,7 @@ function placeOf({ asset, nonce, block }: Settled) {
   return { address: asset, blockNumber: hex(block), blockHash: BLOCK_HASH, transactionHash: nonce };
 }
 
-/** `AuthorizationUsed` and, next to it, the `Transfer`. */
+/** Builds the logs of a payment: `AuthorizationUsed`, then `Transfer`. */
 function logsOf(payment: Settled) {
   const { from, to, value, nonce } = payment;
   const place = placeOf(payment);
@@ -98,7 +105,7 @@ function logsOf(payment: Settled) {
   ];
 }
 
-/** Of a log filter or a call of `authorizationState(address,bytes32)` the last 32 bytes are the nonce. */
+/** Returns the nonce in a log filter or in a call of `authorizationState(address,bytes32)`: the last 32 bytes. */
 function nonceIn(question: unknown): string {
   const words = JSON.stringify(question).match(/[0-9a-f]{64}(?=")/g);
   return `0x${words?.at(-1) ?? ""}`;

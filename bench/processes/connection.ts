@@ -1,18 +1,18 @@
 import { connect, type Socket } from "node:net";
 
-/** What goes over the connections of a sender, and who hears of it. */
+/** Provides the requests of a connection, and gets their outcomes. */
 export type Traffic = {
-  /** The next request; nothing if none is to be sent now. */
+  /** Returns the next request; undefined if none is due. */
   next(): Buffer | undefined;
   answered(status: number, head: string, ms: number): void;
-  /** A request was sent, but the connection ended before the answer: it may or may not have been accepted. */
+  /** Called if the connection ended before the answer to a request. The request may have been accepted. */
   lost(): void;
 };
 
-/** What all requests of a sender have in common. */
+/** Values that all requests of a sender share. */
 type Common = { address: string; body: string; headers: readonly string[] };
 
-/** Makes the POSTs of a sender; `own` are further header lines of one of them. */
+/** Creates the POSTs of a sender; `own` are further header lines of one request. */
 export function createPost({
   address,
   body,
@@ -31,9 +31,9 @@ export function createPost({
 }
 
 /**
- * One connection of a sender that is light enough not to be what is measured: it writes the next request as soon as the answer
- * before is there, over a new socket if the last one was closed. Speaks just the HTTP it is answered with: a Content-Length in
- * every answer.
+ * One connection of a sender. It uses so little CPU that the sender is not the bottleneck. It writes the next request when the
+ * last answer has arrived. If the socket was closed, it opens a new one. It parses only part of HTTP: every answer must have a
+ * Content-Length.
  */
 export class Connection {
   readonly #address: { host: string; port: number };
@@ -50,7 +50,7 @@ export class Connection {
     this.#socket = this.#open();
   }
 
-  /** Does nothing while an answer is waited for: the next request follows it by itself. */
+  /** Sends the next request. Does nothing during a request, because the next one follows its answer automatically. */
   send(): void {
     if (this.#waiting) return;
     const request = this.#traffic.next();

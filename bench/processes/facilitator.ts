@@ -3,16 +3,16 @@ import type { AddressInfo } from "node:net";
 import { createChain } from "./chain.ts";
 
 /*
- * The facilitator of a bench, in the place of one with a chain: says yes at once to every payment, and counts them.
+ * Facilitator of a bench, without a real chain: it accepts every payment at once, and counts them.
  *
  *   GET /supported   version 2, scheme "exact", on the network of the command line; and version 1, which is offered and never paid
  *   POST /verify     valid
  *   POST /settle     settled; the made-up transaction is the payment's nonce
  *   GET /count       { payments, verifies, settles, uneven } since the last reset; `uneven` payments were not verified
- *                    once and settled once
+ *                    and settled exactly once
  *   POST /reset
  *   POST /rpc        the chain that has the settled payments
- *   POST /far        from now on the chain's node is 80 ms away, and tells of a receipt once another block is on top
+ *   POST /far        from now on the chain's node is 80 ms away, and shows a receipt only after another block
  */
 const [network = ""] = process.argv.slice(2);
 const SUPPORTED = JSON.stringify({
@@ -63,7 +63,7 @@ function read(url: string): string {
   return JSON.stringify(counted());
 }
 
-function told(url: string, body: string): string {
+function handlePost(url: string, body: string): string {
   if (url === "/rpc") return chain.rpc(body, isFar);
   if (url === "/far") isFar = true;
   return url === "/verify" || url === "/settle" ? take(url, body) : reset();
@@ -75,8 +75,8 @@ function reset(): string {
 }
 
 function post(res: ServerResponse, url: string, body: string): void {
-  if (isFar && url === "/rpc") setTimeout(() => answer(res, told(url, body)), FAR_MS);
-  else answer(res, told(url, body));
+  if (isFar && url === "/rpc") setTimeout(() => answer(res, handlePost(url, body)), FAR_MS);
+  else answer(res, handlePost(url, body));
 }
 
 const server = createServer((req, res) => {

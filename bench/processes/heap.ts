@@ -1,15 +1,15 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { tell } from "./tell.ts";
+import { serveJson } from "./tell.ts";
 
 /*
- * Loaded into a process whose memory is watched. It tells on a port of its own (`bench.heap` in the log) how many bytes the process
- * keeps when its garbage is collected.
+ * Serves the number of bytes that a process keeps after a garbage collection, on its own port (`bench.heap` in the log). It is
+ * loaded into the process whose memory is measured.
  */
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
 
-tell("bench.heap", () => {
+serveJson("bench.heap", () => {
   collect();
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;

@@ -1,19 +1,19 @@
 export type LoadOptions = {
   /** `host:port`. */
   address: string;
-  /** One request after the other goes to the next of them, round and round. */
+  /** Paths that the requests use in turn. */
   paths: readonly string[];
   body: string;
   /** Further header lines of every request. */
   headers: readonly string[];
-  /** A file with one more header line for each request, in their order: no two requests are the same then. */
+  /** File with one further header line for each request, in order. All requests then differ. */
   headersFile?: string;
-  /** A header in which each request has an id of its own. */
+  /** Name of a header in which each request has its own id. */
   idHeader?: string;
   /** The status that every answer should have. */
   status: number;
   connections: number;
-  /** So many calls first, which are counted but not measured. */
+  /** Number of calls sent first, which are counted but not measured. */
   warmUp: number;
   calls: number;
 };
@@ -22,10 +22,10 @@ export type LoadResult = {
   perSecond: number;
   p50Ms: number;
   p99Ms: number;
-  /** Answers with the wanted status, the warm-up included. */
+  /** Number of answers with the wanted status, including the warm-up. */
   accepted: number;
-  /** Other answers, by status. */
+  /** Number of other answers, by status. */
   refused: Readonly<Record<string, number>>;
-  /** Sent, but the connection ended before the answer. */
+  /** Number of requests whose connection ended before the answer. */
   unanswered: number;
 };

@@ -4,8 +4,8 @@ import { Connection, createPost, type Traffic } from "./connection.ts";
 import type { LoadOptions, LoadResult } from "./load-protocol.ts";
 
 /*
- * The sender of a bench: prebuilt requests, one for each path, sent in turn, or as many prebuilt requests as are sent, each
- * one once. Prints its result as one line of JSON.
+ * Sender of a bench. It builds all requests first: one for each path, sent in turn, or one for each call if all must
+ * differ. Prints its result as one line of JSON.
  */
 const options = JSON.parse(process.argv[2] ?? "") as LoadOptions;
 const requests = toRequests(options);
@@ -49,7 +49,7 @@ function toRequests(options: LoadOptions): Buffer[] {
   return own.map((line, i) => toPost(paths[i % paths.length] ?? "", [line]));
 }
 
-/** A header line for each request, if no two requests are the same. */
+/** Returns a header line for each request, if all requests must differ. */
 function ownHeaders({ headersFile, idHeader, warmUp, calls }: LoadOptions): string[] | undefined {
   if (headersFile !== undefined) return readFileSync(headersFile, "latin1").split("\n");
   if (idHeader === undefined) return undefined;

@@ -2,12 +2,13 @@ import { runRunner } from "../../services/runner/main.ts";
 import { createRouter, type LongJob, type ShortJob } from "../../services/runner/router.ts";
 import { ANSWER_BYTES, callIn, failsFirst, soakJobs } from "../support/soak-plan.ts";
 import type { SoakRuns } from "./soak-protocol.ts";
-import { tell } from "./tell.ts";
+import { serveJson } from "./tell.ts";
 import "./heap.ts";
 
 /*
- * `postern runner` with the jobs of a soak, under the configuration of the command line. Its handlers count the runs of each
- * call, which GET on a port of its own tells (`bench.counts` in the log). What they count takes the same memory from the start.
+ * Runs `postern runner` with the jobs of a soak. The arguments are the configuration folder and the number of calls. The
+ * handlers count the runs of each call, and serve the counts on a port of their own (`bench.counts` in the log). The memory
+ * of the counters does not grow.
  */
 const [configDir = "", calls = ""] = process.argv.slice(2);
 const failures = new Uint8Array(Number(calls));
@@ -42,7 +43,7 @@ for (const job of soakJobs) {
   else router.job(job.id, short(name));
 }
 
-tell("bench.counts", () => runs);
+serveJson("bench.counts", () => runs);
 
 process.exit(
   await runRunner(

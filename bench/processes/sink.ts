@@ -8,12 +8,12 @@ import { SENT_HEADER } from "./steady-protocol.ts";
  *
  *   POST /jobs/<n>        one injection
  *   GET /count?skip=<n>   { calls, duplicates, perSecond } since the last reset; the rate leaves out the first n calls
- *   GET /latencies        { p50Ms, p99Ms, maxMs } from the time that calls say they were sent at to their arrival
+ *   GET /latencies        { p50Ms, p99Ms, maxMs } from the send time in each call's header to its arrival
  *   POST /reset
  */
 let arrivals = new Map<string, number>();
 let duplicates = 0;
-/** In milliseconds. */
+/** Latencies in milliseconds. */
 let latencies: number[] = [];
 
 function timeSince(sentAt: unknown): void {

@@ -1,35 +1,35 @@
 export type SoakOptions = {
   /** `host:port` of the gateway. */
   address: string;
-  /** Where the runner of the soak says what it ran. */
+  /** URL at which the soak's runner serves its counts. */
   countUrl: string;
   calls: number;
   connections: number;
-  /** New calls a second, at most. */
+  /** Maximum number of new calls a second. */
   perSecond: number;
-  /** Calls that were sent and have not succeeded yet, at most. */
+  /** Maximum number of calls that were sent and have not succeeded yet. */
   openMax: number;
 };
 
 export type SoakSent = {
-  /** Calls that a gateway sends to Redis over its connection for large ones. */
+  /** Number of calls that a gateway sends to Redis over its connection for large calls. */
   large: number;
-  /** Answers with 202 that said that the delivery was known. */
+  /** Number of 202 answers which said that the delivery was known. */
   replayed: number;
-  /** Deliveries of a call that was sent before. */
+  /** Number of repeated deliveries. */
   repeats: number;
-  /** Answers other than 202, by status. */
+  /** Number of answers other than 202, by status. */
   refused: Readonly<Record<string, number>>;
-  /** Deliveries that were sent again because they had no 202, as senders do: refused, or cut off. */
+  /** Number of deliveries that were sent again, as senders do, because they got no 202. */
   resent: number;
 };
 
-/** What the handlers of a soak have seen so far. */
+/** Counts of the soak's handlers. */
 export type SoakRuns = {
-  /** Different calls that succeeded. */
+  /** Number of different calls that succeeded. */
   succeeded: number;
-  /** Runs that succeeded although the call had succeeded before. */
+  /** Number of runs that succeeded although the call had succeeded before. */
   doubled: number;
-  /** First runs that failed, as planned. */
+  /** Number of first runs that failed, as planned. */
   failed: number;
 };

@@ -5,44 +5,44 @@ import { Connection, type Traffic } from "./connection.ts";
 import type { SoakOptions, SoakRuns, SoakSent } from "./soak-protocol.ts";
 
 /*
- * The sender of a soak: each delivery of the plan, signed, with a delivery id. It never runs far ahead of the runner, so that the
- * queue stays short whatever the speed of the machine. Prints its result as one line of JSON.
+ * Sender of a soak: sends each delivery of the plan, signed, with a delivery id. It never gets far ahead of the runner, so
+ * that the queue stays short on a slow machine too. Prints its result as one line of JSON.
  */
 const options = JSON.parse(process.argv[2] ?? "") as SoakOptions;
 const { address, countUrl, calls, perSecond, openMax } = options;
 
 const EVERY_MS = 50;
-/** Longer than any pause between two attempts of a call that fails once. */
+/** The soak fails after this time without a success. It exceeds any pause between two attempts of a call. */
 const PATIENCE_MS = 60_000;
 
 const plan = deliveries(calls);
 let upcoming = plan.next();
-/** Calls that were sent, and deliveries that have no answer yet. */
+/** Number of calls that were sent. `open` counts the deliveries in flight, including repeated ones. */
 let begun = 0;
 let open = 0;
 let succeeded = 0;
 let progressAt = performance.now();
-/** How many calls may begin now by their rate: what a slow moment left undone is made up for a second at most. */
+/** Number of new calls that the rate allows now. An unused allowance accumulates, up to that of one second. */
 let allowance = 0;
 let allowedAt = performance.now();
 
 const statuses = new Map<number, number>();
 const result = { large: 0, replayed: 0, repeats: 0, resent: 0 };
 
-/** Deliveries without a 202, and when each is sent again. */
+/** Deliveries without a 202, each with the time of its next attempt. */
 const again: { call: number; at: number }[] = [];
 const AGAIN_AFTER_MS = 2000;
 
-/** The traffic of one connection, on which one delivery at a time is under way. */
+/** Creates the traffic of one connection, with one delivery in flight at a time. */
 function toTraffic(): Traffic {
-  let underWay = 0;
+  let inFlight = 0;
   const send = (call: number): Buffer => {
-    underWay = call;
+    inFlight = call;
     open += 1;
     return toRequest(call);
   };
   const resend = (): void => {
-    again.push({ call: underWay, at: performance.now() + AGAIN_AFTER_MS });
+    again.push({ call: inFlight, at: performance.now() + AGAIN_AFTER_MS });
     result.resent += 1;
   };
   return {
@@ -103,19 +103,19 @@ function toRequest(call: number): Buffer {
   return Buffer.concat([Buffer.from(`${head.join("\r\n")}\r\n\r\n`), body]);
 }
 
-async function look(): Promise<void> {
+async function readCounts(): Promise<void> {
   const runs = (await (await fetch(countUrl)).json()) as SoakRuns;
   if (runs.succeeded > succeeded) progressAt = performance.now();
   succeeded = runs.succeeded;
   if (performance.now() - progressAt > PATIENCE_MS)
     throw new Error(
-      `no call has succeeded for ${PATIENCE_MS} ms, of ${begun} that were sent ${succeeded} have`,
+      `no call has succeeded for ${PATIENCE_MS} ms; ${succeeded} of ${begun} sent calls have succeeded`,
     );
 }
 
 const connections = Array.from({ length: options.connections }, () => new Connection(address, toTraffic()));
 while (upcoming.done !== true || open > 0 || again.length > 0) {
-  await look();
+  await readCounts();
   allow();
   for (const connection of connections) connection.send();
   await new Promise((resolve) => setTimeout(resolve, EVERY_MS));

@@ -1,4 +1,4 @@
-/** The header that says when a request was sent, in nanoseconds of the machine's monotonic clock. It comes to the runner. */
+/** Header with the send time, in nanoseconds of the machine's monotonic clock. The gateway forwards it to the runner. */
 export const SENT_HEADER = "X-Sent-At";
 
 export type SteadyOptions = {
@@ -14,10 +14,10 @@ export type SteadyOptions = {
 };
 
 export type SteadyResult = {
-  /** Answers by status. */
+  /** Number of answers by status. */
   statuses: Readonly<Record<string, number>>;
-  /** Sent, but the connection ended before the answer. */
+  /** Number of requests whose connection ended before the answer. */
   unanswered: number;
-  /** How often a request was due and every connection waited for an answer. */
+  /** Number of requests that were due while every connection waited for an answer. */
   late: number;
 };

@@ -2,8 +2,8 @@ import { Connection, createPost, type Traffic } from "./connection.ts";
 import { SENT_HEADER, type SteadyOptions, type SteadyResult } from "./steady-protocol.ts";
 
 /*
- * A sender that keeps its pace, however long the answers take: so many requests a second, each at its time over a connection that
- * is free. Each request says when it was sent. Prints its result as one line of JSON.
+ * Sends requests at a constant rate, however long the answers take: each request is sent when it is due, over a free
+ * connection. A header has the send time. Prints its result as one line of JSON.
  */
 const options = JSON.parse(process.argv[2] ?? "") as SteadyOptions;
 const { address, path, perSecond, calls } = options;

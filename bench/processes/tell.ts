@@ -1,8 +1,11 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** Tells whoever asks, as JSON, on a port of its own, whose URL is in the log under this event. It keeps no process alive. */
-export function tell(event: string, read: () => unknown): void {
+/**
+ * Serves the values of `read` as JSON on its own port, and logs the URL under this event. The server does not keep the process
+ * alive.
+ */
+export function serveJson(event: string, read: () => unknown): void {
   const server = createServer((_req, res) => {
     const body = JSON.stringify(read());
     res.writeHead(200, { "Content-Type": "application/json", "Content-Length": body.length }).end(body);

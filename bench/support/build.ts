@@ -8,13 +8,16 @@ import { loaderPlugin } from "../../services/dev/loader.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-/** The compiled form of a script of this project, or of another clone of it: what is compared runs from plain JavaScript on both sides. */
+/**
+ * Returns the path of a compiled script of this project, or of another clone. Both sides of a comparison run from plain
+ * JavaScript.
+ */
 export function compiled(script: string, clone = root): string {
   const place = script.startsWith("bench/") ? "dist/.bench" : "dist";
   return join(clone, place, script.replace(/\.ts$/, ".js"));
 }
 
-/** Bundles the bench's own processes, with what they import of the program. */
+/** Bundles the bench's own processes, with their imports of the program. */
 export async function buildProcesses(): Promise<void> {
   const scripts = ["bench/baselines", "bench/processes"].flatMap((folder) =>
     readdirSync(join(root, folder)).map((file) => `${folder}/${file}`),
@@ -31,8 +34,8 @@ export async function buildProcesses(): Promise<void> {
 }
 
 /**
- * Runs `measure` with the folder of another build: `named` itself if it is a folder, else a temporary clone of the commit
- * of that name, with its own packages.
+ * Runs `measure` with the folder of another build. `named` is that folder, or a commit. A commit is cloned to a temporary
+ * folder, with its own packages.
  */
 export async function withOtherBuild<Result>(
   named: string | undefined,
@@ -52,7 +55,7 @@ export async function withOtherBuild<Result>(
   try {
     run(["git", "clone", "--quiet", "--no-checkout", root, clone]);
     run(["git", "-C", clone, "checkout", "--quiet", "--detach", commit]);
-    // Its `prepare` script builds it.
+    // The clone's `prepare` script builds it.
     run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], clone);
     return await measure(clone);
   } finally {

@@ -1,28 +1,31 @@
 import { median } from "./statistics.ts";
 import { table } from "./table.ts";
 
-/** The figures of one round; of several, their medians. */
+/** Figures of one round, or the medians of several rounds. */
 type Figures = { perSecond: number };
 type Side<Round> = Round & { rounds: readonly Round[] };
 
-/** Each round of ours, and the same round of the baseline. */
+/** Medians and rounds of Postern (`ours`) and of the server or build that it is compared with (`baseline`). */
 export type BothSides<Round> = { ours: Side<Round>; baseline: Side<Round> };
 
 export type Comparison<Round extends Figures> = BothSides<Round> & {
-  /** Median of the ratios of our rate to the baseline's in the same round: the machine's own speed changes between rounds. */
+  /**
+   * Our rate divided by the baseline's rate in the same round: the median of all rounds. Different rounds are not compared,
+   * because the machine's own speed changes between them.
+   */
   ratio: number;
-  /** The lowest and the highest ratio of one of our rounds to the same round of the baseline. */
+  /** Lowest and highest ratio of our rate to the baseline's rate in one round. */
   lowest: number;
   highest: number;
 };
 
-/** Turns of each side in a round. */
+/** Number of turns of each side in a round. */
 export const TURNS = 5;
 
-/** One turn of each side. */
+/** Functions that run one turn of each side. */
 type Turns<Name extends string, Round> = Readonly<Record<Name, () => Promise<Round>>>;
 
-/** Both sides by turns, ours first. */
+/** Compares both sides in alternating turns, ours first. */
 export async function compareByTurns<Round extends Figures>(
   rounds: number,
   sides: Turns<"ours" | "baseline", Round>,
@@ -32,8 +35,8 @@ export async function compareByTurns<Round extends Figures>(
 }
 
 /**
- * All sides by turns. A round is the median of some turns, and the turns are short: what else the machine does comes and goes within
- * seconds, and is to fall on all sides.
+ * Measures all sides in alternating turns. A round is the median of several short turns. Other load on the machine lasts some
+ * seconds, so it affects all sides.
  */
 export async function roundsByTurns<Name extends string, Round extends object>(
   count: number,
@@ -76,13 +79,13 @@ function medians<Round extends object>(rounds: readonly Round[]): Round {
 }
 
 type Shown<Round> = {
-  /** What was counted, and the name of our side. */
+  /** Unit of the rates, such as "paid requests". `name` is the name of our side. */
   what: string;
   name: string;
   columns: readonly (readonly [head: string, key: keyof Round])[];
 };
 
-/** Both sides' medians, then every round of theirs. */
+/** Builds a table of both sides' medians, then all their rounds. */
 export function comparisonTable<Round extends object>(
   { ours, baseline }: BothSides<Round>,
   { what, name, columns }: Shown<Round>,

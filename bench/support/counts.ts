@@ -1,15 +1,15 @@
 import type { World } from "./world.ts";
 
-/** What has to be equal at both ends: every accepted call arrives. */
+/** Numbers of accepted and of arrived calls. They must be equal. */
 export type Counts = {
   accepted: number;
-  /** Different call ids that arrived. */
+  /** Number of different call ids that arrived. */
   counted: number;
-  /** Arrivals of an id that had arrived before. */
+  /** Number of duplicates: arrivals whose id had already arrived. */
   duplicates: number;
 };
 
-/** Of several turns, scenes or parts together. */
+/** Adds up the counts of several turns or parts. */
 export function totalOf(counts: readonly Counts[]): Counts {
   const sum = (key: keyof Counts) => counts.reduce((total, each) => total + each[key], 0);
   return { accepted: sum("accepted"), counted: sum("counted"), duplicates: sum("duplicates") };
@@ -17,7 +17,7 @@ export function totalOf(counts: readonly Counts[]): Counts {
 
 export type Count = (world: World, accepted: number) => Promise<Counts>;
 
-/** Injects everything that a world's gateways have accepted, and counts it where it arrives. */
+/** Injects all calls that a world's gateways have accepted, and counts them on arrival. */
 export const countAgain: Count = async ({ sink, startProducer }, accepted) => {
   const producer = await startProducer();
   const { calls: counted, duplicates } = await sink.arrived(accepted);
@@ -25,7 +25,7 @@ export const countAgain: Count = async ({ sink, startProducer }, accepted) => {
   return { accepted, counted, duplicates };
 };
 
-/** Counts the calls of a hand-written baseline, which no producer reads. */
+/** Counts nothing, because no producer reads the calls of a hand-written baseline. */
 export const countNothing: Count = async () => totalOf([]);
 
 export function lostOf({ accepted, counted }: Counts): number {

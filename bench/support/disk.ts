@@ -7,7 +7,7 @@ const BYTES = 1024;
 
 export type DiskFigures = { p50Ms: number; p99Ms: number };
 
-/** How long this directory's disk takes for a small write and its fdatasync, as Redis does it for its append-only file. */
+/** Measures a small write with fdatasync on this directory's disk, as Redis does it for its append-only file. */
 export async function measureFsync(dir: string): Promise<DiskFigures> {
   const file = await open(join(dir, "fsync"), "a");
   const took: number[] = [];

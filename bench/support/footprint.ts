@@ -7,28 +7,31 @@ import { WINDOW_SECS } from "./soak-world.ts";
 import { median, quantile } from "./statistics.ts";
 
 const EVERY_MS = 1000;
-/** A collection takes time from the process. */
+/** Interval of forced garbage collections. They are rare, because they slow the process. */
 const COLLECT_EVERY_MS = 10_000;
 const PARTS = 5;
 const GROWTH_MAX = 1.15;
-/** How long Redis remembers a call of the soak. */
+/** Time that Redis remembers a call of the soak. */
 const WINDOW_MS = WINDOW_SECS * 1000;
 
-/** Bytes of one thing, asked for again and again. */
+/** A value in bytes that is read periodically. */
 export type Gauge = {
   name: string;
   read(): number | Promise<number>;
-  /** What must not grow: the bytes, or the bytes for each call of the last minute. */
+  /**
+   * Value that must not grow: the bytes, or the bytes divided by the calls of the last minute. Undefined if the gauge is not
+   * judged.
+   */
   flat: "bytes" | "bytes for each call" | undefined;
 };
 
 export type Footprint = Pick<Gauge, "name" | "flat"> & {
-  /** Before the first call. */
+  /** Value before the first call. */
   atStart: number;
-  /** In each fifth of the calls, what it was not below for three quarters of the time: bursts come on top. */
+  /** First quartile for each fifth of the calls, so that short peaks do not count. */
   fifths: number[];
   most: number;
-  /** The fourth or the fifth fifth by the second, whichever has grown more. */
+  /** The higher of the fourth and the last fifth, divided by the second fifth. */
   growth: number;
 };
 
@@ -49,7 +52,10 @@ export async function gaugesOfPart(name: string, { process }: Part): Promise<Gau
   ];
 }
 
-/** Its RSS follows what it uses; its append-only file grows until Redis rewrites it. */
+/**
+ * Measures a Redis. Only `used_memory` is judged: the RSS depends on it, and the append-only file grows until Redis rewrites
+ * it.
+ */
 export function gaugesOfRedis(name: string, { pid }: PrivateRedis, probe: Probe): Gauge[] {
   return [
     { name: `${name}, used_memory`, read: probe.usedBytes, flat: "bytes for each call" },
@@ -61,32 +67,37 @@ export function gaugesOfRedis(name: string, { pid }: PrivateRedis, probe: Probe)
 type Sample = {
   at: number;
   done: number;
-  /** How many calls have ended in the last minute. */
-  lately: number;
+  /** Number of calls that have ended in the last minute. */
+  endedLastMinute: number;
   values: number[];
 };
 
-/** Reads every gauge once a second, until `stop`, which says what came of it. `done` is how many calls have ended. */
+/** Reads every gauge once a second until `stop`, which returns the summary. `done` returns the number of ended calls. */
 export function watch(gauges: readonly Gauge[], done: () => Promise<number>) {
   const samples: Sample[] = [];
   const stopped = new AbortController();
-  const look = async (): Promise<void> => {
+  const readAll = async (): Promise<void> => {
     const values = await Promise.all(gauges.map(({ read }) => read()));
     const [at, now] = [performance.now(), await done()];
     const before = samples.findLast((sample) => sample.at < at - WINDOW_MS)?.done;
-    samples.push({ at, done: now, lately: before === undefined ? Number.NaN : now - before, values });
+    samples.push({
+      at,
+      done: now,
+      endedLastMinute: before === undefined ? Number.NaN : now - before,
+      values,
+    });
   };
-  const looking = (async () => {
+  const reading = (async () => {
     while (!stopped.signal.aborted) {
-      await look();
+      await readAll();
       await delay(EVERY_MS, stopped.signal).catch(() => {});
     }
   })();
-  looking.catch(() => {}); // `stop` rejects with it
+  reading.catch(() => {}); // `stop` rejects with the same error
   return {
     async stop(calls: number): Promise<Footprints> {
       stopped.abort();
-      await looking;
+      await reading;
       return summarise(gauges, samples, calls);
     },
   };
@@ -102,7 +113,9 @@ function summarise(gauges: readonly Gauge[], samples: readonly Sample[], calls: 
     const fifths = parts.map((part) => quantile(part.map(valueIn), 0.25));
     const perCall = parts.map((part) =>
       median(
-        part.filter(({ lately }) => lately > 0).map((sample) => (valueIn(sample) - atStart) / sample.lately),
+        part
+          .filter(({ endedLastMinute }) => endedLastMinute > 0)
+          .map((sample) => (valueIn(sample) - atStart) / sample.endedLastMinute),
       ),
     );
     const growth = growthOf(flat === "bytes for each call" ? perCall : fifths);

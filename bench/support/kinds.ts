@@ -1,11 +1,11 @@
 import type { Redis } from "../../shared/redis/connect.ts";
 
-/** The keys of one kind, whatever call or queue they belong to. */
+/** Number and size of the keys of one kind, over all calls and queues. */
 export type Kind = { name: string; keys: number; bytes: number };
 
 const PAGE = 1000;
 
-/** Every key of a Redis, by kind. Looking at a key whose time is up removes it. */
+/** Returns the keys of a Redis, grouped by kind. Reading an expired key deletes it. */
 export async function kindsIn(redis: Redis): Promise<Kind[]> {
   const kinds = new Map<string, Kind>();
   let cursor = "0";
@@ -15,7 +15,7 @@ export async function kindsIn(redis: Redis): Promise<Kind[]> {
     const bytes = await Promise.all(keys.map((key) => redis.memory("USAGE", key)));
     for (const [i, key] of keys.entries()) {
       const size = bytes[i];
-      if (size === null || size === undefined) continue; // its time was up
+      if (size === null || size === undefined) continue; // the key has expired
       const name = kindOf(key);
       const kind = kinds.get(name) ?? { name, keys: 0, bytes: 0 };
       kinds.set(name, kind);
@@ -32,7 +32,7 @@ function kindOf(key: string): string {
   return key.replace(/:c_[^:]+/, `:${CALL}`).replace(/:[a-z0-9]+\/\d+\/\d+/, ":<queue>");
 }
 
-/** Whether there is a key for each call. */
+/** Returns whether the kind has a key for each call. */
 export function isOfCalls({ name }: Kind): boolean {
   return name.includes(CALL);
 }

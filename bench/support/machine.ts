@@ -4,7 +4,7 @@ import { findRedisServer } from "../../shared/dev/redis.ts";
 
 export type Machine = { cores: number; processor: string; node: string; redis: string; load: number };
 
-/** What figures of a bench are worth nothing without. */
+/** Describes the machine, because the figures of a bench depend on it. */
 export function describeMachine(): Machine {
   const version = spawnSync(findRedisServer(process.env), ["--version"], { encoding: "utf8" }).stdout;
   return {

@@ -1,13 +1,13 @@
 import { type Counts, countsLine, lostOf } from "./counts.ts";
 
-/** `failures` are what the part found wrong beside lost calls. */
+/** Result of a part. `failures` are faults other than lost calls. */
 export type Measured = { figures: object; text: string; counts?: Counts; failures?: readonly string[] };
 
 type Part = readonly [name: string, measure: () => Promise<Measured>];
 
 /**
- * Measures one part after the other and prints each as soon as it is done. A part that throws counts as failed, with its error in place of
- * its figures, and takes no figures of the others with it.
+ * Measures one part after the other and prints each as soon as it is done. If a part throws, it counts as failed, with its
+ * error instead of figures; the other parts keep theirs.
  */
 export async function measureAll(
   parts: readonly Part[],

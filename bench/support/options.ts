@@ -40,17 +40,17 @@ Without a part, all run (two to four hours).
   failover        calls lost, calls sent again and seconds without a 202 at each failover of Sentinel and of a Cluster
   partitions      calls added and injected per second with 1, 2 and 4 partitions on 1, 2 and 3 masters; connections and idle cost
 
-  --quick         fewer and shorter rounds: to see that it works, not to judge by
-  --rates N,N     calls a second at which latency is measured too
-  --against BUILD compare ingress, drain, challenge and paid with another build in place of the baselines: that of a
-                  commit, which is cloned and built for it, or of a folder with a clone that is built
+  --quick         fewer and shorter rounds: shows that the bench works; its figures mean little
+  --rates N,N     further rates at which latency is measured, in calls a second
+  --against BUILD compare ingress, drain, challenge and paid with another build in place of the baselines.
+                  BUILD is a commit, which is cloned and built, or the folder of a built clone
   --json FILE     also write the figures there
-  --profile DIR   write a CPU profile of each process that is compared there (it slows all of them)
+  --profile DIR   write a CPU profile of each compared process there (profiling slows them)
   --help
 
 Exit codes: 0 measured, however fast; 1 a call was lost, memory grew in the soak, a flood kept payers out or something failed; 2 wrong command line`;
 
-/** Throws what is wrong with the command line. */
+/** Parses the command line. Throws an error that says what is wrong with it. */
 export function parseOptions(args: readonly string[]): BenchOptions {
   const { values, positionals } = parseArgs({
     args: [...args],

@@ -8,22 +8,22 @@ export type FacilitatorCounts = {
   payments: number;
   verifies: number;
   settles: number;
-  /** Payments that were not verified once and settled once. */
+  /** Number of payments that were not verified and settled exactly once. */
   uneven: number;
 };
 
-/** A world in which a job is sold, with a facilitator that says yes at once. */
+/** A world in which a job is sold, with a facilitator that accepts every payment at once. */
 export type PaidWorld = World & {
-  /** `goFar`: from now on the chain's node is 80 ms away, and its receipts are a block late. */
+  /** After `goFar`, the chain's node is 80 ms away, and its receipts are a block late. */
   facilitator: { count(): Promise<FacilitatorCounts>; reset(): Promise<void>; goFar(): Promise<void> };
-  /** Resolves once the gateway takes payments. */
+  /** Resolves once the gateway accepts payments. */
   startX402(): Promise<Part>;
-  /** Replays the 402 of this server. */
+  /** Starts a server that replays the 402 of the server at `address`. */
   startBaselineChallenge(address: string): Promise<Part>;
   startBaselinePaid(): Promise<Part>;
 };
 
-/** Runs `measure` in a world of its own and takes the world down, whatever happens. */
+/** Runs `measure` in a new world, and ends the world in any case. */
 export function inPaidWorld<Result>(
   nodeArgs: readonly string[],
   measure: (world: PaidWorld) => Promise<Result>,

@@ -4,20 +4,23 @@ import { systemClock } from "../../shared/platform/time/clock.ts";
 import { TRANSFER_TYPES } from "../../test/support/sign-payment.ts";
 import { MAX_TIMEOUT_SECS } from "./sale.ts";
 
-/** Enough payers that no request waits for another one's place among the open payments. */
+/** Number of payers: enough that none reaches the limit on open payments, where a request would have to wait. */
 const PAYERS = 64;
 
 type Hex = `0x${string}`;
 type Offer = PaymentRequired["accepts"][number];
 
-/** What a payer signed (EIP-3009), as it goes over the wire: good for every offer of this token, recipient and amount. */
+/**
+ * A payer's signed authorization (EIP-3009), as it is sent. It is valid for every offer with this token, recipient and
+ * amount.
+ */
 export type Signed = {
   signature: string;
   authorization: Record<"from" | "to" | "value" | "validAfter" | "validBefore" | "nonce", string>;
 };
 
-/** What an unpaid request is told. */
-export async function ask(address: string, path: string): Promise<PaymentRequired> {
+/** Fetches the 402 of an unpaid request. */
+export async function fetchOffer(address: string, path: string): Promise<PaymentRequired> {
   const answer = await fetch(`http://${address}${path}`, { method: "POST" });
   await answer.arrayBuffer();
   const header = answer.headers.get("payment-required");
@@ -26,7 +29,7 @@ export async function ask(address: string, path: string): Promise<PaymentRequire
   return JSON.parse(Buffer.from(header, "base64").toString()) as PaymentRequired;
 }
 
-/** So many payments of the first offer, each with a nonce of its own. Signing one takes about a millisecond. */
+/** Signs `count` payments of the first offer, each with its own nonce. Signing one takes about a millisecond. */
 export async function signMany(required: PaymentRequired, count: number): Promise<Signed[]> {
   const offer = offerIn(required);
   const payers = Array.from({ length: PAYERS }, () => privateKeyToAccount(generatePrivateKey()));
@@ -51,7 +54,7 @@ export async function signMany(required: PaymentRequired, count: number): Promis
   return signed.slice(0, count);
 }
 
-/** The header of a version 2 payment, with all that the official client gives back of the 402. */
+/** Encodes the header of a version 2 payment, with all fields that the official client returns from the 402. */
 export function toHeader(
   { accepts: [accepted], resource, extensions }: PaymentRequired,
   payload: Signed,
@@ -60,7 +63,7 @@ export function toHeader(
   return Buffer.from(JSON.stringify(payment)).toString("base64");
 }
 
-/** Whether a payment that was signed for the one pays the other, too. */
+/** Returns whether a payment signed for one sale also pays the other. */
 export function isSameSale(one: PaymentRequired, other: PaymentRequired): boolean {
   const [a, b] = [offerIn(one), offerIn(other)].map(({ network, asset, amount, payTo, extra }) =>
     [network, asset, amount, payTo, extra["name"], extra["version"]].join(" ").toLowerCase(),

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 
 const TICKS_PER_SEC = 100;
 
-/** Milliseconds of processor time a process has used, in its own code and in the kernel; NaN where /proc does not tell. */
+/** Returns the milliseconds of CPU time that a process has used, in user and kernel mode; NaN without /proc. */
 export function cpuMsOf(pid: number | undefined): number {
   const stat = read(pid, "stat");
   const fields = stat?.slice(stat.lastIndexOf(")") + 2).split(" ");
@@ -10,13 +10,13 @@ export function cpuMsOf(pid: number | undefined): number {
   return (ticks * 1000) / TICKS_PER_SEC;
 }
 
-/** Bytes of memory a process holds; NaN where /proc does not tell. */
+/** Returns the bytes of memory of a process; NaN without /proc. */
 export function rssBytesOf(pid: number | undefined): number {
   const kilobytes = /^VmRSS:\s+(\d+) kB/m.exec(read(pid, "status") ?? "")?.[1];
   return kilobytes === undefined ? Number.NaN : Number(kilobytes) * 1024;
 }
 
-/** The most that a process has held so far. */
+/** Returns the peak memory of a process in bytes; NaN without /proc. */
 export function peakRssBytesOf(pid: number | undefined): number {
   const kilobytes = /^VmHWM:\s+(\d+) kB/m.exec(read(pid, "status") ?? "")?.[1];
   return kilobytes === undefined ? Number.NaN : Number(kilobytes) * 1024;

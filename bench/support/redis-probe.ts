@@ -5,16 +5,16 @@ import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
 
 export type Probe = {
   readonly redis: Redis;
-  /** Bytes that Redis has allocated for what it holds. */
+  /** Bytes that Redis has allocated for its data. */
   usedBytes(): Promise<number>;
-  /** Bytes of its append-only file. */
+  /** Bytes of Redis' append-only file. */
   aofBytes(): Promise<number>;
-  /** How many scripts it has run. */
+  /** Number of scripts that Redis has run. */
   scripts(): Promise<number>;
   close(): void;
 };
 
-/** The bench's own connection, of the kind a gateway has unless said otherwise. */
+/** Opens the bench's own connection, by default of the kind that a gateway uses. */
 export async function openProbe(url: string, connect = connectForRequests): Promise<Probe> {
   const redis = connect({ url: new Secret(url) }, silentLogger);
   await eventually("Redis is reached", () => redis.status === "ready");

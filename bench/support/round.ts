@@ -14,14 +14,14 @@ export const COLUMNS = [
 
 type Measured = { redis: PrivateRedis; server: Part; size: Size };
 
-/** What sending says, and what server and Redis spent on each request meanwhile. */
+/** Measures a load, and the CPU time of server and Redis per request. */
 export async function timed(measured: Measured, sendAll: () => Promise<LoadResult>): Promise<Round> {
   const { result, ...cpu } = await withCpu(measured, sendAll);
   const { perSecond, p50Ms, p99Ms } = result;
   return { perSecond, p50Ms, p99Ms, ...cpu };
 }
 
-/** What server and Redis spend on each request while this work is done. */
+/** Measures the CPU time of server and Redis per request during `work`. */
 export async function withCpu<Result>(
   { redis, server, size }: Measured,
   work: () => Promise<Result>,

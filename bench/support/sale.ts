@@ -1,16 +1,19 @@
 import type { Table } from "../../shared/config/config-tables.ts";
 
-/** One job, sold for one token; whom it pays does not matter, since nothing settles. */
+/** One job, sold for one token. The recipient does not matter, because no payment is really settled. */
 export const JOB_PATH = "/x402/jobs/1/7";
 export const NETWORK = "eip155:84532";
 export const PAY_TO = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
-/** The same price on both sides: 10^15 wei at 3200 are 3.20 USDC. */
+/** Price at both servers that are compared: 10^15 wei are 3.20 USDC at 3200 USDC per native unit. */
 export const PRICING = { "1": { "7": "1000000000000000" } };
 export const PRICE = "$3.20";
-/** Payments are signed before the rounds, so they are valid for as long as may be configured. */
+/** Validity of a payment: the longest that may be configured, because payments are signed before the rounds. */
 export const MAX_TIMEOUT_SECS = 3600;
 
-/** As an operator has it, with a chain that proves each payment; the baseline takes the facilitator's word. */
+/**
+ * Builds the configuration of Postern's payment gateway. As in production, the gateway proves each payment on a chain. The
+ * hand-written server that the bench compares it with has no chain, and trusts the facilitator's answer.
+ */
 export function x402Table(facilitatorUrl: string): Table {
   return {
     public_url: "http://pay.bench",

@@ -1,12 +1,15 @@
 export type Setup = {
-  /** Fewer and shorter rounds: to see that it works, not to judge by. */
+  /** Fewer and shorter rounds, only to see whether the bench works. */
   quick: boolean;
-  /** Rounds of a comparison. */
+  /** Number of rounds of a comparison. */
   rounds: number;
-  /** Node's own arguments for the processes that are compared, e.g. a profiler's. */
+  /** Node's own arguments for the compared processes, e.g. for a profiler. */
   nodeArgs: readonly string[];
-  /** Calls a second at which `latency` is measured too. */
+  /** Further rates at which `latency` is measured, in calls a second. */
   rates: readonly number[];
-  /** The folder of another clone, built: the parts that have a baseline of the same work compare with its services in place of the baselines. */
+  /**
+   * Folder of another, built clone. If set, `ingress`, `drain`, `challenge` and `paid` compare with its services instead of
+   * the hand-written baselines.
+   */
   against: string | undefined;
 };

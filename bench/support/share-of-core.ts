@@ -2,7 +2,9 @@ import { Worker } from "node:worker_threads";
 
 const PERIOD_MS = 10;
 
-/** Runs in a thread of its own. Also plain JavaScript, because a worker reads no TypeScript. */
+/**
+ * Script of a thread that stops and continues a process. It is plain JavaScript, because a worker does not read TypeScript.
+ */
 const STOP_AND_GO = `
   const { workerData: { pid, runMs, stopMs } } = require("node:worker_threads");
   const asleep = new Int32Array(new SharedArrayBuffer(4));
@@ -15,8 +17,8 @@ const STOP_AND_GO = `
 `;
 
 /**
- * Gives a process at most this share of a core while `work` runs, by stopping it for a part of each period. So a machine with few cores shows
- * what a process bounds that has a core to itself elsewhere.
+ * Limits each process to this fraction of a core while `work` runs, by stopping it for a part of each period. So a process is
+ * the bottleneck even on a machine with few cores.
  */
 export async function withShareOfCore<Result>(
   pids: readonly number[],

@@ -9,13 +9,13 @@ type InWorld<World> = <Result>(
 
 type Starts<World, Side> = {
   program(world: World): Promise<Side>;
-  /** Starts the hand-written baseline beside the program. */
+  /** Starts the hand-written baseline in the same world as the program. */
   baseline(world: World, program: Side): Promise<Side>;
 };
 
 /**
  * Runs `measure` with both sides of a comparison started, in one world. With `against`, the baseline is the program of that
- * clone in a world of its own: its layout of Redis may be another one.
+ * clone in a separate world, because its layout of Redis may differ.
  */
 export function withBothSides<World, Side, Result>(
   inWorld: InWorld<World>,

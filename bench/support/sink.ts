@@ -2,30 +2,30 @@ import type { Part } from "../../shared/dev/process.ts";
 import { delay } from "../../shared/platform/time/clock.ts";
 
 export type Counted = {
-  /** Different call ids. */
+  /** Number of different call ids. */
   calls: number;
-  /** Arrivals of an id that had arrived before. */
+  /** Number of duplicates: arrivals whose id had already arrived. */
   duplicates: number;
-  /** From the first to the last of them. */
+  /** Rate from the first to the last arrival. */
   perSecond: number;
 };
 
-/** From when calls say they were sent to their arrival. */
+/** Times from the sending of calls to their arrival. */
 export type Latencies = { p50Ms: number; p99Ms: number; maxMs: number };
 
 export type Sink = {
   readonly url: string;
-  /** Since the last reset. The rate leaves out the first `skip` calls. */
+  /** Counts the calls since the last reset. The rate leaves out the first `skip` calls. */
   count(skip?: number): Promise<Counted>;
-  /** Of the calls since the last reset that say it. */
+  /** Latencies since the last reset. Calls without a send time are not counted. */
   latencies(): Promise<Latencies>;
   reset(): Promise<void>;
-  /** Resolves once so many calls have arrived, or none has for a while. */
+  /** Resolves once `calls` calls have arrived, or none has for a while. */
   arrived(calls: number): Promise<Counted>;
 };
 
 const POLL_MS = 250;
-/** Longer than a worker takes to notice that another one died. */
+/** `arrived` gives up after this time without an arrival. It is enough for a worker to notice that another one died. */
 const PATIENCE_MS = 45_000;
 
 type Start = (name: string, script: string, args: readonly string[]) => Promise<Part>;

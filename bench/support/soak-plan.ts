@@ -1,21 +1,21 @@
 /*
- * The calls of a soak, from 0 on. Sender and handlers know from a call's number alone what it is and what becomes of it. The
- * periods are primes, so that every kind of call meets every job.
+ * The calls of a soak, numbered from 0. Sender and handlers derive the kind of a call and its outcome from its number alone.
+ * The periods are primes, so that every kind of call occurs with every job.
  */
 
 const JOBS = 10;
-/** Stored by the runner, and run after its answer. */
+/** The long job: the runner stores its calls, and runs them after its answer. */
 const LONG_JOB = 10;
 const SMALL_BYTES = 1000;
-/** Each above 256 KiB, from where a gateway sends a call to Redis over its connection for large ones. */
+/** Sizes above 256 KiB, where a gateway uses its connection for large calls. */
 const LARGE_BYTES = [300_000, 800_000, 2_000_000] as const;
 const LARGE_EVERY = 997;
 const FAILING_EVERY = 101;
 const REPEATED_EVERY = 103;
-/** A repeat comes after so many further calls: while the call is under way, or when it has long ended. */
+/** A call is repeated after this number of further calls: while it is in flight, or long after it has ended. */
 const REPEATED_AFTER = [8, 2000] as const;
 
-/** What a handler answers with at most. */
+/** Maximum size of a handler's answer. */
 export const ANSWER_BYTES = 1000;
 
 export const soakJobs: readonly { id: number; long: boolean }[] = Array.from({ length: JOBS }, (_, i) => ({
@@ -31,12 +31,12 @@ export function isLarge(call: number): boolean {
   return call % LARGE_EVERY === 0;
 }
 
-/** Whether its first run fails in a way that asks for another one. */
+/** Returns whether the first run of a call fails so that it is tried again. */
 export function failsFirst(call: number): boolean {
   return call % FAILING_EVERY === 50;
 }
 
-/** The deliveries in their order: each call once, and about one in a hundred again. */
+/** Yields the deliveries in order: each call once, and about one in a hundred again. */
 export function* deliveries(calls: number): Generator<number> {
   for (let call = 0; call < calls; call++) {
     yield call;
@@ -51,7 +51,7 @@ function isRepeatedAfter(call: number, after: number): boolean {
 
 const filler = Buffer.alloc(Math.max(...LARGE_BYTES), "x");
 
-/** JSON that begins with the number. */
+/** Builds the body of a call: JSON that begins with the call's number. */
 export function bodyOf(call: number): Buffer {
   const bytes = isLarge(call) ? LARGE_BYTES[(call / LARGE_EVERY) % LARGE_BYTES.length] : SMALL_BYTES;
   const [head, tail] = [Buffer.from(`{"n":${call},"text":"`), Buffer.from('"}')];

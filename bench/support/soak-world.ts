@@ -5,16 +5,16 @@ import { untilReady } from "../../shared/dev/stack.ts";
 import type { SoakRuns } from "../processes/soak-protocol.ts";
 import { compiled } from "./build.ts";
 import { soakJobs } from "./soak-plan.ts";
-import { hookPath, onGround, posternTable, SECRET, startGateway } from "./world.ts";
+import { hookPath, inWorkspace, posternTable, SECRET, startGateway } from "./world.ts";
 
 /**
- * The shortest windows that make sense: what is remembered of a call is forgotten well within a fifth of the run. A minute is the
- * least that an endpoint may have.
+ * Time for which a call is remembered: the minimum for an endpoint. It is short, so that calls are forgotten well within a
+ * fifth of the run.
  */
 export const WINDOW_SECS = 60;
 const ANSWER_SECS = 30;
 
-/** As in docker-compose.yml. */
+/** Arguments of Redis, as in docker-compose.yml. */
 const REDIS = ["--maxmemory", "1gb"];
 const BODY_BYTES_MAX = 4 * 1024 * 1024;
 
@@ -24,19 +24,19 @@ export type SoakWorld = {
   readonly gateway: Part;
   readonly producer: Part;
   readonly runner: Part;
-  /** Where the runner tells what it ran. */
+  /** URL at which the runner serves its counts. */
   readonly countUrl: string;
   runs(): Promise<SoakRuns>;
 };
 
-/** Runs `measure` where gateway, producer, runner and a Redis for the queue and one for the runner work together. */
+/** Runs `measure` with a gateway, a producer, a runner, a Redis for the queue and a Redis for the runner. */
 export function inSoakWorld<Result>(
   nodeArgs: readonly string[],
   calls: number,
   measure: (world: SoakWorld) => Promise<Result>,
 ): Promise<Result> {
   const heap = ["--import", compiled("bench/processes/heap.ts")];
-  return onGround([...nodeArgs, ...heap], async ({ configDir, stack, start, startRedis }) => {
+  return inWorkspace([...nodeArgs, ...heap], async ({ configDir, stack, start, startRedis }) => {
     const [queueRedis, runnerRedis] = [await startRedis(REDIS), await startRedis(REDIS)];
     const configure = (runnerUrl?: string) =>
       writeConfig(configDir, {
@@ -54,7 +54,7 @@ export function inSoakWorld<Result>(
   });
 }
 
-/** The runner listens wherever a port is free, so it is started before its URL is known. */
+/** Builds the configuration. The default URL is a placeholder until the runner has started and chosen its port. */
 function postern(queueUrl: string, runnerRedisUrl: string, runnerUrl = "http://127.0.0.1:1") {
   const { runner, ...rest } = posternTable(queueUrl, runnerUrl, {});
   const redis = { url: runnerRedisUrl, durability: "strict" };

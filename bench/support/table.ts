@@ -1,6 +1,6 @@
 export type Cell = string | number;
 
-/** Lines of a table whose first column is text and whose others are numbers, right-aligned. */
+/** Formats a table whose first column is text and whose other columns are numbers, right-aligned. */
 export function table(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
   const texts = [head, ...rows.map((row) => row.map(toText))];
   const widths = head.map((_, column) => Math.max(...texts.map((row) => row[column]?.length ?? 0)));
@@ -12,7 +12,7 @@ export function table(head: readonly string[], rows: readonly (readonly Cell[])[
     .join("\n");
 }
 
-/** Three digits that matter; nothing where nothing was measured. */
+/** Rounds to three significant digits; returns a dash if nothing was measured. */
 function toText(cell: Cell): string {
   if (typeof cell === "string") return cell;
   if (Number.isNaN(cell)) return "–";

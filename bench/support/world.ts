@@ -10,49 +10,49 @@ import { SENT_HEADER } from "../processes/steady-protocol.ts";
 import { compiled } from "./build.ts";
 import { type Sink, startSink } from "./sink.ts";
 
-/** So many jobs have an endpoint each, 1 and up. */
+/** Number of jobs, which are numbered from 1. Each has an endpoint. */
 const JOBS = 100;
 export const SECRET = "the-secret-that-a-bench-signs-with";
-/** Injections at once of one job: a producer gives it half of its slots. The baseline knows no jobs. */
+/** Maximum number of injections in flight. The hand-written baseline has it for all jobs together, and a producer for each job. */
 export const CONCURRENCY = 50;
 export const CONNECTIONS = 64;
 
-/** 300 bytes of JSON, as a webhook might send them. */
+/** 300 bytes of JSON, like a typical webhook. */
 export const BODY = JSON.stringify({ event: "push", id: 4_711, text: "" }).replace('""', (quotes) =>
   quotes.replace('""', `"${"x".repeat(300 - 35)}"`),
 );
 export const SIGNATURE = `sha256=${createHmac("sha256", SECRET).update(BODY).digest("hex")}`;
 
-/** The endpoint of a job, at the gateway and at its baseline alike; with delivery ids, the gateway remembers each call. */
+/** Returns the endpoint of a job, for the gateway and its baseline. With delivery ids, the gateway remembers each call. */
 export function hookPath(job: number, withIds = false): string {
   return `/hooks/${withIds ? "bench-with-id" : "bench"}/${job}`;
 }
 
-/** The endpoint of a job whose results are kept. */
+/** Returns the endpoint of a job whose results are kept. */
 export function keptPath(job: number): string {
   return `/hooks/bench-kept/${job}`;
 }
 
-/** What a delivery has its id in. */
+/** Name of the header with a delivery's id. */
 export const ID_HEADER = "X-Delivery-Id";
-/** An endpoint that lets the runner know when a request was sent. */
+/** An endpoint that forwards the send time to the runner. */
 export const TIMED_PATH = "/hooks/bench-timed";
 
-/** The first so many jobs. */
+/** Returns the numbers of the first `count` jobs. */
 export function firstJobs(count: number): number[] {
   return Array.from({ length: count }, (_, i) => i + 1);
 }
 
-/** A Redis as strict durability wants it, a sink instead of a runner, and the services and baselines that a part starts. */
+/** A Redis with strict durability, a sink instead of a runner, and the services and baselines that a part starts. */
 export type World = {
   readonly redis: PrivateRedis;
   readonly sink: Sink;
-  /** Files may be left here: it goes with the world. */
+  /** Folder for files; it is deleted with the world. */
   readonly dir: string;
-  /** The services of the program, under the configuration in `configDir`. */
+  /** The services of the program, with the configuration in `configDir`. */
   readonly stack: Stack;
   readonly configDir: string;
-  /** Starts a compiled script of the bench, which logs that it has started as a service does. */
+  /** Starts a compiled script of the bench, which logs its start like a service. */
   start(name: string, script: string, args: readonly string[]): Promise<Part>;
   startGateway(): Promise<Part>;
   startProducer(): Promise<Part>;
@@ -60,32 +60,32 @@ export type World = {
   startBaselineDrain(): Promise<Part>;
 };
 
-/** What every world is made of, without a Redis and a configuration. */
-type Ground = Pick<World, "dir" | "stack" | "configDir" | "start"> & {
-  /** A Redis of the world's own, with further arguments. */
+/** Folder of a world and the functions that start its processes. It has no Redis and no configuration yet. */
+type Workspace = Pick<World, "dir" | "stack" | "configDir" | "start"> & {
+  /** Starts a Redis for this world, with further arguments. */
   startRedis(args: readonly string[]): Promise<PrivateRedis>;
 };
 
-/** How one world differs from others. */
+/** Options of a world. */
 export type WorldOptions = {
-  /** The folder of the built clone whose services it starts, in place of this one's. */
+  /** Folder of another, built clone. Its services are started instead of this clone's. */
   clone?: string;
 };
 
-/** Runs `measure` in a world of its own and takes the world down, whatever happens. */
+/** Runs `measure` in a new world, and ends the world in any case. */
 export function inWorld<Result>(
   nodeArgs: readonly string[],
   measure: (world: World) => Promise<Result>,
   { clone }: WorldOptions = {},
 ): Promise<Result> {
-  const measureOn = async (ground: Ground) => {
-    const { stack, configDir, start } = ground;
-    // A rewrite of the append-only file would fall into some round, and onto one side of the comparison.
-    const redis = await ground.startRedis(["--auto-aof-rewrite-percentage", "0"]);
+  const measureOn = async (workspace: Workspace) => {
+    const { stack, configDir, start } = workspace;
+    // Disables rewrites of the append-only file. A rewrite would slow only one round and one side of the comparison.
+    const redis = await workspace.startRedis(["--auto-aof-rewrite-percentage", "0"]);
     const sink = await startSink(start);
     writeConfig(configDir, { postern: posternTable(redis.url, sink.url), webhooks: webhooksTable() });
     return await measure({
-      ...ground,
+      ...workspace,
       redis,
       sink,
       startGateway: () => startGateway(stack),
@@ -95,7 +95,7 @@ export function inWorld<Result>(
         start("baseline-drain", "bench/baselines/drain.ts", [redis.url, sink.url, String(CONCURRENCY)]),
     });
   };
-  return onGround(nodeArgs, measureOn, clone);
+  return inWorkspace(nodeArgs, measureOn, clone);
 }
 
 export function startGateway(stack: Stack): Promise<Part> {
@@ -103,16 +103,18 @@ export function startGateway(stack: Stack): Promise<Part> {
   return stack.start("webhooks", { name: "gateway", args });
 }
 
-/** Runs `measure` where processes can be started, and ends all of them, whatever happens. The services are those of `clone`. */
-export async function onGround<Result>(
+/**
+ * Runs `measure` with functions that start processes, and ends all processes in any case. The services are those of `clone`.
+ */
+export async function inWorkspace<Result>(
   nodeArgs: readonly string[],
-  measure: (ground: Ground) => Promise<Result>,
+  measure: (ground: Workspace) => Promise<Result>,
   clone?: string,
 ): Promise<Result> {
   const dir = mkdtempSync(join(tmpdir(), "postern-bench-"));
   const configDir = join(dir, "config");
   const { env } = process;
-  // Logs go to files, as cheap as in production.
+  // Logs go to files, because that is as cheap as in production.
   const stack = createStack({
     configDir,
     env,
@@ -128,7 +130,7 @@ export async function onGround<Result>(
     return part;
   };
   const servers: PrivateRedis[] = [];
-  const startRedisHere: Ground["startRedis"] = async (args) => {
+  const startRedisHere: Workspace["startRedis"] = async (args) => {
     const redis = await startRedis({ env, args });
     servers.push(redis);
     return redis;
@@ -142,7 +144,7 @@ export async function onGround<Result>(
   }
 }
 
-/** What every service of a world agrees on. */
+/** Configuration that all services of a world share. */
 export function posternTable(
   redisUrl: string,
   runnerUrl: string,
@@ -157,7 +159,7 @@ export function posternTable(
   };
 }
 
-/** An endpoint for each job. */
+/** Builds an endpoint for each job. */
 function webhooksTable(): Table {
   const toEndpoint = (job: number, path: string) => ({
     path,

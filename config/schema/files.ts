@@ -252,7 +252,7 @@ export interface WebhooksFile {
   refusals_per_minute?: number;
   endpoints: readonly {
     path: string;
-    preset?: "github" | "gitlab" | "bitbucket" | "jira" | "linear" | "circleci" | "buildkite" | "vercel" | "npm" | "trello" | "standard-webhooks" | "svix" | "clerk" | "resend" | "openai" | "alchemy" | "quicknode" | "helius" | "tenderly" | "moralis" | "coinbase-cdp" | "stripe" | "shopify" | "paddle" | "razorpay" | "square" | "coinbase-commerce" | "woocommerce" | "lemon-squeezy" | "checkout-com" | "gocardless" | "paystack" | "authorize-net" | "quickbooks" | "xero" | "slack" | "discord-interactions" | "discord-events" | "twilio" | "sendgrid" | "zoom" | "meta" | "x" | "twitch" | "telegram" | "mailgun" | "postmark" | "intercom" | "zendesk" | "teams-outgoing" | "sentry" | "pagerduty" | "grafana" | "alertmanager" | "tradingview" | "launchdarkly" | "okta" | "dropbox" | "box" | "asana" | "airtable" | "typeform" | "tally" | "docusign" | "calendly" | "cal-com" | "hubspot";
+    preset?: "github" | "gitlab" | "gitea" | "bitbucket" | "jira" | "linear" | "circleci" | "buildkite" | "vercel" | "npm" | "trello" | "google-pubsub" | "aws-sns" | "azure-event-grid" | "cloudevents" | "microsoft-graph" | "standard-webhooks" | "svix" | "clerk" | "resend" | "openai" | "replicate" | "polar" | "alchemy" | "quicknode" | "helius" | "tenderly" | "moralis" | "coinbase-cdp" | "stripe" | "paypal" | "shopify" | "paddle" | "razorpay" | "square" | "coinbase-commerce" | "woocommerce" | "lemon-squeezy" | "recurly" | "adyen-platforms" | "checkout-com" | "gocardless" | "paystack" | "authorize-net" | "quickbooks" | "xero" | "slack" | "discord-interactions" | "discord-events" | "twilio" | "sendgrid" | "zoom" | "meta" | "x" | "twitch" | "telegram" | "mailgun" | "postmark" | "intercom" | "zendesk" | "teams-outgoing" | "sentry" | "pagerduty" | "grafana" | "alertmanager" | "datadog" | "tradingview" | "launchdarkly" | "okta" | "dropbox" | "box" | "asana" | "airtable" | "typeform" | "tally" | "docusign" | "nylas" | "workos" | "calendly" | "cal-com" | "hubspot" | "hubspot-v1" | "hubspot-v2";
     job_id?: number;
     route_by?: {
       header?: string;
@@ -261,6 +261,8 @@ export interface WebhooksFile {
       /** a request without a match is answered as a success, and dropped; "refuse": 404 @default "drop" */
       unmatched?: "drop" | "refuse";
     };
+    /** A filter in CEL: only requests for which it is true become calls */
+    when?: string;
     /** name for the runner, in X-WEBHOOK-NAME */
     name?: string;
     /** accepted methods; default ["POST"] */
@@ -283,14 +285,14 @@ export interface WebhooksFile {
       body?: string;
       /** 429 or 503: status above a rate limit. Use the one after which this sender retries @default 429 */
       limited?: 429 | 503;
-      /** 429 or 401: status after too many wrong credentials of one address. Use 401 for senders that test an endpoint with wrong ones @default 429 */
+      /** 429 or 401: status after too many wrong credentials of one address. Use 401 if the sender tests the endpoint with wrong ones @default 429 */
       refusals_limited?: 401 | 429;
     };
     /** request with which the sender verifies that the URL is yours; it is answered, and never queued */
     handshakes?: readonly {
       /** `"GET"`, `"HEAD"`, `"OPTIONS"` or `"POST"` @default "POST" */
       method?: "GET" | "HEAD" | "OPTIONS" | "POST";
-      /** condition on the request: placeholders and their values, in which a `*` at the end matches any text. Fields of the body are allowed only with `proof = "credential"` */
+      /** placeholders and their values; a `*` at the end of a value matches any text. Fields of the body are allowed only with `proof = "credential"` */
       when?: Readonly<Record<string, string>>;
       /** fields of the whole body, a form of at most 1 KiB. A field with the value `*` is optional. Allowed only with `proof = "none"` */
       form?: Readonly<Record<string, string>>;
@@ -356,15 +358,45 @@ export interface WebhooksFile {
     callback_url?: string;
     /** hosts on which a request may name a receiver instead, in X-PLATFORM-CALLBACK */
     callback_hosts?: readonly string[];
-    auth?: "none" | "bearer" | "basic" | "api-key" | "token" | "hmac-sha256" | "signature";
+    auth?: "none" | "bearer" | "basic" | "api-key" | "token" | "hmac-sha256" | "signature" | "jwt" | "http-signature" | "aws-sns" | "paypal";
+    /** id of the webhook, as PayPal shows it */
+    webhook_id?: string;
+    /** true: deliveries of PayPal's sandbox, and no others @default false */
+    sandbox?: boolean;
+    /** ARNs of the topics that may send. Their subscriptions are confirmed */
+    topics?: readonly string[];
     /** in a list, all secrets are accepted, so that one can be rotated without a gap */
     secret?: string | readonly string[];
+    http_signature?: {
+      /** `"ed25519"`, `"ecdsa-p256-sha256"`, `"rsa-pss-sha512"`, `"hmac-sha256"`: the only one that is accepted */
+      algorithm: "ed25519" | "ecdsa-p256-sha256" | "rsa-pss-sha512" | "hmac-sha256";
+      /** components that a signature must cover, with `content-digest`. It may cover more */
+      components?: readonly string[];
+      /** tag of the signatures that count. Others are ignored */
+      tag?: string;
+      /** URL of the sender's key directory, a JWK Set: https, or http on this machine. `keyid` is the `kid` of a key, or its JWK thumbprint (RFC 7638) */
+      directory?: string;
+      /** longest age of a signature, in seconds since its `created` @default 300 */
+      past_secs?: number;
+      /** how far `created` may be ahead of the gateway's clock, in seconds @default 60 */
+      future_secs?: number;
+    };
+    /** iss of the token; in a list, each is accepted */
+    issuer?: string | readonly string[];
+    /** aud of the token */
+    audience?: string;
+    /** the issuer's public keys (JSON Web Key Set); or file:/path of them */
+    jwks?: string;
+    /** accepted algorithms; also RS384, RS512, PS256, PS384, PS512, ES384, ES512 and EdDSA */
+    algorithms?: readonly ("RS256" | "RS384" | "RS512" | "PS256" | "PS384" | "PS512" | "ES256" | "ES384" | "ES512" | "EdDSA")[];
+    /** claims that the token must have, with exactly these values */
+    claims?: Readonly<Record<string, string | number | boolean>>;
     signature?: {
-      /** header of the signature. A list of names means the first one that the request has */
+      /** header of the signature; of a list, the first that the request has */
       header?: string | readonly string[];
       /** query parameter of the signature */
       query?: string;
-      /** field of the JSON body with the signature, as a JSON Pointer */
+      /** JSON Pointer of the signature in the body */
       field?: string;
       /** `true`: any of the headers may have the valid signature */
       any_header?: boolean;
@@ -372,15 +404,16 @@ export interface WebhooksFile {
       prefix?: string;
       /** `true`: the prefix may be missing */
       prefix_optional?: boolean;
-      /** `{ separator = ",", assign = "=", key = "v1" }`: the value is a list, in which any item with this key may be the valid signature. Without `key`, it may be any item in the form of a signature, as in `v0=<other>,<signature>`. Other items are ignored. The default of `assign` is `"="`; `separator` is required */
+      /** `{ separator = ",", assign = "=", key = "v1" }`: the value is a list, in which one valid item with this key is enough. Without `key`, it may be any item in the form of a signature, as in `v0=<other>,<signature>`. `first` names a first item without a key, so that `timestamp` can read it. `separator` is required; the default of `assign` is `"="` */
       list?: {
         separator: string;
         assign?: string;
         key?: string;
+        first?: string;
       };
       /** encoding of the signature, docs/senders.md */
       encoding?: "hex" | "hex-upper" | "hex-any-case" | "0x-hex" | "base64";
-      /** algorithm of the signature, docs/senders.md */
+      /** `hmac-sha1`, `hmac-sha256`, `hmac-sha512`, `sha256`, `keccak-256`, `ed25519`, `ecdsa-p256` (P-256, SHA-256, DER), `equal` (the secret itself) */
       algorithm: "hmac-sha1" | "hmac-sha256" | "hmac-sha512" | "sha256" | "keccak-256" | "ed25519" | "ecdsa-p256" | "equal";
       /** form of `secret`, docs/senders.md */
       secret_format?: "text" | "hex" | "base64" | "whsec" | "base64-or-whsec" | "text-or-whsec" | "ed25519-hex" | "ed25519-whpk" | "spki";
@@ -394,23 +427,23 @@ export interface WebhooksFile {
         header?: string;
         /** item of the signature's list with the time */
         pair?: string;
-        /** field of the JSON body with the time, as a JSON Pointer */
+        /** JSON Pointer of the time in the body */
         field?: string;
         /** form of the time, docs/senders.md */
         unit: "s" | "ms" | "rfc3339" | "go";
         /** longest age, in seconds */
         past_secs?: number;
-        /** longest time ahead of the gateway's clock, in seconds */
+        /** how far the time may be ahead of the gateway's clock, in seconds */
         future_secs?: number;
       };
       /** headers that must have exactly these values */
       require?: Readonly<Record<string, string>>;
     } | readonly {
-      /** header of the signature. A list of names means the first one that the request has */
+      /** header of the signature; of a list, the first that the request has */
       header?: string | readonly string[];
       /** query parameter of the signature */
       query?: string;
-      /** field of the JSON body with the signature, as a JSON Pointer */
+      /** JSON Pointer of the signature in the body */
       field?: string;
       /** `true`: any of the headers may have the valid signature */
       any_header?: boolean;
@@ -418,15 +451,16 @@ export interface WebhooksFile {
       prefix?: string;
       /** `true`: the prefix may be missing */
       prefix_optional?: boolean;
-      /** `{ separator = ",", assign = "=", key = "v1" }`: the value is a list, in which any item with this key may be the valid signature. Without `key`, it may be any item in the form of a signature, as in `v0=<other>,<signature>`. Other items are ignored. The default of `assign` is `"="`; `separator` is required */
+      /** `{ separator = ",", assign = "=", key = "v1" }`: the value is a list, in which one valid item with this key is enough. Without `key`, it may be any item in the form of a signature, as in `v0=<other>,<signature>`. `first` names a first item without a key, so that `timestamp` can read it. `separator` is required; the default of `assign` is `"="` */
       list?: {
         separator: string;
         assign?: string;
         key?: string;
+        first?: string;
       };
       /** encoding of the signature, docs/senders.md */
       encoding?: "hex" | "hex-upper" | "hex-any-case" | "0x-hex" | "base64";
-      /** algorithm of the signature, docs/senders.md */
+      /** `hmac-sha1`, `hmac-sha256`, `hmac-sha512`, `sha256`, `keccak-256`, `ed25519`, `ecdsa-p256` (P-256, SHA-256, DER), `equal` (the secret itself) */
       algorithm: "hmac-sha1" | "hmac-sha256" | "hmac-sha512" | "sha256" | "keccak-256" | "ed25519" | "ecdsa-p256" | "equal";
       /** form of `secret`, docs/senders.md */
       secret_format?: "text" | "hex" | "base64" | "whsec" | "base64-or-whsec" | "text-or-whsec" | "ed25519-hex" | "ed25519-whpk" | "spki";
@@ -440,13 +474,13 @@ export interface WebhooksFile {
         header?: string;
         /** item of the signature's list with the time */
         pair?: string;
-        /** field of the JSON body with the time, as a JSON Pointer */
+        /** JSON Pointer of the time in the body */
         field?: string;
         /** form of the time, docs/senders.md */
         unit: "s" | "ms" | "rfc3339" | "go";
         /** longest age, in seconds */
         past_secs?: number;
-        /** longest time ahead of the gateway's clock, in seconds */
+        /** how far the time may be ahead of the gateway's clock, in seconds */
         future_secs?: number;
       };
       /** headers that must have exactly these values */
@@ -481,6 +515,8 @@ export interface X402File {
   }[];
   /** Signs the quotes. It must be the same on every replica. In a list, the first secret signs and all are accepted. */
   quote_secret: string | readonly string[];
+  /** Ed25519 keys (PEM or JWK). The first signs a receipt of each payment; all are */
+  receipt_keys?: string | readonly string[];
   /** seconds that a quoted price holds @default 300 */
   quote_ttl_secs?: number;
   /** seconds for which an offer asks an authorization to be valid; a payment is settled for at most this long after its claim @default 120 */
@@ -489,6 +525,8 @@ export interface X402File {
   payment_window_secs_max?: number;
   /** most offers in a 402; by default, a 402 offers every token. See docs/payments.md, "Many tokens" */
   max_offers?: number;
+  /** offers say in extra.paymentFlow that a payment settles before its job runs; false: for clients that refuse it @default true */
+  offer_payment_flow?: boolean;
   /** payments of one payer with an unknown outcome @default 8 */
   open_payments_per_payer?: number;
   /** verify requests of a payer in a minute that lead to no payment, at each replica; above it, 429 @default 30 */
@@ -582,6 +620,13 @@ export interface X402File {
   markup_bps?: number;
   /** hosts on which a paid request may name a receiver, in X-PLATFORM-CALLBACK; */
   callback_hosts?: readonly string[];
+  shop?: {
+    /** at most 32 characters */
+    name?: string;
+    /** at most 5, each of at most 32 characters */
+    tags?: readonly string[];
+    icon_url?: string;
+  };
   job_policies?: readonly ({
     service_id: number;
     job_index: number;
@@ -704,6 +749,10 @@ export interface X402File {
     eip3009_version?: string;
     /** event that transferWithAuthorization emits first, AuthorizationUsed; or "transfer_first" (docs/payments.md) @default "used_first" */
     event_order?: "used_first" | "transfer_first";
+    eip2612_domain?: {
+      name: string;
+      version: string;
+    };
   }[];
 }
 
@@ -741,6 +790,9 @@ export interface JobPricingFile extends Readonly<Record<string, Readonly<Record<
   input_schema?: unknown;
   /** JSON Schema (2020-12, or draft-07 by its $schema) of the body, at most 64 KiB. A paid body that does not fit is refused with 422 and not charged. Write the schema here, or set the path of a file, relative to this one: input_schema = "schemas/report.json". The schema needs input_example, in either form: an example that fits. */
   input_example?: unknown;
+  output_schema?: unknown;
+  /** output_schema and output_example describe the result in the same forms. Nothing checks a result. With them, schemas and examples of input and output may have 2560 bytes together as JSON, which is what a 402 has room for. */
+  output_example?: unknown;
   /** false: the result is not kept for the payer ([results] of postern.toml) @default true */
   keep_result?: boolean;
   /** receiver of a callback at the end of each call; needs [callbacks] of postern.toml */

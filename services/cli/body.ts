@@ -5,13 +5,13 @@ import { lostCharacter, readBytes } from "../../shared/platform/text/read-text.t
 import type { BodyOptions } from "./options.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 
-/** Returns undefined if no body was given. */
+/** Returns the body that the options give; undefined if they give none. */
 export function readBody({ body, bodyFile }: BodyOptions): Uint8Array | undefined {
   if (bodyFile !== undefined) return bodyIn(bodyFile);
   return body === undefined ? undefined : bodyOf(body);
 }
 
-/** The bytes of a file, or of standard input (0). */
+/** Reads the bytes of a file, or of standard input (0). */
 export function bodyIn(file: string | 0): Buffer {
   try {
     return readBytes(file, BODY_BYTES_MAX);
@@ -20,14 +20,17 @@ export function bodyIn(file: string | 0): Buffer {
   }
 }
 
-/** The bytes of a text of the command line. Node has decoded it, and bytes that were not UTF-8 are lost. */
+/**
+ * Returns the bytes of a command-line argument. Throws if Node has lost some of them, which happens to bytes that are
+ * not UTF-8.
+ */
 export function bodyOf(text: string): Buffer {
   const problem = lostCharacter(text);
   if (problem !== undefined) throw new Error(`the body ${problem}, or pass its bytes in a file`);
   return Buffer.from(text);
 }
 
-/** Writes bytes as they are; to a terminal only if they are text. */
+/** Writes a body's bytes unchanged. Throws if they would go to a terminal and are not text. */
 export function writeBody({ terminal }: ProgramDeps, id: string, body: Buffer): void {
   if (terminal.columns !== undefined && body.length > 0 && asText(body) === undefined)
     throw new Error(
@@ -46,19 +49,22 @@ export function isJson(body: Uint8Array | undefined): boolean {
   }
 }
 
-/** Throws for what is not UTF-8. */
+/** Decodes UTF-8; throws if the bytes are not UTF-8. */
 function decoded(body: Uint8Array | undefined): string {
   return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
 }
 
-/** Matches what a screen cannot show as it is: control characters, except tabs and line ends, and those that reorder text. */
+/**
+ * Matches characters that a screen cannot show: control characters, except tabs and line ends, and characters that
+ * reorder text.
+ */
 const NOT_TEXT = /[^\P{Cc}\t\r\n]|\r(?!\n)|[\u202A-\u202E\u2066-\u2069]/u;
 
 const TEXT_MAX = 4096;
 const HEX_BYTES_MAX = 512;
 const HEX_BYTES_PER_LINE = 32;
 
-/** A body for people: as text if it is text, else in hex. A long body is cut, and says so, unless `full`. */
+/** Formats a body for people: text as it is, other bytes in hex. A long body is cut, with a note, unless `full` is set. */
 export function bodyText(body: Buffer, { full }: { full: boolean }): string {
   if (body.length === 0) return "(empty)\n";
   const text = asText(body);

@@ -2,19 +2,20 @@ import { CALL_ID } from "../../shared/call/call-id.ts";
 import type { Operations } from "../../shared/console/contract/contract.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 
-/** The ids of these calls, each of which is named by its id or by a prefix of it that no other call has. */
+/** Returns the ids of the named calls. Each name is an id, or a prefix that only one call has. */
 export async function callIdsOf(operations: Operations, named: readonly string[]): Promise<string[]> {
   const ids: string[] = [];
   for (const each of named) ids.push(await callIdOf(operations, each));
   return ids;
 }
 
-/** The id of a call that is named by it or by a prefix of it. Throws unless the prefix is that of one call. */
+/** Returns the id of the named call. Throws unless the name is an id, or a prefix that only one call has. */
 export async function callIdOf({ listCalls }: Operations, named: string): Promise<string> {
   if (CALL_ID.test(named)) return named;
   const { calls, is_complete: isComplete } = await listCalls({ id: named, limit: SHOWN });
   const [only, ...others] = calls.map(({ id }) => id);
-  if (only !== undefined && others.length === 0 && (isComplete || named.length >= LONG)) return only;
+  if (only !== undefined && others.length === 0 && (isComplete || named.length >= UNIQUE_PREFIX_CHARS))
+    return only;
   if (only !== undefined && others.length > 0)
     throw new Error(`several calls have an id that starts with ${named}: ${[only, ...others].join(", ")}`);
   const reason = isComplete
@@ -25,5 +26,5 @@ export async function callIdOf({ listCalls }: Operations, named: string): Promis
 
 const SHOWN = 3;
 
-/** A prefix of this length is that of one call among many millions, also if not all of them were looked at. */
-const LONG = 14;
+/** A prefix of this length identifies one call among many millions, even if not all calls were searched. */
+const UNIQUE_PREFIX_CHARS = 14;

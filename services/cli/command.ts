@@ -1,6 +1,6 @@
 import { type Argument, Command, Help, type Option } from "commander";
 
-/** The groups of commands in the help, by what somebody wants to do. */
+/** Groups of commands in the help, by task. */
 export const GROUP = {
   run: "Run:",
   look: "Look:",
@@ -9,7 +9,7 @@ export const GROUP = {
   try: "Try:",
 } as const;
 
-/** A command with examples. Its help, its place in a group and its completion derive from its declaration. */
+/** A command with examples. Its help, its group and its shell completion derive from this declaration. */
 export class ProgramCommand extends Command {
   readonly exampleLines: string[] = [];
 
@@ -17,7 +17,7 @@ export class ProgramCommand extends Command {
     return new ProgramCommand(name).helpCommand(false);
   }
 
-  /** Adds command lines to the help, without the name of the program. */
+  /** Adds example command lines to the help, without the name of the program. */
   examples(...lines: readonly string[]): this {
     this.exampleLines.push(...lines);
     const shown = lines.map((line) => `  postern ${line}`);
@@ -25,10 +25,13 @@ export class ProgramCommand extends Command {
   }
 }
 
-/** How the help of every command looks. */
+/** Layout of the help of every command. */
 export const HELP = {
   sortSubcommands: false,
-  /** Commander wraps no text with less room than 40 columns. Beside the longest command there are 38 on a screen of 80. */
+  /**
+   * Commander does not wrap text in columns narrower than 40. On a screen of 80 columns, the longest command leaves
+   * only 38 for the descriptions.
+   */
   minWidthToWrap: 35,
   showGlobalOptions: false,
   subcommandTerm,
@@ -36,13 +39,16 @@ export const HELP = {
   argumentDescription,
 };
 
-/** A command's name and arguments in the list of commands. Only the first of many arguments is shown, to leave room. */
+/**
+ * Formats a command's name and arguments for the list of commands. If they are too long, only the first argument is
+ * shown.
+ */
 function subcommandTerm(command: Command): string {
   const term = new Help().subcommandTerm(command);
   return term.length <= 30 ? term : term.replace(/> .*$/, "> ...");
 }
 
-/** The description of an option, which says if the option is required. */
+/** Returns the description of an option, and marks a required option. */
 function optionDescription(option: Option): string {
   const text = new Help().optionDescription(option);
   return option.mandatory ? `${text} (required)` : text;

@@ -6,14 +6,14 @@ import { delay, systemClock } from "../../shared/platform/time/clock.ts";
 import { NoAnswer } from "./console/client.ts";
 
 const POLL_MS = 250;
-/** A console may be away for so long, as while it restarts: the operation goes on meanwhile. */
+/** The console may be unreachable for this long, for example during a restart. The operation continues meanwhile. */
 const AWAY_MS = 60_000;
 
 type Following<View> = { signal?: AbortSignal; onProgress?: (view: View) => void };
 
 /**
- * Follows a bulk operation to its end. Once the signal is aborted it cancels the operation, and waits for its last steps. If the console stops
- * answering, the error names the operation.
+ * Follows a bulk operation to its end. When the signal aborts, it cancels the operation and waits for its last steps.
+ * If the console stops answering, the error names the operation.
  */
 export async function followBulk<View extends BulkView>(
   operations: Operations,
@@ -47,7 +47,7 @@ function isTransient(error: unknown): boolean {
   return error instanceof NoAnswer || (error instanceof AppError && CODES[error.code].retryable);
 }
 
-/** The error that has stopped it. */
+/** Returns the error that has stopped the operation. */
 export function failureOf({ failure }: BulkView): AppError | undefined {
   if (failure === null) return undefined;
   const code = isErrorCode(failure.code) ? failure.code : "internal.unexpected";

@@ -19,7 +19,10 @@ export type Answer = {
 
 const ATTEMPT_MS = 60_000;
 
-/** Sends one POST. Follows no redirect, because a payment is meant for one place. Rejects at the deadline (unix ms). */
+/**
+ * Sends one POST. Follows no redirect, because a payment must go only to the given URL. Rejects at the deadline (unix
+ * ms).
+ */
 export async function post(
   { url, headers, body }: Post,
   deadline: number,
@@ -43,7 +46,10 @@ export async function get(url: URL, deadline: number, headers: Record<string, st
 }
 
 const MIB = 1024 ** 2;
-/** No result is longer. In JSON it takes six times that at most, which a string of Node's still holds. */
+/**
+ * Limit on the size of an answer. It permits the longest result as JSON, where one byte takes up to six. An answer of
+ * this size also fits in a Node string.
+ */
 const ANSWER_BYTES_MAX = 64 * MIB;
 
 async function toAnswer(response: Response): Promise<Answer> {
@@ -53,7 +59,7 @@ async function toAnswer(response: Response): Promise<Answer> {
     status: response.status,
     headers: response.headers,
     body,
-    /** Parsed when it is needed: a result can be long. */
+    /** Parsed only when needed, because a result can be long. */
     get json() {
       json ??= parsed(body.toString("utf8"));
       return json;
@@ -85,18 +91,18 @@ export function isSuccess({ status }: Pick<Answer, "status">): boolean {
   return status >= 200 && status <= 299;
 }
 
-/** A text member of an answer, safe for a terminal. */
+/** Reads a text field of an answer, and makes it safe for a terminal. */
 export function textIn({ json }: Answer, name: string): string | undefined {
   return typeof json[name] === "string" ? plain(json[name]) : undefined;
 }
 
-/** An answer's status, code and detail on one line. */
+/** Formats an answer's status, code and detail on one line. */
 export function wordsOf({ status, json }: Answer): string {
   const words = [json["code"], json["detail"] ?? json["error"]].filter((part) => typeof part === "string");
   return plain([`${status} ${words[0] ?? ""}`.trimEnd(), ...words.slice(1)].join(": "));
 }
 
-/** Why a request got no answer. */
+/** Says why a request got no answer. */
 export function reasonOf(error: unknown): string {
   return plain(messageOf(error));
 }

@@ -2,17 +2,20 @@ import type { ProgramDeps } from "./program-deps.ts";
 import { type Column, createTable } from "./table.ts";
 import { jsonLine, plain } from "./text.ts";
 
-/** How one kind of item is listed. */
+/** Describes how one kind of item is listed. */
 type Format<Item> = {
   columns: readonly Column[];
-  /** A cell for each column. */
+  /** Returns a cell for each column. */
   toCells: (item: Item) => readonly string[];
   toJson: (item: Item) => object;
-  /** The id by which other commands name the item. */
+  /** Returns the id by which other commands name the item. */
   toName: (item: Item) => string;
 };
 
-/** Prints items one by one, and then how many they are: as a table, as JSON or by their names alone, the count then on stderr. */
+/**
+ * Prints items one by one and then their number. The output is a table, JSON or names. With JSON or names, the number
+ * goes to stderr.
+ */
 export function createListing<Item>(
   { print, say, note, paint, terminal, form }: ProgramDeps,
   { columns, toCells, toJson, toName }: Format<Item>,

@@ -7,19 +7,25 @@ import { createTerminal } from "./terminal.ts";
 
 const { env } = process;
 
-/** How a service logs: as its options say, else as suits where its log goes. */
+/**
+ * Returns the log settings of a service. --quiet leaves only warnings and errors. A terminal gets text, unless -o
+ * json is given.
+ */
 const logging = ({ output, quiet = false }: OutputOptions) => ({
   env: quiet ? { ...env, POSTERN_LOG_LEVEL: "warn" } : env,
   pretty: process.stdout.isTTY === true && output !== "json",
 });
 
-/** Found by the package's own name, so from the sources and from dist/ alike. */
+/** The version of the package. The package is found by its own name, so that this works in the sources and in dist/. */
 const { version } = createRequire(import.meta.url)("postern/package.json") as { version: string };
 
-/** Ends the process once the service has closed what it opened: BullMQ would go on waiting for a Redis that is away. */
+/**
+ * Ends the process once the service has closed what it opened. Without this, BullMQ would wait for an unavailable
+ * Redis.
+ */
 const end = async (service: Promise<number>): Promise<never> => process.exit(await service);
 
-/** Each command loads only the service it starts. */
+/** All commands. Each service is imported only when a command starts it. */
 const program = buildProgram({
   version,
   env,
@@ -48,7 +54,8 @@ const program = buildProgram({
   },
 });
 
-// The reader of the output may close it early, as `head` does. A terminal that has closed has sent a SIGHUP, which decides.
+// The reader of the output may close it early, as `head` does (EPIPE). A closed terminal (EIO) also sends SIGHUP,
+// whose handler ends the process.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code === "EIO") return;
   if (error.code !== "EPIPE") throw error;

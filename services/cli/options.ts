@@ -8,14 +8,14 @@ import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
 import { systemClock } from "../../shared/platform/time/clock.ts";
 import { readGate } from "../../shared/queue/queue-name.ts";
 
-/** The options and arguments that more than one command has, and how their values are read. */
+/* Options and arguments that several commands share, and the parsers of their values. */
 export function configDir(): Option {
   return new Option("--config-dir <dir>", "configuration directory")
     .env("POSTERN_CONFIG_DIR")
     .default("config");
 }
 
-/** Of commands that need no Redis where they can ask the console. */
+/** The option of commands that can ask the console instead of Redis. */
 export function operatorUrl(): Option {
   const what = "use the console at this URL instead of Redis; POSTERN_OPERATOR_TOKEN holds the token";
   return new Option("--operator <url>", what).env("POSTERN_OPERATOR_URL").argParser(parseUrl);
@@ -33,7 +33,7 @@ export function opsAddress(otherwise: string): Option {
   ).argParser(parseListenAddress);
 }
 
-/** Returns `host:port`, also of a port alone. */
+/** Returns `host:port`, also if only a port is given. */
 function parseListenAddress(text: string): string {
   const read = readListenAddress(text);
   return typeof read === "string" ? refuseValue(read, "127.0.0.1:9090") : listenAddressText(read);
@@ -52,62 +52,62 @@ export function watch(): Option {
   return new Option("--watch", "read the configuration again when its files change");
 }
 
-/** A port of 127.0.0.1. */
+/** Option for a port on 127.0.0.1. */
 export function port(name: string, otherwise: number, what: string): Option {
   return new Option(`--${name}-port <n>`, `${what}; 0 uses a free port`)
     .argParser(wholeNumber({ example: otherwise, max: 65_535 }))
     .default(otherwise);
 }
 
-/** The beginning of a time range; `event` says what happened at that time, as "claimed". */
+/** Option for the start of a time range. `event` names what happened at that time, such as "claimed". */
 export function sinceOption(event: string): Option {
   return sinceTime(`${event} at or after this time`);
 }
 
-/** An option with the start of a time range. */
+/** Option for the start of a time range, with any description. */
 export function sinceTime(what: string): Option {
   const forms = "an ISO date (UTC), or an age such as 90s, 30m, 2h or 7d";
   return new Option("--since <time>", `${what}: ${forms}`).argParser(parseTime);
 }
 
-/** The end of a time range. */
+/** Option for the end of a time range. `event` names what happened at that time. */
 export function untilOption(event: string): Option {
   return new Option("--until <time>", `${event} at or before this time`).argParser(parseTime);
 }
 
-/** 0 is no limit. */
+/** Option for a number of entries; 0 means no limit. */
 export function limitOption(otherwise: number, what = "print at most n entries; 0 prints all"): Option {
   return new Option("--limit <n>", what).argParser(wholeNumber({ example: 50 })).default(otherwise);
 }
 
-/** In seconds. */
+/** Option for a duration in seconds. */
 export function waitOption(what: string): Option {
   return new Option("--wait <secs>", what)
     .argParser(wholeNumber({ example: 30, max: WAIT_SECS_MAX }))
     .default(120);
 }
 
-/** A day, for which results are kept. */
+/** A day, because results are kept for a day by default. */
 const WAIT_SECS_MAX = 86_400;
 
-/** Whether a text can be the token of a result: one word of visible ASCII. */
+/** Whether a text can be a result token: one word of visible ASCII. */
 export function isResultToken(text: string): boolean {
   return /^[!-~]{1,1000}$/.test(text);
 }
 
-/** A call in the examples of the help. */
+/** The call id in the examples of the help. */
 export const CALL = "c_4f1b";
 
 export function callId(): Argument {
   return new Argument("<id>", "id of the call, or a unique prefix of it").argParser(parseCallId);
 }
 
-/** Any number of call ids, each once. */
+/** Argument for any number of call ids. Duplicates are dropped. */
 export function callIds(): Argument {
   return new Argument("[ids...]", "ids of calls, or unique prefixes of them").argParser(collectCallId);
 }
 
-/** Any number of jobs, each once, and at least one; or of receivers of callbacks. */
+/** Argument for one or more jobs or receivers of callbacks. Duplicates are dropped. */
 export function jobKeys(): Argument {
   return new Argument("<service/job...>", `jobs, ${JOB_KEYS}`).argParser(
     (text, before: string[] = []): string[] => {
@@ -117,7 +117,7 @@ export function jobKeys(): Argument {
   );
 }
 
-/** One job, or a receiver of callbacks. */
+/** Argument for one job or one receiver of callbacks. */
 export function jobKey(): Argument {
   return new Argument("<service/job>", `job, ${JOB_KEYS}`).argParser(parseGate);
 }
@@ -135,7 +135,7 @@ export function parseJobKey(text: string): string {
   return why === undefined ? text : refuseValue(why, "7/1");
 }
 
-/** For arguments and options that may be repeated. */
+/** Collects the call ids of a repeatable argument or option, without duplicates. */
 export function collectCallId(text: string, before: string[] = []): string[] {
   const id = parseCallId(text);
   return before.includes(id) ? before : [...before, id];
@@ -168,13 +168,13 @@ export function parseUrl(text: string): URL {
   return refuseValue("must be an http or https URL", "http://127.0.0.1:9300");
 }
 
-/** Returns the address in lower case. */
+/** Checks an address, and returns it in lower case. */
 export function parseAddress(text: string): string {
   if (isAddress(text)) return text.toLowerCase();
   return refuseValue("must be an address: 0x and 40 hex digits", "0x7099…");
 }
 
-/** Returns the hash in lower case. */
+/** Checks a transaction hash, and returns it in lower case. */
 export function parseTransaction(text: string): string {
   if (/^0x[0-9a-fA-F]{64}$/.test(text)) return text.toLowerCase();
   return refuseValue("must be a transaction hash: 0x and 64 hex digits", "0x51c2…");
@@ -194,8 +194,8 @@ const UNIT_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_00
 const DATE = /^\d{4}-\d{2}-\d{2}(?<time>T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?<zone>Z|[+-]\d{2}:\d{2})?)?$/;
 
 /**
- * Reads an ISO date (UTC unless it names a zone) or how long ago (`90s`, `30m`, `2h`, `7d`, `1w`). Returns unix
- * milliseconds, or undefined for anything else.
+ * Parses an ISO date (UTC unless it names a zone) or an age (`90s`, `30m`, `2h`, `7d`, `1w`). Returns unix
+ * milliseconds; undefined for any other text.
  */
 export function parseMoment(text: string, now: number): number | undefined {
   const ago = /^(?<count>\d{1,9})(?<unit>[smhdw])$/.exec(text)?.groups;
@@ -206,25 +206,25 @@ export function parseMoment(text: string, now: number): number | undefined {
   return Number.isNaN(at) ? undefined : at;
 }
 
-/** The options of a command that sends a body: the text itself, or the file that holds it. */
+/** Options of a command that sends a body: the text itself, or a file with it. */
 export type BodyOptions = { body?: string; bodyFile?: string };
 
-/** Excludes --body. */
+/** The option --body-file, which excludes --body. */
 export function bodyFile(what: string): Option {
   return new Option("--body-file <file>", what).conflicts("body");
 }
 
-/** Refuses the value of an option or argument. */
+/** Reports an invalid value of an option or argument. */
 export function refuseValue(rule: string, example: string): never {
   throw new InvalidArgumentError(ruleText(rule, example));
 }
 
-/** Says what a value must be. Some rules of other modules have an example of their own. */
+/** Adds an example to the rule for a value, unless the rule already has one. */
 export function ruleText(rule: string, example: string): string {
   return `it ${rule}${rule.includes("such as") ? "" : `; for example ${example}`}`;
 }
 
-/** Gives the errors that commander makes of refused values one form: what it is of, the value, and what is wrong with it. */
+/** Rewrites commander's errors about values into one form: the option or argument, the value, and the rule. */
 export function valueErrorText(text: string): string {
   return text
     .replace(/^error: option ('[^']*') argument (?=')/, "error: option $1 value ")
@@ -236,7 +236,7 @@ export function valueErrorText(text: string): string {
     .replace(/(?<= is invalid: )Allowed choices are (.*)\.$/m, "it must be one of $1");
 }
 
-/** Ends the command: its options do not go together. */
+/** Ends the command because its options cannot be combined. */
 export function usageError(command: Command, message: string): never {
   return command.error(`error: ${message}`, { exitCode: EXIT.usage });
 }

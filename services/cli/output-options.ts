@@ -1,9 +1,9 @@
 import { type Command, Option } from "commander";
 
-/** Services run until they are told to stop, and what they print is their log. */
+/** Commands that run a service until they are stopped. Their output is their log. */
 const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "operator", "devnet"];
 
-/** A form of output in place of a text: `wide` is a table with all columns, none of them cut, and `name` the ids alone. */
+/** Output formats other than text. `wide` is a table with all columns and no cut text; `name` prints only ids. */
 export type OutputForm = "json" | "wide" | "name" | "csv" | "calldata";
 
 /** The option of a command that prints a list. */
@@ -18,8 +18,9 @@ export function jsonOutput(what: string): Option {
 }
 
 /**
- * Gives --output and --quiet to every command that does not say itself what they print. `postern dev` has neither: it logs for
- * people on a terminal and in JSON elsewhere, and its parts tell it by their log that they are ready. A report and a script have one form.
+ * Adds --output and --quiet to every command that does not define them. Commands whose output has only one format get
+ * no --output. `postern dev` gets neither: it logs text to a terminal and JSON elsewhere, and needs the logs of its
+ * child processes to see when they are ready.
  */
 export function addOutputOptions(program: Command): void {
   for (const command of leavesOf(program)) {
@@ -39,7 +40,7 @@ const OF_COMMANDS = [
   "print only requested data and problems; the exit code shows the outcome",
 ] as const;
 
-/** The commands that do something; the others only group them. */
+/** Returns the commands without subcommands. The other commands only group them. */
 export function leavesOf(command: Command): Command[] {
   return command.commands.length === 0 ? [command] : command.commands.flatMap(leavesOf);
 }
@@ -48,7 +49,7 @@ function has(command: Command, long: string): boolean {
   return command.options.some((option) => option.long === long);
 }
 
-/** Whether the words of the command line ask for JSON, also if they are otherwise wrong. */
+/** Whether the command line asks for JSON. Also works if the command line is otherwise invalid. */
 export function isJsonWanted(program: Command): boolean {
   const { rawArgs } = program as Command & { rawArgs?: readonly string[] };
   const [words = []] = [rawArgs];

@@ -9,29 +9,32 @@ import { jsonLine, plain } from "./text.ts";
 /** The options that every command has. */
 export type OutputOptions = { output?: OutputForm; quiet?: boolean };
 
-/** What a word says of what it names. */
+/** Meaning of a word, which determines its colour. */
 export type Tone = "good" | "attention" | "bad" | "faint";
 
 const STYLES = { good: "green", attention: "yellow", bad: "red", faint: "dim" } as const;
 
-/** What a command says, and to whom. */
+/** Writes the output of a command to stdout and stderr. */
 export type Output = {
-  /** The form that was asked for, if it is not the usual one. */
+  /** The requested output format; undefined for the default. */
   form(): OutputForm | undefined;
-  /** Writes what was asked for to stdout. */
+  /** Writes the requested data to stdout. */
   print(text: string): void;
-  /** Writes what people like to know besides to stdout, as headings, counts and what was done. Nothing with -o json, -o name or --quiet. */
+  /**
+   * Writes additional information for people to stdout: headings, counts and what was done. Writes nothing with -o
+   * json, -o name or --quiet.
+   */
   say(text: string): void;
-  /** Writes a remark to stderr, at once. Nothing with --quiet. */
+  /** Writes a remark to stderr at once. Writes nothing with --quiet. */
   note(text: string): void;
   /**
-   * Writes to stderr why the command has not done all. Its text may hold what strangers wrote. With -o json it is kept for the
-   * one problem object, which comes at the end.
+   * Writes to stderr why the command did not succeed completely. The text may contain input of strangers, so its
+   * control characters are removed. With -o json, the text is kept for the problem object at the end.
    */
   printError(problem: string | AppError): void;
-  /** Ends the command. With -o json, a code that is not 0 comes with a problem object on stderr. */
+  /** Ends the command. With -o json, an exit code other than 0 also writes a problem object to stderr. */
   exitWith(code: number): void;
-  /** Colours a part of what is printed, where there are colours. */
+  /** Colours a part of the output, if the output has colours. */
   paint(tone: Tone | undefined, text: string): string;
 };
 
@@ -42,7 +45,7 @@ type Sinks = {
   terminal: Pick<Terminal, "colours"> | undefined;
 };
 
-/** `begin` sets the options of the command that runs, before it says anything. */
+/** Creates the output. `begin` sets the options of the running command, before it writes anything. */
 export function createOutput({ print, printError, exitWith, terminal }: Sinks): Output & {
   begin(options: OutputOptions): void;
 } {
@@ -89,19 +92,19 @@ const CODE_OF_EXIT: Record<number, ErrorCode> = {
   [EXIT.config]: "start.config_invalid",
 };
 
-/** As a problem document of the gateways (RFC 9457), with the exit code in place of a status. */
+/** Makes a problem document like those of the gateways (RFC 9457), with the exit code instead of a status. */
 function problemOf(code: ErrorCode = "command.failed", detail: string, exit: number) {
   const { title } = CODES[code];
   const type = `urn:postern:problem:${code}`;
   return { type, title, detail: detail === "" ? title : detail, code, exit_code: exit };
 }
 
-/** Each line without what would control a terminal. */
+/** Removes control characters of terminals from each line. */
 function safe(text: string): string {
   return text.split("\n").map(plain).join("\n");
 }
 
-/** The first line of a problem. A warning is none. */
+/** Colours the first line of a problem, as a warning or as an error. */
 function coloured(text: string, colours: boolean): string {
   if (!colours) return text;
   return text.replace(/^.+/, (line) => inTone(line.startsWith("warning: ") ? "attention" : "bad", line));

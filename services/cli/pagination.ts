@@ -1,4 +1,4 @@
-/** The items of all pages, each page read once it is needed, from where the one before ended. */
+/** Yields the items of all pages. Each page is read only when needed, from the cursor of the previous one. */
 export async function* pagesOf<Page extends { next: string | null }, Item>(
   read: (cursor: string | undefined) => Promise<Page>,
   itemsOf: (page: Page) => readonly Item[],

@@ -6,15 +6,15 @@ type Configured = { configDir: string } & OutputOptions;
 type Reloads = { watch?: boolean };
 type Listens = Reloads & { bindAddress?: string; opsAddress?: string };
 
-/** What the commands need. */
+/** Everything that a command can use. */
 export type ProgramDeps = Surroundings & Output;
 
-/** What the program needs; main.ts provides it. */
+/** Environment of the program, which main.ts provides. */
 export type Surroundings = {
   /** The version in package.json. */
   version: string;
   env: Env;
-  /** Each runs until it is told to stop and resolves with its exit code. */
+  /** Each function runs a service until it is stopped, and resolves with its exit code. */
   services: {
     webhooks(options: Configured & Listens & { serviceId?: number }): Promise<number>;
     x402(options: Configured & Listens): Promise<number>;

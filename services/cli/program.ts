@@ -20,6 +20,7 @@ import { addEndpoints } from "./endpoints/command.ts";
 import { addFailed } from "./failed/command.ts";
 import { addInit } from "./init/command.ts";
 import { addJobs } from "./jobs/command.ts";
+import { addOpenApi } from "./openapi/command.ts";
 import { valueErrorText } from "./options.ts";
 import { createOutput } from "./output.ts";
 import { addOutputOptions, isJsonWanted } from "./output-options.ts";
@@ -28,6 +29,7 @@ import { addPayments } from "./payments/command.ts";
 import type { ProgramDeps, Surroundings } from "./program-deps.ts";
 import { addQuote } from "./quote/command.ts";
 import { addRates } from "./rates/command.ts";
+import { addReceipt } from "./receipt/command.ts";
 import { addRedis } from "./redis/command.ts";
 import { addRedisAcl } from "./redis-acl/command.ts";
 import { addRefunds } from "./refunds/command.ts";
@@ -46,7 +48,10 @@ Exit codes:
   2  wrong command line
   3  wrong configuration`;
 
-/** The table of all commands. Each imports its own file only when it runs, so that `--help` and the others stay quick. */
+/**
+ * Builds the table of all commands. Each command imports its implementation only when it runs, so that `--help` and
+ * other commands start quickly.
+ */
 export function buildProgram(given: Surroundings): ProgramCommand {
   const output = createOutput(given);
   const deps: ProgramDeps = { ...given, ...output };
@@ -79,13 +84,14 @@ export function buildProgram(given: Surroundings): ProgramCommand {
   return program;
 }
 
-/** In the order of the help, whose groups are by task. */
+/** Adds the commands in the order of the help, which groups them by task. */
 function addCommands(program: ProgramCommand, deps: ProgramDeps): void {
   addDev(program, deps);
   addInit(program, deps);
   addConfig(program, deps);
   addServices(program, deps);
   addRedisAcl(program, deps);
+  addOpenApi(program, deps);
   addCompletion(program, deps);
   addStatus(program, deps);
   addTail(program, deps);
@@ -105,16 +111,17 @@ function addCommands(program: ProgramCommand, deps: ProgramDeps): void {
   addPay(program, deps);
   addResult(program, deps);
   addQuote(program, deps);
-  // Last, because a command passes it on to those that are added later.
+  addReceipt(program, deps);
+  // This comes last, because commander applies the group to all commands that are added later.
   program.commandsGroup(GROUP.run).helpCommand("help [command]", "display help for command");
 }
 
-/** The commands that run as processes of their own, and say in their log what others say on stderr. */
+/** Commands that run a service. A service checks the environment itself, and logs the problems. */
 const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "operator", "dev", "devnet"];
 
 /**
- * Ends a command with 3 if a variable is wrong, and arms the failpoint of a test. Services see to both
- * themselves, and at their start warn of variables that nothing reads, as a check of the configuration does.
+ * Ends a command with exit code 3 if an environment variable is invalid. Also arms the failpoint of a test. Services
+ * do both themselves. `config check` also warns of unused variables, as services do at their start.
  */
 function checkEnvironment(command: Command, { env, note, printError, exitWith }: ProgramDeps): void {
   if (SERVICES.includes(command.name()) && command.parent?.parent === null) return;

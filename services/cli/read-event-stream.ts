@@ -1,15 +1,15 @@
 /** One event of a stream. Its data is text: JSON, if it comes from a gateway. */
 export type ServerEvent = { event: string; data: string };
 
-/** What a reader of streams knows from one connection to the next (WHATWG HTML, section 9.2). */
+/** State that a reader of streams keeps from one connection to the next (WHATWG HTML, section 9.2). */
 export type StreamState = { lastEventId: string; retryMs: number };
 
-/** A longer line is in no stream of ours. */
+/** Limit on the length of a line. Lines of Postern's own streams are shorter. */
 const LINE_CHARS_MAX = 256 * 1024;
 
 /**
- * Reads server-sent events until the stream ends. Ids and the time to come again are written into `state`. Node's own EventSource takes no
- * header, and is experimental.
+ * Reads server-sent events until the stream ends. Writes ids and the retry time into `state`. Node's own EventSource
+ * accepts no headers and is experimental.
  */
 export async function* readEvents(
   body: AsyncIterable<Uint8Array>,
@@ -20,7 +20,7 @@ export async function* readEvents(
   for await (const line of linesOf(body)) {
     const [, name, value = ""] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) ?? [];
     if (line === "") {
-      // Only a whole event counts: one that is cut off before this line has to be sent again.
+      // The state changes only at the end of an event, so that the server repeats an event that broke off.
       Object.assign(state, read);
       if (data.length > 0) yield { event, data: data.join("\n") };
       [event, data] = ["message", []];
@@ -30,19 +30,19 @@ export async function* readEvents(
   }
 }
 
-/** A comment has no name. */
+/** Stores the value of a field `id` or `retry`. Ignores all other fields, and comments. */
 function note(state: StreamState, name: string | undefined, value: string): void {
   if (name === "id" && !value.includes("\0")) state.lastEventId = value;
   if (name === "retry" && /^\d{1,9}$/.test(value)) state.retryMs = Number(value);
 }
 
-/** A line ends with CR, LF or both. What follows the last end is no line. */
+/** Splits a stream into lines, which end with CR, LF or both. Text after the last line end is dropped. */
 async function* linesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let rest = "";
   for await (const chunk of body) {
     rest += decoder.decode(chunk, { stream: true });
-    // A CR at the end may be followed by its LF.
+    // A CR at the end may be followed by its LF in the next chunk.
     const lines = rest.split(/\r\n|\n|\r(?!$)/);
     rest = lines.pop() ?? "";
     yield* lines;

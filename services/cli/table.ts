@@ -4,24 +4,24 @@ import { plain } from "./text.ts";
 
 export type Column = {
   heading: string;
-  /** In its place if the screen is too narrow for all. */
+  /** Heading on a screen that is too narrow for all columns. */
   shortHeading?: string;
-  /** How narrow the column may be cut. Without it, as for an id, nothing of it is ever cut. */
+  /** Minimum width to which the column may be cut. Without it, for example for an id, the column is never cut. */
   cutTo?: number;
-  /** Whether it is shown only in a wide table. */
+  /** Whether only a wide table shows the column. */
   isWide?: boolean;
   alignRight?: boolean;
-  /** How a cell is coloured. */
+  /** Returns the tone of a cell. */
   tone?: (cell: string) => Tone | undefined;
 };
 
-/** Most text is ASCII, and a list may have a million rows. */
+/** Returns the width of a text in screen columns. ASCII has a fast path, because a list may have a million rows. */
 function displayWidth(text: string): number {
   return /^[ -~]*$/.test(text) ? text.length : stringWidth(text);
 }
 
 type Place = {
-  /** The width of the screen; undefined for output that goes elsewhere, of which nothing is cut. */
+  /** Width of the screen; undefined for other outputs, where nothing is cut. */
   screen: number | undefined;
   print: (text: string) => void;
   /** Writes the headings. */
@@ -31,12 +31,12 @@ type Place = {
 
 const GAP = "  ";
 const INDENT = "  ";
-/** How many rows decide how wide the columns are. */
-const LOOKED_AT = 200;
+/** Number of rows that determine the widths of the columns. */
+const SAMPLED_ROWS = 200;
 
 /**
- * Prints rows as they come, under headings. The columns are as wide as the first rows need. If they do not fit the screen,
- * columns that may be are cut, with an ellipsis; if that is not enough, the rest of a row goes below its beginning.
+ * Prints rows as they come, under headings. The columns are as wide as the first rows need. If they do not fit the
+ * screen, cells are cut with an ellipsis. If that is not enough, each row takes several lines.
  */
 export function createTable(columns: readonly Column[], { screen, print, say, paint }: Place) {
   const held: string[][] = [];
@@ -44,7 +44,7 @@ export function createTable(columns: readonly Column[], { screen, print, say, pa
 
   const printRow = (cells: readonly string[]): void => print(rowOf(layout ?? [], columns, cells, paint));
   const begin = (): void => {
-    layout = fitted(columns, held, screen);
+    layout = fitColumns(columns, held, screen);
     const headings = headingsOf(columns, layout);
     say(rowOf(layout, columns, headings, (_tone, text) => paint("faint", text)));
     for (const cells of held.splice(0)) printRow(cells);
@@ -54,20 +54,20 @@ export function createTable(columns: readonly Column[], { screen, print, say, pa
       const cells = given.map(plain);
       if (layout !== undefined) printRow(cells);
       else held.push(cells);
-      if (held.length === LOOKED_AT) begin();
+      if (held.length === SAMPLED_ROWS) begin();
     },
-    /** Prints what is still held, and the headings also if there are no rows. */
+    /** Prints the headings and rows that are not printed yet. */
     end(): void {
       if (layout === undefined) begin();
     },
   };
 }
 
-/** The columns of each line that a row takes, by their index, and how wide they are. */
+/** For each line of a row, the columns on that line, by index, and their widths. */
 type Layout = readonly (readonly { column: number; width: number; isCut: boolean }[])[];
 
-/** Without a screen there is room for all. */
-function fitted(
+/** Chooses the width of each column, and its line if a row takes several lines. Without a screen, no column is cut. */
+function fitColumns(
   columns: readonly Column[],
   rows: readonly string[][],
   screen: number = Number.POSITIVE_INFINITY,
@@ -78,10 +78,10 @@ function fitted(
     );
   const full = needed(({ heading }) => heading);
   const wanted = widthOf(full) <= screen ? full : needed(shortest);
-  const least = wanted.map((width, i) => leastOf(columns[i], width));
+  const least = wanted.map((width, i) => minWidthOf(columns[i], width));
   return linesOf(least, screen).map((line, n) => {
     const room = screen - (n === 0 ? 0 : INDENT.length);
-    const widths = shrunk(
+    const widths = shrinkColumns(
       line.map((i) => wanted[i] ?? 0),
       line.map((i) => least[i] ?? 0),
       room,
@@ -105,7 +105,7 @@ function shortest({ heading, shortHeading = heading }: Column): string {
   return shortHeading;
 }
 
-function leastOf(column: Column | undefined, wanted: number): number {
+function minWidthOf(column: Column | undefined, wanted: number): number {
   if (column?.cutTo === undefined) return wanted;
   return Math.min(wanted, Math.max(column.cutTo, shortest(column).length));
 }
@@ -114,7 +114,7 @@ function widthOf(widths: readonly number[]): number {
   return widths.reduce((sum, width) => sum + width, 0) + GAP.length * Math.max(0, widths.length - 1);
 }
 
-/** The columns, in order, on as many lines as they need if each is as narrow as it may be. */
+/** Distributes the columns in order over as many lines as their minimum widths need. */
 function linesOf(least: readonly number[], screen: number): number[][] {
   const lines: number[][] = [];
   let left = -1;
@@ -131,10 +131,10 @@ function linesOf(least: readonly number[], screen: number): number[][] {
   return lines;
 }
 
-/** Takes from the widest of those that may be narrower, until all fit. */
-function shrunk(wanted: readonly number[], least: readonly number[], room: number): number[] {
+/** Narrows the widest columns, but not below `least`, until all fit. */
+function shrinkColumns(wanted: readonly number[], least: readonly number[], room: number): number[] {
   const widths = [...wanted];
-  for (let over = widthOf(widths) - room; over > 0; over -= 1) {
+  for (let excess = widthOf(widths) - room; excess > 0; excess -= 1) {
     const spare = widths.map((width, i) => (width > (least[i] ?? 0) ? width : -1));
     const widest = spare.indexOf(Math.max(...spare));
     if (spare[widest] === -1) break;
@@ -166,7 +166,7 @@ function rowOf(
 
 const letters = new Intl.Segmenter("en", { granularity: "grapheme" });
 
-/** The beginning of a text that takes at most so many columns of a screen, with an ellipsis if something is left out. */
+/** Returns the start of a text that fits `width` columns of a screen, with an ellipsis if the text is cut. */
 export function cutToWidth(text: string, width: number): string {
   if (displayWidth(text) <= width) return text;
   let [kept, taken] = ["", 0];
@@ -178,7 +178,7 @@ export function cutToWidth(text: string, width: number): string {
   return `${kept}…`;
 }
 
-/** A text in lines that fit the screen, broken between words, each with the indent. Without a screen it is one line. */
+/** Wraps a text between words into indented lines that fit the screen. Without a screen, it stays on one line. */
 export function wrapped(text: string, screen: number | undefined, indent: string): string {
   const lines: string[] = [];
   for (const word of text.split(" ")) {

@@ -1,21 +1,21 @@
 import { hostname, userInfo } from "node:os";
 import type { Env } from "../../shared/config/secrets.ts";
 
-/** What a command may know about the terminal it runs in. */
+/** Properties and functions of the terminal in which a command runs. */
 export type Terminal = {
-  /** The width of the screen that stdout goes to; undefined when it goes elsewhere. */
+  /** Width of the screen to which stdout goes; undefined if it goes elsewhere. */
   columns: number | undefined;
-  /** Whether text there may have colours. */
+  /** Whether text on the output may have colours. */
   colours: { stdout: boolean; stderr: boolean };
   /** Whether stderr is a screen, so that a progress bar can redraw its line. */
   drawsProgress: boolean;
-  /** Writes over the last line of the screen that stderr is. */
+  /** Overwrites the last line of the screen on stderr. */
   redraw(line: string): void;
-  /** Whether stdin is a terminal, so that questions can be answered. */
+  /** Whether stdin is a terminal, so that the operator can answer questions. */
   canAsk: boolean;
-  /** Resolves with the trimmed answer; empty after Ctrl-C or Ctrl-D. */
+  /** Asks a question. Resolves with the trimmed answer; empty after Ctrl-C or Ctrl-D. */
   ask(question: string): Promise<string>;
-  /** The same, undefined after Ctrl-C or Ctrl-D: where an empty answer means something. */
+  /** Asks a question for which an empty answer has a meaning. Resolves with undefined after Ctrl-C or Ctrl-D. */
   prompt(question: string): Promise<string | undefined>;
   writeBytes(bytes: Uint8Array): void;
 };
@@ -58,16 +58,19 @@ export function createTerminal({ stdin, stdout, stderr, env }: Surroundings): Te
   }
 }
 
-/** Of a screen that does not say how wide it is. */
+/** Width of a screen that does not report its width. */
 const COLUMNS_OTHERWISE = 80;
 
-/** COLUMNS wins, as it does with other programs. */
+/** Returns the width. COLUMNS has priority, as in other programs. */
 function widthOf({ columns }: NodeJS.WriteStream, env: Env): number {
   const given = Number(env["COLUMNS"]);
   return Number.isInteger(given) && given > 0 ? given : columns || COLUMNS_OTHERWISE;
 }
 
-/** FORCE_COLOR (force-color.org) wins over NO_COLOR (no-color.org), as it does in Node itself; without either, a screen has colours. */
+/**
+ * Whether an output has colours. FORCE_COLOR (force-color.org) has priority over NO_COLOR (no-color.org), as in Node
+ * itself. Without either variable, a screen has colours.
+ */
 function hasColours({ isTTY }: NodeJS.WriteStream, env: Env): boolean {
   const { FORCE_COLOR: forced, NO_COLOR: unwanted, TERM: term } = env;
   if (forced !== undefined && forced !== "") return forced !== "0" && forced !== "false";
@@ -75,14 +78,17 @@ function hasColours({ isTTY }: NodeJS.WriteStream, env: Env): boolean {
   return isTTY === true && term !== "dumb";
 }
 
-/** Asks a question; only `y` and `yes` confirm. */
+/** Asks a question. Only `y` and `yes` confirm. */
 export async function isConfirmed(terminal: Terminal, question: string): Promise<boolean> {
   return /^y(es)?$/i.test(await terminal.ask(`${question} [y/N] `));
 }
 
 type Asking = { terminal: Terminal; say: (text: string) => void };
 
-/** Whether a command may change something: with `yes`, or once the operator confirms. Otherwise says that nothing was changed. */
+/**
+ * Whether a command may change something: with `yes`, or after the operator confirms. Otherwise prints that nothing
+ * was changed.
+ */
 export async function mayChange(
   { terminal, say }: Asking,
   { yes = false }: { yes?: boolean },
@@ -93,7 +99,7 @@ export async function mayChange(
   return false;
 }
 
-/** The operator at this terminal as `user@host`, for the audit. A container's user may have no name. */
+/** Returns the user of this terminal as `user@host`, for the audit log. In a container the user may have no name. */
 export function operatorName(): string {
   return `${userName()}@${hostname()}`;
 }

@@ -1,21 +1,21 @@
 import { systemClock } from "../../shared/platform/time/clock.ts";
 
-/** How values are written for people and for scripts. */
+/** Functions that format values for people and for scripts. */
 
-/** Puts text from elsewhere on one line and takes out what would control a terminal. */
+/** Puts text of strangers on one line, and removes the characters that control a terminal. */
 export function plain(text: string): string {
   return text.replace(/[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]+/gu, " ");
 }
 
-/** `1 call`, `2 calls`. */
+/** Formats a number with its noun: `1 call`, `2 calls`. */
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
-/** What JSON may hold as it stands, and a terminal obeys, takes for a line's end or writes backwards. */
+/** Characters that JSON permits unescaped, but that a terminal obeys, treats as a line end or writes backwards. */
 const UNSAFE_IN_JSON = /[\x7f-\x9f\p{Bidi_Control}\p{Zl}\p{Zp}]/gu;
 
-/** One JSON value on one line, which no terminal obeys. */
+/** Formats a JSON value on one line, without characters that control a terminal. */
 export function jsonLine(value: unknown): string {
   const text = JSON.stringify(value).replace(
     UNSAFE_IN_JSON,
@@ -24,27 +24,27 @@ export function jsonLine(value: unknown): string {
   return `${text}\n`;
 }
 
-/** One line per fact: its name, padded, and its value. Facts without a value are left out. */
+/** Formats one line for each fact: its padded name and its value. Facts without a value are left out. */
 export function facts(entries: readonly (readonly [string, string | undefined])[], indent = ""): string {
   const known = entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]));
   const width = Math.max(0, ...known.map(([name]) => name.length));
   return known.map(([name, value]) => `${indent}${name.padEnd(width)}  ${plain(value)}\n`).join("");
 }
 
-/** A heading and what stands below it. Nothing if there is no content. */
+/** Formats a heading with content below it. Empty if there is no content. */
 export function section(heading: string, content: string): string {
   return content === "" ? "" : `\n${heading}\n${content}`;
 }
 
-/** A time as JSON has it, without milliseconds. */
+/** Formats a time of a JSON answer without milliseconds. */
 export function toSeconds(iso: string): string {
   return iso.replace(/\.\d+Z$/, "Z");
 }
 
-/** The reason in the audit log of an act without `--reason`. */
+/** The reason in the audit log for an act without `--reason`. */
 export const NO_REASON = "no reason given";
 
-/** The two largest units of a time: `2h5m`. */
+/** Formats a duration in its two largest units: `2h5m`. */
 export function duration(ms: number): string {
   const secs = Math.floor(ms / 1000);
   if (secs < 60) return `${secs}s`;
@@ -53,12 +53,12 @@ export function duration(ms: number): string {
   return `${Math.floor(secs / 86_400)}d${Math.floor((secs % 86_400) / 3600)}h`;
 }
 
-/** How long ago a time was: `2h5m`. */
+/** Formats how long ago a time was: `2h5m`. */
 export function age(iso: string, now = systemClock()): string {
   return duration(Math.max(0, now - Date.parse(iso)));
 }
 
-/** A time with its distance from now: `2026-01-31T18:00:00.000Z (2h5m ago)`. */
+/** Formats a time with its distance from now: `2026-01-31T18:00:00.000Z (2h5m ago)`. */
 export function withAge(iso: string, now = systemClock()): string {
   const ms = Date.parse(iso) - now;
   return `${iso} (${ms > 0 ? `in ${duration(ms)}` : `${age(iso, now)} ago`})`;

@@ -17,13 +17,15 @@ import type { ConsoleTarget } from "./console/client.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { exitCodeOf, type Session, withRedis } from "./with-redis.ts";
 
-/** Where an operator's command looks and acts: in Redis, or by the console at this URL. */
-export type Operated = { configDir: string; operator?: URL };
+export type OperationTarget = { configDir: string; operator?: URL };
 
-/** As `withRedis`, for what the console can do too. */
+/**
+ * Runs `work` with operations on Redis, or on the console if its URL is given. Resolves with the exit code, as
+ * `withRedis` does.
+ */
 export function withOperations(
   deps: ProgramDeps,
-  { configDir, operator: url }: Operated,
+  { configDir, operator: url }: OperationTarget,
   work: (operations: Operations) => Promise<number>,
 ): Promise<number> {
   if (url === undefined)
@@ -34,7 +36,7 @@ export function withOperations(
   });
 }
 
-/** Runs `work` with the console at a URL and the token for it, and resolves with its exit code as `withRedis` does. */
+/** Runs `work` with the console at a URL and its token. Resolves with the exit code as `withRedis` does. */
 export function withConsole(
   deps: ProgramDeps,
   { configDir, url }: { configDir: string; url: URL },
@@ -50,7 +52,7 @@ export function withConsole(
   });
 }
 
-/** The operations on Redis. A bulk operation is done by this process. */
+/** Creates the operations on Redis. This process does the bulk operations itself. */
 function onRedis(session: Session, { env }: ProgramDeps, configDir: string): Operations {
   const { partition, partitions, clock, log, postern } = session;
   const kinds = bulkWorkers({ ...session, listedMax: Number.POSITIVE_INFINITY });
@@ -60,7 +62,7 @@ function onRedis(session: Session, { env }: ProgramDeps, configDir: string): Ope
   return clientOf(OPERATIONS, createHandlers({ ...session, runs, overview, jobNames }));
 }
 
-/** Adds where the token is from, and what to do, to the error of a refused token. */
+/** Adds advice to the error of a refused token, and says where the token came from. */
 function withAdvice(error: unknown, from: string | undefined): unknown {
   if (!(error instanceof AppError) || error.code !== "operator.unauthorized") return error;
   const shown = from === undefined ? "" : `, from ${from}`;
@@ -68,14 +70,14 @@ function withAdvice(error: unknown, from: string | undefined): unknown {
   return AppError.public(error.code, `${error.message}${shown}: ${advice}`);
 }
 
-/** The token for the console, and its place. */
-type Shown = { token?: Secret; from?: string };
+/** The token for the console, and its source. */
+type ConsoleToken = { token?: Secret; from?: string };
 
 /**
- * The variable's; else, for a console on this machine, the first operator's in its configuration. That one is for no other URL, lest a
- * mistyped one gets it.
+ * Returns the token from POSTERN_OPERATOR_TOKEN. If that is not set and the console is on this machine, returns the
+ * first operator's token from operator.toml. No other machine gets that token, because the URL may be mistyped.
  */
-function tokenFor(url: URL, { env }: ProgramDeps, dir: string): Shown {
+function tokenFor(url: URL, { env }: ProgramDeps, dir: string): ConsoleToken {
   const text = env["POSTERN_OPERATOR_TOKEN"]?.trim() ?? "";
   if (text !== "") return { token: new Secret(text), from: "POSTERN_OPERATOR_TOKEN" };
   if (!isLoopback(url.href)) return {};

@@ -26,19 +26,19 @@ export type Session = {
   partitions: Partitions;
   /** Partition 0. */
   partition: Partition;
-  /** Equal to `partitions`: every answer may take long. */
+  /** Partitions whose connections may wait long for a reply. In a command, these are the same as `partitions`. */
   patient: Partitions;
-  /** Without the secrets of runners. */
+  /** The configuration, without the secrets of runners. */
   postern: PosternToml;
-  /** Writes nothing: a command says itself what it does, and the audit is in Redis. */
+  /** Writes nothing: a command prints its own messages, and the audit log is in Redis. */
   log: Logger;
-  /** Redis'. */
+  /** Redis' clock. */
   clock: Clock;
   runnerMemoryMs: number;
   tokens: TokenSource;
   paths: () => readonly string[];
   countsEarned: boolean;
-  /** Who runs the command. */
+  /** The operator who runs the command. */
   by: string;
 };
 
@@ -48,17 +48,21 @@ const EXIT_CODES: Partial<Record<ErrorCode, number>> = {
   "request.malformed": EXIT.usage,
 };
 
-/** Short, because a person waits. */
+/** Deadline for the connection to Redis. It is short, because a person waits. */
 const READY_DEADLINE_MS = 5000;
-/** For further partitions: a command may not need them. */
+/** Deadline for further partitions, which a command may not need. */
 const FURTHER_DEADLINE_MS = 2000;
 
-/** For one reply, which may be a body of 25 MiB that comes from afar. While Redis is away a command still fails at once. */
+/**
+ * Deadline of one reply, which may be a body of 25 MiB over a slow network. An unavailable Redis still makes a
+ * command fail at once.
+ */
 const REPLY_DEADLINE_MS = 60_000;
 
 /**
- * Runs `work` against the configured Redis and resolves with its exit code. Any failure becomes one message on stderr and
- * exit code 3 for a wrong configuration, 2 for a question that makes no sense, 1 for the rest: `work` may throw what the operator is to read.
+ * Runs `work` against the configured Redis and resolves with its exit code. Any failure, also an error that `work`
+ * throws, becomes one message on stderr. The exit code is 3 for an invalid configuration, 2 for a usage error, and 1
+ * for any other failure.
  */
 export function withRedis(
   deps: ProgramDeps,
@@ -71,7 +75,7 @@ export function withRedis(
     const places = placesOf(postern.redis);
     const opened = new Partitioned(places.map((place, index) => open(place, index, places.length)));
     try {
-      const partitions = await usableOf(opened, { configDir, ofAnyDeployment, postern });
+      const partitions = await checkPartitions(opened, { configDir, ofAnyDeployment, postern });
       const partition = partitions.control;
       const { read, now: clock } = redisClock(partition.redis);
       await read();
@@ -105,10 +109,10 @@ function open(place: Place, index: number, count: number): Opened {
 type Checks = { configDir: string; ofAnyDeployment: boolean; postern: PosternToml };
 
 /**
- * Checks all partitions. Throws if partition 0 cannot be used, because no command works without it. Any other that cannot be used throws when a
- * command uses it.
+ * Checks all partitions. Throws if partition 0 cannot be used, because every command needs it. The error of another
+ * partition is thrown only when a command uses the partition.
  */
-async function usableOf(opened: Partitioned<Opened>, checks: Checks): Promise<Partitions> {
+async function checkPartitions(opened: Partitioned<Opened>, checks: Checks): Promise<Partitions> {
   const partitions = opened.map(({ partition }) => partition);
   const { control } = partitions;
   const check = createCheckOf(control, checks);
@@ -127,13 +131,13 @@ async function usableOf(opened: Partitioned<Opened>, checks: Checks): Promise<Pa
   });
 }
 
-/** Checks a partition as a service does that writes no calls. */
+/** Creates the function that checks a partition: its connection, its deployment and its layout. */
 function createCheckOf(control: Partition, { configDir, ofAnyDeployment, postern }: Checks) {
   return async ({ partition, place: { target } }: Opened, deadlineMs: number): Promise<void> => {
-    await connected(partition.redis, { target, configDir, deadlineMs });
+    await connectAndCheck(partition.redis, { target, configDir, deadlineMs });
     if (!ofAnyDeployment) {
       const options = toDeploymentOptions(postern.redis, partition.index);
-      // Without the state file, which only services write.
+      // The state file is left out, because only services write it.
       const deployment = new Deployment({ ...options, stateFile: undefined }, silentLogger, control);
       await deployment.createCheck(partition, { claims: false })();
     }
@@ -141,7 +145,7 @@ function createCheckOf(control: Partition, { configDir, ofAnyDeployment, postern
   };
 }
 
-/** Whether the Redis that this directory configures answers. True also if the configuration cannot be read. */
+/** Whether the Redis of this configuration directory answers. Also true if the configuration cannot be read. */
 export async function redisAnswers({ env }: ProgramDeps, configDir: string): Promise<boolean> {
   let redis: Redis | undefined;
   try {
@@ -149,7 +153,7 @@ export async function redisAnswers({ env }: ProgramDeps, configDir: string): Pro
     const [first] = placesOf(postern.redis);
     if (first === undefined) return true;
     redis = connectForRequests(first.target, silentLogger);
-    await connected(redis, { target: first.target, configDir, deadlineMs: READY_DEADLINE_MS });
+    await connectAndCheck(redis, { target: first.target, configDir, deadlineMs: READY_DEADLINE_MS });
     return true;
   } catch (error) {
     return !(error instanceof AppError && error.code === "queue.unavailable");
@@ -158,7 +162,7 @@ export async function redisAnswers({ env }: ProgramDeps, configDir: string): Pro
   }
 }
 
-/** The exit code of some work, or that of what it throws, which is printed. */
+/** Returns the exit code of some work. If the work throws, prints the error and returns its exit code. */
 export async function exitCodeOf({ printError }: ProgramDeps, work: () => Promise<number>): Promise<number> {
   try {
     return await work();
@@ -169,7 +173,7 @@ export async function exitCodeOf({ printError }: ProgramDeps, work: () => Promis
   }
 }
 
-async function connected(
+async function connectAndCheck(
   redis: Redis,
   { target, configDir, deadlineMs }: { target: RedisTarget; configDir: string; deadlineMs: number },
 ): Promise<void> {
@@ -180,13 +184,13 @@ async function connected(
   });
 }
 
-/** Tells whoever forgot --config-dir that the defaults were used. */
+/** Says that the defaults were used, because the directory has no configuration files. Empty if it has some. */
 export function unconfigured(configDir: string): string {
   if (hasConfigFiles(configDir)) return "";
   return `; the directory ${configDir} has no configuration files: give the right directory with --config-dir (postern dev prints its own, in the line "status")`;
 }
 
-/** The part of a URL that is no secret, or the servers that know where the primary is. */
+/** Says where Redis is, without its password: its address, or the servers that know the primary. */
 function placeOf(target: RedisTarget): string {
   if ("finder" in target) return `the primary of ${target.finder.servers.map(addressText).join(", ")}`;
   const url = target.url.reveal();

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useState } from "preact/hooks";
-import { type Refused, toRefused, whenSignedOut } from "./api/ask.ts";
+import { type Refused, setSignedOutListener, toRefused } from "./api/ask.ts";
 import { readSession, SessionProvider, type SessionView } from "./api/session.ts";
 import { useRetry } from "./api/use-retry.ts";
 import { Frame } from "./frame.tsx";
@@ -10,9 +10,9 @@ import { Notice } from "./ui/notice.tsx";
 import { useZone } from "./ui/zone.tsx";
 import { RouteProvider, useFragment } from "./url-fragment.ts";
 
-/** All of it: who is signed in, and the page that the address names. */
+/** Root component: shows the sign-in form or, once the user has signed in, the page that the URL names. */
 export function App() {
-  // Every time on the page is drawn again.
+  // Renders the page again when the user changes the time zone.
   useZone();
   const route = useFragment();
   const [session, setSession] = useState<SessionView | undefined>();
@@ -31,7 +31,7 @@ export function App() {
 
   useRetry(refused, () => void look());
   useEffect(() => {
-    whenSignedOut(() => setSession(undefined));
+    setSignedOutListener(() => setSession(undefined));
     void look();
   }, [look]);
 

@@ -17,7 +17,7 @@ import { linkTo } from "./url-fragment.ts";
 
 type Props = { current: string; onSignedOut: () => void; children: ComponentChildren };
 
-/** What stands around every page: where one can go, and who one is. */
+/** Frame around every page: the navigation and the signed-in user. */
 export function Frame({ current, onSignedOut, children }: Props) {
   const main = useRef<HTMLElement>(null);
   const [isHelpOpen, setHelpOpen] = useState(false);
@@ -76,7 +76,7 @@ export function Frame({ current, onSignedOut, children }: Props) {
   );
 }
 
-/** How much waits for somebody at a page. */
+/** Returns how many items at a page wait for an operator. */
 function waitingAt(name: string, overview: Overview): Waiting | undefined {
   if (name === "failed") return { count: failedIn(overview), isAtLeast: false };
   if (name !== "payments") return undefined;
@@ -85,7 +85,7 @@ function waitingAt(name: string, overview: Overview): Waiting | undefined {
   return { count: review.count + disputed.count + count, isAtLeast };
 }
 
-/** A console without tokens has a session without an end, for everyone on its machine. */
+/** Describes the user's role. A console without tokens has one session that never ends, for everyone on its machine. */
 function roleText({ role, ends_at }: SessionView): string {
   if (ends_at === null) return "anyone on this machine";
   return role === "operator" ? "Operator" : "Viewer (read-only)";

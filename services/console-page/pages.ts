@@ -13,15 +13,15 @@ import { PaymentsPage } from "./pages/payments/payments.tsx";
 import { RefusedPage } from "./pages/refused/refused.tsx";
 
 type Page = {
-  /** The first part of the address. */
+  /** First part of the page's path in the URL fragment. */
   name: string;
   title: string;
-  /** After `g` it leads there. */
+  /** `g` and then this letter open the page. */
   letter: string;
-  /** A path in a square of 20. */
+  /** A path of SVG in a 20×20 box. */
   icon: string;
   component: ComponentType;
-  /** The page of one item, whose id is the rest of the address. */
+  /** The page of one item. The item's id is the rest of the path. */
   detail?: ComponentType;
 };
 

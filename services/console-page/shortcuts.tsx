@@ -1,23 +1,26 @@
 import { useEffect, useRef } from "preact/hooks";
 import { PAGES } from "./pages.ts";
 import { Dialog } from "./ui/dialog.tsx";
-import { isElsewhere } from "./ui/key-press.ts";
+import { isNotForPage } from "./ui/key-press.ts";
 import { goTo, linkTo } from "./url-fragment.ts";
 
-/** Within which the letter after `g` counts. */
+/** Time within which the letter must follow `g`. */
 const CHORD_MS = 1500;
 
-/** `g` and a letter lead to a page, `/` to the search, `?` to the help. The page may be drawn anew between two keys. */
+/**
+ * Handles the keys: `g` and a letter open a page, `/` focuses the search, `?` opens the help. The letter still counts
+ * if the page is rendered again after `g`.
+ */
 export function useShortcuts(onHelp: () => void): void {
   const help = useRef(onHelp);
   help.current = onHelp;
   useEffect(() => {
     let begunAt = Number.NEGATIVE_INFINITY;
     const press = (event: KeyboardEvent): void => {
-      if (isElsewhere(event)) return;
+      if (isNotForPage(event)) return;
       const isSecond = event.timeStamp - begunAt < CHORD_MS;
       begunAt = event.key === "g" ? event.timeStamp : Number.NEGATIVE_INFINITY;
-      const act = isSecond ? wayTo(event.key) : { "/": toSearch, "?": help.current }[event.key];
+      const act = isSecond ? linkForLetter(event.key) : { "/": focusSearch, "?": help.current }[event.key];
       if (act === undefined) return;
       event.preventDefault();
       act();
@@ -27,13 +30,13 @@ export function useShortcuts(onHelp: () => void): void {
   }, []);
 }
 
-function wayTo(letter: string): (() => void) | undefined {
+function linkForLetter(letter: string): (() => void) | undefined {
   const page = PAGES.find((each) => each.letter === letter);
   return page && (() => goTo(linkTo([page.name])));
 }
 
-/** The search of the page that is shown, or that of the calls. */
-function toSearch(): void {
+/** Focuses the search field of the current page. On a page without one, opens the search for calls. */
+function focusSearch(): void {
   const own = document.querySelector<HTMLInputElement>("input[type=search]");
   if (own !== null) own.focus();
   else goTo(linkTo(["calls"], { focus: "search" }));

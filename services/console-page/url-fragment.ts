@@ -3,8 +3,8 @@ import { useContext, useEffect, useState } from "preact/hooks";
 import { percentDecoded } from "../../shared/platform/text/percent-decoded.ts";
 
 /**
- * Where the page is, from the fragment of its address: `#/failed?job=0/7`. The server sees no fragment, so an address that is sent to
- * a colleague works behind any proxy, and what was searched for is in no log.
+ * The open page and its filters, from the fragment of the URL: `#/failed?job=0/7`. Browsers do not send the fragment
+ * to a server. A URL for a colleague therefore works behind any proxy, and no log records a search.
  */
 export type Route = { path: readonly string[]; query: URLSearchParams };
 
@@ -12,10 +12,10 @@ export type Query = Readonly<Record<string, string | number | undefined>>;
 
 export function readRoute(fragment: string): Route {
   const [path = "", query = ""] = splitAt(fragment.replace(/^#?\/?/, ""), "?");
-  return { path: path.split("/").map(decoded).filter(Boolean), query: new URLSearchParams(query) };
+  return { path: path.split("/").map(decodePart).filter(Boolean), query: new URLSearchParams(query) };
 }
 
-/** A link within the page. A value that is undefined or empty is left out. */
+/** Makes a link within the page. A value that is undefined or empty is left out. */
 export function linkTo(path: readonly string[], query: Query = {}): string {
   const given = Object.entries(query).flatMap(([name, value]) =>
     value === undefined || value === "" ? [] : [[name, String(value)]],
@@ -24,7 +24,7 @@ export function linkTo(path: readonly string[], query: Query = {}): string {
   return `#/${path.map(encodeURIComponent).join("/")}${text === "" ? "" : `?${text}`}`;
 }
 
-/** Goes to a link. With `replace` the way back leads to what was before the page that is shown. */
+/** Opens a link. With `replace`, the browser's history keeps no entry for the current page. */
 export function goTo(link: string, { replace = false } = {}): void {
   if (replace) history.replaceState(null, "", link);
   else history.pushState(null, "", link);
@@ -35,7 +35,7 @@ const CurrentRoute = createContext<Route>({ path: [], query: new URLSearchParams
 export const RouteProvider = CurrentRoute.Provider;
 export const useRoute = (): Route => useContext(CurrentRoute);
 
-/** The route, as it changes. */
+/** Returns the current route, and follows its changes. */
 export function useFragment(): Route {
   const [route, setRoute] = useState(() => readRoute(location.hash));
   useEffect(() => {
@@ -46,7 +46,7 @@ export function useFragment(): Route {
   return route;
 }
 
-/** The query of the page that is shown, and a change of some of it, which drops what is empty. */
+/** Returns the query of the current page, and a function that changes parts of it. The function drops empty values. */
 export function useQuery(): [URLSearchParams, (changes: Query) => void] {
   const { path, query } = useRoute();
   const change = (changes: Query) =>
@@ -59,6 +59,6 @@ function splitAt(text: string, separator: string): string[] {
   return at === -1 ? [text] : [text.slice(0, at), text.slice(at + 1)];
 }
 
-function decoded(part: string): string {
+function decodePart(part: string): string {
   return percentDecoded(part) ?? part;
 }

@@ -2,8 +2,8 @@ import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
 
 /**
- * The page is static files that its service sends with a strict Content-Security-Policy: nothing is inline, and nothing is fetched
- * from elsewhere. Its addresses are relative, so that it also works below a path of a proxy.
+ * Builds the page as static files, which the console sends with a strict Content-Security-Policy. Nothing is inline,
+ * and nothing is loaded from elsewhere. Its URLs are relative, so that it also works below a path of a proxy.
  */
 export default defineConfig({
   root: fileURLToPath(new URL(".", import.meta.url)),
@@ -18,7 +18,7 @@ export default defineConfig({
     sourcemap: false,
     reportCompressedSize: false,
   },
-  // The same is built wherever it is built: a test's NODE_ENV would have it say in which line each element stands.
+  // Makes the build independent of NODE_ENV. With `test`, each element would contain its source line.
   mode: "production",
   oxc: { jsx: { runtime: "automatic", importSource: "preact", development: false } },
 });

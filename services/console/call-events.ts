@@ -4,10 +4,13 @@ import type { Partition } from "../../shared/redis/partition.ts";
 import { follow } from "../../shared/telemetry/events/follow.ts";
 import type { Feed } from "./live.ts";
 
-/** Events that wait for a slow reader. With more, its stream ends, so that it knows that it has missed some. */
+/**
+ * Limit on the events that wait for a slow reader. Beyond it the stream ends, so that the reader knows that events
+ * are missing.
+ */
 const WAITING_MAX = 5000;
 
-/** Tells a stream what happens to calls in all processes, over a connection to Redis of its own. */
+/** Sends the events of calls in all processes to a stream. Uses its own connection to Redis. */
 export function createCallEvents(partition: Partition): Feed {
   return (stream) => {
     let count = 0;
@@ -15,12 +18,12 @@ export function createCallEvents(partition: Partition): Feed {
     function tell(event: string, data: object): void {
       if (isOver) return;
       if (stream.waiting() >= WAITING_MAX) stream.end();
-      else stream.tell(`${event} ${++count}`, { event, data });
+      else stream.send(`${event} ${++count}`, { event, data });
     }
     const following = follow(partition, {
       onEvent: (event, from) => tell("call", { ...event, at: toIso(event.at), from }),
       onLeftOut: (left_out, from) => tell("left_out", { left_out, from }),
-      onTeller: (teller) => tell("process", teller),
+      onSender: (teller) => tell("process", teller),
       onLost: (reason) => tell("lost", { reason }),
       onReturned: () => tell("restored", {}),
       onUnreadable: () => tell("unreadable", {}),

@@ -1,4 +1,7 @@
-/** Of every answer. It is shown in no frame, and no page of another origin gets it or keeps a hold of it. */
+/**
+ * Headers of every answer. They forbid frames, and keep other origins from reading the answer or holding a reference
+ * to the page.
+ */
 export const SECURITY_HEADERS: ReadonlyMap<string, string> = new Map([
   ["X-Content-Type-Options", "nosniff"],
   ["X-Frame-Options", "DENY"],
@@ -12,7 +15,10 @@ export const SECURITY_HEADERS: ReadonlyMap<string, string> = new Map([
   ],
 ]);
 
-/** Of the page's files, which come from here and ask nobody else. Nothing may be inline. */
+/**
+ * Content-Security-Policy of the page's files. All files come from this host, requests go only to this host, and
+ * nothing is inline.
+ */
 export const PAGE_POLICY = [
   "default-src 'none'",
   "script-src 'self'",

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FlowSpan } from "../../shared/console/overview/flow.ts";
 import type { Overview } from "../../shared/console/overview/overview.ts";
-import { openEventStream, RETRY_MS, retrySoon, sendNothingYet } from "../../shared/http/event-stream.ts";
+import { openEventStream, RETRY_MS, retryDelayMs, sendEmptyStream } from "../../shared/http/event-stream.ts";
 import { hasInputEnded } from "../../shared/http/input-end.ts";
 import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
 import { CODES } from "../../shared/platform/errors/codes.ts";
@@ -11,56 +11,58 @@ import { unlessRedis } from "../../shared/redis/failure.ts";
 import type { Who } from "./auth/who.ts";
 
 /*
- * What is live on the page: a stream of server-sent events that says how the deployment is, each time in the form in which a GET answers
- * the same. Streams that want the same share one reading of it; what no stream wants is not read. Nothing is queued for a client that
- * reads slowly: once it reads on, it gets the newest of each.
+ * Streams of server-sent events for the page. Each event has the same form as the answer to a GET. Streams that want
+ * the same data share each read; data that no stream wants is not read. No events are queued for a slow client:
+ * when it reads again, it gets the newest event of each kind.
  */
 
-/** What a stream tells of beside the overview. */
-export type Wanted = { flow?: FlowSpan | undefined; job?: string | undefined; jobs?: boolean | undefined };
+/** Data that a stream sends besides the overview. */
+export type LiveData = { flow?: FlowSpan | undefined; job?: string | undefined; jobs?: boolean | undefined };
 
 export type LiveTimes = {
-  /** How often what is read of now is read. */
+  /** Interval between reads of all data except the flow. */
   everyMs: number;
   flowEveryMs: Readonly<Record<FlowSpan, number>>;
-  /** How often a comment keeps the connection, and whether each session still holds is asked. */
-  beatMs: number;
-  /** Who reads nothing for so long is cut off. */
+  /** Interval between comments that keep the connection open. Each time, the session of the stream is checked too. */
+  heartbeatMs: number;
+  /** A client that reads nothing for this long is disconnected. */
   stalledMs: number;
-  /** A stream ends after so long, and its client comes again. */
-  lifeMs: number;
+  /** A stream ends after this long, and its client connects again. */
+  lifetimeMs: number;
 };
 
 const TIMES: LiveTimes = {
   everyMs: 2000,
   flowEveryMs: { "1h": 10_000, "24h": 60_000 },
-  beatMs: 5000,
-  stalledMs: 30_000, // long enough for a network that comes back
-  lifeMs: 3_600_000,
+  heartbeatMs: 5000,
+  stalledMs: 30_000, // long enough for a short network failure
+  lifetimeMs: 3_600_000,
 };
 
-/** How many streams a replica has at a time, and how many of them under one name. */
+/** Limits on concurrent streams: of a replica, and of one client name. */
 const STREAMS_MAX = 64;
 const PER_NAME_MAX = 16;
 
-type Asking = {
+type StreamClient = {
   who: Who;
-  /** Whether who asks still may. Throws if that cannot be told now. */
-  holds: () => Promise<boolean>;
+  /** Whether the client's session is still valid. Throws if that cannot be checked now. */
+  isValid: () => Promise<boolean>;
 };
 
-/** Tells a stream of something, until the function that it returns is called. */
-export type Feed = (stream: Pick<Stream, "tell" | "waiting" | "end">) => () => void;
+/** Sends events to a stream until the returned function is called. */
+export type Feed = (stream: Pick<Stream, "send" | "waiting" | "end">) => () => void;
 
 export type Live = {
-  /** Answers with a stream of how the deployment is. Throws `request.rate_limited` if there are too many. */
-  open(req: IncomingMessage, res: ServerResponse, asking: Asking & { wanted: Wanted }): void;
-  /** As `open`, with a stream of what something else tells. */
-  openFed(req: IncomingMessage, res: ServerResponse, asking: Asking & { feed: Feed }): void;
-  /** Ends the streams of sessions that have ended. */
+  /** Answers with a stream of the deployment's state. Throws `request.rate_limited` if there are too many streams. */
+  open(req: IncomingMessage, res: ServerResponse, asking: StreamClient & { wanted: LiveData }): void;
+  /** Answers with a stream of events from `feed`, with the same limits as `open`. */
+  openFeed(req: IncomingMessage, res: ServerResponse, asking: StreamClient & { feed: Feed }): void;
+  /** Ends the streams whose sessions have ended. */
   check(): Promise<void>;
   count(): number;
-  /** Ends all streams, and each that begins after it at once. Their clients come again, and find another replica. */
+  /**
+   * Ends all streams, and from then on ends each new stream at once. The clients connect again, to another replica.
+   */
   end(): void;
 };
 
@@ -68,15 +70,15 @@ type Deps = {
   overview: Pick<Overview, "read" | "flow">;
   listJobs: () => Promise<object>;
   heavy: ConcurrencyLimit;
-  /** Throws if nothing can be asked of Redis now. */
+  /** Throws if Redis cannot be used now. */
   assertUsable: () => void;
-  /** Told of each reading that failed. */
+  /** Called for each failed read. */
   note: (error: AppError) => void;
   clock: Clock;
   times?: Partial<LiveTimes> | undefined;
 };
 
-/** Keeps the streams of a replica, each with a connection of its own. */
+/** Manages the streams of a replica; each has a connection of its own. */
 export function createLive(deps: Deps): Live {
   const { clock } = deps;
   const times = { ...TIMES, ...deps.times };
@@ -95,8 +97,8 @@ export function createLive(deps: Deps): Live {
 
   async function check(): Promise<void> {
     const endIfOver = async (stream: Stream) => {
-      // If that cannot be told, Redis is away, and the stream has nothing to tell.
-      if (!(await stream.holds().catch(() => true))) stream.end();
+      // The stream stays open if its session cannot be checked: without Redis it has nothing to send.
+      if (!(await stream.isValid().catch(() => true))) stream.end();
     };
     await Promise.all([...streams].map(endIfOver));
   }
@@ -104,7 +106,7 @@ export function createLive(deps: Deps): Live {
   function beat(): void {
     const now = clock();
     for (const stream of streams) {
-      if (now - stream.since >= times.lifeMs) stream.end(RETRY_MS);
+      if (now - stream.since >= times.lifetimeMs) stream.end(RETRY_MS);
       else stream.heartbeat();
     }
     void check();
@@ -118,21 +120,21 @@ export function createLive(deps: Deps): Live {
     beats = undefined;
   }
 
-  function openFed(
+  function openFeed(
     req: IncomingMessage,
     res: ServerResponse,
-    { feed, ...asking }: Asking & { feed: Feed },
+    { feed, ...asking }: StreamClient & { feed: Feed },
   ): void {
-    // Its client left while it was asked who that is: nothing would say so again.
+    // The client may have disconnected while its session was checked. No later event would report that.
     if (res.destroyed) return;
     if (isEnding || req.method === "HEAD" || hasInputEnded(req)) {
-      sendNothingYet(res);
+      sendEmptyStream(res);
       return;
     }
     assertRoom(asking.who);
     const stream = openStream(res, asking, { clock, stalledMs: times.stalledMs, onEnd: leave });
     streams.add(stream);
-    beats ??= setInterval(beat, times.beatMs);
+    beats ??= setInterval(beat, times.heartbeatMs);
     stream.leaves.push(feed(stream));
   }
 
@@ -140,20 +142,20 @@ export function createLive(deps: Deps): Live {
     open(req, res, { wanted, ...asking }) {
       const feed: Feed = (stream) => {
         const leaves = readingsOf(wanted).map((reading) =>
-          readings.join(reading, (told) => stream.tell(reading.event, told)),
+          readings.join(reading, (told) => stream.send(reading.event, told)),
         );
         return () => {
           for (const leaveReading of leaves) leaveReading();
         };
       };
-      openFed(req, res, { ...asking, feed });
+      openFeed(req, res, { ...asking, feed });
     },
-    openFed,
+    openFeed,
     check,
     count: () => streams.size,
     end() {
       isEnding = true;
-      for (const stream of streams) stream.end(retrySoon());
+      for (const stream of streams) stream.end(retryDelayMs());
     },
   };
 }
@@ -161,12 +163,12 @@ export function createLive(deps: Deps): Live {
 type Stream = {
   readonly name: string;
   readonly since: number;
-  readonly holds: Asking["holds"];
-  /** How to be told of its readings no more. */
+  readonly isValid: StreamClient["isValid"];
+  /** Functions that stop the data or the feed of this stream. */
   readonly leaves: (() => void)[];
-  /** Replaces an event that waits under the same key. */
-  tell(key: string, told: LiveEvent): void;
-  /** How many events a slow reader has not taken. */
+  /** Sends an event. It replaces an unsent event with the same key. */
+  send(key: string, told: LiveEvent): void;
+  /** Number of events that a slow reader has not received. */
   waiting(): number;
   heartbeat(): void;
   end(retryMs?: number): void;
@@ -174,10 +176,10 @@ type Stream = {
 
 type Opening = { clock: Clock; stalledMs: number; onEnd: (stream: Stream) => void };
 
-/** Begins the answer. The newest of each reading is sent as soon as the client takes it. */
+/** Begins the answer. While the client cannot read more, keeps only the newest event of each kind for it. */
 function openStream(
   res: ServerResponse,
-  { who, holds }: Asking,
+  { who, isValid }: StreamClient,
   { clock, stalledMs, onEnd }: Opening,
 ): Stream {
   const unsent = new Map<string, LiveEvent>();
@@ -189,18 +191,18 @@ function openStream(
   function send(): void {
     if (clock() >= endsAt) stream.end();
     else if (events.isReady()) {
-      const news = [...unsent.values()].map(({ event, data }) => ({ event, data, id: String(++number) }));
+      const pending = [...unsent.values()].map(({ event, data }) => ({ event, data, id: String(++number) }));
       unsent.clear();
-      events.send(news);
+      events.send(pending);
     }
   }
 
   const stream: Stream = {
     name: who.name,
     since: clock(),
-    holds,
+    isValid,
     leaves: [],
-    tell(key, told) {
+    send(key, told) {
       unsent.set(key, told);
       send();
     },
@@ -219,7 +221,7 @@ function createReadingsOf({ overview, heavy, listJobs }: Deps, { everyMs, flowEv
     const data = await read();
     return () => data;
   };
-  return ({ flow, job, jobs = false }: Wanted): Reading[] => {
+  return ({ flow, job, jobs = false }: LiveData): Reading[] => {
     const wanted: Reading[] = [
       { event: "overview", key: "overview", everyMs, job: undefined, read: whole(overview.read) },
     ];
@@ -232,30 +234,30 @@ function createReadingsOf({ overview, heavy, listJobs }: Deps, { everyMs, flowEv
   };
 }
 
-/** Something that is read again and again, under a key by which streams share it. */
+/** Data that is read at intervals. Streams that want the same `key` share it. */
 type Reading = {
   event: string;
   key: string;
   everyMs: number;
-  /** What was read is told as it is for this job. */
+  /** Job of the wanted view; undefined for the view of all jobs. */
   job: string | undefined;
   read: () => Promise<(job: string | undefined) => object>;
 };
 
-/** What a reading has come to: its event, or `unavailable` and why. */
+/** Event with the newest data, or `unavailable` with the reason. */
 type LiveEvent = { event: string; data: object };
 
-type Tell = (told: LiveEvent) => void;
+type SendEvent = (told: LiveEvent) => void;
 
-type Safely = Pick<Deps, "assertUsable" | "note">;
+type ReadingDeps = Pick<Deps, "assertUsable" | "note">;
 
-function createReadings(safely: Safely) {
-  const shared = new Map<string, ReturnType<typeof share>>();
+function createReadings(safely: ReadingDeps) {
+  const shared = new Map<string, ReturnType<typeof shareReading>>();
   return {
-    /** Tells what is known of it at once, and what is new, until the function that it answers is called. */
-    join(reading: Reading, tell: Tell): () => void {
+    /** Sends the newest event at once, and each later one until the returned function is called. */
+    join(reading: Reading, tell: SendEvent): () => void {
       const { key, job } = reading;
-      const own = shared.get(key) ?? share(reading, safely);
+      const own = shared.get(key) ?? shareReading(reading, safely);
       shared.set(key, own);
       own.add(job, tell);
       return () => {
@@ -265,50 +267,50 @@ function createReadings(safely: Safely) {
   };
 }
 
-/** Those who are told the same, and what they were told last. */
-type Listeners = { tells: Set<Tell>; last: string | undefined };
+/** Listeners that get the same event, and the last event that they got. */
+type Listeners = { callbacks: Set<SendEvent>; last: string | undefined };
 
-/** Reads from now on, until the last that is to be told has gone. */
-function share(reading: Reading, safely: Safely) {
-  const byJob = new Map<string | undefined, Listeners>();
+/** Reads the data at intervals until its last listener has left. */
+function shareReading(reading: Reading, safely: ReadingDeps) {
+  const listenersByJob = new Map<string | undefined, Listeners>();
   let newest: ((job: string | undefined) => LiveEvent) | undefined;
   let timer: NodeJS.Timeout | undefined;
 
-  async function look(): Promise<void> {
+  async function readAndSend(): Promise<void> {
     const found = await readOnce(reading, safely);
-    if (byJob.size === 0) return;
+    if (listenersByJob.size === 0) return;
     newest = found;
-    for (const [job, listeners] of byJob) {
+    for (const [job, listeners] of listenersByJob) {
       const told = found(job);
       const json = JSON.stringify(told.data);
-      // That nothing can be read is said each time: the client is not to think that the stream has died.
+      // A failed read is reported each time, so that clients do not think that the stream is dead.
       const isNew = told.event === UNAVAILABLE || json !== listeners.last;
       listeners.last = json;
-      if (isNew) for (const tell of listeners.tells) tell(told);
+      if (isNew) for (const tell of listeners.callbacks) tell(told);
     }
-    timer = setTimeout(look, reading.everyMs);
+    timer = setTimeout(readAndSend, reading.everyMs);
   }
 
   return {
-    add(job: string | undefined, tell: Tell): void {
-      const isFirst = byJob.size === 0;
-      const known = byJob.get(job) ?? { tells: new Set(), last: undefined };
-      byJob.set(job, known);
-      known.tells.add(tell);
+    add(job: string | undefined, tell: SendEvent): void {
+      const isFirst = listenersByJob.size === 0;
+      const known = listenersByJob.get(job) ?? { callbacks: new Set(), last: undefined };
+      listenersByJob.set(job, known);
+      known.callbacks.add(tell);
       if (newest !== undefined) {
         const told = newest(job);
         known.last ??= JSON.stringify(told.data);
         tell(told);
       }
-      if (isFirst) void look();
+      if (isFirst) void readAndSend();
     },
-    /** Answers for how many jobs there is still somebody to be told. */
-    remove(job: string | undefined, tell: Tell): number {
-      const known = byJob.get(job);
-      known?.tells.delete(tell);
-      if (known?.tells.size === 0) byJob.delete(job);
-      if (byJob.size === 0) clearTimeout(timer);
-      return byJob.size;
+    /** Removes a listener. Returns the number of jobs that still have listeners. */
+    remove(job: string | undefined, tell: SendEvent): number {
+      const known = listenersByJob.get(job);
+      known?.callbacks.delete(tell);
+      if (known?.callbacks.size === 0) listenersByJob.delete(job);
+      if (listenersByJob.size === 0) clearTimeout(timer);
+      return listenersByJob.size;
     },
   };
 }
@@ -317,7 +319,7 @@ const UNAVAILABLE = "unavailable";
 
 async function readOnce(
   { event, read }: Reading,
-  { assertUsable, note }: Safely,
+  { assertUsable, note }: ReadingDeps,
 ): Promise<(job: string | undefined) => LiveEvent> {
   try {
     assertUsable();

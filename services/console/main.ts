@@ -5,7 +5,7 @@ import { listen, parseAddress } from "../../shared/http/listen.ts";
 import { measuringRequests } from "../../shared/http/request-duration.ts";
 import { handlerOf } from "../../shared/part/generations.ts";
 import type { CallsHost, PartKind } from "../../shared/part/host.ts";
-import { endingRequests } from "../../shared/part/part.ts";
+import { closeAfterRequests } from "../../shared/part/part.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { runMonitored, serveWhenReady } from "../../shared/part/serve.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
@@ -14,7 +14,7 @@ import { createMeters } from "./metrics.ts";
 import { composeOperator } from "./operator.ts";
 import { builtPage } from "./serve-page.ts";
 
-/** For one reply, which may be a body of 25 MiB that comes from afar. */
+/** Timeout of one Redis reply, which may be a body of 25 MiB over a slow network. */
 const PATIENCE_MS = 60_000;
 
 export function runOperator(options: ProcessOptions): Promise<number> {
@@ -32,7 +32,7 @@ export function runOperator(options: ProcessOptions): Promise<number> {
     },
   };
 
-  /** It has connections of its own for long work. */
+  /** Composes the console, with separate connections for long work. */
   function compose(host: CallsHost & OperatorConfig) {
     const { host: bindHost } = parseAddress(bindAddressOf(host));
     const work = host.partitions.map((partition) => ({
@@ -40,7 +40,7 @@ export function runOperator(options: ProcessOptions): Promise<number> {
       redis: connectBeside(partition.redis, { commandTimeout: PATIENCE_MS }),
     }));
     const service = composeOperator({ ...host, bindHost, pageDir: builtPage(), configDir, env, work });
-    return endingRequests({
+    return closeAfterRequests({
       ...service,
       async close() {
         await service.close();

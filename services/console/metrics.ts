@@ -2,7 +2,7 @@ import { createHttpMeters } from "../../shared/ingress/http-metrics.ts";
 import type { Meter } from "../../shared/platform/log/metered.ts";
 import type { Metrics } from "../../shared/platform/metrics/metrics.ts";
 
-/** What the service's events add to its metrics. */
+/** Counts the console's events as metrics. */
 export function createMeters(metrics: Metrics): Record<string, Meter> {
   const refused = metrics.counter("postern_operator_refused_total", "Requests refused, by code", ["code"]);
   const signedIn = metrics.counter("postern_operator_sessions_total", "Sessions started");

@@ -35,7 +35,7 @@ import { createAssertSameSite } from "./auth/same-site.ts";
 import { createSessions } from "./auth/sessions.ts";
 import { createCallEvents } from "./call-events.ts";
 import { createLive, type LiveTimes } from "./live.ts";
-import { wholeReport } from "./report.ts";
+import { bufferReport } from "./report.ts";
 import { createRequests } from "./requests.ts";
 import { PACE, type Pace } from "./send.ts";
 import { createServePage } from "./serve-page.ts";
@@ -43,36 +43,36 @@ import { createServer } from "./server.ts";
 
 type Options = CallsHost & {
   operator: OperatorToml;
-  /** The host part of where it listens. */
+  /** Host part of the address on which the console listens. */
   bindHost: string;
-  /** Where the files of the page are. */
+  /** Folder with the files of the page. */
   pageDir: string;
-  /** Where the files of the other services are, for what is configured there. */
+  /** Folder with the configuration files of the other services. */
   configDir: string;
   env: Env;
-  /** Over connections of their own, for replies that may take long, as the body of a call or a run over many calls. */
+  /** Redis connections for replies that take long, such as the body of a call or a bulk operation. */
   work: Partitions;
   liveTimes?: Partial<LiveTimes>;
   pace?: Pace;
 };
 
 export type ComposedOperator = Omit<ComposedServer, "stop"> & {
-  /** The server of each partition. */
+  /** The Redis server of each partition. */
   servers: readonly DurableRedis[];
-  /** How many streams of live data there are. */
+  /** Number of open streams of live data. */
   liveStreams(): number;
-  /** From now on it is not ready, and all streams end. */
+  /** Reports the console as not ready, and ends all streams. */
   drain(): void;
 };
 
-/** The page shows this many jobs at once. */
+/** Limit on the jobs in the live data. */
 const LIVE_JOBS = 200;
 
-/** Limits on long readings of Redis, and on bodies in memory. One name has at most half of each. */
-const LISTS = { max: 16, perPartyMax: 8, what: "long readings", code: "request.rate_limited" } as const;
-const BODIES = { max: 8, perPartyMax: 4, what: "bodies", code: "request.rate_limited" } as const;
+/** Limits on requests that read much of Redis, and on bodies in memory. One client name gets at most half of each. */
+const LISTS = { max: 16, perKeyMax: 8, what: "long readings", code: "request.rate_limited" } as const;
+const BODIES = { max: 8, perKeyMax: 4, what: "bodies", code: "request.rate_limited" } as const;
 
-/** The operator's service, made of its parts. What its replicas must agree on is in the configuration and in Redis. */
+/** Composes the console from its parts. All state that replicas must share is in the configuration and in Redis. */
 export function composeOperator(options: Options): ComposedOperator {
   const { operator, postern, log, clock = redisClock(options.partitions.control.redis).now } = options;
   const durables = watchRedis(options);
@@ -87,18 +87,18 @@ export function composeOperator(options: Options): ComposedOperator {
   const sessions = createSessions({ tokens, partition, clock, isSecure, sessionMs: session_secs * 1000 });
   const answered = createEventCounter(log, "operator.answered");
   const refusals = createRefusalLog(log, "operator.refused");
-  const common = { partitions, clock, log, ...configuredBy(options, clock) };
+  const common = { partitions, clock, log, ...readConfigured(options, clock) };
   const kinds = bulkWorkers({ ...common, partitions: work });
   const worker = startRunWorker({ partition: work.control, kinds, log });
   const { configDir, env, liveTimes: times } = options;
   const overview = createOverview({ partitions, clock, configDir, env, ...toDurability(postern.redis) });
-  const places = { lists: createConcurrencyLimit(LISTS), bodies: createConcurrencyLimit(BODIES) };
+  const slots = { lists: createConcurrencyLimit(LISTS), bodies: createConcurrencyLimit(BODIES) };
   const runs = createRunStore(partition);
   const operationsOf = createOperationsOf({ ...common, overview, patient: work, runs, wake: worker.wake });
   const listJobs = () => operationsOf("").listJobs({ limit: LIVE_JOBS, cursor: undefined }, {});
   const assertUsable = () => durable.assertUsable();
   const note = (error: AppError) => refusals.note(error, { route: "GET /api/v1/live" });
-  const live = createLive({ overview, heavy: places.lists, clock, times, listJobs, assertUsable, note });
+  const live = createLive({ overview, heavy: slots.lists, clock, times, listJobs, assertUsable, note });
   const audit = createAuditSession(partition, clock, log);
   const callEvents = createCallEvents(partition);
   let ending = false;
@@ -114,7 +114,7 @@ export function composeOperator(options: Options): ComposedOperator {
       operationsOf,
       answered,
       refusals,
-      places,
+      slots,
       pace: options.pace ?? PACE,
       assertUsable,
     }),
@@ -130,7 +130,7 @@ export function composeOperator(options: Options): ComposedOperator {
     },
     async close() {
       live.end();
-      await worker.stop(); // leaves the runs in flight to other replicas
+      await worker.stop(); // other replicas continue its runs
       answered.flush();
       refusals.flush();
       for (const each of durables.all) each.stop();
@@ -138,7 +138,10 @@ export function composeOperator(options: Options): ComposedOperator {
   };
 }
 
-/** Accepts a Redis that keeps no promise too: that is one of the things that an operator has to see. */
+/**
+ * Watches the durability of each Redis. The console also accepts a Redis that is not durable, because an operator
+ * must be able to see that.
+ */
 function watchRedis({ partitions, deployments, log }: Options): Partitioned<DurableRedis> {
   return partitions.map((partition, index) => {
     const check = deployments?.all[index]?.createCheck(partition, { claims: false });
@@ -149,12 +152,12 @@ function watchRedis({ partitions, deployments, log }: Options): Partitioned<Dura
         await check?.();
         await checkLayout(partition);
       },
-      log: { ...logOf(partition, log), info() {} }, // which would say how durable this process has its writes: it promises nothing of them
+      log: { ...logOf(partition, log), info() {} }, // hides the lines about the durability of writes, which the console does not promise
     });
   });
 }
 
-/** Partition 0 is checked once for each request. */
+/** Returns a function that throws if a partition cannot be used. It skips partition 0, which each request checks anyway. */
 function guardOf({ all }: Partitioned<DurableRedis>): (index: number) => void {
   return (index) => {
     if (index === 0) return;
@@ -166,7 +169,7 @@ function guardOf({ all }: Partitioned<DurableRedis>): (index: number) => void {
   };
 }
 
-/** It is ready while partition 0 can be used. */
+/** Reports the console as ready while partition 0 can be used. */
 function readinessOf({ all, control }: Partitioned<DurableRedis>, draining: boolean): Readiness {
   return {
     ready: control.isUsable && !draining,
@@ -184,8 +187,8 @@ function checkOf(durable: DurableRedis) {
 }
 
 /**
- * Writes lines about sessions. An operator signs in also while Redis takes no writes, to see that it takes none. Wrong tokens leave no line,
- * so that strangers cannot write to Redis.
+ * Writes audit lines about sessions. An operator can sign in while Redis accepts no writes, to see that problem.
+ * Wrong tokens leave no line, so that strangers cannot write to Redis.
  */
 function createAuditSession(
   partition: Partition,
@@ -204,8 +207,8 @@ function assertHostOf({ operator, bindHost }: Options): ReturnType<typeof create
   return createAssertHost({ allowedHosts, publicUrl, bindHost });
 }
 
-/** What the files of other services say. */
-function configuredBy({ configDir, env, postern }: Options, clock: Clock) {
+/** Reads the configuration files of the other services. */
+function readConfigured({ configDir, env, postern }: Options, clock: Clock) {
   return {
     tokens: createTokenSource({ configDir, env, clock }),
     paths: () => endpointPaths(configDir),
@@ -215,7 +218,9 @@ function configuredBy({ configDir, env, postern }: Options, clock: Clock) {
   };
 }
 
-/** The operations under a name. There are as many names as tokens. */
+/**
+ * Returns the operations under a client's name. Caches them for each name, because there are only as many names as tokens.
+ */
 function createOperationsOf(
   deps: Omit<HandlersDeps, "by">,
 ): (by: string) => Handlers<typeof OPERATIONS, Work> {
@@ -227,7 +232,7 @@ function createOperationsOf(
     const own = {
       ...handlers,
       getRefundReport: (asked: unknown, work: Work) =>
-        wholeReport(() => handlers.getRefundReport(asked, work)),
+        bufferReport(() => handlers.getRefundReport(asked, work)),
     };
     known.set(by, own);
     return own;

@@ -2,13 +2,19 @@ import type { File } from "../../shared/console/contract/operation.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { createConcurrencyLimit } from "../../shared/platform/lifecycle/concurrency-limit.ts";
 
-/** A report is whole in memory while it is sent. `postern refunds report` on Redis has no such limit. */
+/**
+ * Limit on a report, which is in memory as a whole while it is sent. `postern refunds report` reads Redis directly
+ * and has no such limit.
+ */
 const BYTES_MAX = 32 * 1024 * 1024;
 
 const reports = createConcurrencyLimit({ max: 1, what: "reports of refunds", code: "request.rate_limited" });
 
-/** Reads a report whole before its first byte is sent: what fails meanwhile is then a refusal, and no part is taken for all. */
-export function wholeReport(read: () => Promise<File>): Promise<File> {
+/**
+ * Reads a report completely before its first byte is sent. So a failure becomes a refusal, and the client never gets
+ * a partial report.
+ */
+export function bufferReport(read: () => Promise<File>): Promise<File> {
   return reports.within(async () => {
     const { name, pieces } = await read();
     const whole: Uint8Array[] = [];

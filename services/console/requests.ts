@@ -3,21 +3,21 @@ import { createRequire } from "node:module";
 import type { REQUESTS } from "../../shared/console/contract/contract.ts";
 import type { Handlers, Work } from "../../shared/console/contract/operation.ts";
 import type { SessionView } from "../../shared/console/contract/session.ts";
+import { createOpenApi } from "../../shared/console/openapi.ts";
 import { isoOrNull } from "../../shared/console/view.ts";
 import type { AuditEntry } from "../../shared/redis/audit/actions.ts";
 import type { CheckToken } from "./auth/identify.ts";
 import type { Sessions } from "./auth/sessions.ts";
-import { ANYBODY_HERE, type Who } from "./auth/who.ts";
+import { LOOPBACK_OPERATOR, type Who } from "./auth/who.ts";
 import type { Feed, Live } from "./live.ts";
-import { createOpenApi } from "./openapi.ts";
 
-/** A request that is answered. */
+/** The request, its response and its client, for operations that need more than their input. */
 export type Context = Work & {
   req: IncomingMessage;
   res: ServerResponse;
-  /** The client's name and role. Undefined at a route that is open. */
+  /** The client's name and role. Undefined at a route that needs no authentication. */
   who: Who | undefined;
-  /** The address that the request counts for. */
+  /** Client address for the rate limits. */
   address: string;
 };
 
@@ -26,17 +26,17 @@ type Deps = {
   checkToken: CheckToken;
   live: Live;
   callEvents: Feed;
-  /** Writes a line of the audit about a session. It never fails: if Redis takes no writes, the log alone has it. */
+  /** Writes an audit line about a session. Never fails: if Redis accepts no writes, the line goes only to the log. */
   audit(
     action: "sign_in" | "sign_out",
     entry: Pick<AuditEntry, "by" | "selection"> & { session: string },
   ): Promise<void>;
 };
 
-/** Found by the package's own name, so from the sources and from dist/ alike. */
+/** Version in package.json. The file is found by the package's own name, both from the sources and from dist/. */
 const { version } = createRequire(import.meta.url)("postern/package.json") as { version: string };
 
-/** Does the operations that are about the requests of the console. */
+/** Implements the operations that need the request itself: sessions, live data and the OpenAPI document. */
 export function createRequests({
   sessions,
   checkToken,
@@ -44,7 +44,7 @@ export function createRequests({
   callEvents,
   audit,
 }: Deps): Handlers<typeof REQUESTS, Context> {
-  const holds = (req: IncomingMessage, who: Who) => async () =>
+  const isSessionValid = (req: IncomingMessage, who: Who) => async () =>
     who.by !== "session" || (await sessions.find(req)) !== undefined;
 
   return {
@@ -57,7 +57,7 @@ export function createRequests({
       return toView({ name, role, until });
     },
 
-    getSession: async (_asked, { who = ANYBODY_HERE }) => toView(who),
+    getSession: async (_asked, { who = LOOPBACK_OPERATOR }) => toView(who),
 
     async signOut(_asked, { req, res, address }) {
       const { cookie, ended } = await sessions.end(req);
@@ -69,12 +69,12 @@ export function createRequests({
 
     getOpenApi: createOpenApi({ version, cookie: sessions.cookieName }),
 
-    async streamLive(wanted, { req, res, who = ANYBODY_HERE }) {
-      live.open(req, res, { wanted, who, holds: holds(req, who) });
+    async streamLive(wanted, { req, res, who = LOOPBACK_OPERATOR }) {
+      live.open(req, res, { wanted, who, isValid: isSessionValid(req, who) });
     },
 
-    async streamEvents(_asked, { req, res, who = ANYBODY_HERE }) {
-      live.openFed(req, res, { feed: callEvents, who, holds: holds(req, who) });
+    async streamEvents(_asked, { req, res, who = LOOPBACK_OPERATOR }) {
+      live.openFeed(req, res, { feed: callEvents, who, isValid: isSessionValid(req, who) });
     },
   };
 }

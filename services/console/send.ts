@@ -1,60 +1,64 @@
 import type { ServerResponse } from "node:http";
 import { bytesOf, type File, type Operation, statusOf } from "../../shared/console/contract/operation.ts";
 
-/** Least that a reader must take of an answer in each span, unless less is left. */
+/** Minimum pace of a reader: it must read this many bytes in each span, unless fewer are left. */
 export type Pace = { spanMs: number; bytesMin: number };
 
-/** 64 KiB a second. The span is long enough for a network that comes back. */
+/** 64 KiB per second. The span is longer than a short network failure. */
 export const PACE: Pace = { spanMs: 30_000, bytesMin: 30 * 64 * 1024 };
 
-/** An answer is written in pieces of this size, so that it shows how much of it was taken. */
+/** An answer is written in pieces of this size, so that the progress of the reader is visible. */
 const PIECE_BYTES = 64 * 1024;
 
-type Sending = {
+type SendOptions = {
   pace: Pace;
-  /** Called once the answer holds one piece of memory at most. */
-  leave: () => void;
+  /**
+   * Releases the slot. Called at once for a small answer. Otherwise called when the answer is sent or the client
+   * disconnects.
+   */
+  releaseSlot: () => void;
 };
 
-/** Sends what an operation has answered. A large answer keeps its place until its reader has it, or is cut off. */
+/** Sends the answer of an operation. A large answer holds its slot until its reader has it or is disconnected. */
 export async function sendAnswer(
   res: ServerResponse,
   operation: Operation,
   answered: unknown,
-  { pace, leave }: Sending,
+  { pace, releaseSlot }: SendOptions,
 ): Promise<void> {
-  if (operation.stream !== undefined) return leave(); // it goes on by itself
+  if (operation.stream !== undefined) return releaseSlot(); // a stream has its own lifetime
   const content = await contentOf(operation, answered);
-  if (content !== undefined && content.bytes.length > PIECE_BYTES && !res.destroyed) res.once("close", leave);
-  else leave();
-  keepToPace(res, pace);
+  if (content !== undefined && content.bytes.length > PIECE_BYTES && !res.destroyed)
+    res.once("close", releaseSlot);
+  else releaseSlot();
+  enforcePace(res, pace);
   res.writeHead(statusOf(operation), {
     ...headersOf(operation, answered),
     ...(content && { "Content-Type": content.type, "Content-Length": content.bytes.length }),
   });
   if (content === undefined) res.end();
-  else endInPieces(res, content.bytes);
+  else writeInPieces(res, content.bytes);
 }
 
 /**
- * Cuts the connection if its reader takes too little while this answer is sent, or waits behind another one. So a reader holds an answer,
- * with those before it on the connection, for as long as their size takes at the least rate, and for two spans more at most, whether it
- * is silent or takes a byte now and then.
+ * Closes the connection if its reader is too slow while this answer is sent or waits behind other answers. A slow
+ * reader could otherwise hold an answer forever. All answers on a connection together take at most two spans longer
+ * than at the minimum pace.
  */
-export function keepToPace(res: ServerResponse, { spanMs, bytesMin }: Pace): void {
+export function enforcePace(res: ServerResponse, { spanMs, bytesMin }: Pace): void {
   if (res.destroyed) return;
   const { socket } = res.req;
   let before = socket.bytesWritten;
   const timer = setInterval(() => {
     const now = socket.bytesWritten;
-    if (now - before < bytesMin) socket.destroy(); // an answer that waits has no socket to destroy
+    if (now - before < bytesMin) socket.destroy(); // not `res.destroy()`: an answer that waits behind others has no socket yet
     before = now;
   }, spanMs);
   res.once("close", () => clearInterval(timer));
 }
 
 function headersOf({ location, file }: Operation, answered: unknown): Record<string, string> {
-  // A stranger has written the bytes of a file: no browser is to show them.
+  // Browsers must not show a file, because a stranger may have written it.
   if (file !== undefined)
     return { "Content-Disposition": `attachment; filename="${(answered as File).name}"` };
   const members = answered as Readonly<Record<string, string>>;
@@ -71,13 +75,13 @@ async function contentOf(
   return { bytes: Buffer.from(JSON.stringify(answered)), type: "application/json" };
 }
 
-/** Writes each piece once the system has taken the one before. */
-function endInPieces(res: ServerResponse, bytes: Uint8Array): void {
+/** Writes each piece once the system has accepted the previous one. */
+function writeInPieces(res: ServerResponse, bytes: Uint8Array): void {
   const rest = bytes.subarray(PIECE_BYTES);
   const piece = bytes.subarray(0, PIECE_BYTES);
   if (rest.length === 0) res.end(piece);
   else
     res.write(piece, (error) => {
-      if (!error) endInPieces(res, rest);
+      if (!error) writeInPieces(res, rest);
     });
 }

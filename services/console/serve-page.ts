@@ -22,18 +22,21 @@ const TYPES: Readonly<Record<string, string>> = {
 
 type File = { bytes: Buffer; zipped: Buffer | undefined; type: string; isHashed: boolean };
 
-/** Whether it has answered. Throws `request.method_not_allowed` for a file that is to be changed. */
+/**
+ * Answers the request if its path is one of the page's files, and returns whether it did. Throws
+ * `request.method_not_allowed` for methods other than GET and HEAD.
+ */
 export type ServePage = (req: IncomingMessage, res: ServerResponse, path: string) => boolean;
 
-/** The build writes the page there; found by the package's own name, so from the sources and from dist/ alike. */
+/** Folder of the built page. It is found by the package's own name, both from the sources and from dist/. */
 export function builtPage(): string {
   const root = dirname(createRequire(import.meta.url).resolve("postern/package.json"));
   return join(root, "dist/services/console-page");
 }
 
 /**
- * Serves the files of the page, which are read once, at the start: no request names a file of the disk. The bundler puts a digest in the
- * names of those in `assets`, so browsers may keep them.
+ * Serves the files of the page, which are read once at the start: no request can name a file on disk. The bundler
+ * puts a digest in the names of the files in `assets`, so browsers may cache them.
  */
 export function createServePage(dir: string): ServePage {
   const files = new Map(isAbsent(dir) ? [] : readAll(dir));

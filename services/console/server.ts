@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { CONTRACT, type OPERATIONS } from "../../shared/console/contract/contract.ts";
 import {
-  checked,
+  checkInput,
   type Handlers,
   type Operation,
   type Work,
@@ -28,7 +28,7 @@ import type { createAssertSameSite } from "./auth/same-site.ts";
 import type { Who } from "./auth/who.ts";
 import { SECURITY_HEADERS } from "./headers.ts";
 import type { Context } from "./requests.ts";
-import { keepToPace, type Pace, sendAnswer } from "./send.ts";
+import { enforcePace, type Pace, sendAnswer } from "./send.ts";
 import type { ServePage } from "./serve-page.ts";
 
 type Deps = {
@@ -38,12 +38,12 @@ type Deps = {
   identify: Identify;
   addressOf: ClientAddressOf;
   requests: Omit<ContractHandlers, keyof typeof OPERATIONS>;
-  /** The operations under a client's name, which the audit has. */
+  /** Returns the operations under a client's name, which the audit log shows. */
   operationsOf: (name: string) => Handlers<typeof OPERATIONS, Work>;
-  /** Throws if nothing can be asked of Redis now. */
+  /** Throws if Redis cannot be used now. */
   assertUsable: () => void;
-  /** Limits on long readings of Redis and on bodies in memory. The client's name is the party. */
-  places: Readonly<Record<"lists" | "bodies", ConcurrencyLimit>>;
+  /** Limits on requests that read much of Redis and on bodies in memory, per client name. */
+  slots: Readonly<Record<"lists" | "bodies", ConcurrencyLimit>>;
   pace: Pace;
   answered: EventCounter;
   refusals: RefusalLog;
@@ -55,17 +55,17 @@ type Route = Operation & { name: keyof typeof CONTRACT };
 const NAMES = Object.keys(CONTRACT) as Route["name"][];
 const ROUTES = NAMES.map((name): Route => ({ name, ...CONTRACT[name] }));
 
-/** A reason, a thousand ids and a filter. */
+/** Limit on a request's body: enough for a reason, a thousand ids and a filter. */
 const BODY_BYTES_MAX = 128 * 1024;
 
-/** Why an answer was given up. */
-const NOBODY_WAITS = new Error("the client has gone");
+/** Reason for the abort of a request whose client has disconnected. */
+const CLIENT_GONE = new Error("the client has gone");
 
-/** One request, top to bottom: whose host, which route, who asks and whether he may, what he asks, the answer. */
+/** Handles one request, in this order: host, route, client and role, input, answer. */
 export function createServer(deps: Deps): RequestListener {
   const { servePage, assertHost, addressOf } = deps;
   const router = createRouter(ROUTES);
-  const admit = createAdmit(deps);
+  const admit = createAuthenticate(deps);
   const answer = createAnswer(deps);
 
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<string> {
@@ -74,7 +74,7 @@ export function createServer(deps: Deps): RequestListener {
     const found = router.find(req, res);
     if (found === undefined) {
       if (servePage(req, res, path)) {
-        keepToPace(res, deps.pace);
+        enforcePace(res, deps.pace);
         return "page";
       }
       throw new AppError("request.not_found", { reason: "no such path" });
@@ -83,7 +83,7 @@ export function createServer(deps: Deps): RequestListener {
     const address = addressOf(req);
     const who = await admit(req, route, address);
     if (route.path.startsWith("/api/")) deps.assertUsable();
-    await answer(found, { req, res, who, address, signal: whileOpen(res) });
+    await answer(found, { req, res, who, address, signal: signalUntilClosed(res) });
     return nameOf(route);
   }
 
@@ -93,22 +93,25 @@ export function createServer(deps: Deps): RequestListener {
       const route = await serve(req, res);
       deps.answered.count(`${route} ${res.statusCode}`, { route, status: res.statusCode });
     } catch (thrown) {
-      // It is no failure, and there is nobody to tell.
-      if (thrown === NOBODY_WAITS) return;
+      // A disconnected client is not a failure, and cannot get an answer.
+      if (thrown === CLIENT_GONE) return;
       refuse(req, res, toAppError(unlessRedis(thrown)));
     }
   };
 
   function refuse(req: IncomingMessage, res: ServerResponse, error: AppError): void {
-    keepToPace(res, deps.pace);
+    enforcePace(res, deps.pace);
     sendProblem(req, res, error, { headers: headersOf(error) });
-    // Not the path itself: somebody may have put a token there.
+    // The log has the name of the route, because the path itself may contain a token by mistake.
     deps.refusals.note(error, { route: router.nameOf(req), address: addressOf(req) });
   }
 }
 
-/** Throws unless this route may be asked by whoever asks. Undefined if anybody may. */
-function createAdmit({ identify, assertSameSite }: Pick<Deps, "identify" | "assertSameSite">) {
+/**
+ * Authenticates the client. Throws unless it may use this route. Returns undefined if the route needs no
+ * authentication.
+ */
+function createAuthenticate({ identify, assertSameSite }: Pick<Deps, "identify" | "assertSameSite">) {
   return async (req: IncomingMessage, { role }: Route, address: string): Promise<Who | undefined> => {
     if (role === "anybody") {
       assertSameSite(req, { by: "nothing" });
@@ -123,36 +126,39 @@ function createAdmit({ identify, assertSameSite }: Pick<Deps, "identify" | "asse
   };
 }
 
-/** Aborted once nobody waits for the answer any more. */
-function whileOpen(res: ServerResponse): AbortSignal {
-  const left = new AbortController();
-  const abort = () => left.abort(NOBODY_WAITS);
+/** Returns a signal that aborts once the client has disconnected. */
+function signalUntilClosed(res: ServerResponse): AbortSignal {
+  const controller = new AbortController();
+  const abort = () => controller.abort(CLIENT_GONE);
   if (res.destroyed) abort();
   else res.once("close", abort);
-  return left.signal;
+  return controller.signal;
 }
 
-/** Does an operation and sends its answer. A long reading or a file holds a place until that is done. */
-function createAnswer({ places, pace, requests, operationsOf }: Deps) {
-  function enter({ isHeavy, file }: Route, who: Who | undefined): () => void {
-    return isHeavy ? places[file === undefined ? "lists" : "bodies"].enter(who?.name) : () => {};
+/**
+ * Performs an operation and sends its answer. A request that reads much of Redis, or returns a file, holds a slot until
+ * the answer is sent.
+ */
+function createAnswer({ slots, pace, requests, operationsOf }: Deps) {
+  function takeSlot({ isHeavy, file }: Route, who: Who | undefined): () => void {
+    return isHeavy ? slots[file === undefined ? "lists" : "bodies"].enter(who?.name) : () => {};
   }
 
   return async ({ route, params }: Found<Route>, context: Context): Promise<void> => {
     const { req, res, who } = context;
     const asked = {
-      ...checked(route, "params", decoded(route, params)),
-      ...checked(route, "query", queryOf(req)),
-      ...(route.body && checked(route, "body", await jsonOf(req, res))),
+      ...checkInput(route, "params", decodeParams(route, params)),
+      ...checkInput(route, "query", queryOf(req)),
+      ...(route.body && checkInput(route, "body", await jsonOf(req, res))),
     };
     const handlers = { ...requests, ...operationsOf(who?.name ?? "") };
     const handle = handlers[route.name] as (asked: object, context: Context) => Promise<unknown>;
-    // Not before the body is there: it may come slowly.
-    const leave = enter(route, who);
+    // Takes the slot only after the body has arrived, because the body may arrive slowly.
+    const releaseSlot = takeSlot(route, who);
     try {
-      await sendAnswer(res, route, await handle(asked, context), { pace, leave });
+      await sendAnswer(res, route, await handle(asked, context), { pace, releaseSlot });
     } catch (error) {
-      leave();
+      releaseSlot();
       throw error;
     }
   };
@@ -163,30 +169,30 @@ function headersOf({ code }: AppError): Record<string, string> {
 }
 
 /**
- * Decodes each segment of a parameter once. What a second decoding, another split at slashes or a log would read as something else is
- * refused. A parameter of several segments begins with a word, as a path does: none is named by an encoded one. Clients that are generated
- * from the document encode the slashes of such a parameter too, all of them.
+ * Decodes each segment of a parameter once. Refuses an encoded slash, percent sign or control character, which a second
+ * decoder or a log could read differently. A parameter of several segments may have all its slashes encoded, as clients
+ * generated from the OpenAPI document send it. Its first segment must not be encoded.
  */
-function decoded({ path }: Route, params: Found<Route>["params"]): Record<string, string> {
+function decodeParams({ path }: Route, params: Found<Route>["params"]): Record<string, string> {
   return Object.fromEntries(
     Object.entries(params).map(([name, raw]) => {
       const isLong = path.includes(`{${name}+}`);
       const text = isLong && !raw.includes("/") ? raw.replaceAll(/%2F/gi, "/") : raw;
       const [first = "", ...more] = text.split("/");
       if (isLong && first.includes("%")) throw new AppError("request.not_found", { reason: "no such path" });
-      return [name, [first, ...more].map((segment) => decodedSegment(name, segment)).join("/")];
+      return [name, [first, ...more].map((segment) => decodeSegment(name, segment)).join("/")];
     }),
   );
 }
 
-function decodedSegment(name: string, raw: string): string {
+function decodeSegment(name: string, raw: string): string {
   const text = percentDecoded(raw);
   if (text !== undefined && !/[/%\p{Cc}]/u.test(text)) return text;
   const rule = 'must be percent-encoded UTF-8 without "/", "%" or control characters';
   throw AppError.public("request.malformed", `path: ${name} ${rule}`);
 }
 
-/** Each parameter once, as text. */
+/** Reads the query. Each parameter must occur once, and is text. */
 function queryOf(req: IncomingMessage): Record<string, string> {
   const query: Record<string, string> = {};
   for (const [name, value] of new URLSearchParams(rawQuery(req.url ?? ""))) {
@@ -198,7 +204,7 @@ function queryOf(req: IncomingMessage): Record<string, string> {
 }
 
 async function jsonOf(req: IncomingMessage, res: ServerResponse): Promise<unknown> {
-  // A form of another site cannot send this type without asking first, and is not answered then.
+  // A page of another site can send this content type only after a CORS preflight, which the console does not answer.
   if (!/^application\/json(?:\s*;|$)/i.test(req.headers["content-type"] ?? ""))
     throw AppError.public("request.media_type_unsupported", "the Content-Type must be application/json");
   assertNotEncoded(req);

@@ -1,4 +1,5 @@
-// Makes a fresh clone ready, then runs one of the project's programs. Plain JavaScript: it runs before anything is installed.
+// Prepares a fresh clone, then runs one of the project's programs. It is plain JavaScript because it runs before
+// anything is installed.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -18,7 +19,10 @@ if (major < 20 || (major === 20 && minor < 19)) {
   process.exit(1);
 }
 
-/** Runs a program in the project's folder with the terminal handed through; its failure ends this process. */
+/**
+ * Runs a program in the project's folder, with this terminal as its input and output. If the program fails, this
+ * process ends with its exit code.
+ */
 function run(command, commandArgs, cwd = root) {
   const { status, signal, error } = spawnSync(command, commandArgs, { cwd, stdio: "inherit" });
   if (error) throw error;
@@ -27,10 +31,10 @@ function run(command, commandArgs, cwd = root) {
 }
 
 /**
- * Runs the program that was asked for: a signal sent to this process ends it as if it had been sent to the program, so
- * that nothing is left behind. On a terminal Ctrl-C and the end of the session reach the program by themselves.
+ * Runs the requested program and ends with its exit code. It passes signals on to the program, so that no process is
+ * left behind. On a terminal, Ctrl-C and a hang-up reach the program directly.
  */
-function become(command, commandArgs, cwd) {
+function runForwardingSignals(command, commandArgs, cwd) {
   const program = spawn(command, commandArgs, { cwd, stdio: "inherit" });
   const onTerminal = [0, 1, 2].some((fd) => isatty(fd));
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) {
@@ -45,14 +49,20 @@ function become(command, commandArgs, cwd) {
   });
 }
 
-/** `npm ci`, unless what is installed is what this lockfile says. No package of it needs its install script, and the build comes later. */
+/**
+ * Runs `npm ci`, unless the installed packages match the lockfile. Install scripts are skipped: no package needs its
+ * own, and the build comes later.
+ */
 function installPackages() {
   if (isInstalled()) return;
   console.error("Installing packages (npm ci) ...");
   run("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
 }
 
-/** npm writes down what it has installed. Optional packages may be absent: they are not for every machine. */
+/**
+ * Compares the packages that npm recorded as installed with the lockfile. Optional packages may be absent, because
+ * not every machine needs them.
+ */
 function isInstalled() {
   const record = join(root, "node_modules/.package-lock.json");
   if (!existsSync(record)) return false;
@@ -67,13 +77,19 @@ function packagesIn(lockfile) {
   return JSON.parse(readFileSync(lockfile, "utf8")).packages;
 }
 
-/** Runs `npm test` on the other releases of Node, and then every test on this one. Arguments choose tests, which run on this one alone. */
+/**
+ * Runs `npm test` on the other releases of Node, and then every test on this one. Arguments choose tests, which run
+ * on this release only.
+ */
 function testLong() {
   if (args.length === 0) for (const release of Object.keys(OTHER_NODES)) testOn(release);
   run("npm", ["run", "--silent", "check:long", "--", ...args]);
 }
 
-/** Runs `npm test` on a release. If npm cannot install it, the last lines name what was skipped; with CI=true the run fails instead. */
+/**
+ * Runs `npm test` on a release of Node. If npm cannot install the release, the output ends with a note that its tests
+ * were skipped. With CI=true the run fails instead.
+ */
 function testOn(release) {
   if (release === String(major)) return;
   if (installNode(release, process.env) !== undefined) {
@@ -91,14 +107,14 @@ function testOn(release) {
   );
 }
 
-/** Where the user is: npm runs a script in the package's folder, and says where it was called. */
+/** Returns the user's folder. npm runs a script in the package's folder, and names the folder where it was called. */
 function userFolder() {
   const { npm_lifecycle_event: script, INIT_CWD: called } = process.env;
   return script !== undefined && called !== undefined && process.cwd() === root ? called : process.cwd();
 }
 
 const node = (script) =>
-  become(process.execPath, ["--enable-source-maps", join(root, script), ...args], userFolder());
+  runForwardingSignals(process.execPath, ["--enable-source-maps", join(root, script), ...args], userFolder());
 const targets = {
   postern: () => node("dist/services/cli/main.js"),
   demo: () => node("dist/services/dev/demo/main.js"),

@@ -1,25 +1,26 @@
-// Builds the program if it is not what the sources say. Plain JavaScript: it runs before anything is built.
+// Builds the program if the built files are older than the sources. It is plain JavaScript because it runs before
+// anything is built.
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 
-/** What the build is made from. package.json names what is built, and the lockfile says with what. */
+/** Input of the build. package.json names what is built, and the lockfile names the versions of packages. */
 const SOURCES = [
   ...["services", "shared", "package.json", "package-lock.json"],
   ...["tsconfig.json", "tsconfig.build.json"],
 ];
 
-/** The steps of the script `build` in package.json, each run with node: the bundlers, and the compiler for the types. */
+/** Steps of the script `build` in package.json, each run with node: the bundler, and the compiler for the types. */
 const STEPS = [["services/dev/bundle.mjs"], ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"]];
 
-/** Programs that package.json does not name: another program, the image or a clone starts them. */
+/** Programs that package.json does not name. The image, a clone or another program starts them. */
 const OTHER_PROGRAMS = [
   "services/dev/demo/main.ts",
   "services/health/main.ts",
   "services/pricing/main-with-x402.ts",
 ];
 
-/** The sources of all programs, and of what the package exports. */
+/** Returns the sources of all programs and of the package's exports. */
 export function entrySources(root) {
   const { bin, exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
   const built = [bin.postern, ...Object.values(exports).flatMap(({ default: file }) => file ?? [])];
@@ -27,13 +28,14 @@ export function entrySources(root) {
   return [...named, ...OTHER_PROGRAMS];
 }
 
-/** Of the sources and of what is built. */
+/** Patterns of the source files and the built files that `buildIfChanged` compares. */
 const READ = /\.(ts|tsx|mjs|json|lua|proto|css|html|svg)$/;
 const BUILT = /\.(js|ts|css|html|svg|json|txt)$/;
 
 /**
- * Builds unless `dist` holds what was made from these very sources; `run` gets the arguments of Node for each step. Only contents count,
- * never times: a checkout or a restored backup may give a file any time, and something else may have built in between.
+ * Builds unless `dist` was built from exactly these sources. Calls `run` for each step, with the arguments for `node`.
+ * Compares the contents of files and not their times, because a checkout or a restored backup can set any time. Also
+ * compares the built files, because another program may have built meanwhile.
  */
 export function buildIfChanged(root, run) {
   const stamp = join(root, "dist/.built");
@@ -41,7 +43,7 @@ export function buildIfChanged(root, run) {
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === stampOf(root, sources)) return;
   console.error("Building ...");
   for (const step of STEPS) run(step);
-  // Sources that were edited meanwhile may be built in part.
+  // Without this check, sources that were edited during the build could count as built.
   if (digest(root, SOURCES, READ) === sources) writeFileSync(stamp, stampOf(root, sources));
 }
 
@@ -49,7 +51,7 @@ function stampOf(root, sources) {
   return `${sources} ${digest(root, ["dist"], BUILT)}\n`;
 }
 
-/** One digest of the names and contents of these files, and of those in these folders that the pattern names. */
+/** Returns one digest of the names and contents of these files, and of matching files in these folders. */
 function digest(root, places, pattern) {
   const hash = createHash("sha256");
   for (const file of places.flatMap((place) => filesOf(root, place, pattern))) {
@@ -59,7 +61,7 @@ function digest(root, places, pattern) {
   return hash.digest("hex");
 }
 
-/** Without hidden files and folders: the bench builds into one of dist. */
+/** Lists files, without hidden files and folders: the bench builds into a hidden folder of dist. */
 function filesOf(root, place, pattern) {
   if (/\.json$/.test(place)) return [place];
   const entries = readdirSync(join(root, place), { recursive: true, withFileTypes: true });

@@ -1,12 +1,13 @@
-// BullMQ's Lua, as ours includes it (lua.mjs). Plain JavaScript: it runs before anything is built.
+// Prepares BullMQ's Lua for inclusion in our scripts (loader.mjs). It is plain JavaScript because it runs before
+// anything is built.
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { parse } from "luaparse";
 
 /**
- * SHA-256 of each script of BullMQ's that ours include, by BullMQ's name of it; the number is how many KEYS it has. A checksum is renewed
- * after somebody has looked through what has changed (CONTRIBUTING.md).
+ * SHA-256 of each BullMQ script that ours include, by BullMQ's name. The number in a name is the count of KEYS. Renew
+ * a checksum only after a review of the changes (CONTRIBUTING.md).
  */
 export const CHECKSUMS = {
   "addStandardJob-9": "2eee45c9ffc54d24681b737f926016a7f7464f0d32a5f87f623bffa2fc55413c",
@@ -19,7 +20,7 @@ export const CHECKSUMS = {
   "reprocessJob-9": "4ea1093385a876769f604fb60e2db13d993b0a801caaea7c2262a36ef589fdc7",
 };
 
-const OF_BOTH = [
+const IN_BOTH_SCRIPTS = [
   ['rcall("XADD", eventStreamKey, "*", "event", "active", "jobId", jobId, "prev", "waiting")\n', "\n"],
   ["addBaseMarkerIfNeeded(markerKey, false)\n", "\n"],
   [
@@ -30,15 +31,20 @@ const OF_BOTH = [
 ];
 
 /**
- * Replacements in what batches include: `/functions` and `/body` of the scripts that end a call and take one. The number of commands is most
- * of what such a step costs Redis, and half of BullMQ's do nothing here. The events and the marker have no reader. No call has a parent,
- * dependencies or deduplication. The attempts of a call that leaves go with it. Lua prints a number for Redis with 17 digits, which costs a
- * third of a command, so numbers are given as text.
+ * Replacements that make two scripts faster: one takes a call, the other ends it. Scripts for batches include both, by
+ * `/functions` and `/body`.
+ *
+ * Most replacements remove Redis commands, which are most of a script's cost. Half of BullMQ's commands have no use
+ * here: no process reads the events and the marker, and no call has a parent, dependencies or deduplication. The count
+ * of attempts is not written for a removed call, because it would be deleted with the call.
+ *
+ * Other replacements pass numbers as text: Lua would write them for Redis with 17 digits, which takes a third of a
+ * command's time.
  */
 const REPLACED = {
-  "moveToActive-11": OF_BOTH,
+  "moveToActive-11": IN_BOTH_SCRIPTS,
   "moveToFinished-14": [
-    ...OF_BOTH,
+    ...IN_BOTH_SCRIPTS,
     ['if rcall("SCARD", jobIdKey .. ":dependencies") ~= 0 then\n', "if false then\n"],
     ['if rcall("ZCARD", jobIdKey .. ":unsuccessful") ~= 0 then\n', "if false then\n"],
     ['rcall("HMGET", jobIdKey, "parentKey", "parent", "deid")', "{}"],
@@ -52,18 +58,21 @@ const REPLACED = {
   ],
 };
 
-/** Names that BullMQ's Lua may read beside its own. Another name may be a local that is missing where only a part of the script is included. */
+/**
+ * Global names that BullMQ's Lua may read. Any other name is refused: it may be a local variable that is missing when
+ * only a part of the script is included.
+ */
 const GLOBALS = new Set([
   ...["redis", "cjson", "cmsgpack", "math", "string", "table"],
   ...["ipairs", "pairs", "tonumber", "tostring", "type", "unpack"],
 ]);
 
-/** The same for a whole script. */
-const OF_SCRIPT = new Set([...GLOBALS, "KEYS", "ARGV"]);
+/** Global names that a complete script may read. */
+const SCRIPT_GLOBALS = new Set([...GLOBALS, "KEYS", "ARGV"]);
 
 const require = createRequire(import.meta.url);
 
-/** The text of one of BullMQ's scripts, as BullMQ sends it. `folder` has the package. */
+/** Reads one of BullMQ's scripts, as BullMQ sends it. `folder` has the package. */
 export function readScript(folder, name) {
   const [exported] = Object.values(require(join(folder, "dist/cjs/scripts", `${name}.js`)));
   return exported.content;
@@ -72,8 +81,9 @@ export function readScript(folder, name) {
 export const checksumOf = (lua) => createHash("sha256").update(lua).digest("hex");
 
 /**
- * Lua for `--@include "bullmq:NAME"`: the script without its comments. Its KEYS and ARGV are what has these names around it.
- * `NAME/functions` has only the functions that the script defines, and `NAME/body` the rest, so that a batch makes the functions once.
+ * Returns the Lua for `--@include "bullmq:NAME"`: the script without its comments. It reads KEYS and ARGV of the
+ * including script. `NAME/functions` returns only the functions that the script defines, and `NAME/body` the rest.
+ * With these parts, a script that handles several calls defines the functions only once.
  */
 export function includedLua(path) {
   const [name, part] = path.split("/");
@@ -103,7 +113,10 @@ export function refuseChanged(name, lua) {
   );
 }
 
-/** Lua that Redis runs. Throws if it is no Lua, reads a global that is not among these, or has what is not provided for here. */
+/**
+ * Parses Lua that Redis runs. Throws if it is invalid, reads a global that is not in `globals`, or has syntax that is
+ * not supported here.
+ */
 function parsed(name, lua, globals = GLOBALS) {
   const refuse = (found) => {
     throw new Error(`BullMQ's script ${name} ${found}, which services/dev/bullmq-lua.mjs does not support`);
@@ -125,9 +138,9 @@ function parsed(name, lua, globals = GLOBALS) {
   return { ...found, statements: chunk.body, comments: chunk.comments };
 }
 
-/** Blank lines mean nothing, because no text has several lines. */
+/** Removes comments and blank lines. Blank lines have no meaning, because no string has several lines. */
 function withoutComments(name, lua) {
-  const { comments } = parsed(name, lua, OF_SCRIPT);
+  const { comments } = parsed(name, lua, SCRIPT_GLOBALS);
   const places = [0, ...comments.flatMap(({ range }) => range), lua.length];
   const kept = places.filter((_, i) => i % 2 === 0).map((from, i) => lua.slice(from, places[2 * i + 1]));
   const lines = kept.join(" ").split("\n");
@@ -139,17 +152,17 @@ function withoutComments(name, lua) {
 }
 
 /**
- * The functions of a script, and the rest. Throws if a function uses more of the script than the functions before it, or if the name of a
- * function or a global has a second meaning in the script: the parts would then do something else than the whole.
+ * Splits a script into its functions and the rest. Throws if the parts would behave differently from the whole: a
+ * function may use only earlier functions of the script, and no function or global may be defined again.
  */
 export function split(name, lua) {
-  const { statements, declared, assigned } = parsed(name, lua, OF_SCRIPT);
+  const { statements, declared, assigned } = parsed(name, lua, SCRIPT_GLOBALS);
   const textOf = (some) => some.map(({ range }) => `${lua.slice(...range)}\n`).join("");
   const functions = textOf(statements.filter((statement) => functionName(statement) !== undefined));
   const body = textOf(statements.filter((statement) => functionName(statement) === undefined));
   parsed(name, `${functions}local function bullmq(KEYS, ARGV)\n${body}end\n`);
   const own = statements.map(functionName).filter((found) => found !== undefined);
-  for (const known of [...own, ...OF_SCRIPT]) {
+  for (const known of [...own, ...SCRIPT_GLOBALS]) {
     const meanings = declared.filter((local) => local === known).length;
     if (meanings === (own.includes(known) ? 1 : 0) && !assigned.includes(known)) continue;
     throw new Error(`BullMQ's script ${name} defines the name ${known} again`);
@@ -157,7 +170,10 @@ export function split(name, lua) {
   return { functions, body };
 }
 
-/** Of `local function f`, of `local f = function`, and of `local rcall = redis.call`, with which all functions call Redis. */
+/**
+ * Returns the name of the function that a statement defines: `local function f`, `local f = function`, or
+ * `local rcall = redis.call`, which all functions use. Returns undefined for any other statement.
+ */
 function functionName({ type, isLocal, identifier, variables, init }) {
   if (type === "FunctionDeclaration" && isLocal) return identifier.name;
   if (type !== "LocalStatement" || variables.length !== 1 || init.length !== 1) return undefined;

@@ -1,4 +1,5 @@
-// Bundles the program and the operator's page into dist/services. Plain JavaScript: it runs before anything is built.
+// Bundles the program and the operator's page into dist/services. It is plain JavaScript because it runs before
+// anything is built.
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "rolldown";
@@ -9,10 +10,13 @@ import { writeThirdParty } from "./third-party.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 
-/** A source's path below `services`, without its ending: where it is built to. */
+/** Returns the output path of a source: its path below `services`, without its extension. */
 const placeOf = (source) => relative(join(root, "services"), join(root, source)).replace(/\.ts$/, "");
 
-/** A lazily imported module keeps the name of its source. A chunk that several share is named after one of its modules. */
+/**
+ * Names a chunk. A lazily imported module keeps the name of its source. A chunk that several modules share is named
+ * after one of them.
+ */
 function chunkFileName({ facadeModuleId, moduleIds, name }) {
   const facade = facadeModuleId && relative(root, facadeModuleId);
   if (facade?.startsWith("services/")) return `${placeOf(facade)}.js`;
@@ -21,14 +25,15 @@ function chunkFileName({ facadeModuleId, moduleIds, name }) {
 }
 
 /**
- * All programs, and all that other programs import from the package, are one build: a program that uses two parts loads what they share once.
- * Each lazy import is a chunk. Nothing is minified, and each file has a source map, so that stack traces can be read.
+ * One build has all programs and all exports of the package, so that a program with two parts loads their shared code
+ * once. Each lazy import is a chunk. Nothing is minified, and each file has a source map, so that stack traces are
+ * readable.
  */
 const program = await build({
   cwd: root,
   input: Object.fromEntries(entrySources(root).map((source) => [placeOf(source), source])),
   platform: "node",
-  // Optional peers, and gRPC: it reads .proto files of its own, and pricing alone loads it.
+  // Optional peers are external. So is gRPC: it reads .proto files of its own, and only pricing loads it.
   external: [
     /^@grpc\//,
     "grpc-health-check",
@@ -39,7 +44,8 @@ const program = await build({
     "utf-8-validate",
   ],
   plugins: [loaderPlugin],
-  // ES modules, where a package has them, can be taken in part. BullMQ does not say that its modules can.
+  // ES modules are preferred, because their unused exports can be left out. BullMQ does not declare that its modules
+  // permit this.
   resolve: { mainFields: ["module", "main"] },
   treeshake: { moduleSideEffects: [{ test: /node_modules\/bullmq\//, sideEffects: false }] },
   transform: { target: "node20.19" },

@@ -1,5 +1,8 @@
-// Prints how the scripts of BullMQ's that our Lua includes differ between two releases: node services/dev/compare-bullmq.mjs OLD NEW
-// Each is a version, which npm fetches, or a folder that has the package.
+// Prints how the BullMQ scripts that our Lua includes differ between two releases.
+//
+//  node services/dev/compare-bullmq.mjs OLD NEW
+//
+// Each argument is a version, which npm fetches, or a folder that has the package.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,7 +21,7 @@ function run(command, args, options) {
   return status;
 }
 
-/** The folder of a release's package. */
+/** Returns the folder of a release's package. */
 function fetched(release, folder) {
   if (existsSync(release)) return resolve(release);
   mkdirSync(folder);
@@ -28,7 +31,10 @@ function fetched(release, folder) {
   return join(folder, "package");
 }
 
-/** Writes a release's scripts, without the number of KEYS, which may be another one; and returns the checksums under BullMQ's names. */
+/**
+ * Writes a release's scripts to files, and returns the checksums under BullMQ's names. The file names lack the number
+ * of KEYS, because it may differ between releases.
+ */
 function write(from, to) {
   mkdirSync(to);
   const names = readdirSync(join(from, "dist/cjs/scripts"));

@@ -18,19 +18,19 @@ import { PLACES, type Place, type Ports } from "./ports.ts";
 
 export type DevStackOptions = {
   own: Own;
-  /** Whether jobs are sold for a devnet's tokens although `own` does not say so. */
-  sellsByItself: boolean;
-  /** The operator's own runner, in place of the reference runner. */
+  /** Whether `postern dev` adds jobs to the configuration in `own`, to be sold for a devnet's tokens. */
+  sellsOnDevnet: boolean;
+  /** The operator's own runner, which replaces the reference runner. */
   runner: URL | undefined;
   serviceId: string;
   ports: Ports;
-  /** Asked for only if something has to be made up. */
+  /** Returns the secrets. Called only if a secret must be generated. */
   secrets: () => DevSecrets;
   env: NodeJS.ProcessEnv;
-  /** Gets every line that a part logs. */
+  /** Called with every line that a part logs. */
   onLine: (part: string, line: string) => void;
   log: Logger;
-  /** Gets a step for each part that was started. */
+  /** Each started part adds a step to this shutdown. */
   shutdown: Shutdown;
 };
 
@@ -39,12 +39,12 @@ export type DevStack = {
   parts: Parts;
   ownRunner: OwnRunner | undefined;
   redisUrl: string;
-  /** Absent if the Redis is the one of REDIS_URL. */
+  /** Undefined if REDIS_URL names the Redis. */
   privateRedis: PrivateRedis | undefined;
   devnet: Devnet | undefined;
-  /** Absent if somebody else runs the devnet. */
+  /** Undefined if another process runs the devnet. */
   devnetPart: Part | undefined;
-  /** Sentences that say where this stack differs from what a user may expect. */
+  /** Sentences about differences between this stack and what a user may expect. */
   notes: string[];
 };
 
@@ -53,22 +53,22 @@ export type Parts = Record<"webhooks" | "producer" | "operator", Part> &
 
 export type OwnRunner = {
   url: string;
-  /** Whether anything answered there when dev started. */
+  /** Whether a server answered at the URL when `postern dev` started. */
   answers: boolean;
-  /** What its calls are signed with, if dev has made that up. */
+  /** Secret that signs the runner's calls, if `postern dev` has generated it. */
   secret: string | undefined;
-  /** Where it delivers what its long jobs answer, if that is taken. */
+  /** URL to which the runner delivers the results of long jobs, if deliveries are accepted. */
   deliverTo: string | undefined;
 };
 
-/** Enough for trials: a gateway refuses calls before the machine has no memory left. */
+/** Memory limit of Redis, enough for trials. The gateways refuse calls before the machine runs out of memory. */
 const REDIS_MEMORY = "1gb";
 
 /** Starts Redis, a devnet if jobs are sold on one, and every part of Postern. Resolves once all of them are ready. */
 export async function startDevStack(options: DevStackOptions): Promise<DevStack> {
-  const { own, sellsByItself, serviceId, ports, secrets, env, onLine, log, shutdown } = options;
+  const { own, sellsOnDevnet, serviceId, ports, secrets, env, onLine, log, shutdown } = options;
   const home = mkdtempSync(join(tmpdir(), "postern-dev-"));
-  // No step of the shutdown: a second signal runs none.
+  // This is not a step of the shutdown, because a second signal skips the remaining steps.
   process.once("exit", () => rmSync(home, { recursive: true, force: true }));
 
   const port = (await ports.of("redis")) || undefined;
@@ -78,7 +78,7 @@ export async function startDevStack(options: DevStackOptions): Promise<DevStack>
 
   const named = namedDevnet(own.checked?.x402);
   const devnet =
-    named !== undefined || sellsByItself
+    named !== undefined || sellsOnDevnet
       ? await useDevnet({ named, ports, env, onLine: (line) => onLine("devnet", line), log })
       : undefined;
   shutdown.defer("devnet", () => devnet?.part?.kill("SIGTERM"));
@@ -87,7 +87,7 @@ export async function startDevStack(options: DevStackOptions): Promise<DevStack>
   const webhooksProbes = (await ports.of("webhooksProbes")) || (await freePort());
   const config = await writeEffectiveConfig({
     own,
-    sellsByItself,
+    sellsOnDevnet,
     deliverTo: `http://127.0.0.1:${webhooksProbes}`,
     target: join(home, "config"),
     redisUrl: redis.url,
@@ -98,7 +98,7 @@ export async function startDevStack(options: DevStackOptions): Promise<DevStack>
     serviceId,
     env,
   });
-  const ownRunner = runnerUrl === undefined ? undefined : await lookAt(config, log);
+  const ownRunner = runnerUrl === undefined ? undefined : await checkRunner(config, log);
   const parts = await startParts({ config, ownRunner, webhooksProbes }, options);
   return {
     config,
@@ -112,9 +112,12 @@ export async function startDevStack(options: DevStackOptions): Promise<DevStack>
   };
 }
 
-/** Reasons why no job can be bought on a local chain. If a devnet could not be started, a warning has given the reason. */
-function paymentNotes({ own, sellsByItself }: DevStackOptions, namesDevnet: boolean): string[] {
-  if (sellsByItself || namesDevnet) return [];
+/**
+ * Returns the reasons why no job can be bought on a local chain. If a devnet could not be started, a warning has
+ * already given the reason.
+ */
+function paymentNotes({ own, sellsOnDevnet }: DevStackOptions, namesDevnet: boolean): string[] {
+  if (sellsOnDevnet || namesDevnet) return [];
   if (own.checked?.x402 === undefined)
     return [
       "payments are off: your configuration has no x402.toml (config/devnet in a clone has one for the local chain)",
@@ -135,16 +138,19 @@ function portNotes({ moved }: Ports, startsDevnet: boolean): string[] {
     );
 }
 
-/** A runner that is not there yet keeps nobody from starting: its calls wait in the queue. */
-async function lookAt(
-  { postern, madeUpRunnerSecret, deliverTo }: Effective,
+/**
+ * Checks whether the operator's runner answers. The stack also starts without the runner, because calls wait in the
+ * queue.
+ */
+async function checkRunner(
+  { postern, hasGeneratedRunnerSecret, deliverTo }: Effective,
   log: Logger,
 ): Promise<OwnRunner> {
   const { url, secret } = postern.runner;
   const answers = await isThere(url);
   if (!answers)
     log.warn("dev.runner_down", { url, reason: "the runner does not answer yet; calls wait until it does" });
-  return { url, answers, secret: madeUpRunnerSecret ? secret?.[0]?.reveal() : undefined, deliverTo };
+  return { url, answers, secret: hasGeneratedRunnerSecret ? secret?.[0]?.reveal() : undefined, deliverTo };
 }
 
 const PORT_ADVICE =
@@ -152,13 +158,16 @@ const PORT_ADVICE =
 
 type Configured = {
   config: Effective;
-  /** With one, the reference runner is not started. */
+  /** The operator's own runner. If present, the reference runner is not started. */
   ownRunner: OwnRunner | undefined;
-  /** The port that the configuration names. */
+  /** Ops port of the webhooks gateway, for probes and deliveries. */
   webhooksProbes: number;
 };
 
-/** Starts every part; each is ready before the next one starts. Throws `start.part_ended` if a part does not start. */
+/**
+ * Starts the parts one after the other; each must be ready before the next one starts. Throws `start.part_ended` if a
+ * part does not start.
+ */
 async function startParts(
   { config, ownRunner, webhooksProbes }: Configured,
   { serviceId, env, ports, onLine, shutdown }: DevStackOptions,
@@ -183,7 +192,8 @@ async function startParts(
       });
     }
   };
-  // The last part to start: a port that was chosen with the configuration could be another dev's by now.
+  // The console's port is chosen only now, because it starts last. Another `postern dev` could have taken a port
+  // that was chosen earlier.
   const consoleArgs = async () =>
     config.hasConsole ? [] : ["--bind-address", `127.0.0.1:${await ports.of("operator")}`];
   return {

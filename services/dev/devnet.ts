@@ -7,9 +7,9 @@ import type { Logger } from "../../shared/platform/log/logger.ts";
 import type { X402Config } from "../../shared/pricing/read-x402.ts";
 import type { Ports } from "./ports.ts";
 
-/** The chain that `postern devnet` is. */
+/** Network of the chain that `postern devnet` runs. */
 export const DEVNET_NETWORK = "eip155:84532";
-/** The path of the second node, on the control port. */
+/** Path on the control port of a second node, which can have faults (chain/control.ts). */
 const SECOND_NODE = "/rpc";
 const BLOCK_TIME_MS = 1000;
 const ANSWER_MS = 2000;
@@ -17,8 +17,8 @@ const ANSWER_MS = 2000;
 type NamedPorts = { rpc?: number; facilitator?: number; control?: number };
 
 /**
- * The ports at which an operator's x402.toml expects a devnet: where a token of the devnet's chain has its node and is
- * settled on this machine. Undefined if it names none.
+ * Returns the ports at which an operator's x402.toml expects a devnet: the ports of the node and the facilitator on
+ * this machine, for a token of the devnet's chain. Undefined if the file names no such ports.
  */
 export function namedDevnet(x402: X402Config["x402"]): NamedPorts | undefined {
   const token = x402?.accepted_tokens.find(({ network }) => network === DEVNET_NETWORK);
@@ -31,7 +31,7 @@ export function namedDevnet(x402: X402Config["x402"]): NamedPorts | undefined {
   return { facilitator: portOf(facilitator), [place]: portOf(node) };
 }
 
-/** The devnet's servers listen on 127.0.0.1 without TLS. */
+/** Whether a URL is that of a devnet's server, which listens on 127.0.0.1 without TLS. */
 function isHere(url: string): boolean {
   const { protocol, hostname } = new URL(url);
   return protocol === "http:" && isLoopback(url) && hostname !== "[::1]";
@@ -41,11 +41,11 @@ function portOf(url: string): number {
   return Number(new URL(url).port || 80);
 }
 
-/** `part` is absent if somebody else runs the devnet. */
+/** `part` is absent if another process runs the devnet. */
 export type DevnetInUse = { part?: Part; devnet: Devnet };
 
 type Options = {
-  /** Where the operator's files expect it; undefined if it may be anywhere. */
+  /** Ports in the operator's files; undefined if any ports will do. */
   named: NamedPorts | undefined;
   ports: Ports;
   env: NodeJS.ProcessEnv;
@@ -54,8 +54,8 @@ type Options = {
 };
 
 /**
- * A devnet at the ports where it is expected: one that answers there already, else a new one. Undefined, with a warning in
- * the log, if anvil is not installed, or if something else answers there.
+ * Returns the devnet that runs at the ports in the operator's files, or else starts one. Returns undefined, with a
+ * warning in the log, if anvil is not installed or another server uses the ports.
  */
 export async function useDevnet({
   named,
@@ -68,25 +68,28 @@ export async function useDevnet({
   const at = {
     rpc: given.rpc ?? (await ports.of("rpc")),
     facilitator: given.facilitator ?? (await ports.of("facilitator")),
-    control: given.control ?? (await besideOf(given.facilitator, ports)),
+    control: given.control ?? (await controlPortAfter(given.facilitator, ports)),
   };
   const taken = await takenOf(Object.values(given));
-  if (taken.length > 0) return await runningAlready(given, taken, log);
+  if (taken.length > 0) return await findRunning(given, taken, log);
   const devnet = await provideDevnet({ env, ports: at, blockTimeMs: BLOCK_TIME_MS, onLine });
   if (!("missing" in devnet)) return devnet;
   log.warn("dev.without_payments", { reason: devnet.missing });
   return undefined;
 }
 
-/** The control port is the one after the facilitator's, so that another dev finds it. */
-function besideOf(facilitator: number | undefined, ports: Ports): Promise<number> {
+/**
+ * Chooses the control port. If the facilitator's port is given, tries the port after it first, because another
+ * `postern dev` looks for the control port there.
+ */
+function controlPortAfter(facilitator: number | undefined, ports: Ports): Promise<number> {
   return facilitator === undefined ? ports.of("control") : freePort(facilitator + 1);
 }
 
 const USUAL_CONTROL = 8547;
 
-/** The devnet that somebody else runs at these ports, as its control port describes it. */
-async function runningAlready(
+/** Returns the devnet that another process runs at these ports, as its control port describes it. */
+async function findRunning(
   { control, ...given }: NamedPorts,
   taken: readonly number[],
   log: Logger,

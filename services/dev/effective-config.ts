@@ -12,48 +12,50 @@ import type { Ports } from "./ports.ts";
 
 export type Effective = Checked & {
   dir: string;
-  /** Whether the endpoints and their secrets were made up. */
-  madeUp: boolean;
-  /** For each endpoint, the variable that holds its secret; undefined if it is elsewhere. */
+  /** Whether the endpoints and their secrets were generated. */
+  hasGeneratedEndpoints: boolean;
+  /** For each endpoint, the variable with its secret; undefined if the secret is elsewhere. */
   variables: readonly (string | undefined)[];
-  /** Whether the jobs that are sold were made up. */
-  sellsByItself: boolean;
-  /** Whether the secret of runner and producer was made up. */
-  madeUpRunnerSecret: boolean;
-  /** Where runners deliver what long jobs answer; undefined if deliveries are off. */
+  /** Whether `postern dev` added generated jobs for sale. */
+  sellsOnDevnet: boolean;
+  /** Whether the secret of runner and producer was generated. */
+  hasGeneratedRunnerSecret: boolean;
+  /** URL to which runners deliver the results of long jobs; undefined if deliveries are disabled. */
   deliverTo: string | undefined;
-  /** Whether the operator's files say where the console listens. */
+  /** Whether the operator's files set the address of the console. */
   hasConsole: boolean;
 };
 
 type Options = {
   own: Own;
-  /** Whether jobs are sold for a devnet's tokens although `own` does not say so. */
-  sellsByItself: boolean;
+  /** Whether `postern dev` adds jobs to the configuration in `own`, to be sold for a devnet's tokens. */
+  sellsOnDevnet: boolean;
   target: string;
   redisUrl: string;
   devnet: Devnet | undefined;
   /** The operator's own runner; undefined for the reference runner. */
   ownRunner: string | undefined;
   ports: Ports;
-  /** The webhooks gateway's ops address, where runners deliver. */
+  /** Ops address of the webhooks gateway, to which runners deliver. */
   deliverTo: string;
-  /** Asked for only if something has to be made up. */
+  /** Returns the secrets. Called only if a secret must be generated. */
   secrets: () => DevSecrets;
   serviceId: string;
   env: NodeJS.ProcessEnv;
 };
 
 /**
- * Writes to `target` the configuration that the parts run with: the operator's files if there are some, but with dev's Redis,
- * runner and ports, and no time to drain; else one that is made up. Throws `start.config_invalid`.
+ * Writes the configuration of the parts to `target`. It consists of the operator's files, but with the Redis, runner
+ * and ports of `postern dev`, and without a drain time. Missing files are generated. Throws `start.config_invalid`.
  */
 export async function writeEffectiveConfig(options: Options): Promise<Effective> {
-  const { own, sellsByItself, target, env, ports } = options;
+  const { own, sellsOnDevnet, target, env, ports } = options;
   const tables = ports.chosen ? await movedTables(own, options.devnet, ports) : own.tables;
-  const madeUp = tables.webhooks === undefined;
-  const made = madeUp ? { webhooks: createDevWebhooks(await at(ports, "webhooks"), options.secrets()) } : {};
-  const sold = sellsByItself ? await paymentTables(options) : {};
+  const hasGeneratedEndpoints = tables.webhooks === undefined;
+  const made = hasGeneratedEndpoints
+    ? { webhooks: createDevWebhooks(await addressAt(ports, "webhooks"), options.secrets()) }
+    : {};
+  const sold = sellsOnDevnet ? await paymentTables(options) : {};
   const deliverTo = takesDeliveries(tables) ? options.deliverTo : undefined;
   writeConfig(target, {
     ...made,
@@ -70,15 +72,15 @@ export async function writeEffectiveConfig(options: Options): Promise<Effective>
       results: { ...(tables.postern?.["results"] as Table | undefined), deliveries: deliverTo !== undefined },
     },
   });
-  const madeUpRunnerSecret = runnerTable(tables)["secret"] === undefined;
+  const hasGeneratedRunnerSecret = runnerTable(tables)["secret"] === undefined;
   const hasConsole = tables.operator !== undefined;
   return {
     ...checkedIn(target, env),
     dir: target,
-    madeUp,
+    hasGeneratedEndpoints,
     variables: variablesIn(tables.webhooks),
-    sellsByItself,
-    madeUpRunnerSecret,
+    sellsOnDevnet,
+    hasGeneratedRunnerSecret,
     deliverTo,
     hasConsole,
   };
@@ -89,7 +91,10 @@ function variablesIn(webhooks: Table | undefined): (string | undefined)[] {
   return endpoints.map(({ secret }) => /^env:([A-Za-z_]\w*)$/.exec(String([secret].flat()[0]))?.[1]);
 }
 
-/** As the operator's files say; else if each further runner has a secret, without which a gateway would not start. */
+/**
+ * Whether gateways accept deliveries: as the operator's files say, or otherwise if every additional runner has a
+ * secret. Without such a secret, a gateway that accepts deliveries would not start.
+ */
 function takesDeliveries({ postern = {} }: ConfigTables): boolean {
   const { results, runners } = postern as { results?: Table; runners?: Record<string, Table> };
   const said = results?.["deliveries"];
@@ -102,17 +107,23 @@ async function paymentTables(options: Options): Promise<ConfigTables> {
   if (devnet === undefined) return {};
   const secrets = made();
   const { x402, job_pricing } = createDevPayments(devnet, {
-    address: await at(ports, "x402"),
+    address: await addressAt(ports, "x402"),
     serviceId,
     secrets,
     unknownJobs: ownRunner !== undefined,
   });
-  const listens = { grpc: await at(ports, "pricingGrpc"), http: await at(ports, "pricingHttp") };
+  const listens = {
+    grpc: await addressAt(ports, "pricingGrpc"),
+    http: await addressAt(ports, "pricingHttp"),
+  };
   const engine = createDevPricing(devnet, { ...listens, secrets }, target);
   return { x402: { ...x402, ...engine.x402 }, pricing: engine.pricing, job_pricing };
 }
 
-/** The runner that calls are sent to, and the address of the reference runner if that is the one, which uses dev's Redis too. */
+/**
+ * Returns the table of the runner that gets the calls. The reference runner also gets an address, and uses the Redis
+ * of `postern dev`.
+ */
 async function adaptedRunner(
   { redis: _redis, ...own }: Table,
   { ownRunner, ports, secrets }: Options,
@@ -121,15 +132,15 @@ async function adaptedRunner(
   if (ownRunner !== undefined) return { ...own, secret, url: ownRunner };
   const { url, bind_address: bound } = own as { url?: string; bind_address?: string };
   if (url !== undefined && !ports.chosen) return { ...own, secret };
-  const address = ports.chosen || bound === undefined ? await at(ports, "runner") : bound;
+  const address = ports.chosen || bound === undefined ? await addressAt(ports, "runner") : bound;
   return { ...own, secret, bind_address: address, url: `http://${reachable(address)}` };
 }
 
-/** An address bound on all interfaces, as one that can be asked. */
+/** Returns an address to which a client can connect: 127.0.0.1 instead of all interfaces. */
 export function reachable(address: string): string {
   return address.replace(/^(0\.0\.0\.0|\[::\]):/, "127.0.0.1:");
 }
 
-async function at(ports: Ports, place: Parameters<Ports["of"]>[0]): Promise<string> {
+async function addressAt(ports: Ports, place: Parameters<Ports["of"]>[0]): Promise<string> {
   return `127.0.0.1:${await ports.of(place)}`;
 }

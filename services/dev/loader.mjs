@@ -1,4 +1,5 @@
-// Makes modules of .lua and .proto files, for the bundler, the tests and Node alike. Plain JavaScript: it runs before anything is built.
+// Turns .lua and .proto files into modules, for the bundler, the tests and Node. It is plain JavaScript because it runs
+// before anything is built.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import protobuf from "protobufjs";
@@ -9,11 +10,12 @@ const INCLUDE = /^[ \t]*--@include "([^"]+)"[ \t]*\n/m;
 const BULLMQS = "bullmq:";
 
 /**
- * Makes a module whose default export is the Lua. A line `--@include "./other.lua"` is replaced by the text of that file. It becomes
- * an import, so a bundle holds the text once. A line `--@include "bullmq:NAME"` is replaced by a script of BullMQ's (bullmq-lua.mjs).
+ * Makes a module whose default export is the Lua. A line `--@include "./other.lua"` is replaced by the text of that
+ * file. The file is imported, so a bundle holds its text once. A line `--@include "bullmq:NAME"` is replaced by a
+ * script of BullMQ (bullmq-lua.mjs).
  */
 function luaModule(lua) {
-  // The paths are the odd ones of the parts.
+  // After the split, the parts with odd indexes are the paths.
   const parts = lua.split(INCLUDE).map((text, i) => ({
     isImported: i % 2 === 1 && !text.startsWith(BULLMQS),
     text: i % 2 === 1 && text.startsWith(BULLMQS) ? includedLua(text.slice(BULLMQS.length)) : text,
@@ -37,13 +39,13 @@ function moduleOf(path) {
 
 const LOADED = /\.(lua|proto)$/;
 
-/** For Vite and Rolldown. */
+/** Plugin for Vite and Rolldown. */
 export const loaderPlugin = {
   name: "lua-and-proto",
   load: { filter: { id: LOADED }, handler: (id) => ({ code: moduleOf(id), moduleType: "js" }) },
 };
 
-/** A hook of Node's, which from-source.mjs registers. */
+/** A module hook of Node, which from-source.mjs registers. */
 export function load(url, context, nextLoad) {
   if (!LOADED.test(url)) return nextLoad(url, context);
   return { format: "module", source: moduleOf(fileURLToPath(url)), shortCircuit: true };

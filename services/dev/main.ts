@@ -11,7 +11,7 @@ import { publishRunningDev } from "../../shared/platform/lifecycle/running-dev.t
 import type { Logger } from "../../shared/platform/log/logger.ts";
 import { createPrettyLine } from "../../shared/platform/log/pretty-line.ts";
 import { type DevStack, startDevStack } from "./dev-stack.ts";
-import { readOwn, sellsByItself } from "./own-config.ts";
+import { readOwn, sellsOnDevnet } from "./own-config.ts";
 import { createPorts } from "./ports.ts";
 import { keptSecrets } from "./secrets.ts";
 import { describe, summarise } from "./summary.ts";
@@ -19,17 +19,20 @@ import { describe, summarise } from "./summary.ts";
 export type DevProcess = ServiceOptions & {
   configDir: string | undefined;
   serviceId: string | undefined;
-  /** The operator's own runner, in place of the reference runner. */
+  /** The operator's own runner, which replaces the reference runner. */
   runner: URL | undefined;
-  /** The first port of the stack; without it each part has its usual port, or another that is free. */
+  /** First port of the stack. Without it each part has its usual port, or another one that is free. */
   portBase: number | undefined;
-  /** Prints what the parts log on a terminal too, not only their warnings and errors. In a pipe all of it is there anyway. */
+  /**
+   * Whether a terminal shows all log lines of the parts, not only warnings and errors. Other outputs always get all
+   * lines.
+   */
   verbose: boolean;
 };
 
 /**
- * Every part of Postern on this machine, with a private Redis, until a signal comes or a part ends by itself. Its parts are
- * processes that a closed terminal does not reach, so a SIGHUP ends them all.
+ * Runs every part of Postern on this machine with a private Redis, until a signal comes or a part ends by itself.
+ * SIGHUP also stops all parts, because their processes do not get the signal of a closed terminal.
  */
 export async function runDev(options: DevProcess): Promise<number> {
   const { env, pretty, verbose } = options;
@@ -45,7 +48,7 @@ async function start(options: DevProcess, { log, shutdown }: Service) {
   const own = readOwn(configDir, env);
   const stack = await startDevStack({
     own,
-    sellsByItself: sellsByItself(own),
+    sellsOnDevnet: sellsOnDevnet(own),
     runner,
     serviceId: options.serviceId ?? (env["POSTERN_SERVICE_ID"] || "0"),
     ports: createPorts(options.portBase),
@@ -69,7 +72,7 @@ async function start(options: DevProcess, { log, shutdown }: Service) {
   return { fatal: firstEnd(stack) };
 }
 
-/** Rejects once something that was started ends by itself. */
+/** Rejects once a started process ends by itself. */
 function firstEnd({ parts, devnetPart, privateRedis }: DevStack): Promise<never> {
   const processes = [...Object.values(parts), devnetPart].flatMap((part) => part?.process ?? []);
   const ownRedis = privateRedis === undefined ? [] : [{ name: "redis", exit: privateRedis.exit }];
@@ -83,7 +86,7 @@ function firstEnd({ parts, devnetPart, privateRedis }: DevStack): Promise<never>
   return fatal;
 }
 
-/** Without a terminal stdout is for JSON lines, and the text for people is beside them on stderr. */
+/** Prints the summary. Without a terminal, stdout has JSON lines, and the text for people goes to stderr. */
 function announce(summary: ReturnType<typeof summarise>, { pretty, log }: { pretty: boolean; log: Logger }) {
   const text = describe(summary);
   if (pretty) return console.log(text);
@@ -91,16 +94,18 @@ function announce(summary: ReturnType<typeof summarise>, { pretty, log }: { pret
   console.error(text);
 }
 
-/** Prints a part's lines: as they are, or, for a terminal, readable and after the part's name. */
+/**
+ * Returns a function that prints a part's log lines. On a terminal, they are formatted and begin with the part's name.
+ */
 function createPrinter({ pretty, verbose }: Pick<DevProcess, "pretty" | "verbose">) {
   if (!pretty) return (_part: string, line: string) => console.log(line);
   const toText = createPrettyLine({ colour: true });
   return (part: string, line: string) => {
-    if (verbose || !isCalm(line)) console.log(`${part.padEnd(9)} ${toText(line)}`);
+    if (verbose || !isBelowWarning(line)) console.log(`${part.padEnd(9)} ${toText(line)}`);
   };
 }
 
-/** Whether this is a line of the log that tells of no fault. */
-function isCalm(line: string): boolean {
+/** Whether a log line is neither a warning nor an error. */
+function isBelowWarning(line: string): boolean {
   return /^\{"level":"info",/.test(line);
 }

@@ -4,7 +4,7 @@ declare module "*.lua" {
 }
 
 declare module "cluster-key-slot" {
-  /** The slot of a Redis Cluster in which a key lies. */
+  /** Returns the slot of a key in a Redis Cluster. */
   export default function slotOf(key: string): number;
 }
 

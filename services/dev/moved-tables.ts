@@ -4,7 +4,7 @@ import type { Devnet } from "../../shared/dev/devnet.ts";
 import type { Checked, Own } from "./own-config.ts";
 import type { Ports } from "./ports.ts";
 
-/** The operator's files with every listener, and the devnet that they name, at the ports that were chosen. */
+/** Returns the operator's configuration with the chosen ports for every listener and for the devnet that it names. */
 export async function movedTables(
   { tables, checked }: Own,
   devnet: Devnet | undefined,
@@ -36,7 +36,7 @@ function moveX402(table: Table, checked: X402, port: number, devnet: Devnet | un
   return devnet === undefined ? moved : { ...moved, ...onDevnet(table, checked, devnet) };
 }
 
-/** Every node and facilitator on this machine becomes the devnet's. */
+/** Replaces every node and facilitator on this machine with those of the devnet. */
 function onDevnet(
   table: Table,
   { accepted_tokens: tokens, job_policies, facilitators }: X402,
@@ -71,7 +71,7 @@ async function movePricing(
   };
 }
 
-/** The service checks the rest of it. */
+/** Replaces the console's port. The service checks the rest of the table. */
 function moveOperator(table: Table, port: number): Table {
   const { bind_address: bound, public_url: url } = table;
   return {

@@ -1,4 +1,5 @@
-// Releases of Node that are tested beside the one that a developer has. Plain JavaScript: it runs before anything is installed.
+// Lists and installs the releases of Node that are tested besides the developer's own. It is plain JavaScript because
+// it runs before anything is installed.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -6,12 +7,13 @@ import { fileURLToPath } from "node:url";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 
-/** Version by release. The Dockerfile names one of these. */
+/** Version of each release. The Dockerfile uses one of these. */
 export const OTHER_NODES = { 24: "24.21.0", 26: "26.10.0" };
 
 /**
- * Folder of the program of this release. npm installs it unless POSTERN_NO_INSTALL is set; undefined if it is not there then. The
- * package `node` would need an install script, which installs this one. `npm ci` would empty a folder in `node_modules`.
+ * Returns the folder with the node program of this release. npm installs it unless POSTERN_NO_INSTALL is set. Returns
+ * undefined if the program is not installed. The npm package `node` is not used, because it needs an install script.
+ * The folder is not in `node_modules`, because `npm ci` would empty it there.
  */
 export function installNode(release, { POSTERN_NO_INSTALL }) {
   const name = `node-${process.platform}-${process.arch}`;

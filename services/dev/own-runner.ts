@@ -2,12 +2,12 @@ import type { Table } from "../../shared/config/config-tables.ts";
 import { isLoopback } from "../../shared/config/fields.ts";
 import { fetch } from "../../shared/http/fetch.ts";
 
-/** The port of the reference runner where the operator's files name none. */
+/** Port of the reference runner if the operator's files name none. */
 const USUAL_PORT = 8645;
 
 /**
- * The URL of the operator's own runner: the one of --runner, else `[runner] url` if the reference runner would not be
- * reached at it. Undefined if dev is to start the reference runner.
+ * Returns the URL of the operator's own runner: that of --runner, or `[runner] url` if the reference runner does not
+ * listen there. Returns undefined if `postern dev` must start the reference runner.
  */
 export function ownRunnerUrl(flag: URL | undefined, runner: Table): string | undefined {
   if (flag !== undefined) return flag.href.replace(/\/$/, "");
@@ -16,7 +16,7 @@ export function ownRunnerUrl(flag: URL | undefined, runner: Table): string | und
   return url;
 }
 
-/** Whether a server at this `host:port` answers requests to the URL. */
+/** Whether a server at this `host:port` receives requests to the URL. */
 function leadsTo(url: string, address: string): boolean {
   const [{ protocol, hostname, port, pathname }, bound] = [new URL(url), new URL(`http://${address}`)];
   if (protocol !== "http:" || pathname !== "/" || port !== bound.port) return false;
@@ -26,7 +26,7 @@ function leadsTo(url: string, address: string): boolean {
 
 const PROBE_MS = 2000;
 
-/** Whether anything answers at the runner's URL, whatever it says: a runner need not have a probe. */
+/** Whether a server answers at the runner's URL, with any status, because a runner need not have a probe. */
 export async function isThere(url: string): Promise<boolean> {
   try {
     const signal = AbortSignal.timeout(PROBE_MS);

@@ -2,8 +2,8 @@ import { freePort } from "../../shared/dev/free-port.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 
 /**
- * What listens on this machine, in the order of its port from --port-base on, and where it listens without that: 0 is any
- * port. docs/dev.md has the same table.
+ * Listeners on this machine, with their usual ports; 0 means any port. With --port-base, they get consecutive ports in
+ * this order. docs/dev.md has the same table.
  */
 export const PLACES = {
   webhooks: { what: "the webhooks gateway", usual: 9090 },
@@ -29,14 +29,14 @@ export type Place = keyof typeof PLACES;
 const ORDER = Object.keys(PLACES);
 
 export type Ports = {
-  /** Whether the user has said where everything listens. */
+  /** Whether the user has chosen all ports. */
   readonly chosen: boolean;
   /**
-   * The port of this place. With a base exactly that one: throws `start.address_unavailable` if it is taken. Else the usual
-   * one, or another that is free; 0 where nobody asks for a certain one.
+   * Returns the port of this listener. With --port-base it is the calculated port; throws `start.address_unavailable`
+   * if that port is taken. Otherwise it is the usual port, or another free port. 0 means any port.
    */
   of(place: Place): Promise<number>;
-  /** New ports of the places whose usual port was taken. */
+  /** New ports of the listeners whose usual port was taken. */
   readonly moved: ReadonlyMap<Place, number>;
 };
 

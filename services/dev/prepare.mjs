@@ -1,4 +1,5 @@
-// Builds the program after npm has installed a clone or a git address. Plain JavaScript: it runs before anything is built.
+// Builds the program after npm has installed a clone or a git URL. It is plain JavaScript because it runs before
+// anything is built.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -8,7 +9,7 @@ import { buildIfChanged } from "./build.mjs";
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const compiler = join(root, "node_modules/typescript/bin/tsc");
 
-/** `npm ci --omit=dev` brings no compiler: such an install runs what was built before. */
+/** Builds only if the compiler is installed. `npm ci --omit=dev` leaves it out, and the existing build is used. */
 if (existsSync(compiler)) {
   buildIfChanged(root, (step) => {
     const stdio = ["ignore", "inherit", "inherit"];

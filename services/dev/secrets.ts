@@ -11,9 +11,9 @@ const HEAD = `# Secrets that postern dev generated for this folder, and uses aga
 `;
 
 /**
- * Gives the secrets that dev makes up, which are kept in `.postern/dev-secrets.toml` of this folder from the first time that
- * they are asked for. `.postern` ignores itself in git. If they cannot be kept, a warning says so. Throws
- * `start.config_invalid` if the file is not what was written there.
+ * Returns a function that reads the secrets of `postern dev`, or generates them. They are kept in the file
+ * `.postern/dev-secrets.toml` of this folder, which git ignores. If they cannot be stored, a warning says so. Throws
+ * `start.config_invalid` if the file has been changed.
  */
 export function keptSecrets(folder: string, log: Logger): () => DevSecrets {
   let secrets: DevSecrets | undefined;
@@ -41,7 +41,7 @@ function readOrMake(folder: string, log: Logger): DevSecrets {
   }
 }
 
-/** Whole or not at all. If another dev of this folder was quicker, its secrets count. */
+/** Creates the file completely or not at all. Returns the file's secrets if another `postern dev` was quicker. */
 function create(file: string, secrets: DevSecrets): DevSecrets {
   const draft = `${file}.${process.pid}`;
   writeFileSync(draft, `${HEAD}\n${toToml(secrets)}`, { mode: 0o600 });

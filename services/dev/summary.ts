@@ -17,30 +17,33 @@ type Probes = Record<"webhooks" | "producer" | "operator", string> & {
 type DevSummary = {
   webhooks: string;
   runner: string;
-  /** If the runner is the operator's own. */
+  /** Present if the operator's own runner is used. */
   ownRunner?: { answers: boolean; secret?: string; deliverTo?: string };
   redis: string;
-  /** The operator's console, for a browser. */
+  /** URL of the operator's console, for a browser. */
   operator: string;
-  /** The directory of the configuration that all parts run with. */
+  /** Directory of the configuration with which all parts run. */
   config: string;
-  /** How the program is called. */
+  /** Name of the program. */
   program: string;
   probes: Probes;
-  /** `job` is absent if the event chooses it. A sender that signs in a way of its own has `send`, all others `curl`. */
+  /**
+   * `job` is absent if the event determines the job. `send` is the command for a sender with its own kind of signature;
+   * `curl` is the command for all others.
+   */
   endpoints: { path: string; auth: string; job?: number; curl?: string; send?: string }[];
-  /** The payment gateway, if jobs are sold. */
+  /** URL of the payment gateway, if jobs are sold. */
   x402?: string;
   devnet?: { rpc: string; facilitator: string; control: string };
-  /** The pricing engine: its gRPC server and its HTTP server. */
+  /** Addresses of the pricing engine's gRPC server and HTTP server. */
   pricing?: { grpc: string; http: string };
-  /** Sentences that say where this stack differs from what a user may expect. */
+  /** Sentences about differences between this stack and what a user may expect. */
   notes: string[];
-  /** What is sold: the URL of the job, of its price and of what it takes, and, on a devnet, a command that buys it. */
+  /** Jobs for sale: their URLs, prices and input schemas and, on a devnet, a command that buys the job. */
   jobs: { name?: string; url: string; price: string; schema?: string; pay?: string }[];
 };
 
-/** Where everything is, and a command for each endpoint and each job that is sold. */
+/** Summarises all addresses, with a command for each endpoint and each job for sale. */
 export function summarise(
   { config, parts, ownRunner, redisUrl, devnet, notes }: DevStack,
   program: string,
@@ -49,7 +52,7 @@ export function summarise(
   return {
     webhooks: `http://${webhooks.address}`,
     runner: config.postern.runner.url,
-    ...(ownRunner && { ownRunner: toldOf(ownRunner) }),
+    ...(ownRunner && { ownRunner: runnerNotes(ownRunner) }),
     redis: redisUrl,
     operator: `http://${reachable(operator.address)}`,
     config: config.dir,
@@ -77,12 +80,12 @@ export function summarise(
   };
 }
 
-function toldOf({ answers, secret, deliverTo }: OwnRunner) {
+function runnerNotes({ answers, secret, deliverTo }: OwnRunner) {
   return { answers, ...(secret !== undefined && { secret }), ...(deliverTo !== undefined && { deliverTo }) };
 }
 
 function endpointsOf(
-  { webhooks, madeUp, variables, dir }: Effective,
+  { webhooks, hasGeneratedEndpoints, variables, dir }: Effective,
   address: string,
   program: string,
 ): DevSummary["endpoints"] {
@@ -91,7 +94,7 @@ function endpointsOf(
     const curl = readyCurl(endpoint, {
       address,
       body,
-      secret: madeUp ? "shown" : { variable: variables[index] },
+      secret: hasGeneratedEndpoints ? "shown" : { variable: variables[index] },
     });
     return {
       path: endpoint.path,
@@ -128,7 +131,7 @@ function jobsOf(
   });
 }
 
-/** The price in the token in which it is the highest, in whole tokens, rounded up. A token with a changing rate is left out. */
+/** Returns the highest price among the tokens, in whole tokens, rounded up. A token with a changing rate is left out. */
 function highestPrice(priceWei: bigint, tokens: readonly AcceptedToken[]): bigint {
   const prices = tokens.flatMap(({ rate_per_native_unit: rate, markup_bps }) =>
     typeof rate === "string"
@@ -138,7 +141,7 @@ function highestPrice(priceWei: bigint, tokens: readonly AcceptedToken[]): bigin
   return prices.reduce((highest, price) => (price > highest ? price : highest), 0n);
 }
 
-/** A body that the job takes. */
+/** Returns a body that the job accepts. */
 function bodyFor(input: JobInput | undefined): string {
   return input === undefined ? "hi" : JSON.stringify(input.example);
 }
@@ -147,7 +150,7 @@ function httpAddressOf({ process }: Part): string {
   return String(process.events("service.started").at(-1)?.["httpAddress"]);
 }
 
-/** The summary as a text for a terminal. */
+/** Writes the summary as text for a terminal. */
 export function describe(summary: DevSummary): string {
   const { webhooks, redis, operator, config, program, probes, endpoints, notes, ...paid } = summary;
   const webhookLines = endpoints.flatMap(({ path, auth, job, curl, send }) => [

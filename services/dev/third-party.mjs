@@ -1,16 +1,18 @@
-// Writes what the build must say of other people's packages. Plain JavaScript: it runs before anything is built.
+// Writes the licences and the bill of materials of other people's packages. It is plain JavaScript because it runs
+// before anything is built.
 import { mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
 
 const LICENCE_FILE = /^(licen[cs]e|copying)/i;
-/** The Apache licence asks that it goes along. */
+/** Matches the file that the Apache licence requires to be included. */
 const NOTICE_FILE = /^notice/i;
 
 /**
- * Writes the licences of the bundled packages to `dist/THIRD-PARTY-NOTICES.txt`, and all packages, bundled or installed as dependencies,
- * to `dist/sbom.cdx.json`. `modules` are the paths of all modules in the bundles. Throws if a package has no licence or no text of it.
+ * Writes the licences of the bundled packages to `dist/THIRD-PARTY-NOTICES.txt`. Writes a list of all packages, bundled
+ * or installed as dependencies, to `dist/sbom.cdx.json`. `modules` are the paths of all modules in the bundles. Throws
+ * if a package has no licence or no licence text.
  *
- * `npm sbom` would name every package for development, and fails where the peers of one do not match.
+ * `npm sbom` is not used: it would name every development package, and fails if the peers of a package do not match.
  */
 export function writeThirdParty(root, modules) {
   const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8"));
@@ -37,7 +39,7 @@ export function writeThirdParty(root, modules) {
   );
 }
 
-/** The package that a module belongs to, as the lockfile names it; undefined for a module of the project or of the bundler. */
+/** Returns the path of a module's package in the lockfile; undefined for a module of the project or of the bundler. */
 function lockPathOf(home, id) {
   const [, folder] = /^([^?\0]*[\\/]node_modules[\\/](?:@[^\\/]+[\\/])?[^\\/]+)/.exec(id) ?? [];
   if (folder === undefined) return undefined;
@@ -55,7 +57,7 @@ function textsIn(folder, pattern) {
     .filter((text) => text !== "");
 }
 
-/** Whether an install of the package brings it. A peer is the business of the project that installs. */
+/** Whether npm installs this dependency together with Postern. The user's project installs peer dependencies. */
 function isInstalled(path, { dev, devOptional, link, peer }) {
   return path.startsWith("node_modules/") && !dev && !devOptional && !link && !peer;
 }
@@ -69,7 +71,10 @@ function noticeOf(path, entry = {}, texts) {
   return `${refOf(path, entry)} (${entry.license})\n\n${texts.join("\n\n")}\n`;
 }
 
-/** A bill of materials in CycloneDX 1.6, without a time or a random number: the same sources make the same file. */
+/**
+ * Returns a bill of materials in CycloneDX 1.6. It has no time and no random number, so that the same sources make
+ * the same file.
+ */
 function sbom(packages, listed, bundled) {
   const own = packages[""];
   const ownRef = `${own.name}@${own.version}`;
@@ -80,7 +85,7 @@ function sbom(packages, listed, bundled) {
       return listed.includes(target) ? [refOf(target, packages[target])] : [];
     });
   };
-  /** One version may be installed at several places. */
+  /** The places of each version. One version may be installed at several places. */
   const placesOf = new Map();
   for (const path of listed) {
     const ref = refOf(path, packages[path]);
@@ -109,7 +114,7 @@ function sbom(packages, listed, bundled) {
   };
 }
 
-/** Where Node finds a package that a module of another one imports. */
+/** Returns the place where Node finds a package that a module of another package imports. */
 function resolvedFrom(packages, path, name) {
   for (let at = path; at !== ""; at = at.slice(0, Math.max(0, at.lastIndexOf("/node_modules/")))) {
     if (packages[`${at}/node_modules/${name}`] !== undefined) return `${at}/node_modules/${name}`;
@@ -117,7 +122,7 @@ function resolvedFrom(packages, path, name) {
   return `node_modules/${name}`;
 }
 
-/** The lockfile gives the name only if it is not that of the folder. */
+/** Returns the package's name. The lockfile gives it only if it differs from the folder's. */
 const nameOf = (path, { name }) => name ?? path.replace(/^.*node_modules\//, "");
 const refOf = (path, entry) => `${nameOf(path, entry)}@${entry.version}`;
 

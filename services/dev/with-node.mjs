@@ -1,5 +1,7 @@
-// Runs a command with a Node of another release first on the PATH: node services/dev/with-node.mjs 24 npm test
-// Plain JavaScript: it runs before anything is installed.
+// Runs a command with a Node of another release first on the PATH. It is plain JavaScript because it runs before
+// anything is installed.
+//
+//  node services/dev/with-node.mjs 24 npm test
 import { spawnSync } from "node:child_process";
 import { delimiter } from "node:path";
 import { installNode, OTHER_NODES } from "./other-node.mjs";

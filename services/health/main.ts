@@ -1,6 +1,6 @@
 /*
- * The health check of the image: exits with 0 if the event loop of this container's process answers. A container has one process, so
- * whichever of the addresses answers is its own. One that listens elsewhere has its address in POSTERN_LIVEZ.
+ * The health check of the image: exits with 0 if the event loop of this container's process answers. A container has
+ * one process, so it tries the probe address of each service. POSTERN_LIVEZ names another address.
  */
 const PORTS = { webhooks: 9091, producer: 9092, x402: 9093, pricing: 9094, operator: 9095, runner: 9096 };
 const DEADLINE_MS = 2500;

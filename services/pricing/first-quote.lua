@@ -1,5 +1,6 @@
--- Answers the header of the quote that this content has: an earlier one, unless it is `replaced`, or else `header`. Answers nothing if the
--- proof serves no more contents, of this address or in all.
+-- Returns the header of the first quote for a request (`content` is its hash). If none is stored, or the stored one
+-- equals `replaced`, stores and returns `header`. Returns nothing if too many different requests have used the proof,
+-- from this address or in total.
 local quote, address = 'quote ' .. ARGV.content, 'of ' .. ARGV.address
 local first = redis.call('HGET', KEYS.proof, quote)
 if first and first ~= ARGV.replaced then return first end

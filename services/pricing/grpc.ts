@@ -25,13 +25,13 @@ import type { Logger } from "../../shared/platform/log/logger.ts";
 import type { AskPrice, JobPriceAnswer, JobPriceRequest } from "./job-price.ts";
 import descriptor from "./pricing-engine.proto";
 
-/** A uint64 is a decimal string, so that no bit is lost. Fields keep their names of the .proto file. */
+/** Reads each uint64 as a decimal string, so that no digit is lost. Fields keep their names from the .proto file. */
 const PROTO_OPTIONS: Options = { keepCase: true, longs: String, defaults: true };
 const SERVICE_NAME = "pricing_engine.PricingEngine";
 
 /**
- * Limits for each client. gRPC does not limit how long a request may take to arrive, so the age of its connection does.
- * Clients reconnect without losing a call that ends within the grace.
+ * Limits for each connection. gRPC has no time limit for the arrival of a request, so the age of its connection is
+ * limited. A client that reaches this limit reconnects, and loses no call that ends within the grace period.
  */
 const LIMITS = {
   "grpc.max_receive_message_length": 16 * 1024,
@@ -45,16 +45,16 @@ const LIMITS = {
 const HEALTH_EVERY_MS = 200;
 
 export type GrpcListening = {
-  /** `host:port` as bound; if port 0 was asked for, the port that was chosen. */
+  /** The bound `host:port`, with the chosen port if port 0 was requested. */
   readonly address: string;
-  /** Takes no more calls, lets those in flight end for at most `graceMs`, then aborts the rest. */
+  /** Accepts no further calls, lets those in flight end for at most `graceMs`, then aborts the rest. */
   close(graceMs: number): Promise<void>;
 };
 
 export type GrpcParts = {
   ask: AskPrice;
   isReady: () => boolean;
-  /** By default a call counts for its peer. */
+  /** Returns the client's address, for the limit on uses of a proof of work. Default: the peer's address. */
   addressOf?: ClientAddressOf;
 };
 
@@ -92,7 +92,10 @@ function answerWith(ask: AskPrice, addressOf: ClientAddressOf) {
   };
 }
 
-/** The call's peer, which gRPC tells as `<address>:<port>` (of IPv6 too), and what a proxy has said of the client. */
+/**
+ * Returns the call's peer and the client address that a proxy has named. gRPC writes the peer as `<address>:<port>`,
+ * also for IPv6.
+ */
 function addressedBy(call: Call): Addressed {
   const told = ["x-forwarded-for", "forwarded"].flatMap((name) =>
     call.metadata.get(name).flatMap((value) => [name, String(value)]),
@@ -101,8 +104,8 @@ function addressedBy(call: Call): Addressed {
 }
 
 /**
- * grpc.health.v1: the server and its one service are SERVING while quotes can be given. `follow` keeps the status up to
- * date; the function it returns ends that, with NOT_SERVING for all who watch.
+ * Serves grpc.health.v1: the server and its one service are SERVING while quotes can be given. `follow` starts to keep
+ * the status up to date. It returns a function that ends this and sends NOT_SERVING to all watchers.
  */
 function serveHealth(server: Server, isReady: () => boolean): { follow: () => () => void } {
   const health = new HealthImplementation();
@@ -152,7 +155,7 @@ function closeServer(server: Server, graceMs: number): Promise<void> {
   });
 }
 
-/** GetJobPriceRequest as proto-loader reads it: no field is missing, a uint64 is a decimal string. */
+/** GetJobPriceRequest as proto-loader reads it: no field is missing, and a uint64 is a decimal string. */
 type RequestMessage = {
   service_id: string;
   job_index: number;
@@ -175,7 +178,7 @@ function toRequest(message: RequestMessage): JobPriceRequest {
   };
 }
 
-/** GetJobPriceResponse as proto-loader writes it. */
+/** Converts an answer to GetJobPriceResponse in proto-loader's form. */
 export function toResponse({ signed, operator, proofOfWork, settlement }: JobPriceAnswer) {
   const { quote, signature } = signed;
   return {
@@ -204,7 +207,7 @@ function toBytes(hex: `0x${string}`): Buffer {
   return Buffer.from(hex.slice(2), "hex");
 }
 
-/** The gRPC status of each refusal; all other failures are INTERNAL. */
+/** The gRPC status of each refusal. All other failures are INTERNAL. */
 const STATUSES: Readonly<Partial<Record<ErrorCode, status>>> = {
   "pricing.request_invalid": status.INVALID_ARGUMENT,
   "pricing.tee_unavailable": status.UNAVAILABLE,

@@ -1,5 +1,5 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
-import { z } from "zod";
+import type { z } from "zod";
 import { toHex, UINT64_MAX } from "../../shared/chain/encoding.ts";
 import { messageForJson } from "../../shared/config/problem.ts";
 import { sendBody } from "../../shared/http/answer.ts";
@@ -9,6 +9,7 @@ import { assertNotEncoded } from "../../shared/http/content-coding.ts";
 import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
 import { nothingAt, type Params, serveRoutes } from "../../shared/http/router.ts";
+import { type QuoteAnswer, QuoteBody } from "../../shared/openapi/pricing.ts";
 import { type AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
 import { parseBoundedJson } from "../../shared/platform/text/bounded-json.ts";
 import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/job-quote.ts";
@@ -16,13 +17,13 @@ import { type AskPrice, invalid, type JobPriceAnswer, type JobPriceRequest } fro
 
 const BODY_BYTES_MAX = 16 * 1024;
 
-/** Any page may ask for a quote. */
+/** Allows pages of any origin to request a quote. */
 const CORS_HEADERS = new Map(Object.entries(corsHeaders(["Retry-After"])));
 const answerPreflight = createPreflight({ methods: ["POST"], headers: ["Content-Type", "traceparent"] });
 
 const PATH = "/pricing/jobs/{service_id}/{job_index}/quote";
 
-/** POST /pricing/jobs/{service_id}/{job_index}/quote: GetJobPrice over HTTP and JSON. */
+/** Handles POST /pricing/jobs/{service_id}/{job_index}/quote: GetJobPrice over HTTP and JSON. */
 export function createHttpHandler(ask: AskPrice, addressOf: ClientAddressOf): RequestListener {
   async function quote(req: IncomingMessage, res: ServerResponse, params: Params): Promise<void> {
     const ids = toIds(params);
@@ -54,11 +55,14 @@ export function createHttpHandler(ask: AskPrice, addressOf: ClientAddressOf): Re
   };
 }
 
-/** Integers are decimal strings, bytes are 0x hex. `quote_header` is the value of the header for a payment gateway. */
+/**
+ * Sends the answer. Integers are decimal strings, bytes are 0x hex. `quote_header` is the value of the header for a
+ * payment gateway.
+ */
 function sendAnswer(res: ServerResponse, answer: JobPriceAnswer): void {
   const { signed, operator, proofOfWork, settlement } = answer;
   const { details, signature } = toQuoteJson(signed);
-  const body = JSON.stringify({
+  const told: QuoteAnswer = {
     quote_details: details,
     signature,
     operator_id: operator,
@@ -67,8 +71,8 @@ function sendAnswer(res: ServerResponse, answer: JobPriceAnswer): void {
     tee_attested: false,
     tee_provider: "",
     quote_header: encodeQuoteHeader(signed),
-  });
-  sendBody(res, "application/json", body);
+  };
+  sendBody(res, "application/json", JSON.stringify(told));
 }
 
 function refuse(req: IncomingMessage, res: ServerResponse, error: AppError, ids: QuotedIds): void {
@@ -78,41 +82,20 @@ function refuse(req: IncomingMessage, res: ServerResponse, error: AppError, ids:
 
 type QuotedIds = { serviceId: bigint; jobIndex: number };
 
-/** Ids in their one decimal form: no sign, no padding, nothing encoded. */
+/** Matches ids in their only permitted decimal form: no sign, no padding, nothing encoded. */
 const ID_SHAPES = { service_id: /0|[1-9]\d{0,19}/, job_index: /0|[1-9]\d{0,9}/ };
 
 const UINT32_MAX = 2 ** 32 - 1;
 
-/** Undefined if an id is too large to be one. */
+/** Parses the ids of a path; returns undefined if an id is too large. */
 function toIds({ service_id = "", job_index = "" }: Params): QuotedIds | undefined {
   const ids = { serviceId: BigInt(service_id), jobIndex: Number(job_index) };
   return ids.serviceId <= UINT64_MAX && ids.jobIndex <= UINT32_MAX ? ids : undefined;
 }
 
-const NOTHING = Buffer.alloc(0);
-
-const bytes = z
-  .string("must be a string: 0x and hex digits")
-  .regex(/^0x(?:[0-9a-fA-F]{2})*$/, "must be 0x and hex digits, two for each byte")
-  .transform((text) => Buffer.from(text.slice(2), "hex"));
-
-const uint64 = z
-  .union([z.string().regex(/^(?:0|[1-9]\d{0,19})$/), z.int().min(0)], "must be a decimal integer")
-  .transform(BigInt)
-  .refine((value) => value <= UINT64_MAX, "must be at most 2^64-1");
-
-/** A field that is left out is empty, 0 or false, as in proto3. */
-const quoteBody = z.strictObject({
-  proof_of_work: bytes.default(NOTHING),
-  challenge_timestamp: uint64.default(0n),
-  require_tee: z.boolean().default(false),
-  requester: bytes.default(NOTHING),
-  inputs_hash: bytes.default(NOTHING),
-});
-
 /** Reads a GetJobPriceRequest in JSON, with the path's ids. Throws `pricing.request_invalid`, which names the field. */
 function parseQuoteRequest(ids: QuotedIds, body: Buffer): JobPriceRequest {
-  const parsed = quoteBody.safeParse(jsonIn(body), { error: messageForJson });
+  const parsed = QuoteBody.safeParse(jsonIn(body), { error: messageForJson });
   if (!parsed.success) throw problemOf(parsed.error.issues[0]);
   const { proof_of_work, challenge_timestamp, require_tee, requester, inputs_hash } = parsed.data;
   return {

@@ -18,7 +18,7 @@ import type { SettlementOption } from "../../shared/pricing/prices.ts";
 import { CLOCK_SKEW_SECS, checkProof } from "../../shared/pricing/proof-of-work.ts";
 import { CONTENTS_MAX, CONTENTS_OF_ADDRESS_MAX, type ProofMemory } from "./proof-memory.ts";
 
-/** What a client asks for, unchecked. */
+/** A client's request, not validated. */
 export type JobPriceRequest = {
   serviceId: bigint;
   jobIndex: number;
@@ -28,16 +28,19 @@ export type JobPriceRequest = {
   requireTee: boolean;
   requester: Uint8Array;
   inputsHash: Uint8Array;
-  /** The client's: a proof of work serves a few requests of each. Requests without one count together. */
+  /**
+   * Address of the client. A proof of work is valid for a few requests of each address. Requests without an address
+   * count as one address.
+   */
   address?: string;
 };
 
 export type JobPriceAnswer = {
   signed: SignedJobQuote;
   operator: Address;
-  /** As in the request. */
+  /** The proof of work from the request. */
   proofOfWork: Uint8Array;
-  /** How and where the quote can be settled off chain; undefined if the engine has no x402 settlement. */
+  /** Describes how and where the quote can be settled off chain; undefined if the engine has no x402 settlement. */
   settlement: Settlement | undefined;
 };
 
@@ -48,23 +51,23 @@ export type GetJobPrice = (request: JobPriceRequest) => Promise<JobPriceAnswer>;
 type Deps = {
   jobs: PriceList;
   signer: Signer;
-  /** Of the EIP-712 domain that quotes are signed for. */
+  /** Separator of the EIP-712 domain for which quotes are signed. */
   separator: string;
   powDifficulty: number;
-  /** How long a quote is valid. */
+  /** Validity of a quote in seconds. */
   quoteSecs: number;
   memory: ProofMemory;
   settle: (quote: JobQuote) => Settlement | undefined;
-  /** By which quotes are dated: contracts judge them by the chain's. */
+  /** Clock for the times in a quote, which contracts compare with the chain's clock. */
   clock: Clock;
-  /** Redis', which also expires what is remembered of proofs. */
+  /** Clock for the age of a proof. It is Redis' clock, because Redis expires the records of proofs. */
   redisTime: Clock;
 };
 
 /**
- * Answers a request for a price with a signed job quote. Clients may rely on the order of the checks; Redis is asked last,
- * after the proof of work. Throws `pricing.request_invalid`, `pricing.tee_unavailable`, `job.not_found` and
- * `pricing.unavailable`.
+ * Creates the function that answers a request for a price with a signed job quote. Clients may rely on the order of its
+ * checks. It uses Redis last, after the proof of work. It throws `pricing.request_invalid`, `pricing.tee_unavailable`,
+ * `job.not_found` and `pricing.unavailable`.
  */
 export function createGetJobPrice(deps: Deps): GetJobPrice {
   const { jobs, signer, separator, powDifficulty, quoteSecs, memory, settle, clock, redisTime } = deps;
@@ -103,7 +106,10 @@ const USED_UP =
   `the proof of work was used for ${CONTENTS_OF_ADDRESS_MAX} requests from this address, or for ${CONTENTS_MAX} in all. ` +
   "Search from a random nonce: clients that start at the same nonce find the same proof";
 
-/** Asks for a price on behalf of one of the two protocols, and logs the outcome as one event (not each refusal of a flood). Throws an AppError. */
+/**
+ * Answers a request over gRPC or HTTP with a price, and logs the outcome. For refusals with the same code, it logs at
+ * most one line a second. Throws an AppError.
+ */
 export type AskPrice = (
   via: "grpc" | "http",
   read: () => JobPriceRequest | Promise<JobPriceRequest>,
@@ -182,7 +188,10 @@ function assertQuotable({ jobIndex }: JobPriceRequest): void {
   throw invalid("job_index", `must be at most ${QUOTED_JOB_INDEX_MAX} in a quote`);
 }
 
-/** The hash of all that a proof is used for. Each part has one length by now, so they need no separators. */
+/**
+ * Hashes the values that distinguish a request from others with the same proof. They need no separators, because each
+ * has a fixed length at this point.
+ */
 function contentOf(request: JobPriceRequest): string {
   const numbers = Buffer.alloc(20);
   numbers.writeBigUInt64BE(request.serviceId, 0);
@@ -193,7 +202,7 @@ function contentOf(request: JobPriceRequest): string {
   return createHash("sha256").update(content).digest("hex");
 }
 
-/** A refusal that names its field. */
+/** Creates the error for an invalid request. It names the invalid field. */
 export function invalid(field: string, problem: string): AppError {
   return AppError.public("pricing.request_invalid", `${field}: ${problem}`);
 }

@@ -2,7 +2,7 @@ import type { ClientAddressOf } from "../../shared/http/client-address.ts";
 import { listen } from "../../shared/http/listen.ts";
 import { type Generations, handlerOf } from "../../shared/part/generations.ts";
 import type { ControlHost, Tables } from "../../shared/part/host.ts";
-import { endingRequests } from "../../shared/part/part.ts";
+import { closeAfterRequests } from "../../shared/part/part.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { runMonitored, serveWhenReady } from "../../shared/part/serve.ts";
 import type { Meter } from "../../shared/platform/log/metered.ts";
@@ -12,14 +12,14 @@ import { type GrpcParts, listenGrpc, logGrpc } from "./grpc.ts";
 import { type ComposedService, composePricingService, PRICING, type X402Settlement } from "./pricing.ts";
 
 type PricingProcess = ProcessOptions & {
-  /** Only code can set it: there is no flag. */
+  /** The x402 settlement. Only code can set it: no file and no command-line option has it. */
   settlement?: X402Settlement | undefined;
 };
 
 export function runPricing({ settlement, ...options }: PricingProcess): Promise<number> {
   const own = { file: "pricing.toml", title: "pricing engine", opsAddress: "127.0.0.1:9094", createMeters };
   const compose = (host: ControlHost & Tables<PricingConfig>) =>
-    endingRequests(composePricingService({ ...host, settlement }));
+    closeAfterRequests(composePricingService({ ...host, settlement }));
   return runMonitored({ ...PRICING, ...own }, options, compose, (generations, host) => {
     const { pricing, jobs, log } = host;
     logGrpc(log);
@@ -50,7 +50,7 @@ export function runPricing({ settlement, ...options }: PricingProcess): Promise<
   });
 }
 
-/** Gives each call to the generation that is current as it comes. */
+/** Passes each call to the configuration generation that is current when the call arrives. */
 function currentGrpc(generations: Generations<ComposedService>): GrpcParts {
   return {
     ask: (...asked) => generations.current.grpc.ask(...asked),
@@ -59,7 +59,7 @@ function currentGrpc(generations: Generations<ComposedService>): GrpcParts {
   };
 }
 
-/** What each event adds to the metrics. */
+/** Creates the meters, which count the outcomes of requests for a price. */
 function createMeters(metrics: Metrics): Record<string, Meter> {
   const quotes = metrics.counter("postern_pricing_quotes_total", "Requests for a price, by outcome", [
     "code",

@@ -46,18 +46,21 @@ export type { GrpcListening } from "./grpc.ts";
 export interface PricingOptions extends ServedOptions {
   /** Content of `pricing.toml`. Unlike in the file, `key` may be the key itself: 64 hex digits, with or without 0x. */
   pricing: PricingFile;
-  /** Content of `job_pricing.toml`: what is quoted. */
+  /** Content of `job_pricing.toml`: the jobs and their prices. */
   job_pricing: JobPricingFile;
-  /** These keys of the `x402.toml` of a gateway that takes the quotes: each answer also says how and where its quote can be settled. */
+  /**
+   * Two keys of the `x402.toml` of a gateway that accepts the quotes. With them, each answer also says how and where
+   * its quote can be settled.
+   */
   settlement?: Pick<X402File, "public_url" | "accepted_tokens">;
 }
 
 export type PricingService = ServedPart & {
   /** The address that signs the quotes. */
   readonly operator: Address;
-  /** Answers what a job costs with a signed quote. */
+  /** Answers a request for a job's price with a signed quote. */
   getJobPrice: GetJobPrice;
-  /** Serves PricingEngine over gRPC, with health and reflection, on `host:port`; `close()` ends it too. */
+  /** Serves PricingEngine over gRPC, with health and reflection, on `host:port`. `close()` also ends this server. */
   listenGrpc(address: string): Promise<GrpcListening>;
 };
 
@@ -69,8 +72,8 @@ export const PRICING: PartKind<PricingConfig> = {
 };
 
 /**
- * A pricing engine for a program of your own. Throws `start.config_invalid`, which names every option that is wrong. Unlike the other
- * parts, it goes on answering after `stop()`, until `close()`.
+ * Creates a pricing engine inside another program. Throws `start.config_invalid`, which names every invalid option.
+ * Unlike other parts, it continues to answer after `stop()`, until `close()`.
  */
 export function createPricingService(options: PricingOptions): PricingService {
   let settlement: X402Settlement | undefined;
@@ -103,7 +106,7 @@ export function createPricingService(options: PricingOptions): PricingService {
   };
 }
 
-/** Reads the option that is in no file. */
+/** Reads the option `settlement`, for which there is no configuration file. */
 function readSettlement(tables: CheckedTables, env: Env): X402Settlement | undefined {
   return tables.read({
     name: "settlement.toml",
@@ -119,21 +122,21 @@ function readSettlement(tables: CheckedTables, env: Env): X402Settlement | undef
   });
 }
 
-/** @internal Keys of the `x402.toml` of a gateway that takes the quotes. */
+/** @internal Keys of the `x402.toml` of a gateway that accepts the quotes. */
 export type X402Settlement = Pick<X402Toml, "public_url" | "accepted_tokens">;
 
 type Options = ControlHost & {
   pricing: PricingToml;
   jobs: PriceList;
-  /** With it, each answer says how and where its quote can be settled off chain. */
+  /** If present, each answer says how and where its quote can be settled off chain. */
   settlement?: X402Settlement | undefined;
-  /** In place of the rates that are read. */
+  /** Replaces the rates that the engine would read. */
   rateOf?: RateOf<AcceptedToken> | undefined;
 };
 
 /** @internal */
 export type ComposedService = ComposedServer & {
-  /** The server of partition 0, the only one that it uses. */
+  /** The server of partition 0, the only partition that the engine uses. */
   servers: readonly DurableRedis[];
   /** The address that signs the quotes. */
   readonly operator: Address;
@@ -143,7 +146,7 @@ export type ComposedService = ComposedServer & {
   drain(): void;
 };
 
-/** @internal The engine, made of its parts. What its replicas must agree on is in Redis. */
+/** @internal Composes the engine from its parts. All state that replicas must share is in Redis. */
 export function composePricingService(options: Options): ComposedService {
   const { postern, pricing, jobs, settlement, control: partition, log, clock = systemClock } = options;
   warnIfPortable(log);
@@ -205,7 +208,7 @@ export function composePricingService(options: Options): ComposedService {
   };
 }
 
-/** How a quote can be settled at a payment gateway now: in every token whose rate is known. */
+/** Returns a function that says how a quote can be settled at a payment gateway now, in each token whose rate is known. */
 function createSettle({ public_url, accepted_tokens }: X402Settlement, rateOf: RateOf<AcceptedToken>) {
   const endpoint = public_url.replace(/\/$/, "");
   return (quote: JobQuote): Settlement => ({

@@ -12,16 +12,25 @@ import { optional, text } from "../../shared/redis/reply.ts";
 import firstQuoteLua from "./first-quote.lua";
 
 /*
- * Redis holds for each proof: v, quotes (how many contents it has served), of <address> (how many of them came from there) and
- * quote <content> (the header of the quote that this content has). All clients that search from nonce 0 find the same proof in
- * the same second, so that one content for each proof would serve one of them.
+ * Redis stores a hash for each proof. `v` is its version, and `quotes` the number of distinct requests with it.
+ * `of <address>` is how many of them came from that address. `quote <content>` is the header of the quote for the
+ * request with this hash.
+ *
+ * A proof is valid for several requests, because clients that search from nonce 0 in the same second find the same
+ * proof. Each of these clients must get a quote.
  */
 
-/** How many contents a proof serves: few for one address, so that it leaves the others to others, and so many in all. */
+/**
+ * Limits on the number of distinct requests with the same proof: from one address, and from all addresses. The first
+ * limit is low, so that other addresses can use the proof too.
+ */
 export const CONTENTS_OF_ADDRESS_MAX = 8;
 export const CONTENTS_MAX = 512;
 
-/** After its first use a proof stays fresh for at most twice the skew; twice that, in case Redis' clock is set back. */
+/**
+ * After its first use a proof stays fresh for at most twice the permitted clock skew. It is stored for twice that
+ * time, in case Redis' clock is set back.
+ */
 const REMEMBERED_MS = 4 * CLOCK_SKEW_SECS * 1000;
 
 const ANSWER_WITHIN_MS = 2000;
@@ -39,7 +48,7 @@ const FIRST_QUOTE = defineScript({
 /** A proof of work that was checked. */
 type Proof = Puzzle & { nonce: bigint };
 
-/** What a proof is used for: `content` is the hash of a request, `address` where it came from. */
+/** A use of a proof: `content` is the hash of the request, `address` that of the client. */
 type ProofUse = { content: string; address: string };
 
 type Options = { partition: Partition; durable: DurableRedis; operator: Address; separator: string };
@@ -47,13 +56,13 @@ type Options = { partition: Partition; durable: DurableRedis; operator: Address;
 export type ProofMemory = ReturnType<typeof createProofMemory>;
 
 /**
- * Remembers in Redis what each proof was used for, so that all replicas of an engine know. Other engines may use the same
- * Redis: the operator and the separator of the EIP-712 domain tell them apart.
+ * Stores the uses of each proof in Redis, so that all replicas of an engine know them. Other engines may use the same
+ * Redis: their keys differ in the operator and the separator of the EIP-712 domain.
  */
 export function createProofMemory({ partition: { redis, keys }, durable, operator, separator }: Options) {
   const firstQuote = FIRST_QUOTE.on(redis);
 
-  /** Each part has one length, so they need no separators. */
+  /** Hashes the parts, which have fixed lengths and need no separators. */
   function hashOf({ serviceId, timestamp, nonce }: Proof): string {
     const bytes = Buffer.alloc(24);
     bytes.writeBigUInt64BE(serviceId, 0);
@@ -81,8 +90,9 @@ export function createProofMemory({ partition: { redis, keys }, durable, operato
 
   return {
     /**
-     * The quote that this engine first issued for this proof and content, while that lasts; else `signed`, which then takes its
-     * place. Undefined if the proof serves no more contents. Throws `pricing.unavailable` after 2 s if Redis does not answer.
+     * Returns the first quote that this engine issued for this proof and request, if it is still valid long enough.
+     * Otherwise stores and returns `signed`. Returns undefined if too many different requests have used the proof.
+     * Throws `pricing.unavailable` after 2 s if Redis does not answer.
      */
     async firstIssued(
       proof: Proof,
@@ -93,15 +103,15 @@ export function createProofMemory({ partition: { redis, keys }, durable, operato
       const first = await remember(proof, use, own, "");
       if (first === undefined) return undefined;
       const earlier = readIssued(first);
-      if (isOfUse(earlier, signed)) return earlier;
+      if (isUsable(earlier, signed)) return earlier;
       const current = await remember(proof, use, own, first);
       return current === undefined ? undefined : readIssued(current);
     },
   };
 }
 
-/** Whether whoever gets it now has the time to use it: some seconds, or as many as any quote has. */
-function isOfUse(
+/** Whether the earlier quote is valid for 5 more seconds, or for the lifetime of a new quote if that is shorter. */
+function isUsable(
   { quote: earlier }: SignedJobQuote,
   { quote: { timestamp, expiry } }: SignedJobQuote,
 ): boolean {

@@ -1,6 +1,6 @@
 import { startAttempt } from "../../shared/call/call-spans.ts";
 import { type CallHead, parseJobCall, WEBHOOK_PATH } from "../../shared/call/job-call.ts";
-import { keepWordsOf } from "../../shared/call/kept/kept.ts";
+import { encodeKeepArgs } from "../../shared/call/kept/kept.ts";
 import { ENDED_STATES, isRecordState } from "../../shared/call/record-state.ts";
 import {
   ACCEPTED,
@@ -12,7 +12,7 @@ import {
   type RunnerAnswer,
 } from "../../shared/call/results/answer.ts";
 import type { ProblemText } from "../../shared/call/results/result.ts";
-import type { Tried } from "../../shared/call-search/history/block.ts";
+import type { AttemptSummary } from "../../shared/call-search/history/block.ts";
 import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
 import { failpoint } from "../../shared/platform/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/platform/log/logger.ts";
@@ -32,61 +32,64 @@ import type { Deliver, Taken } from "./consumer/taken.ts";
 import { outcomeOf, type RetryPolicy, RunnerFailure } from "./retry-policy.ts";
 import type { Throttle } from "./throttle.ts";
 
-/** What the runner gets: the stored call, checked, and the bytes of its body. */
+/** The validated call and the decoded bytes of its body, for the runner. */
 export type DeliveredCall = { readonly call: CallHead; readonly body: Buffer };
 
 /**
- * Hands a call to a runner. Resolves when the runner owns the call; must tolerate the same `call.id` again. The code of a
- * thrown AppError decides what happens to the call (retry-policy.ts). After any other error the call is tried again. `hold` may be
- * lost meanwhile, and `hold.signal` is then aborted: another worker may have the call, so stop if possible.
+ * Hands a call to a runner. Resolves when the runner has accepted the call; must tolerate the same `call.id` again. The code
+ * of a thrown AppError decides what happens to the call (retry-policy.ts). After any other error the call is tried again.
+ * If `hold` is lost meanwhile, `hold.signal` is aborted. Stop then if possible, because another worker may have the call.
  *
- * What it resolves with is kept as the result of a call with `keep_result`; without an answer there is no result. Of a call with a
- * `callback` that is told at its end, an answer of 202 says that the end is the delivery of its result.
+ * For a call with `keep_result`, the answer is kept as its result; without an answer there is no result. For a call with a
+ * `callback`, an answer of 202 means that the call ends when its result is delivered.
  */
 // biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing is one that has no answer
 export type Inject = (delivered: DeliveredCall, hold: Hold) => Promise<RunnerAnswer | undefined | void>;
 
-/** How long a call waits if its record could not be written. */
+/** Delay of a call whose record could not be written. */
 const RECORD_PAUSE_MS = 1000;
 
 type DeliverDeps = {
   inject: Inject;
-  /** Whether the runner of a job is away. */
+  /** Returns whether the runner of a job is away. */
   isAway: (gate: string) => boolean;
   records: CallRecords;
   policy: RetryPolicy;
   throttle: Throttle;
-  /** Is told of each call that its runner took. */
-  remember: (call: CallHead, tried: Tried) => void;
-  /** How many partitions share what may be kept of calls. */
+  /** Adds a call to the history once its runner has accepted it. */
+  archive: (call: CallHead, tried: AttemptSummary) => void;
+  /** Number of partitions, which share the limits on kept calls. */
   partitions: number;
-  /** Of a longer answer only that it was too long is kept. */
+  /** Maximum size of a kept answer. If an answer is longer, only its status and type are kept. */
   resultBytesMax: number;
-  /** Redis', as that of whoever made the call. */
+  /** Time of Redis, because gateways use it too when they accept calls. */
   clock: Clock;
   log: Logger;
   workerId: string;
 };
 
-/** @internal Brings one call from the queue to the runner. Every outcome is one verdict, one change of the record and one event. */
+/**
+ * @internal Brings one call from the queue to the runner. Every outcome leads to one verdict, one change of the record
+ * and one event.
+ */
 export function createDeliver(deps: DeliverDeps): Deliver {
   const { inject, clock, log } = deps;
-  const { injected, failed, leftAlone } = createOutcomes(deps);
+  const { injected, failed, failUnreadable } = createOutcomes(deps);
 
   async function deliver(taken: Taken, hold: Hold): Promise<Verdict> {
     const { record } = taken;
     if (ENDED_STATES.some((state) => state === record)) return ended(taken, String(record));
-    if (record !== undefined && !isRecordState(record)) return leftAlone(taken);
+    if (record !== undefined && !isRecordState(record)) return failUnreadable(taken);
     const delivered = toDelivered(taken);
     if (delivered instanceof AppError) return failed(taken, { error: delivered, injectMs: 0 });
-    return inSpan(startAttempt(delivered.call, taken), () => offer(taken, delivered, hold));
+    return inSpan(startAttempt(delivered.call, taken), () => attemptCall(taken, delivered, hold));
   }
 
-  async function offer(taken: Taken, delivered: DeliveredCall, hold: Hold): Promise<Verdict> {
+  async function attemptCall(taken: Taken, delivered: DeliveredCall, hold: Hold): Promise<Verdict> {
     const { call } = delivered;
     failpoint("producer.after_take");
     const injection = await injectWhileHeld(delivered, hold);
-    if (injection === "not held") return givenBack(taken, false, call);
+    if (injection === "not held") return requeued(taken, false, call);
     const { answer, error, injectMs } = injection;
     if (error === undefined) {
       failpoint("producer.after_post");
@@ -95,16 +98,19 @@ export function createDeliver(deps: DeliverDeps): Deliver {
     }
     tracer?.current()?.fail(error.code);
     const { peer, effect } = outcomeOf(error);
-    if (hold.lost) return givenBack(taken, effect !== "no", call);
+    if (hold.lost) return requeued(taken, effect !== "no", call);
     if (peer === "unreachable") return unreachable(taken, error);
     if (effect === "yes" && isLastAttempt(taken, error)) {
-      log.warn("call.result_lost", { ...namesOf(taken, call), reason: error.message });
+      log.warn("call.result_lost", { ...callLogFields(taken, call), reason: error.message });
       return injected(taken, call, { injectMs, result: GONE, kept: keptOf(call, undefined, GONE) });
     }
     return failed(taken, { error, injectMs }, call);
   }
 
-  /** The runner has taken the call, so it never fails: its attempts are for the answer alone. */
+  /**
+   * Returns whether this was the last attempt. Only used if the runner has executed the call and its answer was lost.
+   * Such a call cannot fail, and further attempts would only get the answer again.
+   */
   function isLastAttempt({ attempt, queue }: Taken, error: AppError): boolean {
     return deps.policy.judge(error, attempt, gateOf(queue)).kind === "fail";
   }
@@ -115,14 +121,14 @@ export function createDeliver(deps: DeliverDeps): Deliver {
     return call.callback !== undefined && answer.status === ACCEPTED ? AWAITED : undefined;
   }
 
-  /** The 202 of a call whose result is still to come is no answer. */
+  /** Encodes the settings for keeping the call. A 202 is not stored as the answer, because the result comes later. */
   function keptOf(
     call: CallHead,
     answer: RunnerAnswer | undefined,
     result: ResultMark | undefined,
   ): Buffer | undefined {
     const told = result === AWAITED ? undefined : answer;
-    return keepWordsOf(call, told && encodeAnswer(told, deps.resultBytesMax, clock()), deps.partitions);
+    return encodeKeepArgs(call, told && encodeAnswer(told, deps.resultBytesMax, clock()), deps.partitions);
   }
 
   async function injectWhileHeld(parsed: DeliveredCall, hold: Hold): Promise<Injection | "not held"> {
@@ -137,24 +143,27 @@ export function createDeliver(deps: DeliverDeps): Deliver {
     return { answer, error, injectMs: Math.round(performance.now() - startedAt) };
   }
 
-  /** The call was added again after its end. The record says so, and the runner is not asked. */
+  /** Handles a call that was added again after it had ended. Such a call is not sent to the runner. */
   function ended({ id, queue }: Taken, state: string): Verdict {
     log.info("call.already_ended", { ...callFields(id, queue), state });
     return { kind: "ended" };
   }
 
   /**
-   * Nothing of the call has left, and it is not at fault, so the attempt does not count. If the runner is away, the calls that
-   * wait are not taken until it is back, and this one goes back to them.
+   * Decides about a call whose runner is unreachable. Nothing was sent, so the attempt does not count. If the runner counts
+   * as away, the call returns to the waiting calls, which are not taken until the runner is back.
    */
   function unreachable({ attempt, queue }: Taken, error: AppError): Verdict {
     const gate = gateOf(queue);
     return deps.isAway(gate) ? { kind: "requeue" } : deps.policy.judge(error, attempt, gate);
   }
 
-  /** This worker stops, or has lost the call. That is not the runner's fault, so the attempt does not count. */
-  function givenBack(taken: Taken, unsure: boolean, call: CallHead): Verdict {
-    log.warn("call.released", namesOf(taken, call));
+  /**
+   * Returns the call to its queue, because this worker is stopping or has lost the call. The attempt does not count,
+   * because the runner is not the cause.
+   */
+  function requeued(taken: Taken, unsure: boolean, call: CallHead): Verdict {
+    log.warn("call.released", callLogFields(taken, call));
     return { kind: "requeue", unsure };
   }
 
@@ -163,7 +172,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
 
 type Injection = { answer: RunnerAnswer | undefined; error: AppError | undefined; injectMs: number };
 
-/** What the runner is to be offered, or why it is not. */
+/** Parses the call for its runner. Returns an error if the call must not be sent. */
 function toDelivered({ takeStored, crashes }: Taken): DeliveredCall | AppError {
   if (crashes >= CRASHES.untilFailed) {
     const reason = `${crashes} producers ended while this call was in flight, the last one with no other call`;
@@ -178,25 +187,25 @@ function toDelivered({ takeStored, crashes }: Taken): DeliveredCall | AppError {
 
 type Success = { injectMs: number; result: ResultMark | undefined; kept: Buffer | undefined };
 
-/** What follows from the runner's decision: the record, the event and the verdict. */
-function createOutcomes({ records, policy, throttle, remember, clock, log, workerId }: DeliverDeps) {
+/** Creates the functions that turn the result of an attempt into a record, an event and a verdict. */
+function createOutcomes({ records, policy, throttle, archive, clock, log, workerId }: DeliverDeps) {
   function injected(taken: Taken, call: CallHead, { injectMs, result, kept }: Success): Verdict {
     throttle.succeeded(gateOf(taken.queue));
     const onRecorded = () => {
       log.info("call.injected", {
-        ...fieldsOf(taken),
+        ...attemptLogFields(taken),
         ...pathOf(call),
         injectMs,
         endToEndMs: clock() - call.accepted_at,
         heldMs: Math.max(0, taken.heldUntil - call.accepted_at),
         ...traceFields(call.traceparent),
       });
-      remember(call, { attempts: taken.attemptsBefore + 1, ms: injectMs, error: errorOf(taken.lastFailure) });
+      archive(call, { attempts: taken.attemptsBefore + 1, ms: injectMs, error: errorOf(taken.lastFailure) });
     };
     return { kind: "injected", onRecorded, result, callback: prepareCallback(call, clock()), kept };
   }
 
-  /** Without `call` it was not offered to the runner. */
+  /** Records a failed attempt. `call` is undefined if nothing was sent to the runner. */
   async function failed(
     taken: Taken,
     { error, injectMs }: { error: AppError; injectMs: number },
@@ -214,7 +223,7 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
     }
     const { code, message: reason } = error;
     const about = { ...pathOf(call), ...traceFields(call?.traceparent) };
-    const fields = { ...fieldsOf(taken), ...about, code, reason, injectMs };
+    const fields = { ...attemptLogFields(taken), ...about, code, reason, injectMs };
     if (verdict.kind === "fail") {
       log.error("call.failed", fields);
       const failure = { code, ...problemOf(error) };
@@ -227,20 +236,23 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
     return { ...verdict, unsure };
   }
 
-  /** The failure could not be recorded. The attempt does not count, so that none is missing among those that do. */
+  /**
+   * Postpones a call whose failure could not be recorded. The attempt does not count, so that the log has every attempt
+   * that counts.
+   */
   function notRecorded({ id, queue }: Taken, cause: unknown): Verdict {
     log.error("call.record_failed", { ...callFields(id, queue), reason: messageOf(cause) });
     return { kind: "postpone", afterMs: RECORD_PAUSE_MS };
   }
 
   /**
-   * The call's record cannot be read: it may have ended. It fails without an attempt, and without a callback, for an operator. Its record
-   * stays as it is.
+   * Fails a call whose record cannot be read, without an attempt or a callback. The call may have ended, so an operator
+   * must decide. The record stays unchanged.
    */
-  function leftAlone(taken: Taken): Verdict {
+  function failUnreadable(taken: Taken): Verdict {
     const error = unreadable(`the record of ${taken.id}`);
     const { code, message: reason } = error;
-    log.error("call.failed", { ...fieldsOf(taken), code, reason, injectMs: 0 });
+    log.error("call.failed", { ...attemptLogFields(taken), code, reason, injectMs: 0 });
     return policy.judge(error, taken.attempt, gateOf(taken.queue));
   }
 
@@ -260,16 +272,16 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
     failpoint("producer.after_failed");
   }
 
-  return { injected, failed, leftAlone };
+  return { injected, failed, failUnreadable };
 }
 
-/** Names a call in the log. */
-function namesOf({ id, queue }: Taken, { traceparent }: CallHead) {
+/** Fields that identify a call in the log. */
+function callLogFields({ id, queue }: Taken, { traceparent }: CallHead) {
   return { ...callFields(id, queue), ...traceFields(traceparent) };
 }
 
-/** Names an attempt in the log. */
-function fieldsOf({ id, queue, attempt, attemptsBefore }: Taken) {
+/** Fields that identify an attempt in the log. */
+function attemptLogFields({ id, queue, attempt, attemptsBefore }: Taken) {
   return { ...callFields(id, queue), attempt, attemptsBefore };
 }
 
@@ -281,7 +293,7 @@ function problemOf(error: AppError): ProblemText | undefined {
   return error instanceof RunnerFailure ? error.problem : undefined;
 }
 
-/** The endpoint that a webhook came to. */
+/** Returns the endpoint that received a webhook. */
 function pathOf(call: CallHead | undefined): { path?: string } {
   const path = call?.metadata[WEBHOOK_PATH];
   return path === undefined ? {} : { path };

@@ -6,39 +6,39 @@ import type { Hold } from "./consumer/hold.ts";
 
 export type RunnerResponse = {
   status: number;
-  /** The first header of this name (in lower case) as sent, if there was one. */
+  /** Returns the first header of this name (in lower case) as sent, if there is one. */
   header(name: string): string | undefined;
-  /** The body, as far as it was read, if it was to be kept. */
+  /** The body up to its limit, if it must be kept. */
   body: Buffer;
-  /** Whether it goes on. */
+  /** True if the body is longer than its limit. */
   isTooLong: boolean;
-  /** Whether it broke off, although the answer is a success. */
+  /** True if the answer is a success, but its body is incomplete. */
   isBroken: boolean;
-  /** The beginning of the body of what is no success, for the operator. */
+  /** The beginning of the body of an error, for the operator. */
   excerpt: string;
 };
 
-/** What one exchange may take. */
+/** Limits of one request and its response. */
 export type ExchangeLimits = {
   timeoutMs: number;
   /** Limit on the body of a result; undefined if no result is kept. */
   keepBytesMax?: number | undefined;
-  /** Limit on the body of any success, which is kept if it comes whole; undefined if it is not kept. */
+  /** Limit on the body of any other success; undefined if it is not kept. An incomplete body is not kept either. */
   copyBytesMax?: number | undefined;
 };
 
 /**
- * Sends a request and resolves with the response. Rejects also if `hold` is lost or the whole exchange takes longer than
- * `timeoutMs`; a request that has not left by then never leaves. The code of the error says how far it came:
+ * Sends a request and resolves with the response. Rejects if this fails or takes longer than `timeoutMs`, or if `hold` is
+ * lost. A request that is not sent by then is never sent. The error's code says how far the request came:
  *
- *   runner.unreachable    no connection was made, so nothing of the request has left
- *   runner.disconnected   the connection broke after the request had begun to leave
- *   runner.timed_out      nothing came back in time after the request had begun to leave
- *   runner.answer_broken  it was a success, and its body is to be kept and did not come whole
- *   internal.unexpected   this request cannot be sent to anybody
+ *   runner.unreachable    no connection was made, so no part of the request was sent
+ *   runner.disconnected   the connection broke after sending had begun
+ *   runner.timed_out      no answer came in time after sending had begun
+ *   runner.answer_broken  the answer was a success whose body must be kept, but the body was incomplete
+ *   internal.unexpected   this request cannot be sent to any server
  *
- * It uses undici's dispatcher directly, because the stream that `request()` makes of each body costs as much as all the rest
- * of an injection.
+ * The function uses undici's dispatcher directly, because `request()` creates a stream for each body, which costs as much as
+ * the rest of an injection.
  */
 export function exchange(
   dispatcher: Dispatcher,
@@ -73,7 +73,7 @@ class TimedOut extends Error {
   }
 }
 
-/** What undici reports before it connects if the request itself is at fault. */
+/** Errors that undici reports before it connects, if the request itself is invalid. */
 const REQUEST_FAULTS = [errors.InvalidArgumentError, errors.NotSupportedError];
 
 function broken(status: number, cause: unknown): AppError {
@@ -97,14 +97,14 @@ function codeOf(cause: unknown, started: boolean): DeliveryCode {
 }
 
 const EXCERPT_CHARS = 300;
-/** So much of a response is read that is not to be kept, or is no success. */
+/** Maximum number of bytes read of a response that is not kept or is an error. */
 const RESPONSE_BYTES_MAX = 64 * 1024;
 
 function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
 
-/** A 202 is no result: what it says is not kept. */
+/** Returns whether the body is a result. The body of a 202 is not a result, and is not kept. */
 function hasResult(status: number): boolean {
   return isSuccess(status) && status !== 202;
 }
@@ -113,11 +113,14 @@ type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
 type Outcome = { resolve(response: RunnerResponse): void; reject(cause: unknown): void; release(): void };
 
-/** Settles `outcome` once. Of a success that is not to be kept it reads only what is needed to use the connection again. */
+/**
+ * Resolves or rejects `outcome` once. Reads at most `#bytesMax` bytes of the body. A body that is not kept is read so that
+ * the connection can be reused.
+ */
 class ResponseHandler implements Dispatcher.DispatchHandler {
   readonly #outcome: Outcome;
   readonly #limits: ExchangeLimits;
-  /** Known as soon as there is a connection: undici gives it right before it writes the request. */
+  /** Undefined until there is a connection, because undici passes it right before it writes the request. */
   #controller: Dispatcher.DispatchController | undefined;
   #settled = false;
   #status = 0;
@@ -177,7 +180,9 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
     return most ?? RESPONSE_BYTES_MAX;
   }
 
-  /** A success stays a success, whatever happens to the rest of the response, unless that is to be kept. */
+  /**
+   * Handles an error or a cancellation. A 2xx response stays a success if the rest of it fails, unless its body must be kept.
+   */
   #fail(cause: unknown): void {
     if (this.#keepsBody) {
       if (this.#settle()) this.#outcome.reject(broken(this.#status, cause));

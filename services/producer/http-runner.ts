@@ -15,12 +15,12 @@ import type { DeliveredCall, Inject } from "./deliver.ts";
 import { exchange, type RunnerResponse } from "./exchange.ts";
 import { answerOf, RunnerFailure } from "./retry-policy.ts";
 
-/** Longer than this no connection takes that is worth having. */
+/** Connect timeout. */
 export const CONNECT_TIMEOUT_MS = 2000;
 
 type HttpInject = { inject: Inject; close(): Promise<void> };
 
-/** Injects over HTTP: `POST {url}/jobs/{job_id}` on connections kept alive; redirects are not followed. */
+/** Injects over HTTP: `POST {url}/jobs/{job_id}` on persistent connections. Redirects are not followed. */
 export function createHttpInject({
   url,
   secret,
@@ -32,15 +32,15 @@ export function createHttpInject({
 }: {
   /** Base URL of the runner. */
   url: string;
-  /** Signs each request (RFC 9421); without it requests are unsigned. */
+  /** Key that signs each request (RFC 9421); without it requests are unsigned. */
   secret: Secret | undefined;
-  /** Time for the whole exchange. */
+  /** Timeout of a whole request, until its answer has arrived completely. */
   timeoutMs: number;
-  /** By job key, for jobs that have another time. */
+  /** This timeout by job key, for jobs that have their own. */
   timeoutMsOfJob: ReadonlyMap<string, number>;
-  /** Connections kept alive: as many as calls are injected at once. */
+  /** Number of persistent connections, which is the maximum number of concurrent injections. */
   connections: number;
-  /** So much is read of an answer that is to be kept. */
+  /** Maximum size of an answer that is kept. */
   resultBytesMax: number;
   clock: Clock;
 }): HttpInject {
@@ -50,7 +50,7 @@ export function createHttpInject({
     connections,
     pipelining: 1,
     connect: createConnector({ timeout: CONNECT_TIMEOUT_MS }),
-    // The exchange has one time limit, which is not the same for each job.
+    // Disabled: each request has one time limit as a whole, which depends on the job.
     headersTimeout: 0,
     bodyTimeout: 0,
     keepAliveTimeout: 4000,
@@ -82,8 +82,9 @@ export function createHttpInject({
 }
 
 /**
- * The request that carries a call to a runner: the body and its Content-Type as received, the metadata as headers,
- * `Idempotency-Key` the call id, and a signature over all of them, so that neither job nor caller can be swapped on the way.
+ * Builds the request that carries a call to a runner. It has the body and its Content-Type as received, and the metadata as
+ * headers. `Idempotency-Key` is the call id. A signature covers all of these and the path, so that neither the job nor the
+ * sender can be changed on the way.
  */
 function toRequest(
   { call, body }: DeliveredCall,
@@ -103,7 +104,7 @@ function toRequest(
   return { method: "POST", path, headers, body };
 }
 
-/** An answer that the runner has only compact by then (docs/runner.md) is none any more. */
+/** Header of an answer without a result: the runner no longer has its full first answer (docs/runner.md). */
 const FORGOTTEN_HEADER = "idempotent-body";
 
 function toAnswer(response: RunnerResponse): RunnerAnswer {
@@ -114,7 +115,7 @@ function toAnswer(response: RunnerResponse): RunnerAnswer {
   return { status, contentType, body: isTooLong ? { missing: "too long" } : body };
 }
 
-/** Undefined for 2xx. */
+/** Returns the error for an answer; undefined for 2xx. */
 function toError(response: RunnerResponse, now: number): AppError | undefined {
   const { status, body, excerpt } = response;
   if (status >= 200 && status < 300) return undefined;

@@ -8,7 +8,7 @@ import { redisClock } from "../../shared/redis/clock.ts";
 import type { Partitions } from "../../shared/redis/partition.ts";
 import type { ComposedProducer } from "./producer.ts";
 
-/** How the producer's log events change its metrics. */
+/** Maps the producer's log events to its metrics. */
 export function createMeters(metrics: Metrics): Record<string, Meter> {
   const outcomes = metrics.counter("postern_inject_total", "Attempts to inject a call, by outcome", [
     "origin",
@@ -41,7 +41,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
   );
   const missed = metrics.counter(
     "postern_runner_missed_total",
-    "Connections to a runner that failed, fewer than three in a row",
+    "Failed connections to a runner, fewer than three in a row",
     ["runner"],
   );
   const failed = (outcome: string): Meter => {
@@ -67,8 +67,9 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
 }
 
 /**
- * Gauges of the slots, of runners and receivers that are away, and of the callbacks, which no gateway has as its own. They show the
- * generation that works now: the events of an outage before a reload may have no end.
+ * Registers gauges of slots, of runners and receivers that are away, and of the queues of callbacks, which no gateway
+ * reports. The gauges read the current producer instead of events: a reload may replace the producer during an outage,
+ * and then no event reports the end of the outage.
  */
 export function registerGauges(
   metrics: Metrics,
@@ -77,7 +78,7 @@ export function registerGauges(
   },
   partitions: Partitions,
 ): void {
-  const slots = metrics.gauge("postern_producer_slots", "Calls in flight at once, at most");
+  const slots = metrics.gauge("postern_producer_slots", "Limit on calls in flight");
   const inFlight = metrics.gauge("postern_producer_slots_in_use", "Calls in flight");
   const away = metrics.gauge("postern_runner_away", "1 while no connection to the runner can be made", [
     "runner",

@@ -31,7 +31,7 @@ import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { createClaimData } from "../../shared/redis/deployment.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { logOf, type Partitioned, type Partitions } from "../../shared/redis/partition.ts";
-import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
+import { publishToFollowers } from "../../shared/telemetry/events/publish.ts";
 import { publishCallbackKeys } from "../../shared/telemetry/processes/callback-keys.ts";
 import type { RunnerHealth } from "../../shared/telemetry/processes/runner-health.ts";
 import { createCallbacks } from "./callbacks/callbacks.ts";
@@ -54,12 +54,12 @@ export { NotNow, Refused } from "./retry-policy.ts";
 export interface ProducerOptions extends PartOptions {
   /** Takes each call in this process, instead of a runner. */
   inject?: Inject;
-  /** The calls that the producer takes. All by default. */
+  /** Origins of the calls that the producer takes. Default: all. */
   origins?: readonly Origin[];
 }
 
 export type Producer = Part & {
-  /** Its name in the log, and in what Redis holds of calls in hand. */
+  /** Name of the producer in the log, and in Redis for calls in flight. */
   readonly workerId: string;
 };
 
@@ -72,13 +72,13 @@ export const PRODUCER: PartKind<PosternConfig> = {
 };
 
 /**
- * A producer for a program of your own: it takes calls from the queues and injects them, with retries, until the runner owns them or they
- * fail. Any number may run. A call is offered at least once, always under the same idempotency key. Throws `start.config_invalid`, which
- * names every option that is wrong.
+ * Creates a producer for your own program. It takes calls from the queues and injects them, with retries, until the runner
+ * accepts them or they fail. Any number of producers may run. A call is sent at least once, always under the same idempotency
+ * key. Throws `start.config_invalid`, which names every invalid option.
  */
 export function createProducer(options: ProducerOptions): Producer {
   const { inject, origins, postern: table = {} } = options;
-  // The time-out of the default runner limits no `inject`.
+  // The timeout of the default runner must not limit `inject`.
   const withoutRunner = isTable(table) && { ...table, runner: { timeout_ms: 1 } };
   const checked = inject && withoutRunner ? { ...options, postern: withoutRunner } : options;
   const part: PartKind<PosternConfig> = {
@@ -94,9 +94,9 @@ export function createProducer(options: ProducerOptions): Producer {
   return { ...createPart(producer, host), workerId: producer.workerId };
 }
 
-/** A call goes to one place: `inject`, or runners. */
+/** Reports options that conflict: calls go either to `inject` or to runners. */
 function targetProblems(inject: Inject | undefined, { runner, runners, jobs }: PosternFile): Problem[] {
-  // In the file the URL has a default, which here would hide that it was forgotten.
+  // The schema of the file has a default URL, which would hide that the option is missing.
   if (inject === undefined && runner?.url === undefined)
     return [{ ...problem(["runner", "url"], "is missing: set it, or inject"), other: ["runner"] }];
   if (inject === undefined) return [];
@@ -113,12 +113,12 @@ function targetProblems(inject: Inject | undefined, { runner, runners, jobs }: P
 }
 
 type Options = CallsHost & {
-  /** In place of the runners of `postern`. */
+  /** Receives all calls, instead of the runners of `postern`. */
   inject?: Inject | undefined;
   origins?: readonly Origin[] | undefined;
   /**
-   * Whether the jobs of `postern` are all that have limits, over all producers. They are set before this producer takes its first call, and
-   * those of other jobs are removed.
+   * True if the limits of `postern` replace all limits of jobs, for all producers. They are set before this producer takes
+   * its first call. The limits of other jobs are removed.
    */
   setsLimits?: boolean;
   random?: () => number;
@@ -127,24 +127,24 @@ type Options = CallsHost & {
 /** @internal */
 export type ComposedProducer = Composed & {
   readonly workerId: string;
-  /** The server of each partition. */
+  /** The Redis server of each partition. */
   readonly servers: readonly DurableRedis[];
-  /** Calls in flight at once, at most. */
+  /** Maximum number of calls in flight. */
   readonly slots: number;
-  /** Calls in flight. */
+  /** Returns the number of calls in flight. */
   inFlight(): number;
-  /** The state of each runner. */
+  /** Returns the state of each runner. */
   runners(): RunnerHealth[];
-  /** How many receivers of callbacks do not answer. */
+  /** Returns the number of callback receivers that do not answer. */
   receiversAway(): number;
 };
 
-/** @internal The producer, made of its parts. */
+/** @internal Composes the producer from its parts. */
 export function composeProducer(options: Options): ComposedProducer {
   const { postern, partitions, origins, clock = systemClock } = options;
   const { concurrency, lock_ms: lockMs, body_budget_bytes: bodyBudgetBytes } = postern.producer;
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
-  const log = tellFollowers(options.log, { partition: partitions.control, service: "producer", clock });
+  const log = publishToFollowers(options.log, { partition: partitions.control, service: "producer", clock });
   const jobs = toJobs(postern);
   const callbacks = postern.callbacks && toCallbackOptions(postern.callbacks);
   const runners = options.inject === undefined ? openRunners(options, jobs) : undefined;
@@ -155,7 +155,7 @@ export function composeProducer(options: Options): ComposedProducer {
     consumer.refill();
   });
   const delivering = createDelivering({ ...options, gates, jobs, callbacks, runners, log, workerId });
-  const prepare = preparing(gates, options.setsLimits ? jobs : undefined, callbacks);
+  const prepare = createPrepare(gates, options.setsLimits ? jobs : undefined, callbacks);
   const served = partitions.map((partition, index): ServedPartition => {
     const [server, deliver] = [servers.all[index], delivering.deliver.all[index]] as [DurableRedis, Deliver];
     return { partition, server, deliver, prepare: prepare.all[index] };
@@ -212,7 +212,10 @@ export function composeProducer(options: Options): ComposedProducer {
   };
 }
 
-/** Checks the Redis of each partition. Before it can be used, it has what operators said while it was away. */
+/**
+ * Checks the Redis of each partition. Before a partition can be used, it gets the operators' acts that it missed while it was
+ * away.
+ */
 function openServers(
   { postern, partitions, deployments, gates, log }: Options & { gates: Gates },
   onUsable: (index: number) => void,
@@ -221,14 +224,15 @@ function openServers(
     const claimData = createClaimData(partition, deployments?.all[index]);
     return new DurableRedis({
       redis: partition.redis,
-      // Writes that one server loses are done again. A new primary that lacks them would have calls sent twice.
+      // A single server needs no proof: if it loses the producer's last writes, the producer repeats the work. Replicas
+      // must confirm the writes, because a failover to a primary without them would send calls twice.
       mode: postern.redis.durability === "replicated" ? "replicated" : "relaxed",
       async checkData() {
         await claimData();
         if (index > 0) await gates.sync(index, servers.control);
       },
       onUsable: () => onUsable(index),
-      log: { ...logOf(partition, log), info() {} }, // it would say how durable they are
+      log: { ...logOf(partition, log), info() {} }, // without the server's own info, which describes durability
     });
   });
   return servers;
@@ -238,8 +242,8 @@ type Jobs = ReturnType<typeof toJobs>;
 type Callbacks = ReturnType<typeof toCallbackOptions>;
 
 /**
- * Tells each partition that this producer is alive, and partition 0 the keys that it signs callbacks with. Nothing is written to a Redis
- * that cannot be used.
+ * Announces to each partition that this producer is alive, and publishes in partition 0 the public keys of callbacks. Writes
+ * nothing to a Redis that cannot be used.
  */
 function openPresence(
   partitions: Partitions,
@@ -257,7 +261,7 @@ function openPresence(
       if (index === 0) callbackKeys?.publish();
     },
 
-    /** Whether calls can be taken from some partition. */
+    /** Returns whether calls can be taken from at least one partition. */
     check() {
       const found = partitions.map((_, index) => {
         const server = servers.all[index] as DurableRedis;
@@ -277,7 +281,7 @@ function openPresence(
   };
 }
 
-/** How long injections in flight may take to end. */
+/** Returns the maximum time until the injections in flight have ended, in ms. */
 function graceMsOf({ inject, postern }: Options, jobs: Jobs): number {
   const runners = [postern.runner, ...Object.values(postern.runners)].map(({ timeout_ms }) => timeout_ms);
   const ofJobs = [...jobs.values()].map(({ timeoutMs = 0 }) => timeoutMs);
@@ -285,7 +289,10 @@ function graceMsOf({ inject, postern }: Options, jobs: Jobs): number {
   return (inject === undefined ? Math.max(...timeouts) : postern.producer.lock_ms) + 1000;
 }
 
-/** Signatures and what is told of the runners are by Redis' clock, so that they are right although this machine's clock is wrong. */
+/**
+ * Opens the runners. Signatures and the health of runners use the time of Redis, so they stay correct if this machine's clock
+ * is wrong.
+ */
 function openRunners(
   { postern, partitions, log, clock = redisClock(partitions.control.redis).now }: Options,
   jobs: Jobs,
@@ -316,7 +323,10 @@ type Delivering = Options & {
   workerId: string;
 };
 
-/** Delivers calls to `inject` or to the runners of their jobs, and callbacks to their receivers: the calls of each partition by its clock. */
+/**
+ * Delivers calls to `inject` or to the runners of their jobs, and callbacks to their receivers. Uses the clock of each call's
+ * partition.
+ */
 function createDelivering(options: Delivering) {
   const { postern, partitions, gates, jobs, runners, log, workerId, random = Math.random } = options;
   const clocks = partitions.map(({ redis }) => options.clock ?? redisClock(redis).now);
@@ -334,7 +344,7 @@ function createDelivering(options: Delivering) {
   const ofCallbacks = callbacks && {
     inject: callbacks.inject,
     isAway: () => false,
-    remember: () => {},
+    archive: () => {},
     policy: createRetryPolicy({ ...(options.callbacks as Callbacks), jobs: new Map(), random }),
   };
   const throttle = createThrottle({
@@ -362,7 +372,7 @@ function createDelivering(options: Delivering) {
       ...shared,
       inject: options.inject ?? (runners as Runners).inject,
       isAway: (job) => runners?.isAway(job) === true,
-      remember: (call, tried) => histories.all[index]?.add(call, tried),
+      archive: (call, tried) => histories.all[index]?.add(call, tried),
       policy,
     });
     const deliverCallback = ofCallbacks && createDeliver({ ...shared, ...ofCallbacks });
@@ -383,8 +393,8 @@ function createDelivering(options: Delivering) {
   };
 }
 
-/** Sets what holds over all producers in a partition, if this producer has to. */
-function preparing(
+/** Creates the step that sets limits in a partition, if this producer must set any. */
+function createPrepare(
   gates: Gates,
   limits: ReadonlyMap<string, JobLimits> | undefined,
   callbacks: Callbacks | undefined,

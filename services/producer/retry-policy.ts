@@ -5,39 +5,44 @@ import { type Backoff, backoffMs } from "../../shared/platform/time/backoff.ts";
 import type { Verdict } from "./consumer/finish.ts";
 
 /*
- * Decides by the code of an error what happens to a call after the attempt that ended with it. docs/errors.md has the same table for
+ * Decides what happens to a call after a failed attempt, by the error's code. docs/errors.md has the same table for
  * operators.
  *
- * With the defaults (20 attempts, base 1 s, cap 15 min) and full jitter, each wait is between 0 and
+ * The wait before the next attempt is random, from 0 to a maximum. By default (20 attempts, base 1 s, cap 15 min):
  *
  *   after attempt   1    2    3    4   ...   10      11 to 19
- *   at most         1 s  2 s  4 s  8 s       512 s   900 s      in all at most 2 h 32 min, half of that on average
+ *   at most         1 s  2 s  4 s  8 s       512 s   900 s
  *
- * After that the call is failed, until an operator replays or discards it.
+ * All waits together take at most 2 h 32 min, and 1 h 16 min on average.
+ *
+ * After the last attempt the call is failed, until an operator replays or discards it.
  */
 
-/** The waits before the next attempt. Retry-After makes any of them longer. */
+/** Waiting times before the next attempt. Retry-After can make them longer. */
 const WAITS = {
   backoff: backoffMs,
-  /** The call is not at fault, so it waits as after a first failure, however many attempts it has behind it. */
+  /** Waits as after a first failure, however many attempts there were, because the call is not the cause. */
   first: (backoff, _, random) => backoffMs(backoff, 1, random),
   none: () => 0,
 } satisfies Record<string, typeof backoffMs>;
 
 /** Consequences of a failed attempt. */
 export type Outcome = {
-  /** `retry` counts as an attempt: once all are spent, the call fails. `delay` does not count. */
+  /** `retry` counts as an attempt: after the last one, the call fails. `delay` does not count. */
   readonly next: "retry" | "delay" | "fail";
-  /** Whether the job ran. After `yes` only the answer is missing, so the call succeeds once its attempts are spent. */
+  /** Says whether the job ran. `yes`: only the answer is missing, so the call counts as injected after its last attempt. */
   readonly effect: "no" | "maybe" | "yes";
   /** State of the runner, or of the receiver of a callback, as far as the attempt shows it. */
   readonly peer: "unreachable" | "silent" | "answered" | "unknown";
-  /** Whether several calls in a row pause the job. `asked`: only with Retry-After. `no` ends such a row, `skip` does not. */
+  /**
+   * Says whether several consecutive calls with this error pause the job. `asked`: only with Retry-After. `no`: never,
+   * and the count of consecutive calls starts again. `skip`: never, and the count stays.
+   */
   readonly pauses: "yes" | "asked" | "no" | "skip";
   readonly wait: keyof typeof WAITS;
 };
 
-/** The next step agrees with CODES on whether to retry, except about a record that only an operator can repair. */
+/** Makes `next` agree with `retryable` in CODES, except for a record that only an operator can repair. */
 type NextOf<Code extends DeliveryCode> = Code extends "record.unreadable"
   ? "fail"
   : { true: "retry" | "delay"; false: "fail" }[`${(typeof CODES)[Code]["retryable"]}`];
@@ -52,7 +57,7 @@ export const OUTCOMES: { readonly [Code in DeliveryCode]: Outcome & { next: Next
   "runner.answer_broken": { next: "retry", effect: "yes", peer: "answered", pauses: "no", wait: "backoff" },
   "runner.failed": { next: "retry", effect: "maybe", peer: "answered", pauses: "asked", wait: "backoff" },
   "runner.throttled": { next: "delay", effect: "no", peer: "answered", pauses: "yes", wait: "backoff" },
-  // It is about one call, which runs already, and says nothing of the job.
+  // The runner is busy with this call, which says nothing about the job's other calls.
   "runner.busy": { next: "delay", effect: "maybe", peer: "answered", pauses: "skip", wait: "backoff" },
   "runner.refused": { next: "fail", effect: "no", peer: "answered", pauses: "no", wait: "none" },
   "call.poison_pill": { next: "fail", effect: "no", peer: "unknown", pauses: "no", wait: "none" },
@@ -63,7 +68,7 @@ export const OUTCOMES: { readonly [Code in DeliveryCode]: Outcome & { next: Next
   "callback.address_forbidden": { next: "fail", effect: "no", peer: "unknown", pauses: "no", wait: "none" },
 };
 
-/** Error code of a runner's answer that is not 2xx, by its status. A row may change the outcome of its code. */
+/** Error code of a runner's answer that is not 2xx, by its status. A row may override the outcome of its code. */
 const ANSWERS: Readonly<Record<string, { readonly code: DeliveryCode } & Partial<Outcome>>> = {
   "408": { code: "runner.failed" },
   "409": { code: "runner.failed" },
@@ -72,7 +77,7 @@ const ANSWERS: Readonly<Record<string, { readonly code: DeliveryCode } & Partial
   "429": { code: "runner.throttled" },
   "other 4xx": { code: "runner.refused" },
 };
-/** Any other status: 3xx, 5xx. */
+/** Code for any other status: 3xx, 5xx. */
 const OTHER_ANSWER = { code: "runner.failed" } as const;
 
 export function answerOf(status: number, hasRetryAfter: boolean): (typeof ANSWERS)[string] {
@@ -88,11 +93,11 @@ type FailureOptions = ConstructorParameters<typeof AppError>[1] & {
   outcome?: Partial<Outcome>;
 };
 
-/** A runner's answer that did not accept the call. If the call fails, its payer gets the problem. */
+/** A runner's answer that did not accept the call. If the call fails, the client that asks for its result gets the problem. */
 export class RunnerFailure extends AppError {
   readonly problem: ProblemText | undefined;
   readonly status: number | undefined;
-  /** Changes the outcome of its code. */
+  /** Overrides the outcome of the code. */
   readonly outcome: Partial<Outcome>;
 
   constructor(code: DeliveryCode, { problem, status, outcome = {}, ...details }: FailureOptions) {
@@ -103,7 +108,10 @@ export class RunnerFailure extends AppError {
   }
 }
 
-/** For your own `inject`: the runner will never accept this call, so it fails at once. Clients that ask for the result get `problem`. */
+/**
+ * For your own `inject`: the runner will never accept this call, so it fails at once. Clients that ask for the result get
+ * `problem`.
+ */
 export class Refused extends RunnerFailure {
   constructor(reason: string, options?: { cause?: unknown; problem?: ProblemText }) {
     super("runner.refused", { reason, ...options });
@@ -117,7 +125,9 @@ export class NotNow extends RunnerFailure {
   }
 }
 
-/** Finds the consequences of an error. A program's own `inject` may throw other codes: for these, CODES says whether to retry. */
+/**
+ * Finds the consequences of an error. A program's own `inject` may throw other codes: for these, CODES says whether to retry.
+ */
 export function outcomeOf(error: AppError): Outcome {
   const { code } = error;
   const rows: Partial<Record<ErrorCode, Outcome>> = OUTCOMES;
@@ -126,7 +136,7 @@ export function outcomeOf(error: AppError): Outcome {
   return error instanceof RunnerFailure ? { ...outcome, ...error.outcome } : outcome;
 }
 
-/** Longest Retry-After that is followed. */
+/** Longest Retry-After that is obeyed. */
 const RETRY_AFTER_MS_MAX = 3_600_000;
 
 /** Settings of one job that replace the defaults. */
@@ -146,7 +156,7 @@ export function createRetryPolicy({
 }: {
   attempts: number;
   backoff: Backoff;
-  /** By job key; only the jobs that differ. */
+  /** Settings by job key, only for jobs that differ from the defaults. */
   jobs: ReadonlyMap<string, JobRetries>;
   random: () => number;
 }): RetryPolicy {

@@ -9,29 +9,26 @@ import type { RunnerHealth } from "../../shared/telemetry/processes/runner-healt
 import { exchange } from "./exchange.ts";
 import { outcomeOf } from "./retry-policy.ts";
 
-/** So many connections in a row that could not be made, with no answer in between, and the runner is away. */
+/** Number of consecutive failed connections, without an answer in between, after which the runner counts as away. */
 const FAILURES_IN_A_ROW = 3;
 
-/** The pauses between two probes of a runner that is away. Only an answer to a call begins them anew. */
+/** Backoff between two probes of a runner that is away. Only an answer to a call resets it. */
 const PAUSES: Backoff = { baseMs: 1000, capMs: 5000 };
 
-/** What the newest call met instead of success. */
+/** Problem that the newest call has shown. */
 type Trouble = { state: "failing" | "silent" | "away"; since: number; orEarlier?: boolean; reason: string };
 
-/** Whether a connection to the runner can be made now. */
+/** Checks whether a connection to the runner can be made now. */
 export type Probe = () => Promise<boolean>;
 
 export type RunnerWatch = {
   isAway(): boolean;
   health(): RunnerHealth;
-  /**
-   * A connection could not be made for a call that was begun at `since`. A failure that began before the last answer does not
-   * count.
-   */
+  /** A call begun at `since` could not connect. A failure that began before the last answer does not count. */
   failed(reason: string, since: number): void;
-  /** A call that was begun at `since` reached the runner, and got no answer. */
+  /** A call begun at `since` reached the runner, and got no answer. */
   unanswered(reason: string, since: number): void;
-  /** The runner answered a call; `failure` is what it said if it is at fault. */
+  /** The runner answered a call; `failure` is its message if the runner is at fault. */
   answered(failure?: string): void;
   /** Calls `listener` each time the runner goes away or returns. */
   onChange(listener: () => void): void;
@@ -39,8 +36,8 @@ export type RunnerWatch = {
 };
 
 /**
- * Tells whether a runner is away, from what its calls meet. While it is away, it is asked by one probe at a time, and never
- * by a call. Two log lines are all that an outage leaves; failures that end without one are counted once a second.
+ * Tracks whether a runner is away, from the results of its calls. While the runner is away, only one probe at a time is sent,
+ * and no call. An outage logs only two lines. Failures that do not become an outage are counted in one line a second.
  */
 export function createRunnerWatch({
   runner,
@@ -68,37 +65,37 @@ export function createRunnerWatch({
 
   const isAway = () => trouble?.state === "away";
 
-  function meet(state: Trouble["state"], reason: string): void {
+  function noteTrouble(state: Trouble["state"], reason: string): void {
     trouble = { ...(trouble?.state === state ? trouble : beginning(clock(), answeredAt)), state, reason };
   }
 
-  function leave(reason: string): void {
-    meet("away", reason);
+  function markAway(reason: string): void {
+    noteTrouble("away", reason);
     log.warn("runner.down", { runner, url, reason });
     probeLater();
     for (const listener of listeners) listener();
   }
 
-  /** A pause lasts at least half of what the backoff allows: there is only one prober, and nothing to be gained by haste. */
+  /** Schedules a probe after 50 to 100 % of the backoff. There is only one prober, so shorter delays are not needed. */
   function probeLater(): void {
     probes += 1;
     const pauseMs = backoffMs(pauses, probes, () => 0.5 + Math.random() / 2);
-    timer = setTimeout(() => void look(), pauseMs);
+    timer = setTimeout(() => void probeOnce(), pauseMs);
   }
 
-  async function look(): Promise<void> {
+  async function probeOnce(): Promise<void> {
     const outage = trouble;
     const isThere = await probe();
     if (closed || trouble !== outage) return;
-    if (isThere) present();
+    if (isThere) markPresent();
     else probeLater();
   }
 
-  function present(failure?: string): void {
+  function markPresent(failure?: string): void {
     const outage = isAway() ? trouble : undefined;
     failures = 0;
     if (failure === undefined) trouble = undefined;
-    else meet("failing", failure);
+    else noteTrouble("failing", failure);
     answeredAt = clock();
     if (outage === undefined) return;
     log.info("runner.up", { runner, url, awayMs: answeredAt - outage.since });
@@ -106,8 +103,8 @@ export function createRunnerWatch({
     for (const listener of listeners) listener();
   }
 
-  /** A call that was begun before the last answer says nothing of now. */
-  const isOld = (since: number) => answeredAt !== undefined && since < answeredAt;
+  /** Returns whether a call began before the last answer. Its failure says nothing about the current state. */
+  const isOutdated = (since: number) => answeredAt !== undefined && since < answeredAt;
 
   return {
     isAway,
@@ -116,20 +113,20 @@ export function createRunnerWatch({
       return { name: runner, url, state, ...trouble, answeredAt };
     },
     failed(reason, since) {
-      if (closed || isAway() || isOld(since)) return;
+      if (closed || isAway() || isOutdated(since)) return;
       failures += 1;
-      if (failures >= FAILURES_IN_A_ROW) leave(reason);
-      else meet("silent", reason);
+      if (failures >= FAILURES_IN_A_ROW) markAway(reason);
+      else noteTrouble("silent", reason);
     },
     unanswered(reason, since) {
-      if (!closed && !isAway() && !isOld(since)) meet("silent", reason);
+      if (!closed && !isAway() && !isOutdated(since)) noteTrouble("silent", reason);
     },
     answered(failure) {
       if (closed) return;
       probes = 0;
       if (failures > 0 && trouble?.state === "silent")
         missed.count(trouble.reason, { runner, url, reason: trouble.reason });
-      present(failure);
+      markPresent(failure);
     },
     onChange: (listener) => void listeners.push(listener),
     close() {
@@ -140,7 +137,7 @@ export function createRunnerWatch({
   };
 }
 
-/** A producer that has met no answer since its start does not know when the trouble began. */
+/** Returns when a problem began: at `since`, or earlier if the runner has not answered since the producer started. */
 function beginning(since: number, answeredAt: number | undefined): Pick<Trouble, "since" | "orEarlier"> {
   return { since, ...(answeredAt === undefined && { orEarlier: true }) };
 }
@@ -148,8 +145,8 @@ function beginning(since: number, answeredAt: number | undefined): Pick<Trouble,
 const PROBE_MS = 2000;
 
 /**
- * Asks for `{url}/livez` on a connection of its own. Any answer says that the runner is there; so does a connection that was
- * made and gave no answer, because a call that meets that is not an unreachable one either.
+ * Creates a probe that requests `{url}/livez` on its own connection. Any answer means that the runner is reachable. A
+ * connection without an answer means the same, because a call that connects does not count as unreachable either.
  */
 export function createProbe(url: string): Probe {
   const { origin, pathname } = new URL(url);

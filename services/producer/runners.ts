@@ -13,20 +13,20 @@ import { createProbe, createRunnerWatch } from "./runner-watch.ts";
 export type RunnerOptions = { url: string; secret: Secret | undefined; timeoutMs: number };
 
 export type JobRunner = {
-  /** The runner's name. */
+  /** Name of the runner. */
   runner?: string | undefined;
-  /** Time for an injection of this job, if it is not the runner's. */
+  /** Timeout of an injection of this job, if it differs from the runner's. */
   timeoutMs?: number | undefined;
 };
 
 export type Runners = WatchedRunners & {
   inject: Inject;
-  /** Whether the runner of this job is away. Its calls need not be taken; injected, they are unreachable at once. */
+  /** Returns whether the runner of this job is away. Its calls should not be taken; an injection fails at once. */
   isAway(job: string): boolean;
   close(): Promise<void>;
 };
 
-/** Injects each call into the runner of its job. One runner that is away, or slow, leaves the others alone. */
+/** Injects each call into the runner of its job. A runner that is away or slow does not affect the others. */
 export function createRunners({
   runners,
   jobs,
@@ -35,13 +35,13 @@ export function createRunners({
   clock,
   log,
 }: {
-  /** By name. One of them is `default`. */
+  /** Runners by name. One of them is `default`. */
   runners: Readonly<Record<string, RunnerOptions>>;
-  /** By job key; only the jobs that differ. */
+  /** Settings by job key, only for jobs that differ from the defaults. */
   jobs: ReadonlyMap<string, JobRunner>;
-  /** Connections to each runner that are kept alive. */
+  /** Number of persistent connections to each runner. */
   connections: number;
-  /** So much is read of an answer that is to be kept. */
+  /** Maximum size of an answer that is kept. */
   resultBytesMax: number;
   clock: Clock;
   log: Logger;
@@ -101,7 +101,7 @@ export function createRunners({
   };
 }
 
-/** Finds what a runner said that is at fault: a 5xx, unless it asks to wait. */
+/** Returns the message of an answer that shows a fault of the runner: a 5xx without Retry-After. */
 function failureIn(error: AppError): string | undefined {
   if (!(error instanceof RunnerFailure) || error.retryAfterMs !== undefined) return undefined;
   return (error.status ?? 0) >= 500 ? error.message : undefined;

@@ -3,7 +3,7 @@ import type { Logger } from "../../shared/platform/log/logger.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import { outcomeOf } from "./retry-policy.ts";
 
-/** If so many different calls of a job in a row are told to come later, the job as a whole is too much for its runner. */
+/** Number of consecutive calls that the runner must postpone before their whole job pauses. */
 const CALLS_IN_A_ROW = 3;
 const PAUSE_MS_DEFAULT = 1000;
 const PAUSE_MS_MAX = 30_000;
@@ -17,9 +17,9 @@ export type Throttle = {
 export type ThrottleJob = (job: string, ms: number) => Promise<void>;
 
 /**
- * A 429, or another answer with Retry-After, delays only its own call. If different calls of a job in a row get one, the job
- * pauses for as long as the runner asked, and at most half a minute at a time; every other job goes on. Only jobs whose last
- * answer was such a one are remembered.
+ * Pauses jobs whose runner is overloaded. A 429, or another answer with Retry-After, delays only its own call. After several
+ * such answers in a row, to different calls of a job, the whole job pauses. The pause is as long as the runner asked, but at
+ * most half a minute. Other jobs continue. Only jobs whose last answer was of this kind are remembered.
  */
 export function createThrottle({
   throttleJob,
@@ -48,7 +48,7 @@ export function createThrottle({
       if (endsRow) return void throttled.delete(job);
       const known = throttled.get(job) ?? { calls: new Set(), pausedUntil: 0 };
       throttled.set(job, known);
-      // The calls that were with the runner when the pause began come back with the same answer, and say nothing new.
+      // Calls that were in flight when the pause began get the same answer. They do not count toward the next pause.
       if (clock() < known.pausedUntil) return;
       known.calls.add(callId);
       if (known.calls.size < CALLS_IN_A_ROW) return;

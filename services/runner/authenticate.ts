@@ -23,16 +23,16 @@ const NO_BODY_SHA256 = sha256Hex(Buffer.alloc(0));
 export type RequestChecks = ReturnType<typeof createRequestChecks>;
 
 /**
- * Checks who sent a request, in two steps. `authenticate` verifies the signature (RFC 9421) over the headers, so that the
- * body of an unknown sender is never read. `toChecked` compares the body with the `Content-Digest` (RFC 9530) that the
- * signature covers. Without secrets, requests need no signature.
+ * Creates the checks of a request's sender, in two steps. `authenticate` verifies the signature (RFC 9421) over the headers,
+ * so that the body of an unknown sender is never read. `toChecked` compares the body with the `Content-Digest` (RFC 9530)
+ * that the signature covers. Without secrets, requests need no signature.
  */
 export function createRequestChecks({
   secrets,
   metadataPrefix,
   clock,
 }: {
-  /** The producer may have signed with any of them, so that a secret can be replaced while calls are on their way. */
+  /** Accepted secrets. Several are allowed, so that a secret can be replaced while calls are in flight. */
   secrets: readonly Secret[];
   metadataPrefix: string;
   clock: Clock;
@@ -51,8 +51,8 @@ export function createRequestChecks({
   }
 
   /**
-   * Authenticates a request without a body whose path names the call. Its Idempotency-Key must be the id of the call. The
-   * key may only be missing if no signature is needed.
+   * Authenticates a request that has no body and names its call in the path. Its Idempotency-Key must be the id of the call.
+   * The key may be missing only if no signature is needed.
    */
   function authenticateBare(req: IncomingMessage, callId: string): void {
     authenticate(req);
@@ -80,7 +80,10 @@ export function createRequestChecks({
     };
   }
 
-  /** A signature covers the body only through its digest, so a wrong digest is a wrong signature. */
+  /**
+   * Compares the body with its digest. The signature covers the body only through the digest, so a wrong digest is a wrong
+   * signature.
+   */
   function checkDigest(req: IncomingMessage, sha256: string): void {
     const digests = headerValues(req, "content-digest");
     if (digests.length === 0 && !isSigned) return;
@@ -93,7 +96,7 @@ export function createRequestChecks({
   return { authenticate, authenticateBare, toChecked };
 }
 
-/** The call's key, which the producer made; throws `runner.key_missing`. */
+/** Returns the call's key, which the producer made; throws `runner.key_missing`. */
 export function parseKey(req: IncomingMessage): string {
   const key = onlyHeaderValue(req, "idempotency-key");
   if ("value" in key && KEY.test(key.value)) return key.value;

@@ -1,5 +1,5 @@
--- Marks the call as running, or tells what is known of it. A long call is answered from the moment it is stored, so a
--- repeat gets its 202 while it waits and runs.
+-- Marks the call as running and returns NEW. If the call must not run now, returns the reason, and the answer if the call
+-- has one. A stored long call has the answer 202. Each repeat gets this answer while the call waits and runs.
 --@include "../../shared/redis/now.lua"
 --@include "./known-call.lua"
 --@include "./remembered.lua"

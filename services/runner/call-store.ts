@@ -18,33 +18,34 @@ import renewLeaseLua from "./renew-lease.lua";
 import type { HttpAnswer } from "./router.ts";
 
 /*
- * What all runners on one Redis share of a call. The keys are in shared/redis/keys.ts.
+ * The data of a call that all runners on one Redis share. The keys are in shared/redis/keys.ts.
  *
- *   (none) ─begin─► RUNNING ─finish─► DONE          a short call; RUNNING holds only while its lease does
+ *   (none) ─begin─► RUNNING ─finish─► DONE          a short call; RUNNING counts only until its lease expires
  *                     │  ▲
  *                fail ▼  │ begin
  *                   FAILED
  *
  *   (none) ─begin─► RUNNING ─store─► STORED ─claim─► RUNNING ─finish─► DONE          a long call
- *                                      ▲               │ └─fail─► FAILED (begin starts it anew)
- *                                      ├───give back───┘               │
+ *                                      ▲               │ └─fail─► FAILED (begin starts it again)
+ *                                      ├────release────┘               │
  *                                      └──────────run again────────────┘
  *
- * The fields of a call, short because a key is remembered for long (docs/sizing.md says what one takes):
+ * Fields of a call. Their names are short, because a key is remembered for a long time (docs/sizing.md says how much memory
+ * it takes):
  *   always          st, job, at, in and len (SHA-256 and length of the body)
  *   while it runs   owner, lease
  *   at its end      took (ms since `at`), status; if it is DONE out (SHA-256 of the answer's body, remembered-answer.ts);
- *                   if it FAILED code and reason. The reason is the handler's own text and is never listed
+ *                   if it FAILED code and reason. The reason is the handler's own text and is never listed.
  *   a long call     attempts (failed ones); until it is DONE runs, status, input (base64), input_type, metadata, traceparent
  * A FAILED long call has no TTL.
  *
  * Leases and due times follow Redis' clock, so that runners need not agree on the time.
  *
- * A full Redis refuses BEGIN, which takes a call, because it adds something first. The scripts for a call that was taken are never
- * refused: they begin with a removal, or with even-if-full.lua.
+ * A full Redis refuses BEGIN, because that script writes first. It never refuses the scripts for calls that have begun: these
+ * scripts start with a removal, or with even-if-full.lua.
  */
 
-/** `Remembered`. */
+/** Decoder for a part of `Remembered`. */
 const PART = optional(bytes);
 const REMEMBERED = [PART, PART, PART] as const;
 
@@ -82,7 +83,7 @@ const FAIL = defineScript({
   reply: flag,
 });
 
-/** What identifies a call in its record. */
+/** Fields that identify a call in its record. */
 type CallSummary = {
   readonly callId: string;
   readonly jobId: number;
@@ -90,34 +91,35 @@ type CallSummary = {
   readonly sha256: string;
 };
 
-/** What `begin` found under the key. */
+/** Result of `begin`: what the store knows of the key. */
 type Begun =
   | { kind: "new" }
   /** The call was answered before, and that answer is final. */
   | { kind: "answered"; answer: HttpAnswer }
-  /** Another runner holds its lease. */
+  /** Another runner holds the lease of the call. */
   | { kind: "running" }
-  /** The key belongs to another job or other bytes. */
+  /** The key belongs to another job or another body. */
   | { kind: "reused" };
 
-/** Why a call failed. `status` is what its sender was answered, `attempts` how many runs of a long call failed. */
+/** Failure of a call. `status` is the HTTP status of the answer, `attempts` the number of failed runs of a long call. */
 export type Failure = { code: string; reason: string; status: number; attempts?: number };
 
 export type StoreOptions = {
   durable: DurableRedis;
   keys: RunnerKeys;
-  /** Unique to this runner: a call that it left RUNNING is its own to begin again. */
+  /** Unique id of this runner. A runner may begin its own RUNNING call again. */
   owner: string;
   leaseMs: number;
-  /** How long a key is remembered once its call is DONE. */
+  /** Time that a key is remembered after its call is DONE. */
   memoryMs: number;
 };
 
 export type CallStore = ReturnType<typeof createCallStore>;
 
 /**
- * The durable memory of calls: one effect for each key. Every method is one atomic script, and its write is on disk when
- * it resolves, `renew` excepted. Nothing is retried here. Throws `runner.store_unavailable`; the outcome is then unknown.
+ * Creates the durable memory of calls, which ensures one effect for each key. Every method is one atomic script, and its
+ * write is on disk when it resolves, except for `renew`. The store retries nothing. Throws `runner.store_unavailable`; the
+ * outcome is then unknown.
  */
 export function createCallStore({
   durable,
@@ -135,7 +137,7 @@ export function createCallStore({
   const listedMs = Math.min(answers.answerMs, memoryMs);
 
   return {
-    /** Marks the call as running here, under a lease, or tells what is known of it. */
+    /** Marks the call as running here, under a lease, or returns what is known of it. */
     async begin({ callId: id, jobId: job, bytes, sha256 }: CallSummary): Promise<Begun> {
       const { call, answer, calls, due } = keys;
       const digest = Buffer.from(sha256, "hex");
@@ -143,13 +145,13 @@ export function createCallStore({
       return toBegun(id, await begin({ call: call(id), answer: answer(id), calls, due }, words));
     },
 
-    /** Prolongs the lease; false if the call no longer belongs to this runner. */
+    /** Renews the lease; resolves with false if the call no longer belongs to this runner. */
     renew: (id: string): Promise<boolean> =>
       renew({ call: keys.call(id), due: keys.due }, { id, owner, leaseMs, memoryMs }),
 
     /**
-     * Remembers the answer of a call that was run, and in the same step what is to be delivered of it. Returns the first answer: another
-     * runner may have been faster.
+     * Stores the answer of a call that has run, and in the same step the result to deliver. Resolves with the first answer,
+     * because another runner may have been faster.
      */
     async finish(
       { callId: id, jobId: job, bytes, sha256 }: CallSummary,
@@ -179,8 +181,8 @@ export function createCallStore({
     },
 
     /**
-     * Ends the run without an answer, so that the next request with this key runs the call again. A short call is forgotten
-     * when it is no longer listed. A long call is kept, since its sender was told that it will be run; its failure may be delivered.
+     * Ends a run without an answer, so that the next request with this key runs the call again. A failed short call is
+     * deleted when it leaves the list. A long call is kept, because its sender got a 202; its failure may be delivered.
      */
     async fail(id: string, failure: Failure, outgoing?: Outgoing): Promise<void> {
       const { code, status, attempts } = failure;
@@ -203,10 +205,10 @@ export function createCallStore({
   };
 }
 
-/** How many characters are kept of what a handler said of its failure. */
+/** Maximum number of characters kept of a handler's error message. */
 const REASON_MAX = 1000;
 
-/** A script whose write is on disk when it resolves. Throws `runner.store_unavailable` and `record.unreadable`. */
+/** Opens a script whose write is on disk when it resolves. Throws `runner.store_unavailable` and `record.unreadable`. */
 export function durableScript<Keys, Args, Reply>(
   durable: DurableRedis,
   script: Script<Keys, Args, Reply>,
@@ -229,7 +231,7 @@ export function storeUnavailable(cause: unknown): AppError {
   });
 }
 
-/** What a key is bound to: one job and one body. */
+/** Returns a text that identifies the job and the body of a key. */
 export function fingerprint({ jobId, sha256 }: Pick<CallSummary, "jobId" | "sha256">): string {
   return `${jobId}:${sha256}`;
 }
@@ -255,9 +257,9 @@ const PAUSE_MS_MAX = 1000;
 export type UntilStored = ReturnType<typeof createUntilStored>;
 
 /**
- * Repeats an idempotent write of a call until it is on disk, however long Redis is away: a handler must not run again
- * because its end could not be recorded. Gives up, with the write's last error, once the runner has `ended`, or if the record
- * of the call cannot be read.
+ * Repeats an idempotent write about a call until it is on disk, however long Redis is away. Otherwise a handler would run
+ * again only because its end was not recorded. Throws the last error of the write if the runner has `ended` or if the record
+ * cannot be read.
  */
 export function createUntilStored({ ended, log }: { ended: AbortSignal; log: Logger }) {
   return async function untilStored<Result>(callId: string, write: () => Promise<Result>): Promise<Result> {

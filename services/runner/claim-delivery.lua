@@ -1,4 +1,4 @@
--- `ms` later another runner can claim it too.
+-- Claims a delivery that is due. After `ms`, another runner can claim it too.
 --@include "../../shared/redis/even-if-full.lua"
 --@include "../../shared/redis/now.lua"
 local due = redis.call('ZSCORE', KEYS.deliveries, ARGV.id)

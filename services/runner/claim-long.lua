@@ -1,5 +1,5 @@
--- `due` holds the due time; a call that cannot be run leaves it. One that cannot be read is postponed, so that it does not stand
--- before others.
+-- Claims a long call that is due. `due` has the due times. A call that cannot be run is removed from `due`. A call that
+-- cannot be read is postponed, so that it does not block others.
 --@include "../../shared/redis/even-if-full.lua"
 --@include "../../shared/redis/now.lua"
 local id = ARGV.id

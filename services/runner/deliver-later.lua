@@ -1,6 +1,6 @@
--- Defines `deliverLater(key, due, id, ms, first)`. It stores what ARGV has from `first` on (`outgoingWords` in
--- delivery-store.ts): a token, which is empty if there is nothing to deliver, the status, the Content-Type, and the
--- body if it is kept. It replaces what waits for the same call. It needs `now`.
+-- Defines `deliverLater(key, due, id, ms, first)`, which stores a delivery for at most `ms`. It replaces an earlier delivery
+-- of the same call. ARGV has the data from index `first` on: a token, the status, the Content-Type, and the body if it is
+-- kept (`outgoingWords` in delivery-store.ts). The token is empty if there is nothing to deliver. Needs `now`.
 local function deliverLater(key, due, id, ms, first)
   if ARGV[first] == '' then return end
   redis.call('DEL', key)

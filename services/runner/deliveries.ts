@@ -9,20 +9,20 @@ import type { Gateways } from "./gateways.ts";
 type Options = {
   store: DeliveryStore;
   gateways: Gateways;
-  /** For so long no other runner delivers what this one has claimed. */
+  /** Time for which only this runner may deliver a result that it has claimed. */
   leaseMs: number;
   random: () => number;
   log: Logger;
 };
 
-/** At once; each has its body in memory. */
+/** Maximum number of deliveries in flight. Each has its body in memory. */
 const CONCURRENCY = 8;
-/** Between the tries to deliver one result. */
+/** Backoff between attempts to deliver one result. */
 const BACKOFF: Backoff = { baseMs: 1000, capMs: 60_000 };
 
 /**
- * Delivers the results of long calls until a gateway has taken each. Any number of runners may share one store: a result is claimed for
- * as long as a lease, and once that has lapsed, the runner that looks first delivers it again, which changes nothing.
+ * Delivers the results of long calls until a gateway has accepted each. Any number of runners may share one store. A result
+ * is claimed for the time of a lease. After that, another runner may deliver it again, which changes nothing.
  */
 export class Deliveries {
   readonly #options: Options;
@@ -40,14 +40,14 @@ export class Deliveries {
         this.#deliver(claimed).catch((error: unknown) => {
           log.warn("result.write_failed", { callId, reason: messageOf(error) });
         }),
-      onLookFailed: (error) => log.warn("result.poll_failed", { reason: messageOf(error) }),
+      onCheckFailed: (error) => log.warn("result.poll_failed", { reason: messageOf(error) }),
     });
   }
 
-  /** Looks now for results that are due. */
+  /** Checks now for results that are due. */
   readonly wake = (): void => this.#results.wake();
 
-  /** Claims nothing more. Resolves when what is under way has ended. */
+  /** Stops claiming. Resolves when the deliveries in flight have ended. */
   stop(): Promise<void> {
     return this.#results.stop();
   }
@@ -56,15 +56,15 @@ export class Deliveries {
     const { store, gateways, random, log } = this.#options;
     const { callId, tries } = claimed;
     try {
-      const { became, url, status } = await gateways.deliver(callId, claimed);
+      const { outcome, url, status } = await gateways.deliver(callId, claimed);
       failpoint("runner.after_delivered");
-      if (became === "taken")
+      if (outcome === "taken")
         log.info("result.delivered", { callId, to: url, status: claimed.status, tries });
       else log.warn("result.delivery_refused", { callId, to: url, status });
     } catch (error) {
       const pauseMs = backoffMs(BACKOFF, tries, random);
       log.warn("result.delivery_failed", { callId, reason: messageOf(error), tries, pauseMs });
-      await store.putOff(claimed, pauseMs);
+      await store.postpone(claimed, pauseMs);
       return;
     }
     await store.end(claimed);

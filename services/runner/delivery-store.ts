@@ -9,12 +9,12 @@ import endDeliveryLua from "./end-delivery.lua";
 import postponeDeliveryLua from "./postpone-delivery.lua";
 
 /*
- * The results of long calls that no gateway has taken yet. The step that ends a call writes its result here (call-store.ts); any runner
- * on this Redis claims it, delivers it and removes it. The fields of the hash: token, which tells this result from a later one of the
- * same call; tries; status, type and body. `body` is absent if it was longer than is kept.
+ * The results of long calls that no gateway has accepted yet. The script that ends a call stores its result here
+ * (call-store.ts); any runner on this Redis claims, delivers and removes it. Fields of the hash: token (distinguishes this
+ * result from a later one of the same call), tries, status, type and body. `body` is absent if it was longer than the limit.
  */
 
-/** What is delivered of a call that has ended. */
+/** The result of an ended call, to be delivered. */
 export type Outgoing = {
   readonly status: number;
   readonly contentType: string | undefined;
@@ -25,11 +25,11 @@ export type Outgoing = {
 export type ClaimedDelivery = Outgoing & {
   readonly callId: string;
   readonly token: string;
-  /** How often it was claimed, this time included. */
+  /** Number of claims of this delivery, including this one. */
   readonly tries: number;
 };
 
-/** The last words of a script with deliver-later.lua. */
+/** Encodes a result for a script that includes deliver-later.lua, as the script's last arguments. */
 export function outgoingWords(outgoing: Outgoing | undefined): Word[] {
   if (outgoing === undefined) return [""];
   const { status, contentType = "", body } = outgoing;
@@ -53,7 +53,7 @@ const END = defineScript({
   reply: nothing,
 });
 
-const PUT_OFF = defineScript({
+const POSTPONE = defineScript({
   source: postponeDeliveryLua,
   keys: "delivery, deliveries",
   args: "id, token, ms",
@@ -64,34 +64,34 @@ const PUT_OFF = defineScript({
 export type DeliveryStore = ReturnType<typeof createDeliveryStore>;
 
 /**
- * What waits to be delivered. No write here needs to be on disk when it resolves: what was delivered and is delivered again changes
- * nothing. Nothing is retried.
+ * Creates the store of results that wait for delivery. A write may be lost after it has resolved. This does no harm, because
+ * a repeated delivery changes nothing. The store retries nothing.
  */
 export function createDeliveryStore(durable: DurableRedis, { delivery, deliveries }: RunnerKeys) {
   const { redis } = durable;
-  const [claim, end, putOff] = [CLAIM.on(redis), END.on(redis), PUT_OFF.on(redis)];
+  const [claim, end, postpone] = [CLAIM.on(redis), END.on(redis), POSTPONE.on(redis)];
   const keysOf = (id: string) => ({ delivery: delivery(id), deliveries });
 
   return {
-    /** Calls whose result has to be delivered now. */
+    /** Reads the calls whose result is due for delivery. */
     due: createReadDue(redis, deliveries),
 
-    /** Undefined if another runner was faster. It may claim it too once so many ms have passed. */
+    /** Claims a delivery for `ms`; undefined if another runner was faster. */
     async claim(callId: string, ms: number): Promise<ClaimedDelivery | undefined> {
-      // A Redis that cannot be used may hold another layout.
+      // Uses `durable.write`, because it refuses a Redis whose data may have another layout.
       const claimed = await durable.write(() => claim(keysOf(callId), { id: callId, ms }));
       if (claimed === undefined) return undefined;
       const [token, status, type, body = "too long" as const, tries] = claimed;
       return { callId, token, status, contentType: type || undefined, body, tries };
     },
 
-    /** It is delivered, or never will be. */
+    /** Removes a delivery that was accepted or refused for good. */
     async end({ callId, token }: ClaimedDelivery): Promise<void> {
       await end(keysOf(callId), { id: callId, token });
     },
 
-    async putOff({ callId, token }: ClaimedDelivery, ms: number): Promise<void> {
-      await putOff(keysOf(callId), { id: callId, token, ms });
+    async postpone({ callId, token }: ClaimedDelivery, ms: number): Promise<void> {
+      await postpone(keysOf(callId), { id: callId, token, ms });
     },
   };
 }

@@ -1,80 +1,81 @@
 import type { Due } from "./due.ts";
 
 type Options<Claimed> = {
-  /** Longest time between two looks, which also find what other processes have added. */
+  /** Longest time between two checks, which also find work that other processes have added. */
   everyMs: number;
   /** Limit on work in flight; the rest waits in the store. */
   concurrency: number;
   due(countMax: number): Promise<Due>;
-  /** Undefined if another runner was faster. */
+  /** Claims work; undefined if another runner was faster. */
   claim(id: string): Promise<Claimed | undefined>;
-  /** Does what was claimed. It never rejects. */
+  /** Does the claimed work. Must never reject. */
   work(id: string, claimed: Claimed): Promise<void>;
-  onLookFailed(error: unknown): void;
+  onCheckFailed(error: unknown): void;
 };
 
-/** Shortest delay of the timer: what becomes due close together shares one look. */
-const LOOK_GAP_MS = 20;
+/** Shortest delay of the timer. Work with nearby due times then shares one check. */
+const CHECK_GAP_MS = 20;
 
 /**
- * Claims work that is due from a store and does it. Any number of runners may share the store. Each look sets the timer to the time when
- * the next work becomes due, such as the end of a pause or lease. The store's clock decides: if the timer is early, it is set once more.
+ * Claims due work from a store and does it. Any number of runners may share the store. Each check sets the timer to the time
+ * when the next work becomes due, such as the end of a pause or lease. The store's clock decides: if the timer is early, it
+ * is set again.
  */
 export class DueWork<Claimed> {
   readonly #options: Options<Claimed>;
   readonly #inFlight = new Map<string, Promise<void>>();
   #isStopping = false;
   #timer: NodeJS.Timeout | undefined;
-  #looking: Promise<void> | undefined;
-  #lookAgain = false;
+  #checking: Promise<void> | undefined;
+  #checkAgain = false;
 
   constructor(options: Options<Claimed>) {
     this.#options = options;
-    this.#lookIn(options.everyMs);
+    this.#checkIn(options.everyMs);
   }
 
-  /** Looks now for what is due. */
+  /** Checks now for due work. */
   readonly wake = (): void => {
     if (this.#isStopping) return;
-    this.#lookAgain = true;
-    this.#looking ??= this.#look().finally(() => {
-      this.#looking = undefined;
-      if (this.#lookAgain) this.wake();
+    this.#checkAgain = true;
+    this.#checking ??= this.#check().finally(() => {
+      this.#checking = undefined;
+      if (this.#checkAgain) this.wake();
     });
   };
 
-  /** Claims nothing more. Resolves when what is in flight has ended. */
+  /** Stops claiming. Resolves when the work in flight has ended. */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    await this.#looking;
+    await this.#checking;
     clearTimeout(this.#timer);
     await Promise.all(this.#inFlight.values());
   }
 
-  async #look(): Promise<void> {
-    while (this.#lookAgain && !this.#isStopping) {
-      this.#lookAgain = false;
-      await this.#claimDue().catch(this.#options.onLookFailed);
+  async #check(): Promise<void> {
+    while (this.#checkAgain && !this.#isStopping) {
+      this.#checkAgain = false;
+      await this.#claimDue().catch(this.#options.onCheckFailed);
     }
   }
 
   async #claimDue(): Promise<void> {
     const { due, claim, concurrency, everyMs } = this.#options;
-    this.#lookIn(everyMs);
+    this.#checkIn(everyMs);
     const { ids, nextInMs = everyMs } = await due(concurrency + this.#inFlight.size);
-    this.#lookIn(nextInMs);
+    this.#checkIn(nextInMs);
     for (const id of ids) {
-      // An end of what is in flight wakes it, and no look before that can claim more.
-      if (this.#inFlight.size >= concurrency || this.#isStopping) return this.#lookIn(everyMs);
+      // Without capacity, a check at `nextInMs` could claim nothing. The next check starts when work in flight ends.
+      if (this.#inFlight.size >= concurrency || this.#isStopping) return this.#checkIn(everyMs);
       if (this.#inFlight.has(id)) continue;
       const claimed = await claim(id);
       if (claimed !== undefined) this.#start(id, claimed);
     }
   }
 
-  #lookIn(ms: number): void {
+  #checkIn(ms: number): void {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(this.wake, Math.min(Math.max(ms, LOOK_GAP_MS), this.#options.everyMs));
+    this.#timer = setTimeout(this.wake, Math.min(Math.max(ms, CHECK_GAP_MS), this.#options.everyMs));
   }
 
   #start(id: string, claimed: Claimed): void {

@@ -12,13 +12,13 @@ const DUE = defineScript({
 });
 
 export type Due = {
-  /** The longest due first. */
+  /** Ids that are due, earliest due time first. */
   ids: string[];
-  /** Time until something else becomes due, by the store's clock; undefined if nothing will. */
+  /** Ms until the next id becomes due, by the store's clock; undefined if none is waiting. */
   nextInMs: number | undefined;
 };
 
-/** Reads what is due of the members of a sorted set, whose scores are due times. */
+/** Reads the due members of a sorted set whose scores are due times. */
 export function createReadDue(redis: Redis, due: string) {
   const read = DUE.on(redis);
   return async (countMax: number): Promise<Due> => {

@@ -1,4 +1,5 @@
--- Answers 0 if the call belongs to another runner, else 1. `attempts` is empty for a short call.
+-- Records that a run has failed. `attempts` is empty for a short call. Returns 0 if the call belongs to another runner, else
+-- 1.
 --@include "../../shared/redis/now.lua"
 --@include "./deliver-later.lua"
 local seen = redis.call('HMGET', KEYS.call, 'owner', 'at')

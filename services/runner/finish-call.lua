@@ -1,5 +1,5 @@
--- Answers what is remembered of the first answer, if there is one. The hash is written again as a whole, because one
--- that was large stays a large structure.
+-- Stores the answer of a call. If the call already has an answer, returns that one and changes nothing; otherwise returns
+-- nil. The hash is deleted and written again, because Redis keeps the large encoding of a hash that was once large.
 --@include "../../shared/redis/now.lua"
 --@include "./known-call.lua"
 --@include "./remembered.lua"

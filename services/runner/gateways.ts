@@ -13,17 +13,17 @@ import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { Outgoing } from "./delivery-store.ts";
 
 type Options = {
-  /** Ops addresses of gateways, as URLs. */
+  /** URLs of the gateways' ops addresses. */
   urls: readonly string[];
-  /** Signs what is delivered. */
+  /** Secret that signs deliveries. */
   secret: Secret;
   clock: Clock;
 };
 
-/** What became of a delivery that a gateway answered. */
-export type Answered = {
-  /** `refused` is for good: the call has another result, or takes none any more. */
-  became: "taken" | "refused";
+/** Outcome of a delivery that a gateway answered. */
+export type DeliveryOutcome = {
+  /** `refused`: no further attempt can succeed, because the call has another result, no longer accepts one, or is gone. */
+  outcome: "taken" | "refused";
   url: string;
   status: number;
 };
@@ -32,17 +32,20 @@ export type Gateways = ReturnType<typeof createGateways>;
 
 const RESULT_TIMEOUT_MS = 10_000;
 const PROGRESS_TIMEOUT_MS = 2000;
-/** What is told of a gateway's answer that is none of the expected. */
+/** Maximum length of the excerpt of an unexpected answer in an error. */
 const EXCERPT_CHARS = 200;
 
 const NOTHING = Buffer.alloc(0);
-/** 409: another result, or too late. 410: there is no such thing any more. */
+/**
+ * Statuses after which no attempt can succeed. 409: the call has another result, or no longer accepts one. 410: the call is
+ * gone.
+ */
 const REFUSED_FOR_GOOD = [409, 410];
 
-/** The gateways that take what long jobs answer. Any of them will do; the one that answered last is asked first. */
+/** Opens the gateways that accept results of long jobs. Any of them will do; the one that answered last is tried first. */
 export function createGateways({ urls, secret, clock }: Options) {
   let first = 0;
-  const underWay = new Set<AbortController>();
+  const inFlight = new Set<AbortController>();
 
   type Request = {
     method: "PUT" | "POST";
@@ -52,12 +55,12 @@ export function createGateways({ urls, secret, clock }: Options) {
     timeoutMs: number;
   };
 
-  async function ask(url: string, { method, path, body, headers, timeoutMs }: Request) {
+  async function send(url: string, { method, path, body, headers, timeoutMs }: Request) {
     const target = new URL(`${url}${path}`);
     const request = { method, path: target.pathname, body, headers };
     const cancel = new AbortController();
     const timer = setTimeout(() => cancel.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
-    underWay.add(cancel);
+    inFlight.add(cancel);
     try {
       const response = await fetch(target, {
         method,
@@ -69,22 +72,25 @@ export function createGateways({ urls, secret, clock }: Options) {
       return { status: response.status, text: await response.body.text() };
     } finally {
       clearTimeout(timer);
-      underWay.delete(cancel);
+      inFlight.delete(cancel);
     }
   }
 
-  /** Asks one after the other. Throws with what each said if none took it and none refused it for good. */
-  async function inTurn(request: Request): Promise<Answered> {
+  /**
+   * Tries the gateways one after the other, until one accepts the request or refuses it for good. If none does, throws an
+   * error with all their answers.
+   */
+  async function tryEach(request: Request): Promise<DeliveryOutcome> {
     const failures: string[] = [];
     for (let i = 0; i < urls.length; i++) {
       const at = (first + i) % urls.length;
       const url = urls[at] as string;
       try {
-        const { status, text } = await ask(url, request);
+        const { status, text } = await send(url, request);
         const isTaken = status >= 200 && status < 300;
         if (isTaken || REFUSED_FOR_GOOD.includes(status)) {
           first = at;
-          return { became: isTaken ? "taken" : "refused", url, status };
+          return { outcome: isTaken ? "taken" : "refused", url, status };
         }
         failures.push(`${url}: ${status} ${cut(text, EXCERPT_CHARS)}`.trim());
       } catch (error) {
@@ -95,8 +101,8 @@ export function createGateways({ urls, secret, clock }: Options) {
   }
 
   return {
-    deliver(callId: string, { status, contentType, body }: Outgoing): Promise<Answered> {
-      return inTurn({
+    deliver(callId: string, { status, contentType, body }: Outgoing): Promise<DeliveryOutcome> {
+      return tryEach({
         method: "PUT",
         path: deliveryPath(callId, "result"),
         body: body === "too long" ? NOTHING : body,
@@ -109,8 +115,8 @@ export function createGateways({ urls, secret, clock }: Options) {
       });
     },
 
-    tellProgress(callId: string, json: string): Promise<Answered> {
-      return inTurn({
+    sendProgress(callId: string, json: string): Promise<DeliveryOutcome> {
+      return tryEach({
         method: "POST",
         path: deliveryPath(callId, "progress"),
         body: Buffer.from(json),
@@ -119,9 +125,9 @@ export function createGateways({ urls, secret, clock }: Options) {
       });
     },
 
-    /** Ends what is under way. */
+    /** Aborts the requests in flight. */
     close(): void {
-      for (const controller of underWay) controller.abort(new Error("the runner has stopped"));
+      for (const controller of inFlight) controller.abort(new Error("the runner has stopped"));
     },
   };
 }

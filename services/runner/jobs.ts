@@ -20,7 +20,7 @@ const Input = z.strictObject({
   ms_per_step: z.int().min(0).max(60_000).default(100),
 });
 
-/** A long job that only waits, tells its progress, and answers how long it took. An empty body stands for the defaults. */
+/** A long job that waits, reports its progress, and answers with its duration. An empty body selects the defaults. */
 export const slow: LongJob<z.infer<typeof Input>> = {
   name: "slow",
   long: true,

@@ -1,14 +1,14 @@
 import type { Logger } from "../../shared/platform/log/logger.ts";
 import { defineScript } from "../../shared/redis/define-script.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
-import { GiveWay } from "../../shared/redis/give-way.ts";
+import { Evictor } from "../../shared/redis/eviction.ts";
 import type { RunnerKeys } from "../../shared/redis/keys.ts";
 import { integer } from "../../shared/redis/reply.ts";
 import makeRoomLua from "./make-room.lua";
 import { encodeAnswer } from "./remembered-answer.ts";
 import type { HttpAnswer } from "./router.ts";
 
-const MAKE_ROOM = defineScript({
+const EVICT = defineScript({
   source: makeRoomLua,
   keys: "answers, bytes, prefix",
   args: "bytesToFree",
@@ -19,33 +19,34 @@ const MAKE_ROOM = defineScript({
 type Options = {
   durable: DurableRedis;
   keys: RunnerKeys;
-  /** How long an answer is kept, if there is room. */
+  /** Retention time of an answer. If memory is short, it is evicted earlier. */
   answerMs: number;
-  /** A larger answer is not kept. */
+  /** Maximum size of a kept answer. */
   resultBytesMax: number;
-  /** What all kept answers may take, of all runners on this Redis. */
+  /** Maximum size of all kept answers together, for all runners on this Redis. */
   answersBytesMax: number;
-  /** Above this part of Redis' `maxmemory` no answer is kept. */
+  /** No answer is kept while Redis uses more than this fraction of its `maxmemory`. */
   answersMemoryRatioMax: number;
   log: Logger;
 };
 
 /**
- * Says which answers are kept whole, of all runners on one Redis (shared/redis/kept-values.lua). While Redis uses more of its `maxmemory` than it may, none is, and those that are kept
- * go, the oldest first. In a Redis without `maxmemory`, they are bound by their own bytes alone.
+ * Decides which answers are kept whole, for all runners on one Redis (shared/redis/kept-values.lua). While Redis uses
+ * too much of its `maxmemory` (`answersMemoryRatioMax`), no answer is kept, and kept answers are evicted, oldest first.
+ * Without `maxmemory`, only `answersBytesMax` limits them.
  */
 export class KeptAnswers {
   readonly #options: Options;
-  readonly #giveWay: GiveWay;
+  readonly #evictor: Evictor;
 
   constructor(options: Options) {
     const { durable, keys, answersMemoryRatioMax: above, log } = options;
-    const makeRoom = MAKE_ROOM.on(durable.redis);
+    const makeRoom = EVICT.on(durable.redis);
     const { answers, answersBytes, answer } = keys;
     const touched = { answers, bytes: answersBytes, prefix: answer("") };
     const evict = (bytesToFree: number) => makeRoom(touched, { bytesToFree });
     this.#options = options;
-    this.#giveWay = new GiveWay({ what: "answers", durable, above, begin: () => evict, log });
+    this.#evictor = new Evictor({ what: "answers", durable, above, begin: () => evict, log });
   }
 
   get answerMs(): number {
@@ -56,13 +57,13 @@ export class KeptAnswers {
     return this.#options.answersBytesMax;
   }
 
-  /** What is to be stored of an answer whole; undefined if nothing. */
+  /** Encodes an answer to be kept; undefined if it is not kept. */
   toKeep(callId: string, answer: HttpAnswer): Buffer | undefined {
-    const isKept = this.#giveWay.hasRoom && answer.body.length <= this.#options.resultBytesMax;
+    const isKept = this.#evictor.hasCapacity && answer.body.length <= this.#options.resultBytesMax;
     return isKept ? encodeAnswer(callId, answer) : undefined;
   }
 
   stop(): void {
-    this.#giveWay.stop();
+    this.#evictor.stop();
   }
 }

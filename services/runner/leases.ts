@@ -2,14 +2,15 @@ import type { Redis } from "../../shared/redis/connect.ts";
 
 type Options = {
   redis: Redis;
-  /** Resolves with false if the lease no longer belongs to this runner. */
+  /** Renews the lease of a call. Resolves with false if the call no longer belongs to this runner. */
   renew: (id: string) => Promise<boolean>;
   leaseMs: number;
 };
 
 /**
- * Keeps the calls that run here under a lease. A call whose lease lapses may be begun by another runner, so leases are
- * renewed three times within their length, and at once when Redis is back: while it was away, no runner could take a call.
+ * Renews the leases of the calls that run here. Another runner may begin a call whose lease has expired. So each lease
+ * is renewed after every third of its duration. When Redis returns after an outage, all leases are renewed at once, even
+ * expired ones, because no runner could begin their calls during the outage.
  */
 export class Leases {
   readonly #options: Options;
@@ -45,7 +46,7 @@ export class Leases {
     try {
       if (!(await this.#options.renew(id))) this.#onLost.get(id)?.();
     } catch {
-      // The connection logs by itself that Redis is away; the next turn renews.
+      // The connection logs that Redis is unreachable. The lease is renewed at the next interval, or when Redis returns.
     }
   }
 }

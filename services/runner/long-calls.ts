@@ -9,7 +9,7 @@ import { DueWork } from "./due-work.ts";
 import type { Leases } from "./leases.ts";
 import type { LongStore, StoredCall } from "./long-store.ts";
 import { answeredFailure, isRefusal, type RunFailure, statusOf, type ToOutgoing } from "./outgoing.ts";
-import type { CreateTeller } from "./progress.ts";
+import type { CreateReporter } from "./progress.ts";
 import { longCallAnswer } from "./remembered-answer.ts";
 import type { HttpAnswer, Job, Router } from "./router.ts";
 import { type Execute, isSuccess } from "./run-call.ts";
@@ -21,14 +21,14 @@ export type LongCallsOptions = {
   leases: Leases;
   leaseMs: number;
   execute: Execute;
-  createTeller: CreateTeller;
+  createReporter: CreateReporter;
   toOutgoing: ToOutgoing;
-  /** There is something to deliver. */
+  /** Called when a result waits for delivery. */
   onOutgoing: () => void;
   untilStored: UntilStored;
-  /** How many run at once; the others wait in the store. */
+  /** Maximum number of concurrent calls; the others wait in the store. */
   concurrency: number;
-  /** How many runs may end with an error before the call is FAILED. A crash or a stop does not count. */
+  /** Number of failed runs after which the call is FAILED. A crash or a stop does not count. */
   attempts: number;
   backoff: Backoff;
   clock: Clock;
@@ -40,21 +40,24 @@ type RunFields = {
   callId: string;
   jobId: number;
   job: string;
-  /** What the sender of a webhook calls the event. */
+  /** Type of the event, as the sender wrote it; only for a webhook. */
   eventType: string | undefined;
   ms: number;
 };
 
 /**
- * Runs the stored long calls. Any number of runners may share one store: a runner claims a call under a lease, and once
- * the lease has lapsed, the runner that looks first claims it again.
+ * Runs the stored long calls. Any number of runners may share one store: a runner claims a call under a lease. Once the lease
+ * has expired, any runner may claim the call again.
  */
 export class LongCalls {
   readonly #options: LongCallsOptions;
   readonly #calls: DueWork<StoredCall>;
-  /** Each ends a handler early. AbortSignal.any would leave a reference to each run on the signal of the stop, for ever. */
+  /**
+   * Controllers that end handlers early. AbortSignal.any cannot be used, because the stop signal would keep a reference
+   * to every run forever.
+   */
   readonly #controllers = new Set<AbortController>();
-  /** Why calls are given back; undefined while they may run to their end. */
+  /** Reason why running calls are aborted; undefined while they may run to their end. */
   #stopped: Error | undefined;
 
   constructor(options: LongCallsOptions) {
@@ -66,23 +69,26 @@ export class LongCalls {
       due: (countMax) => longStore.due(countMax),
       claim: (callId) => longStore.claim(callId),
       work: (callId, call) => this.#runUntilStopped(callId, call),
-      onLookFailed: (error) => log.warn("job.poll_failed", { reason: messageOf(error) }),
+      onCheckFailed: (error) => log.warn("job.poll_failed", { reason: messageOf(error) }),
     });
   }
 
-  /** Looks now for calls that are due. */
+  /** Checks now for calls that are due. */
   readonly wake = (): void => this.#calls.wake();
 
   get inFlight(): number {
     return this.#controllers.size;
   }
 
-  /** Claims nothing more. Resolves when what runs has ended. */
+  /** Stops claiming. Resolves when the running calls have ended. */
   retire(): Promise<void> {
     return this.#calls.stop();
   }
 
-  /** Claims nothing more, aborts what runs and gives it back, due at once. Resolves when all of it has ended. */
+  /**
+   * Stops claiming, and aborts and releases the running calls. Another runner can claim them immediately. Resolves when all
+   * of them have ended.
+   */
   async stop(): Promise<void> {
     this.#stopped ??= new Error("the runner is stopping");
     const ended = this.#calls.stop();
@@ -114,7 +120,7 @@ export class LongCalls {
   }
 
   async #runJob(job: Job, call: StoredCall, controller: AbortController): Promise<void> {
-    const { execute, leases, createTeller, clock, log } = this.#options;
+    const { execute, leases, createReporter, clock, log } = this.#options;
     const { callId, jobId, metadata } = call.request;
     const eventType = metadata[WEBHOOK_EVENT] ?? metadata[WEBHOOK_EVENT_UTF8];
     const about = { callId, jobId, job: job.name, eventType };
@@ -123,9 +129,9 @@ export class LongCalls {
     if (call.runs > 1)
       log.info("job.resumed", { ...about, run: call.runs, attemptsFailed: call.attemptsFailed });
     const startedAt = clock();
-    const teller = createTeller(callId);
-    const ran = await settled(execute(job, call.request, { signal, teller }));
-    teller.end();
+    const reporter = createReporter(callId);
+    const ran = await settled(execute(job, call.request, { signal, reporter }));
+    reporter.end();
     const fields = { ...about, ms: clock() - startedAt };
     if (ran.kind === "failed") {
       if (signal.aborted) return await this.#interrupted(call, fields);
@@ -137,7 +143,7 @@ export class LongCalls {
     log.info("job.finished", { ...about, status: 202, ms: clock() - startedAt, replayed: false });
   }
 
-  /** The call was answered when it was stored; that answer remains. What the handler answered is delivered. */
+  /** Stores the end of the call and its result for delivery. The call's answer stays the 202 that it got when it was stored. */
   async #finish({ request, bytes, sha256 }: StoredCall, answer: HttpAnswer): Promise<void> {
     const { calls, untilStored, toOutgoing, onOutgoing } = this.#options;
     const { callId, jobId } = request;
@@ -147,13 +153,16 @@ export class LongCalls {
     onOutgoing();
   }
 
-  /** Not a failure of the call: the runner stops, or another runner has the call and giving it back changes nothing. */
+  /**
+   * Releases a call without counting a failure, because the runner is stopping. If another runner has the call, the release
+   * changes nothing.
+   */
   async #interrupted({ attemptsFailed }: StoredCall, fields: RunFields): Promise<void> {
     this.#options.log.info("job.interrupted", fields);
     await this.#release(fields.callId, 0, attemptsFailed);
   }
 
-  /** Gives the call back for another run after a pause, or ends it as FAILED once its attempts are spent or the job refuses it. */
+  /** Releases the call for another run after a pause. Ends it as FAILED if its attempts are used up or the job refuses it. */
   async #failed(call: StoredCall, failure: RunFailure, fields: RunFields): Promise<void> {
     const { calls, untilStored, attempts, backoff, random, toOutgoing, onOutgoing, log } = this.#options;
     const { callId } = fields;

@@ -17,7 +17,7 @@ const STORE = defineScript({
   reply: flag,
 });
 
-/** A stored call. */
+/** Decoder for a claimed call. */
 const CLAIMED = tuple(
   ...[numeric, bytes, text, optional(text), optional(text)],
   ...[optional(text), optional(numeric), integer],
@@ -53,20 +53,20 @@ export type StoredCall = {
   readonly request: JobRequest;
   readonly bytes: number;
   readonly sha256: string;
-  /** How many of its runs ended with an error. */
+  /** Number of runs that ended with an error. */
   readonly attemptsFailed: number;
-  /** How often it was claimed, this time included. Above 1, a run was interrupted or failed before. */
+  /** Number of claims of the call, including this one. Above 1, an earlier run was interrupted or failed. */
   readonly runs: number;
 };
 
-/** STORED if the call will run again; otherwise why not: it is unknown, short, or in a state other than FAILED. */
+/** STORED if the call will run again. Any other value says why it will not. */
 type RunAgainResult = "STORED" | "UNKNOWN" | "WAITING" | "RUNNING" | "DONE" | "SHORT";
 
 export type LongStore = ReturnType<typeof createLongStore>;
 
 /**
- * Keeps long calls with their input until they are done. Every method is one atomic script, and its write is on disk when
- * it resolves. Nothing is retried here. Throws `runner.store_unavailable`; the outcome is then unknown.
+ * Stores long calls with their input until they are done. Every method is one atomic script, and its write is on disk when it
+ * resolves. The store retries nothing. Throws `runner.store_unavailable`; the outcome is then unknown.
  */
 export function createLongStore({ durable, keys, owner, leaseMs }: StoreOptions) {
   const store = durableScript(durable, STORE);
@@ -76,7 +76,7 @@ export function createLongStore({ durable, keys, owner, leaseMs }: StoreOptions)
   const placesOf = (id: string) => ({ call: keys.call(id), due: keys.due });
 
   return {
-    /** Stores a call that was begun here; false if the call no longer belongs to this runner. */
+    /** Stores a call that was begun here; resolves with false if the call no longer belongs to this runner. */
     async store(request: JobRequest): Promise<boolean> {
       const { callId: id, body, contentType: inputType, traceparent } = request;
       const [input, metadata] = [body.toString("base64"), JSON.stringify(request.metadata)];
@@ -85,7 +85,7 @@ export function createLongStore({ durable, keys, owner, leaseMs }: StoreOptions)
       return store({ call: keys.call(id), calls: keys.calls, due: keys.due }, words);
     },
 
-    /** Calls that wait or whose lease lapsed. Only reads. */
+    /** Reads the calls that are due or whose lease has expired. */
     due: createReadDue(durable.redis, keys.due),
 
     /** Claims a due call under a lease; undefined if another runner was faster. */
@@ -94,12 +94,12 @@ export function createLongStore({ durable, keys, owner, leaseMs }: StoreOptions)
       return claimed && toStoredCall(id, claimed);
     },
 
-    /** Gives a call back, so that any runner may claim it after the pause. Changes nothing if another runner has it. */
+    /** Releases a call, so that any runner may claim it after the pause. Changes nothing if another runner has it. */
     async release(id: string, pauseMs: number, attemptsFailed: number): Promise<void> {
       await release(placesOf(id), { id, owner, pauseMs, attempts: attemptsFailed });
     },
 
-    /** Gives a FAILED long call fresh attempts; it is due at once. Changes no other call. */
+    /** Gives a FAILED long call new attempts, the first of them immediately. Changes no other call. */
     async runAgain(id: string): Promise<RunAgainResult> {
       const { delivery, deliveries } = keys;
       const touched = { ...placesOf(id), delivery: delivery(id), deliveries };

@@ -1,6 +1,6 @@
 import { listen } from "../../shared/http/listen.ts";
 import { handlerOf } from "../../shared/part/generations.ts";
-import { endingRequests } from "../../shared/part/part.ts";
+import { closeAfterRequests } from "../../shared/part/part.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { type ComposingHost, runMonitored, servePrivately } from "../../shared/part/serve.ts";
 import { runnerKeysOf, runnerPrefixOf } from "../../shared/redis/keys.ts";
@@ -12,10 +12,13 @@ import { composeRunner, RUNNER } from "./runner.ts";
 /** The jobs of the reference runner, by their ids. */
 const exampleJobs = () => createRouter().job(1, echo).job(2, keccak256).job(3, slow);
 
-/** The public address is open from the beginning: a call that comes before Redis does is told to come again. */
+/**
+ * Runs the reference runner as a process. The public address is open before Redis is connected: calls then get an answer with
+ * Retry-After.
+ */
 export function runRunner(options: ProcessOptions, jobs: Router = exampleJobs()): Promise<number> {
   const part = { ...RUNNER, opsAddress: "127.0.0.1:9096", createMeters };
-  const compose = (host: ComposingHost) => endingRequests(composeRunner({ ...host, jobs }));
+  const compose = (host: ComposingHost) => closeAfterRequests(composeRunner({ ...host, jobs }));
   return runMonitored(part, options, compose, async (generations, host) => {
     const { postern, redis, metrics, shutdown, log } = host;
     const { secret, bind_address } = postern.runner;

@@ -1,5 +1,5 @@
--- Lets go of answers, the oldest first. `prefix` is how the keys of answers begin. Answers how many went.
+-- Evicts answers, oldest first. `prefix` is the prefix of the answers' keys. Returns how many it evicted.
 --@include "../../shared/redis/now.lua"
 --@include "../../shared/redis/kept-values.lua"
 local kept = tonumber(redis.call('GET', KEYS.bytes) or 0)
-return (letGo(KEYS.answers, KEYS.bytes, KEYS.prefix, kept - ARGV.bytesToFree))
+return (evict(KEYS.answers, KEYS.bytes, KEYS.prefix, kept - ARGV.bytesToFree))

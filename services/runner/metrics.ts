@@ -5,7 +5,7 @@ import type { Redis } from "../../shared/redis/connect.ts";
 import type { RunnerKeys } from "../../shared/redis/keys.ts";
 import type { ComposedRunner } from "./runner.ts";
 
-/** How the runner's log events change its metrics. */
+/** Maps the runner's log events to its metrics. */
 export function createMeters(metrics: Metrics): Record<string, Meter> {
   const runs = metrics.duration("postern_runner_run_duration_seconds", "Time of a job's run, by outcome", [
     "name",
@@ -30,7 +30,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
   };
   return {
     "job.finished": (fields) => (fields["replayed"] === true ? replayed.inc() : finished(fields)),
-    // An unexpected error may come before the job is known.
+    // An unexpected error that occurs before the job is known counts as a refused request.
     "job.failed": (fields) => (fields["job"] === undefined ? refuse(fields) : failed(fields)),
     "job.interrupted": ran("interrupted"),
     "job.refused": refuse,
@@ -40,7 +40,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
   };
 }
 
-/** Gauges of what runs in this process, and of what waits in the Redis that runners share. */
+/** Registers gauges of the work in this process, and of the work that waits in the runners' shared Redis. */
 export function registerGauges(
   metrics: Metrics,
   generations: { readonly current: Pick<ComposedRunner, "slots" | "inFlight" | "servers"> },

@@ -6,11 +6,11 @@ import { createDeliveryStore } from "./delivery-store.ts";
 import { createGateways } from "./gateways.ts";
 import { LongCalls, type LongCallsOptions } from "./long-calls.ts";
 import { createToOutgoing } from "./outgoing.ts";
-import { createTellerOf, NO_TELLER } from "./progress.ts";
+import { createReporters, NO_REPORTER } from "./progress.ts";
 
-type Delivering = Pick<LongCallsOptions, "createTeller" | "toOutgoing" | "onOutgoing"> & {
+type Delivering = Pick<LongCallsOptions, "createReporter" | "toOutgoing" | "onOutgoing"> & {
   settle(): Promise<void>;
-  /** Ends what is under way. */
+  /** Aborts the deliveries in flight. */
   stop(): void;
 };
 
@@ -18,17 +18,17 @@ type Options = Omit<LongCallsOptions, keyof Delivering> & {
   durable: DurableRedis;
   keys: RunnerKeys;
   deliverTo: readonly string[];
-  /** Signs what is delivered. */
+  /** Secret that signs deliveries. */
   secret: Secret | undefined;
   resultBytesMax: number;
 };
 
-/** The long calls of a runner, and the delivery of their results. */
+/** Opens the long calls of a runner, and the delivery of their results. */
 export function openLongCalls({ durable, keys, deliverTo, secret, resultBytesMax, ...options }: Options) {
   const delivering = openDelivering({ durable, keys, deliverTo, secret, resultBytesMax, ...options });
   const longCalls = new LongCalls({ ...options, ...delivering });
   return {
-    /** Looks now for calls that are due, and for results that are. */
+    /** Checks now for due calls and due results. */
     wake(): void {
       longCalls.wake();
       delivering.onOutgoing();
@@ -37,14 +37,14 @@ export function openLongCalls({ durable, keys, deliverTo, secret, resultBytesMax
     inFlight: () => longCalls.inFlight,
 
     /**
-     * Claims nothing more. Resolves when what runs and the deliveries in flight have ended. Results of what still runs are delivered by
-     * the next configuration, or by another runner: the gateways of this one may be wrong.
+     * Stops claiming. Resolves when the running calls and the deliveries in flight have ended. The next configuration or
+     * another runner delivers the results of these calls, because this configuration may name wrong gateways.
      */
     async retire(): Promise<void> {
       await Promise.all([longCalls.retire(), delivering.settle()]);
     },
 
-    /** Claims nothing more, gives back what runs, and resolves when that and the deliveries in flight have ended. */
+    /** Stops claiming and releases the running calls. Resolves when they and the deliveries in flight have ended. */
     async settle(): Promise<void> {
       await longCalls.stop();
       await delivering.settle();
@@ -54,7 +54,7 @@ export function openLongCalls({ durable, keys, deliverTo, secret, resultBytesMax
   };
 }
 
-/** Without `deliverTo` nothing is delivered, and nothing is kept for it. */
+/** Opens the delivery of results. Without `deliverTo` nothing is delivered, and nothing is kept for delivery. */
 function openDelivering({
   durable,
   keys,
@@ -71,7 +71,7 @@ function openDelivering({
       log.info("results.delivery_disabled", { jobs: long.map(({ name }) => name), reason });
     const nothing = () => {};
     return {
-      createTeller: NO_TELLER,
+      createReporter: NO_REPORTER,
       toOutgoing: () => undefined,
       onOutgoing: nothing,
       stop: nothing,
@@ -82,7 +82,7 @@ function openDelivering({
   const store = createDeliveryStore(durable, keys);
   const deliveries = new Deliveries({ store, gateways, leaseMs, random, log });
   return {
-    createTeller: createTellerOf(gateways, log),
+    createReporter: createReporters(gateways, log),
     toOutgoing: createToOutgoing(resultBytesMax),
     onOutgoing: deliveries.wake,
     settle: () => deliveries.stop(),

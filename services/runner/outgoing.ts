@@ -5,28 +5,28 @@ import { CODES } from "../../shared/platform/errors/codes.ts";
 import type { Outgoing } from "./delivery-store.ts";
 import type { HttpAnswer } from "./router.ts";
 
-/** Why a run of a long job has failed. */
+/** Failure of a run of a long job. */
 export type RunFailure = {
   error: AppError;
-  /** What the handler answered, if it did. */
+  /** The answer of the handler, if there was one. */
   answer?: HttpAnswer;
 };
 
-/** As a producer reads the answer of a short job: with any other 4xx the call fails at once. */
-const TRIED_AGAIN = [408, 409, 425, 429];
+/** Statuses after which the job runs again. With any other 4xx the call fails at once, as with a short job. */
+const RETRIED_STATUSES = [408, 409, 425, 429];
 
 export function answeredFailure(answer: HttpAnswer): RunFailure {
   const reason = `the job answered ${answer.status}`;
   return { answer, error: new AppError("runner.handler_failed", { reason }) };
 }
 
-/** Whether the job itself says that another run would not help. */
+/** Returns whether the job's answer says that another run would not help. */
 export function isRefusal({ answer }: RunFailure): boolean {
   return (
     answer !== undefined &&
     answer.status >= 400 &&
     answer.status < 500 &&
-    !TRIED_AGAIN.includes(answer.status)
+    !RETRIED_STATUSES.includes(answer.status)
   );
 }
 
@@ -34,7 +34,7 @@ export function statusOf({ error, answer }: RunFailure): number {
   return answer !== undefined && answer.status >= 400 ? answer.status : CODES[error.code].status;
 }
 
-/** Says what is delivered of a long call that has ended; undefined if nothing is, because no gateway knows a call with such a key. */
+/** Builds the delivery of an ended long call; undefined if its key is not a call id, because then no gateway has the call. */
 export type ToOutgoing = (callId: string, ended: HttpAnswer | RunFailure) => Outgoing | undefined;
 
 export function createToOutgoing(resultBytesMax: number): ToOutgoing {
@@ -49,7 +49,7 @@ export function createToOutgoing(resultBytesMax: number): ToOutgoing {
   };
 }
 
-/** What a handler answered, else a problem document with nothing in it that the handler threw. */
+/** Returns the handler's answer if it is an error, otherwise a problem document without the text of the handler's error. */
 function toProblem(failure: RunFailure): HttpAnswer {
   const { error, answer } = failure;
   if (answer !== undefined && answer.status >= 400) return answer;

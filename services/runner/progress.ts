@@ -4,44 +4,44 @@ import type { Fields, Logger } from "../../shared/platform/log/logger.ts";
 import { delay } from "../../shared/platform/time/clock.ts";
 import type { Gateways } from "./gateways.ts";
 
-/** Between two words of one call. */
+/** Minimum time between two progress messages of one call. */
 const PAUSE_MS = 1000;
 
-/** What a handler tells of its progress while it runs. */
-export type Teller = {
-  tell(fields: Fields): void;
-  /** Tells nothing more: the result says it all. */
+/** Reports the progress of a call while its handler runs. */
+export type ProgressReporter = {
+  report(fields: Fields): void;
+  /** Stops reporting, because the result follows. */
   end(): void;
 };
 
-export type CreateTeller = (callId: string) => Teller;
+export type CreateReporter = (callId: string) => ProgressReporter;
 
-export const NO_TELLER: CreateTeller = () => ({ tell() {}, end() {} });
+export const NO_REPORTER: CreateReporter = () => ({ report() {}, end() {} });
 
 /**
- * Tells gateways of the progress of a call: at most once a second, one word at a time, and the newest. What cannot be told is not told
- * again.
+ * Creates the reporters that send progress to gateways: at most one message a second, one at a time, and always the newest. A
+ * message that cannot be sent is not repeated.
  */
-export function createTellerOf(gateways: Gateways, log: Logger): CreateTeller {
+export function createReporters(gateways: Gateways, log: Logger): CreateReporter {
   return (callId) => {
     const ended = new AbortController();
     let newest: string | undefined;
-    let isTelling = false;
+    let isSending = false;
 
-    async function tellAll(): Promise<void> {
+    async function sendNewest(): Promise<void> {
       while (newest !== undefined && !ended.signal.aborted) {
         const json = newest;
         newest = undefined;
-        await gateways.tellProgress(callId, json).catch((error: unknown) => {
+        await gateways.sendProgress(callId, json).catch((error: unknown) => {
           log.warn("job.progress_not_sent", { callId, reason: messageOf(error) });
         });
         await delay(PAUSE_MS, ended.signal).catch(() => {});
       }
-      isTelling = false;
+      isSending = false;
     }
 
     return {
-      tell(fields) {
+      report(fields) {
         const json = jsonOf(fields);
         if (json === undefined || Buffer.byteLength(json) > PROGRESS_BYTES_MAX) {
           const reason = `progress must be a JSON object of at most ${PROGRESS_BYTES_MAX} bytes`;
@@ -49,9 +49,9 @@ export function createTellerOf(gateways: Gateways, log: Logger): CreateTeller {
           return;
         }
         newest = json;
-        if (isTelling) return;
-        isTelling = true;
-        void tellAll();
+        if (isSending) return;
+        isSending = true;
+        void sendNewest();
       },
       end: () => ended.abort(),
     };

@@ -1,4 +1,4 @@
--- Answers 0 if the call belongs to another runner, else 1.
+-- Renews a lease. Returns 0 if the call belongs to another runner, else 1.
 --@include "../../shared/redis/even-if-full.lua"
 --@include "../../shared/redis/now.lua"
 if redis.call('HGET', KEYS.call, 'owner') ~= ARGV.owner then return 0 end

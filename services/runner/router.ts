@@ -4,30 +4,30 @@ import type { Logger } from "../../shared/platform/log/logger.ts";
 
 export type Metadata = Readonly<Record<string, string>>;
 
-/** A call as it reached the runner. */
+/** A call as the runner received it. */
 export type JobRequest = {
   readonly callId: string;
   readonly jobId: number;
   /** The bytes as received. */
   readonly body: Buffer;
   readonly contentType: string | undefined;
-  /** The metadata headers, by upper-case name. If requests must be signed, the producer vouches for them. */
+  /** The metadata headers, by upper-case name. If requests must be signed, the producer's signature covers them. */
   readonly metadata: Metadata;
   /** W3C trace context. Not signed: use it for tracing only. */
   readonly traceparent: string | undefined;
 };
 
-/** What the runner gives a handler beside the request. */
+/** Context that the runner passes to a handler with the request. */
 export type JobContext = {
   /** The service that the call belongs to, if the metadata names one. */
   readonly serviceId: number | undefined;
   /** Aborted when the runner stops: a long job should end early and will be run again. */
   readonly signal: AbortSignal;
-  /** Every line carries the call and the job. */
+  /** Logger whose lines name the call and the job. */
   readonly log: Logger;
   /**
-   * Logs the progress of the job, and, of a long job whose runner delivers, tells whoever waits for its result: the newest word once a
-   * second, if it takes at most 4 KiB as JSON.
+   * Logs the progress of the job. If the runner delivers results of long jobs, clients that wait for the result also get the
+   * progress. They get the newest message once a second, if it is at most 4 KiB as JSON.
    */
   progress(fields: Readonly<Record<string, unknown>>): void;
 };
@@ -36,7 +36,7 @@ export type JobContext = {
 export type Call<Input, Meta> = Omit<JobRequest, "metadata"> &
   JobContext & { readonly input: Input; readonly metadata: Meta };
 
-/** What a handler answers, by default with status 200. Only an answer with 2xx is remembered, and ends the call well. */
+/** Answer of a handler, by default with status 200. Only a 2xx answer is remembered and ends the call successfully. */
 export type Answer =
   | { readonly status?: number; readonly contentType?: string; readonly body?: Uint8Array | string }
   | { readonly status?: number; readonly json: unknown };
@@ -46,33 +46,37 @@ export type HttpAnswer = {
   readonly status: number;
   readonly contentType: string | undefined;
   readonly body: Buffer;
-  /** The digest of the body that the first answer had, if it is no longer kept; `body` is empty then. */
+  /** The digest of the body of the first answer, if the body is no longer kept; `body` is empty then. */
   readonly forgotten?: string;
 };
 
 /**
- * Turns the bytes of a body into the input of a handler, or throws `runner.input_rejected`. An object and no function, because
- * TypeScript puts off the inference from a function, and the handler's `input` would have no type.
+ * Turns the bytes of a body into the input of a handler, or throws `runner.input_rejected`. It is an object and not
+ * a function, because TypeScript would infer from a function too late, and the handler's `input` would have no type.
  */
 export type Extractor<Input> = { readonly extract: (request: { readonly body: Buffer }) => Input };
 
 type Shape<Input, Meta> = {
   name: string;
-  /** Turns the body into `input`; without it the handler has only `body`. A body that it refuses is answered with 422. */
+  /**
+   * Turns the body into `input`. Without this extractor the handler has only `body`. If the extractor refuses a body, the
+   * answer is 422.
+   */
   input?: Extractor<Input>;
-  /** Checks and types `metadata`. */
+  /** Validates `metadata` and gives it a type. */
   metadata?: ZodType<Meta>;
 };
 
-/** The caller waits for the answer. */
+/** A job whose caller waits for the answer. */
 export type ShortJob<Input = undefined, Meta = Metadata> = Shape<Input, Meta> & {
   long?: false;
   handler(call: Call<Input, Meta>): Answer | Promise<Answer>;
 };
 
 /**
- * The caller gets a 202 once the call is stored. The job runs until the handler returns, across crashes and restarts. What it returns is
- * delivered, if its runner delivers. It fails for good with a status of 4xx, and runs again after any other that is not 2xx.
+ * A job whose caller gets a 202 once the call is stored. The job runs until the handler returns, across crashes and restarts.
+ * If its runner delivers results, the handler's answer is delivered. The call fails for good with a 4xx status, and runs
+ * again after any other status that is not 2xx.
  */
 export type LongJob<Input = undefined, Meta = Metadata> = Shape<Input, Meta> & {
   long: true;
@@ -80,17 +84,19 @@ export type LongJob<Input = undefined, Meta = Metadata> = Shape<Input, Meta> & {
   handler(call: Call<Input, Meta>): Answer | void | Promise<Answer | void>;
 };
 
-/** A job as the runner sees it, whatever the types of its input and metadata. */
+/** A job as the runner sees it, for any types of input and metadata. */
 export type Job = {
   readonly id: number;
   readonly name: string;
   readonly long: boolean;
-  /** Extracts input and metadata; throws `runner.input_rejected`. The function it returns runs the handler. */
+  /** Extracts input and metadata; throws `runner.input_rejected`. The returned function runs the handler. */
   prepare(request: JobRequest): (context: JobContext) => Promise<Answer>;
 };
 
 export type Router = {
-  /** Adds the job that `POST /jobs/{id}` runs. Throws if the id is taken or is no whole number from 0 to 2^53-1. */
+  /**
+   * Adds the job that `POST /jobs/{id}` runs. Throws if the id is already used, or is not an integer from 0 to 2^53-1.
+   */
   job<Input = undefined, Meta = Metadata>(
     id: number,
     job: ShortJob<Input, Meta> | LongJob<Input, Meta>,
@@ -133,17 +139,17 @@ function toJob<Input, Meta>(id: number, definition: ShortJob<Input, Meta> | Long
   };
 }
 
-/** The bytes as received. */
+/** Extracts the bytes as received. */
 export function bytes(): Extractor<Buffer> {
   return { extract: ({ body }) => body };
 }
 
-/** The body as text; refuses a body that is not UTF-8. */
+/** Extracts the body as text; refuses a body that is not UTF-8. */
 export function text(): Extractor<string> {
   return { extract: ({ body }) => decode(body) };
 }
 
-/** The body as JSON, whatever its Content-Type, checked by the schema. */
+/** Extracts the body as JSON, for any Content-Type, and validates it by the schema. */
 export function json<Input>(schema: ZodType<Input>): Extractor<Input> {
   return { extract: ({ body }) => toValid(schema, parse(decode(body)), "body") };
 }

@@ -17,11 +17,14 @@ import { longCallAnswer } from "./remembered-answer.ts";
 import type { HttpAnswer, Job, Router } from "./router.ts";
 import type { Outcome, RunCall } from "./run-call.ts";
 
-/** An id in its one decimal form; a key as its sender chose it, which may have slashes. */
+/**
+ * Patterns of path parameters. A job id has only one decimal form. A call id is an idempotency key, which its sender
+ * chooses and which may contain slashes.
+ */
 const SHAPES = { job_id: /0|[1-9][0-9]{0,15}/, call_id: /[\x21-\x7e]{1,128}/ };
 const LIVE = { status: 200, contentType: "text/plain", body: Buffer.from("ok") };
 
-/** The runner's HTTP surface. Paths are matched exactly, as they came. Every refusal is answered here. */
+/** Creates the runner's HTTP routes. Paths are matched exactly as received. Every error is answered here. */
 export function createRoutes({
   jobs,
   readiness,
@@ -30,7 +33,7 @@ export function createRoutes({
   runAgain,
 }: {
   jobs: Router;
-  /** Whether calls are taken now, and if not, why. */
+  /** Returns whether calls are accepted now, or the reason why not. */
   readiness: () => Readiness;
   listCalls: ListCalls;
   takeJob: TakeJob;
@@ -44,7 +47,7 @@ export function createRoutes({
     { method: "GET", path: "/calls", serve: showCalls },
     { method: "GET", path: "/calls/{call_id}", serve: showCall },
     { method: "POST", path: "/calls/{call_id}/run", serve: runAgainAt },
-    // A key may itself end in `/run`.
+    // The id of a call may itself end in `/run`. A GET with this path shows that call.
     {
       method: "GET",
       path: "/calls/{call_id}/run",
@@ -101,12 +104,12 @@ const EVENTS = {
   stored: "job.stored",
 } as const;
 
-/** What is known of a request so far, for its line in the log. */
+/** Fields of a request's log line, as far as they are known. */
 type RequestFields = {
   jobId: number;
   callId?: string;
   job?: string;
-  /** What the sender of a webhook calls the event. */
+  /** Type of the event, as the sender wrote it; only for a webhook. */
   eventType?: string | undefined;
 };
 
@@ -126,7 +129,7 @@ export function createTakeJob({
   jobs: Router;
   checks: RequestChecks;
   runCall: RunCall;
-  /** How many requests are taken at once; the others are told to come again. */
+  /** Maximum number of requests in flight; the others get Retry-After. */
   concurrency: number;
   bodyBytesMax: number;
   isDraining: () => boolean;
@@ -136,7 +139,7 @@ export function createTakeJob({
   let taken = 0;
   let onIdle: (() => void)[] = [];
 
-  function leave(): void {
+  function noteEnded(): void {
     taken -= 1;
     if (taken > 0) return;
     for (const resolve of onIdle) resolve();
@@ -159,7 +162,7 @@ export function createTakeJob({
       fields.eventType = checked.metadata[WEBHOOK_EVENT] ?? checked.metadata[WEBHOOK_EVENT_UTF8];
       return await runCall(checked);
     } finally {
-      leave();
+      noteEnded();
     }
   }
 
@@ -188,9 +191,9 @@ export function createTakeJob({
 
   return {
     takeJob,
-    /** Requests whose call is read, runs or is stored. */
+    /** Returns the number of requests whose call is being read, run or stored. */
     inFlight: () => taken,
-    /** Resolves once each of these has ended, also if its caller went away. */
+    /** Resolves once `inFlight` is 0. A request counts even after its client has disconnected. */
     idle: () => new Promise<void>((resolve) => (taken === 0 ? resolve() : onIdle.push(resolve))),
   };
 }
@@ -211,8 +214,8 @@ function throttled(concurrency: number): AppError {
 type RunAgain = ReturnType<typeof createRunAgain>;
 
 /**
- * POST /calls/{id}/run: gives a FAILED long call fresh attempts, once an operator has removed the cause. Its sender was
- * answered with 202 and does not send it again.
+ * POST /calls/{id}/run: gives a FAILED long call new attempts, once an operator has fixed the cause. Its sender got a 202 and
+ * does not send it again.
  */
 export function createRunAgain({
   checks,
@@ -223,7 +226,7 @@ export function createRunAgain({
 }: {
   checks: RequestChecks;
   longStore: LongStore;
-  /** Tells this runner that a long call waits. */
+  /** Notifies this runner that a long call waits. */
   wake: () => void;
   isDraining: () => boolean;
   log: Logger;
@@ -262,7 +265,7 @@ function draining(): AppError {
 }
 
 /**
- * Sends an answer as it stands; does nothing if the caller went away. One whose body is no longer kept has its status, its
+ * Sends an answer as stored; does nothing if the client has gone. If the body is no longer kept, sends the status, the body's
  * digest (RFC 9530) and a header that says so.
  */
 function sendAnswer(res: ServerResponse, answer: HttpAnswer, replayed = false): void {
@@ -279,7 +282,7 @@ function sendAnswer(res: ServerResponse, answer: HttpAnswer, replayed = false): 
   res.end(hasBody ? body : undefined);
 }
 
-/** RFC 9110, section 6.4.1. */
+/** Returns whether an answer with this status may have a body (RFC 9110, section 6.4.1). */
 function mayHaveBody(status: number): boolean {
   return status !== 204 && status !== 205 && status !== 304;
 }

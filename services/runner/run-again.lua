@@ -1,4 +1,5 @@
--- A short call has no input and cannot be run again. A failure that is not delivered yet no longer counts.
+-- Gives a failed long call new attempts. If the failure still waits for delivery, it is dropped. A short call has
+-- no stored input and cannot be run again.
 --@include "../../shared/redis/now.lua"
 --@include "./known-call.lua"
 if not st then return 'UNKNOWN' end

@@ -8,7 +8,7 @@ import type { CheckedRequest } from "./authenticate.ts";
 import { type CallStore, type Failure, fingerprint, type UntilStored } from "./call-store.ts";
 import type { Leases } from "./leases.ts";
 import type { LongStore } from "./long-store.ts";
-import type { Teller } from "./progress.ts";
+import type { ProgressReporter } from "./progress.ts";
 import { longCallAnswer } from "./remembered-answer.ts";
 
 import type { Answer, HttpAnswer, Job, JobContext, JobRequest } from "./router.ts";
@@ -21,10 +21,12 @@ export type Outcome = {
 export type RunCall = (request: CheckedRequest) => Promise<Outcome>;
 
 /**
- * Gives each key one effect: runs the call, or answers it from memory. A call that succeeded never runs again while it is
- * remembered. Throws `runner.busy` if the call runs already, here or under another runner's lease, `runner.key_reused`
- * if the key belongs to another request, and `runner.throttled` if the store cannot take it. The runner also knows by itself what it began, until the end is on disk: even if
- * a lease lapses, it does not begin the same call twice.
+ * Gives each key one effect: runs the call, or repeats its stored answer. A call that succeeded never runs again while
+ * its key is remembered. Throws `runner.busy` if the call is running, here or under another runner's lease. Throws
+ * `runner.key_reused` if the key belongs to another request, and `runner.throttled` if the store is unavailable.
+ *
+ * This process also remembers each call that it has begun until the end of the call is on disk. So no call begins twice
+ * here after its lease has expired.
  */
 export function createRunCall({
   calls,
@@ -71,7 +73,10 @@ export function createRunCall({
   return runCall;
 }
 
-/** Answers with 429, which costs the call no attempt: nothing of it has run, and other calls would meet the same. */
+/**
+ * Turns an unavailable store into a 429, which costs the call no attempt. The call has not run, and other calls would get
+ * the same answer.
+ */
 function refuseUnbegun(cause: unknown): never {
   if (!(cause instanceof AppError) || cause.code !== "runner.store_unavailable") throw cause;
   const { message, retryAfterMs } = cause;
@@ -92,7 +97,10 @@ function reused(callId: string): AppError {
   return new AppError("runner.key_reused", { reason: `${detail}: ${callId}`, publicDetail: detail });
 }
 
-/** The two ways to go on with a call that was begun. Both leave a call that fails to be run by the next request. */
+/**
+ * Creates the functions that run a short call and store a long call. If one of them fails, the next request with the same
+ * key tries again.
+ */
 export function createRunBegun({
   calls,
   longStore,
@@ -105,11 +113,11 @@ export function createRunBegun({
   longStore: LongStore;
   execute: Execute;
   untilStored: UntilStored;
-  /** Tells this runner that a long call waits. */
+  /** Notifies this runner that a long call waits. */
   wake: () => void;
   log: Logger;
 }) {
-  /** Runs a short call. An answer with 2xx is on disk when this resolves, and is final; any other is not remembered. */
+  /** Runs a short call. A 2xx answer is on disk when this resolves, and is final; any other answer is not remembered. */
   async function runShort(request: CheckedRequest): Promise<HttpAnswer> {
     const { callId, job } = request;
     const answer = await orFail(callId, () => execute(job, request));
@@ -123,7 +131,7 @@ export function createRunBegun({
     return first;
   }
 
-  /** Stores a long call with its input, on disk when this resolves, once the job has accepted the input. */
+  /** Stores a long call with its input, once the job has accepted the input. The call is on disk when this resolves. */
   async function storeLong(request: CheckedRequest): Promise<HttpAnswer> {
     const { callId, job } = request;
     const answer = longCallAnswer(callId);
@@ -148,8 +156,8 @@ export function createRunBegun({
   }
 
   /**
-   * Never rejects. A failure that cannot be written down needs no second try: the lease lapses, and this runner may begin
-   * its own call anew at once.
+   * Records a failure. Never rejects. A failed write is not repeated: the lease expires, and this runner may begin its own
+   * call again at once.
    */
   async function fail(callId: string, failure: Failure): Promise<void> {
     try {
@@ -162,11 +170,14 @@ export function createRunBegun({
   return { runShort, storeLong };
 }
 
-/** Runs a handler once. Throws `runner.input_rejected` before the handler runs, `runner.handler_failed` for all it throws. */
+/**
+ * Runs a handler once. Throws `runner.input_rejected` before the handler runs, and `runner.handler_failed` for any error of
+ * the handler.
+ */
 export type Execute = (job: Job, request: JobRequest, run?: Run) => Promise<HttpAnswer>;
 
-/** The run of a long job: what ends it early, and what is told of its progress. */
-type Run = { signal: AbortSignal; teller: Teller };
+/** The run of a long job: the signal that ends it early, and the reporter of its progress. */
+type Run = { signal: AbortSignal; reporter: ProgressReporter };
 
 export function createExecute({
   metadataPrefix,
@@ -189,7 +200,7 @@ export function createExecute({
       log: callLog,
       progress(fields) {
         callLog.info("job.progressed", fields);
-        run?.teller.tell(fields);
+        run?.reporter.report(fields);
       },
     };
   }
@@ -216,7 +227,7 @@ function withFields(log: Logger, bound: Fields): Logger {
   };
 }
 
-/** Throws if a handler's answer cannot be sent. */
+/** Validates and encodes a handler's answer. Throws if it cannot be sent. */
 function toHttpAnswer(answer: Answer): HttpAnswer {
   const status = answer.status ?? 200;
   if (!Number.isInteger(status) || status < 200 || status > 599)

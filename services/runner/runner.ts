@@ -13,7 +13,7 @@ import { systemClock, within } from "../../shared/platform/time/clock.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
-import { givesWayAbove } from "../../shared/redis/give-way.ts";
+import { evictionThresholds } from "../../shared/redis/eviction.ts";
 import { runnerKeysOf, runnerPrefixOf } from "../../shared/redis/keys.ts";
 import { createClaimRunnerLayout } from "../../shared/redis/layout.ts";
 import { createRequestChecks } from "./authenticate.ts";
@@ -33,7 +33,7 @@ export type { Logger } from "../../shared/platform/log/logger.ts";
 export type { Answer, Call, Extractor, Job, LongJob, Router, ShortJob } from "./router.ts";
 export { bytes, createRouter, json, text } from "./router.ts";
 
-/** Options of `createRunner`. Its own keys are those of `runner` in `postern`. */
+/** Options of `createRunner`. The settings of the runner itself are in `postern.runner`. */
 export interface RunnerOptions extends ServedOptions {
   /** The router that `createRouter()` returned. */
   jobs: Router;
@@ -53,8 +53,8 @@ export const RUNNER: PartKind<PosternConfig> = {
 };
 
 /**
- * Runs jobs for producers and remembers what it ran: a call that was answered with 2xx never runs again while its key is
- * remembered. Any number of runners may share one Redis. Throws `start.config_invalid`, which names every option that is wrong.
+ * Runs jobs for producers and remembers their answers: a call that was answered with 2xx never runs again while its key is
+ * remembered. Any number of runners may share one Redis. Throws `start.config_invalid`, which names every invalid option.
  */
 export function createRunner(options: RunnerOptions): Runner {
   const router = z.unknown().refine(isRouter, "must be a router that createRouter() returned");
@@ -71,22 +71,25 @@ function isRouter(jobs: unknown): boolean {
 const GRACE_MS = 10_000;
 
 type Options = Host & {
-  /** Its keys are the runners' own. It fails fast, and the runner does not close it. */
+  /** Redis with the runners' own keys. Its commands fail fast, and the runner does not close the connection. */
   redis: Redis;
   jobs: Router;
   bodyBytesMax?: number | undefined;
   random?: () => number;
 };
 
-/** @internal What its process shows of it too. */
+/** @internal Adds the values that the process's metrics show. */
 export type ComposedRunner = ComposedServer & {
   readonly servers: readonly DurableRedis[];
-  /** How many requests and long calls it has in flight; each has the same limit. */
+  /** Limit on requests in flight, and also on long calls in flight. */
   readonly slots: number;
   inFlight(): Record<"requests" | "long", number>;
 };
 
-/** @internal The runner, made of its parts. To close it lets running handlers end, and gives long calls back so that they are resumed. */
+/**
+ * @internal Composes the runner from its parts. Closing it lets running handlers end, and releases long calls so that they are
+ * resumed.
+ */
 export function composeRunner(options: Options): ComposedRunner {
   const { jobs, postern, redis, log, clock = systemClock, random = Math.random } = options;
   const { secret: secrets = [], concurrency } = postern.runner;
@@ -150,7 +153,10 @@ export function composeRunner(options: Options): ComposedRunner {
   };
 }
 
-/** What runners share of calls in Redis, and this runner's leases. `onUsable` is called whenever Redis can be used again. */
+/**
+ * Opens the stores of calls that runners share in Redis, and this runner's leases. `onUsable` is called each time Redis
+ * becomes usable.
+ */
 function openStores({ postern, redis, log }: Options, onUsable: () => void) {
   const { lease_ms: leaseMs, memory_secs } = postern.runner;
   const keys = runnerKeysOf(runnerPrefixOf(postern.redis.name));
@@ -158,7 +164,7 @@ function openStores({ postern, redis, log }: Options, onUsable: () => void) {
   const durability = toDurability(toRunnerRedis(postern));
   const durable = new DurableRedis({ redis, ...durability, checkData, onUsable, log });
   const store = { durable, keys, owner: randomUUID(), leaseMs, memoryMs: memory_secs * 1000 };
-  const answersMemoryRatioMax = givesWayAbove(postern.limits.redis_memory_ratio_max).answers;
+  const answersMemoryRatioMax = evictionThresholds(postern.limits.redis_memory_ratio_max).answers;
   const answers = new KeptAnswers({ durable, keys, answersMemoryRatioMax, log, ...toAnswerOptions(postern) });
   const calls = createCallStore({ ...store, answers });
   const longStore = createLongStore(store);

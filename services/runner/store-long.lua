@@ -1,4 +1,4 @@
--- Answers 0 if the call belongs to another runner, else 1.
+-- Stores a long call with its input. Returns 0 if the call belongs to another runner, else 1.
 --@include "../../shared/redis/now.lua"
 local id = ARGV.id
 if redis.call('HGET', KEYS.call, 'owner') ~= ARGV.owner then return 0 end

@@ -10,7 +10,7 @@ import { queueOf } from "../../shared/queue/queue-name.ts";
 import type { BeginWrite, Lane } from "../../shared/redis/retry-write.ts";
 import type { Enqueue, Enqueued, Idempotency, UnpaidState } from "./enqueue.ts";
 
-/** What the sender of a call is told: accepted now, or known before and in which state; and the job that the call is of. */
+/** Outcome of a call for its sender. A repeat gets the state of the known call, and the job that runs it. */
 export type Accepted = {
   replayed: boolean;
   status: "accepted" | "failed" | "discarded";
@@ -21,25 +21,25 @@ export type Accepted = {
 
 type Deps = {
   enqueue: Enqueue;
-  /** Begins the deadline of one call. */
+  /** Starts the deadline for writing one call. */
   beginWrite: BeginWrite;
 };
 
-/** How a call that its sender can repeat is remembered: for how long after its end, and by which hash of its body. */
+/** Values to recognise repeats of a call: the hash of their body, and the time for which the record is kept. */
 export type Repeat = Omit<Idempotency, "by">;
 
 type AcceptOptions = {
   /** Undefined for a call without a delivery id. */
   repeat: Repeat | undefined;
-  /** Path of the call's endpoint, if an operator holds it. */
+  /** Path of the call's endpoint, if an operator holds that endpoint. */
   heldAt?: string | undefined;
 };
 
 export type Accept = (call: JobCall, options: AcceptOptions) => Promise<Accepted>;
 
 /**
- * Resolves once the call is on disk in Redis. A call with a delivery id is remembered in the same step, so that a repeat within the
- * window is the same call. Throws `call.conflict` and the `queue.*` codes.
+ * Resolves once the call is on disk in Redis. The same step stores the record of a call with a delivery id, so that a
+ * repeat within the window finds the same call. Throws `call.conflict` and the `queue.*` codes.
  */
 export function createAccept({ enqueue, beginWrite }: Deps): Accept {
   return async function accept(call, { repeat, heldAt }) {
@@ -59,7 +59,9 @@ export function createAccept({ enqueue, beginWrite }: Deps): Accept {
   };
 }
 
-/** Tells apart the requests that bring one delivery. Each record of a call has one, so it is short. */
+/**
+ * Returns an id that distinguishes requests with the same delivery. It is short because each call's record stores one.
+ */
 function newRequestId(): string {
   return randomBytes(6).toString("base64url");
 }
@@ -86,7 +88,7 @@ const STATUSES = {
   DISCARDED: "discarded",
 } as const satisfies Record<UnpaidState, Accepted["status"]>;
 
-/** Tells the sender of a call with an unknown outcome what sending it again would do. */
+/** Adds advice to `queue.outcome_unknown`: what happens if the sender sends the call again. */
 function withAdvice(error: unknown, hasDeliveryId: boolean): unknown {
   if (!(error instanceof AppError) || error.code !== "queue.outcome_unknown") return error;
   const { message: reason, retryAfterMs = RETRY_AFTER_MS } = error;

@@ -3,13 +3,11 @@ import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { readBody } from "../../shared/http/body.ts";
 import type { BodyLease } from "../../shared/http/body-budget.ts";
 import { CODINGS, codingUnsupported, contentCoding, decodeBody } from "../../shared/http/content-coding.ts";
-import { onlyHeaderValue } from "../../shared/http/headers.ts";
 import { addressKey } from "../../shared/http/ip/address.ts";
 import { sameBytes } from "../../shared/platform/crypto/compare.ts";
 import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { jsonSizeProblem } from "../../shared/platform/text/bounded-json.ts";
-import type { Clock } from "../../shared/platform/time/clock.ts";
 import { REJECTED_BODY_BYTES_MAX } from "../../shared/telemetry/rejected/entry.ts";
 import type { CredentialKind } from "../../shared/webhook-auth/advice.ts";
 import {
@@ -17,83 +15,91 @@ import {
   describedProof,
   kindOf,
   type Proof,
-  placesOf,
   type Signed,
   schemesOf,
 } from "../../shared/webhook-auth/auth-modes.ts";
 import { PRESETS } from "../../shared/webhook-auth/presets/presets.ts";
-import { rejected } from "../../shared/webhook-auth/rejected.ts";
+import { needHeader, rejected } from "../../shared/webhook-auth/rejected.ts";
 import type { Scheme } from "../../shared/webhook-auth/signature-scheme.ts";
 import { RequestValues, toParts } from "../../shared/webhook-auth/template.ts";
-import type { CheckTurns } from "./check-turns.ts";
-import { GIVEN_AWAY } from "./handshake.ts";
-import { createSignatureCheck, placeOf, type SignatureProof } from "./signature-check.ts";
+import type { Check, CheckDeps } from "./check.ts";
+import type { CheckScheduler } from "./check-scheduler.ts";
+import { HANDSHAKE_TEXT } from "./handshake.ts";
+import { createHttpSignatureCheck } from "./http-signature-check.ts";
+import { createJwtCheck } from "./jwt-check.ts";
+import { createPayPalCheck } from "./paypal-check.ts";
+import { createSignatureCheck, type SignatureProof } from "./signature-check.ts";
+import { createSnsCheck } from "./sns-check.ts";
 
-/** A request whose body is to be read. */
+/** A request whose body the gateway will read. */
 type Reading = {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
-  /** The client's. */
+  /** Client address. */
   readonly address: string;
-  /** Set once the body is whole, proven or not. */
+  /** The whole body as received, set before its credential is checked. */
   received?: Buffer;
-  /** Set as the body arrives, if the endpoint keeps the bodies that it refuses. */
+  /** First bytes of the body, set while it arrives, if the endpoint keeps the bodies of refused requests. */
   beginning?: Buffer;
 };
 
-/** The check of an endpoint's credential. */
+/** Checks the credential of an endpoint's requests. */
 export type Authentication = {
   /**
-   * Reads a request's body and proves the request: whatever needs no body is checked before it is read. Throws
-   * `webhook.credential_rejected`, `request.encoding_unsupported`, `request.encoding_broken`, `request.too_large` and
-   * `request.over_budget`.
+   * Reads a request's body and checks its credential. All checks that need no body run before it is read. Throws
+   * `webhook.credential_rejected`, `webhook.keys_unavailable`, `request.encoding_unsupported`,
+   * `request.encoding_broken`, `request.too_large` and `request.over_budget`.
    */
-  readProven(reading: Reading, lease: BodyLease): Promise<RequestValues>;
+  readVerified(reading: Reading, lease: BodyLease): Promise<RequestValues>;
   headers(req: IncomingMessage): CredentialHeaders;
 };
 
-/** The names of the headers with credentials, or the other places for them, that were wanted, and of the headers that came. */
+/**
+ * Places in which the endpoint expects credentials (headers, query parameters and fields), and the credential headers
+ * that the request has.
+ */
 export type CredentialHeaders = {
   wanted: readonly string[];
-  /** Whether one of `wanted` is enough. */
+  /** True if one of the `wanted` headers suffices. */
   isOneEnough: boolean;
   came: readonly string[];
   kind: CredentialKind | undefined;
 };
 
-/** The check that is left for the body, if there is one. */
-type Rest = SignatureProof | undefined;
+/**
+ * Limit on a body that must be parsed before its credential is checked. Parsed objects may take many times the bytes of
+ * the body.
+ */
+const UNVERIFIED_PARSED_BYTES_MAX = 1024 * 1024;
 
-/** Checks a credential as far as it can without the body. It may wait, as for the sender's keys. */
-type Check = (req: IncomingMessage) => Rest | Promise<Rest>;
-
-/** A body that must be parsed before anything is proven has this limit: as objects it may take many times its bytes. */
-const UNPROVEN_PARSED_BYTES_MAX = 1024 * 1024;
-
-type Deps = { bodyLimitBytes: number; turns: CheckTurns; clock: Clock };
+type Deps = CheckDeps & { bodyLimitBytes: number; scheduler: CheckScheduler };
 
 export function createAuthentication(
   endpoint: EndpointToml,
-  { bodyLimitBytes, turns, clock }: Deps,
+  { bodyLimitBytes, scheduler, ...deps }: Deps,
 ): Authentication {
   const { proof } = endpoint;
   const schemes = schemesOf(proof) ?? [];
-  const check = createCheck(endpoint, clock);
-  const isParsed = schemes.some((scheme) => readsJson(scheme) || signs("form", scheme));
-  const bodyBytesMax = isParsed ? Math.min(bodyLimitBytes, UNPROVEN_PARSED_BYTES_MAX) : bodyLimitBytes;
-  const places = schemes.filter(({ header }) => header === undefined).map(placeOf);
-  const beside = headersBeside(schemes);
-  const wanted = [...new Set([...placesOf(proof).headers, ...beside, ...places])];
-  const isOneEnough = wanted.length > 1 && beside.length === 0;
+  const check = createCheck(endpoint, deps);
+  const { headers: credentialHeaders, queries, fields } = proof.places;
+  const isParsed = fields.length > 0 || schemes.some((scheme) => readsJson(scheme) || signs("form", scheme));
+  const bodyBytesMax = isParsed ? Math.min(bodyLimitBytes, UNVERIFIED_PARSED_BYTES_MAX) : bodyLimitBytes;
+  const places = [
+    ...queries.map((name) => `query parameter ${name}`),
+    ...fields.map((pointer) => `field /${pointer.join("/")}`),
+  ];
+  const requiredHeaders = requiredHeadersOf(proof);
+  const wanted = [...new Set([...credentialHeaders, ...requiredHeaders, ...places])];
+  const isOneEnough = wanted.length > 1 && requiredHeaders.length === 0;
   const isOpen = proof.by === "nothing";
   const isDecodedFirst = isOpen || (proof.by === "schemes" && proof.over === "decoded");
 
-  async function readProven(reading: Reading, lease: BodyLease): Promise<RequestValues> {
+  async function readVerified(reading: Reading, lease: BodyLease): Promise<RequestValues> {
     const { req, res } = reading;
-    const rest = await check(req);
-    if (rest === undefined && !isOpen) lease.prove();
+    const bodyCheck = await check(req, reading.address);
+    if (bodyCheck === undefined && !isOpen) lease.markVerified();
     const coding = acceptedCoding(req, endpoint);
-    const early = isDecodedFirst ? undefined : rest;
+    const early = isDecodedFirst ? undefined : bodyCheck;
     const onEnd = endpoint.keep_rejected_bodies ? undefined : early?.checkTaken;
 
     const onBytes = onBytesOf(reading, endpoint, early);
@@ -105,21 +111,26 @@ export function createAuthentication(
       coding === undefined
         ? asReceived
         : new RequestValues(req, await decodeReceived(received, coding, lease));
-    if (isDecodedFirst && rest !== undefined) await checkWhole(reading, lease, rest, values);
-    lease.prove();
+    if (isDecodedFirst && bodyCheck !== undefined) await checkWhole(reading, lease, bodyCheck, values);
+    lease.markVerified();
     return values;
   }
 
-  /** A digest that was computed while the body arrived is compared at once. */
+  /**
+   * Checks the credential with the whole body. If the digest was computed while the body arrived, the comparison is
+   * cheap and runs at once.
+   */
   async function checkWhole(
     { res, address }: Reading,
     lease: BodyLease,
-    rest: SignatureProof,
+    bodyCheck: SignatureProof,
     values: RequestValues,
   ): Promise<void> {
-    const check = () => rest.check(values);
-    if (rest.checkTaken !== undefined && !isDecodedFirst) check();
-    else await turns.run({ res, clientKey: addressKey(address), lease, bytes: values.body.length }, check);
+    const check = () => bodyCheck.check(values);
+    if (bodyCheck.checkTaken !== undefined && !isDecodedFirst) return void check();
+    const pending = { res, clientKey: addressKey(address), lease, bytes: values.body.length };
+    const fetchRest = await scheduler.run(pending, check);
+    if (fetchRest !== undefined) await scheduler.run(pending, await whileCuttable(lease, fetchRest()));
   }
 
   async function decodeReceived(received: Buffer, coding: string, lease: BodyLease): Promise<Buffer> {
@@ -136,10 +147,28 @@ export function createAuthentication(
     return { wanted, isOneEnough, came, kind: kindOf(proof, came) };
   }
 
-  return { readProven, headers };
+  return { readVerified, headers };
 }
 
-/** What becomes of the bytes of a body as they arrive: the proof takes them, and the beginning of a body that may be kept is copied. */
+/**
+ * Waits for the fetch that a check needs. During the wait, the body budget may cut the body. If the fetch fails,
+ * resolves with a function that throws the error. Thus the scheduler gets the error, and charges the address for the
+ * first part of the check.
+ */
+function whileCuttable(lease: BodyLease, fetching: Promise<() => void>): Promise<() => void> {
+  return new Promise((resolve, reject) => {
+    const endWait = lease.wait(reject);
+    const refuse = (reason: unknown) => () => {
+      throw reason;
+    };
+    void fetching.catch(refuse).then(resolve).finally(endWait);
+  });
+}
+
+/**
+ * Returns a function that passes each chunk of the body to the check. It also copies the first bytes of a body that may
+ * be kept.
+ */
 function onBytesOf(reading: Reading, endpoint: EndpointToml, proof: SignatureProof | undefined) {
   if (!endpoint.keep_rejected_bodies) return proof?.take;
   return (bytes: Buffer): void => {
@@ -150,7 +179,7 @@ function onBytesOf(reading: Reading, endpoint: EndpointToml, proof: SignaturePro
   };
 }
 
-/** Whether the body's JSON must be parsed before its signature is known to hold. */
+/** Returns whether the check must parse the body's JSON to verify the signature. */
 function readsJson(scheme: Scheme): boolean {
   return scheme.field !== undefined || signs("field", scheme);
 }
@@ -159,19 +188,19 @@ function signs(kind: "field" | "form", { signed = "" }: Scheme): boolean {
   return toParts(signed).some((part) => part.kind === kind);
 }
 
-/** Whether the body's fields say what becomes of a request. */
+/** Returns whether the endpoint's id, event type, route or handshakes read fields of the body. */
 function readsFields({ delivery_id, event_type, route_by, handshakes }: EndpointToml): boolean {
   const templates = JSON.stringify([delivery_id, event_type, handshakes]);
-  return route_by?.field !== undefined || templates.includes("{body:/");
+  return route_by?.field !== undefined || /\{(?:body|cloudevent):/.test(templates);
 }
 
 type CreateCheck<By extends Proof["by"]> = (
   proof: Extract<Proof, { by: By }>,
   endpoint: EndpointToml,
-  clock: Clock,
+  deps: CheckDeps,
 ) => Check;
 
-/** How a request is checked for each kind of proof. */
+/** Creators of the checks, by kind of proof. */
 const CHECKS: { readonly [By in Proof["by"]]: CreateCheck<By> } = {
   nothing(_, endpoint) {
     const refuse = (problem: string) => AppError.public("request.malformed", problem);
@@ -179,29 +208,35 @@ const CHECKS: { readonly [By in Proof["by"]]: CreateCheck<By> } = {
   },
   secret({ header, read }, { secret }) {
     const name = header.toLowerCase();
-    return (req) => requireSecret(read(onlyCredential(req, name)), secret);
+    return (req) => requireSecret(read(needHeader(req, name)), secret);
   },
   schemes: createSchemesCheck,
+  jwt: createJwtCheck,
+  "http-signature": createHttpSignatureCheck,
+  "aws-sns": createSnsCheck,
+  paypal: createPayPalCheck,
 };
 
-function createCheck(endpoint: EndpointToml, clock: Clock): Check {
+function createCheck(endpoint: EndpointToml, deps: CheckDeps): Check {
   const { proof } = endpoint;
-  return (CHECKS[proof.by] as CreateCheck<Proof["by"]>)(proof, endpoint, clock);
+  return (CHECKS[proof.by] as CreateCheck<Proof["by"]>)(proof, endpoint, deps);
 }
 
-function createSchemesCheck({ schemes }: Signed, endpoint: EndpointToml, clock: Clock): Check {
-  const givesAway = endpoint.handshakes.some(({ mac, proof }) => mac !== undefined && proof !== "credential");
+function createSchemesCheck({ schemes }: Signed, endpoint: EndpointToml, { clock }: CheckDeps): Check {
+  const returnsMac = endpoint.handshakes.some(
+    ({ mac, proof }) => mac !== undefined && proof !== "credential",
+  );
   const begin = createSignatureCheck(schemes, endpoint.secret, {
     publicUrl: endpoint.public_url,
     clock,
-    givenAway: givesAway ? GIVEN_AWAY : undefined,
+    handshakeText: returnsMac ? HANDSHAKE_TEXT : undefined,
   });
   if (!schemes.some(readsJson)) return begin;
   const refuse = (problem: string) => rejected("malformed", problem);
   return (req) => withBoundedJson(refuse, begin(req));
 }
 
-/** Refuses JSON that costs much to parse before the check, which parses it. */
+/** Refuses JSON that is expensive to parse, before the check parses it. */
 function withBoundedJson(refuse: (problem: string) => AppError, proof?: SignatureProof): SignatureProof {
   return {
     take: (chunk) => proof?.take(chunk),
@@ -209,12 +244,12 @@ function withBoundedJson(refuse: (problem: string) => AppError, proof?: Signatur
     check(values) {
       const problem = jsonSizeProblem(values.body);
       if (problem !== undefined) throw refuse(`the body ${problem}`);
-      proof?.check(values);
+      return proof?.check(values);
     },
   };
 }
 
-/** Compares every secret, also after a match, so that the time depends on none of them. */
+/** Compares every secret, even after a match, so that the time does not show which one matched. */
 function requireSecret(presented: Buffer, secrets: readonly Secret[]): undefined {
   let matches = false;
   for (const secret of secrets) {
@@ -223,34 +258,31 @@ function requireSecret(presented: Buffer, secrets: readonly Secret[]): undefined
   if (!matches) throw rejected("mismatch");
 }
 
-function onlyCredential(req: IncomingMessage, name: string): string {
-  const found = onlyHeaderValue(req, name);
-  if ("problem" in found) throw rejected(found.problem, `header ${name}`);
-  return found.value;
-}
-
 function acceptedCoding(req: IncomingMessage, { encoded_bodies }: EndpointToml): string | undefined {
   const coding = contentCoding(req);
   if (coding === undefined) return undefined;
   if (encoded_bodies !== "decode")
-    throw codingUnsupported(coding, "this endpoint accepts no Content-Encoding");
+    throw codingUnsupported(coding, [], "this endpoint accepts no Content-Encoding");
   if (CODINGS.includes(coding)) return coding;
-  throw codingUnsupported(coding, `Content-Encoding must be one of ${CODINGS.join(", ")}`);
+  throw codingUnsupported(coding, CODINGS, `Content-Encoding must be one of ${CODINGS.join(", ")}`);
 }
 
-/** Headers in which some sender puts a credential, so that a refusal can name what came instead. */
+/** Headers in which any known sender puts a credential. A refusal names those that the request has. */
 const KNOWN_HEADERS: ReadonlySet<string> = knownHeaders();
 
 function knownHeaders(): Set<string> {
-  // An endpoint with `signature` names its own headers.
-  const modes = AUTH_NAMES.filter((auth) => auth !== "signature").map((auth) => ({ auth }));
+  // The mode `signature` is left out, because its endpoints configure their own headers. All algorithms of HTTP
+  // signatures use the same headers.
+  const http_signature = { algorithm: "ed25519" };
+  const modes = AUTH_NAMES.filter((auth) => auth !== "signature").map((auth) => ({ auth, http_signature }));
   const described = [...Object.values(PRESETS).map(({ endpoint }) => endpoint), ...modes];
-  return new Set(described.flatMap((each) => placesOf(describedProof(each)).headers));
+  return new Set(described.flatMap((each) => describedProof(each).places.headers));
 }
 
-/** The headers without which a signature proves nothing. */
-function headersBeside(schemes: readonly Scheme[]): string[] {
-  return schemes.flatMap(({ timestamp, require = {}, signed = "" }) => [
+/** Headers that the signature check needs besides the signature itself. */
+function requiredHeadersOf(proof: Proof): string[] {
+  if (proof.by === "http-signature") return ["content-digest"];
+  return (schemesOf(proof) ?? []).flatMap(({ timestamp, require = {}, signed = "" }) => [
     ...[timestamp?.header ?? []].flat().map((name) => name.toLowerCase()),
     ...Object.keys(require).map((name) => name.toLowerCase()),
     ...toParts(signed).flatMap((part) => (part.kind === "header" ? part.names : [])),

@@ -3,27 +3,27 @@ import type { ClientAddressOf } from "../../shared/http/client-address.ts";
 import { addressKey } from "../../shared/http/ip/address.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
 import type { Route } from "../../shared/http/router.ts";
-import type { Proves } from "../../shared/ingress/ask-result.ts";
+import type { MayReadResult } from "../../shared/ingress/ask-result.ts";
 import { callRoutes } from "../../shared/ingress/call-routes.ts";
 import type { CallStreams } from "../../shared/ingress/call-streams.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 
-/** Where a webhook's result is asked for, without the gateway's own URL. */
+/** Path of a webhook's result, below the gateway's own URL. */
 export const resultPathOf = (callId: string) => `/webhooks/calls/${callId}/result`;
 
 type Deps = {
   results: Pick<Results, "isPaid" | "read" | "state" | "status">;
   streams: Pick<CallStreams, "open">;
-  proves: Proves;
+  mayReadResult: MayReadResult;
   addressOf: ClientAddressOf;
 };
 
-/** The routes that read a webhook's call. */
-export function webhookCallRoutes({ results, streams, proves, addressOf }: Deps): Route[] {
+/** Routes that read a call's state, result and events. */
+export function webhookCallRoutes({ results, streams, mayReadResult, addressOf }: Deps): Route[] {
   return callRoutes("webhooks", {
     results,
     streams,
-    refusalOf: async (req, callId) => ((await proves(req, callId)) ? undefined : tokenRequired()),
+    refusalOf: async (req, callId) => ((await mayReadResult(req, callId)) ? undefined : tokenRequired()),
     demandProof: (req, res, _callId, refusal) =>
       sendProblem(req, res, refusal, { headers: { "WWW-Authenticate": 'Bearer realm="postern"' } }),
     ownMembersOf: async (callId) => ((await results.isPaid(callId)) ? undefined : {}),

@@ -7,14 +7,15 @@ import {
 import { openIntents } from "../../shared/queue/intents.ts";
 import type { Partitions } from "../../shared/redis/partition.ts";
 
-/** Returns the path if an operator holds the endpoint. Throws `webhook.endpoint_disabled`. */
+/** Returns `path` if an operator holds the endpoint, otherwise undefined. Throws `webhook.endpoint_disabled`. */
 export type HeldAtOf = (path: string) => string | undefined;
 
 const RETRY_AFTER_MS = 60_000;
 
 /**
- * Keeps the states that operators give endpoints. `read` is part of each check of partition 0, and `sync` of each check of another one:
- * a call is held by the setting in its own partition. So no request is taken before the first reading.
+ * Caches the states (held, disabled) that operators give to endpoints. Each partition of Redis stores a copy of the
+ * states, and uses it to hold calls. The gateway checks each partition once a second. The check of partition 0 calls
+ * `read`, and the check of each other partition calls `sync`. The gateway accepts requests only after the first check.
  */
 export function createEndpointStates(partitions: Partitions) {
   const readSettings = createReadEndpointSettings(partitions.control);
@@ -34,7 +35,7 @@ export function createEndpointStates(partitions: Partitions) {
         partitions.all.length === 1 ? await readSettings() : toSettings((await intents.read()).settings);
     },
 
-    /** Makes another partition hold what operators have said last. */
+    /** Copies the operators' newest settings to another partition. */
     async sync(...asked: Parameters<typeof intents.sync>): Promise<void> {
       settings = toSettings((await intents.sync(...asked)).settings);
     },

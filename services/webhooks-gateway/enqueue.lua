@@ -1,11 +1,13 @@
--- Adds calls as stored to their queues, unless they are known. `by` is empty if a repeat is not recognised. `heldAt` is the path of an
--- endpoint that was held a moment ago, or empty: its calls are held unless it was enabled since. Answers for each call NEW, CONFLICT,
--- the state and job found, or ERROR and the error: one that fails fails alone. The record comes after the add, so that it never says QUEUED
--- of a call that is not there.
+-- Adds calls to their queues, unless they are already known. `data` is a call in the form in which it is stored. `by` is
+-- the id of the request that creates the call; it is empty for a call that cannot be repeated. `heldAt` is the path of the
+-- call's endpoint if the gateway knows it as held, otherwise empty. A call with `heldAt` is held, unless an operator has
+-- enabled the endpoint since. Returns for each call NEW, CONFLICT, the known call's state and job, or ERROR and the error.
+-- An error of one call does not affect the others. The record is written after the call is added, so that no record QUEUED
+-- lacks its call.
 local prefix = ARGV.prefix .. ':'
 --@include "../../shared/queue/add.lua"
 
--- Adds a call that waits until its endpoint is enabled (shared/queue/endpoints.ts).
+-- Adds a call that waits until an operator enables its endpoint (shared/queue/endpoints.ts).
 local function hold(gateName, name, id, data, path)
   local q = opened(gateName, name)
   local grown = addCall(q, id, data)
@@ -29,7 +31,7 @@ local function enqueue(gateName, name, id, data, by, bodyHash, windowMs, heldAt)
   end
   local record = prefix .. 'call:' .. id
   local st, bh, known, job = unpack(redis.call('HMGET', record, 'st', 'bh', 'by', 'jb'))
-  -- An older release kept the whole hash.
+  -- Compares only the beginning of the hash, because older releases stored the whole hash.
   if st and bh and string.sub(bh, 1, #bodyHash) ~= bodyHash then return 'CONFLICT' end
   if st then return known == by and 'NEW' or st .. ' ' .. (job or '') end
   addOrHold(gateName, name, id, data, heldAt)

@@ -10,29 +10,35 @@ import { list, text } from "../../shared/redis/reply.ts";
 import { byLane, type Lane } from "../../shared/redis/retry-write.ts";
 import enqueueLua from "./enqueue.lua";
 
-/** How a call that its sender can repeat is remembered, in its record. */
+/** Values stored in a call's record to recognise its repeats. */
 export type Idempotency = {
-  /** The request that makes it: its own repeat, after a lost reply, is `new` again. */
+  /**
+   * Id of the request that creates the call. If that request retries the write after a lost reply, the answer is `new`
+   * again.
+   */
   by: string;
-  /** The hash that a repeat must have too. */
+  /** Hash that a repeat's body must have too. */
   bodySha256: string;
-  /** How long the record is kept after the call's end. */
+  /** Retention time of the record after the call's end, in ms. */
   windowMs: number;
 };
 
-/** A call that nobody paid for is never refunded. */
+/** States of a call without a payment. Such a call is never refunded. */
 export type UnpaidState = Exclude<RecordState, RefundState>;
 
-/** `job` is the key of the job that a known call is of: the configuration may have changed since. */
+/**
+ * Result of adding a call. `job` is the key of the known call's job. It may differ from the job in the current
+ * configuration.
+ */
 export type Enqueued =
   | { kind: "new" }
   | { kind: "known"; state: UnpaidState; job?: string }
   | { kind: "conflict" };
 
 /**
- * Adds a call to the queue of its job, unless `idempotency` shows that it is known, and resolves once Redis has replied. An add without
- * it is new, and does nothing while the call is in its queue. `heldAt` is the path of the call's endpoint if an operator holds it. Throws
- * `record.unreadable`.
+ * Adds a call to the queue of its job, unless `idempotency` shows that it is known. Resolves once Redis has replied.
+ * Without `idempotency` the result is always `new`; a call that is already in its queue is not added again. `heldAt` is
+ * the path of the call's endpoint if an operator holds it. Throws `record.unreadable`.
  */
 export type Enqueue = (
   call: JobCall,
@@ -51,8 +57,9 @@ const ENQUEUE = defineScript({
 });
 
 /**
- * Small calls that come in one turn of the event loop go to Redis together. For gateways: the connection must fail fast
- * (connectForRequests). `large` is the same partition over the connection for large writes, where each call goes alone.
+ * Sends small calls of the same event-loop turn to Redis in one script call. The gateway's connection must fail fast
+ * (connectForRequests). `large` is the same partition over the connection for large writes. There, each script call
+ * adds only one call.
  */
 export function createEnqueue(partition: Partition, large = partition): Enqueue {
   const { prefix, keys } = partition;
@@ -70,10 +77,12 @@ export function createEnqueue(partition: Partition, large = partition): Enqueue 
   };
 }
 
-/** A call as the script takes it. */
+/** Arguments of one call, as the script reads them. */
 type Added = Parameters<ReturnType<typeof ENQUEUE.on>>[1]["calls"][number];
 
-/** The record keeps 128 bits of the body's hash: there is one for each delivery of a week. */
+/**
+ * Hex digits of the body's hash in a record: 128 bits. It is short because Redis keeps a record for each delivery.
+ */
 const BODY_HASH_DIGITS = 32;
 
 function toAdded(

@@ -7,6 +7,7 @@ import { id } from "../../shared/config/fields.ts";
 import { type PosternToml, toConnectionLimits } from "../../shared/config/postern-toml.ts";
 import { type Config, readWebhooks } from "../../shared/config/read-webhooks.ts";
 import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
+import { getText as fetchTextOf } from "../../shared/http/get-text.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { createAddressList } from "../../shared/http/ip/address-list.ts";
 import { serveProbes } from "../../shared/http/ops.ts";
@@ -14,7 +15,7 @@ import { setRoute } from "../../shared/http/request-duration.ts";
 import { type Route, serveRoutes } from "../../shared/http/router.ts";
 import { inServerSpan } from "../../shared/http/server-span.ts";
 import type { Admission } from "../../shared/ingress/admission.ts";
-import { createProvesByToken, type ResultAccess, tokensOf } from "../../shared/ingress/ask-result.ts";
+import { createResultTokenCheck, type ResultAccess, tokensOf } from "../../shared/ingress/ask-result.ts";
 import { CALL_ID_SHAPES } from "../../shared/ingress/call-routes.ts";
 import { callbackKeysRoute } from "../../shared/ingress/callback-keys.ts";
 import { type Gateway, openIngress } from "../../shared/ingress/ingress.ts";
@@ -25,22 +26,26 @@ import type { CallsHost, PartKind } from "../../shared/part/host.ts";
 import { mountPath, openPart, type ServedOptions, tableOption } from "../../shared/part/options.ts";
 import { createServedPart, type ServedPart } from "../../shared/part/part.ts";
 import { createEventCounter } from "../../shared/platform/log/event-counter.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
 import { type Clock, systemClock } from "../../shared/platform/time/clock.ts";
 import { extraMs } from "../../shared/redis/large.ts";
-import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
+import { publishToFollowers } from "../../shared/telemetry/events/publish.ts";
 import { createRecordRejected } from "../../shared/telemetry/rejected/record.ts";
 import { createAccept } from "./accept.ts";
 import { createAuthentication } from "./authenticate.ts";
 import { resultPathOf, webhookCallRoutes } from "./call-routes.ts";
-import { type CheckTurns, createCheckTurns } from "./check-turns.ts";
+import type { CheckDeps } from "./check.ts";
+import { type CheckScheduler, createCheckScheduler } from "./check-scheduler.ts";
 import { createEndpointStates } from "./endpoint-states.ts";
 import { createEnqueue } from "./enqueue.ts";
+import { DocumentsOfEndpoints } from "./fetched-documents.ts";
 import { createHandshakes } from "./handshake.ts";
 import { createMakeCall } from "./make-call.ts";
 import { createRateLimits, type RateLimits } from "./rate-limit.ts";
 import { createReceive, type Endpoint, type Receive } from "./receive.ts";
 import { createRefuse } from "./refuse.ts";
 import { createSendTests } from "./send-tests.ts";
+import { createSnsConfirmation } from "./sns-check.ts";
 import { createOnUnknownPath } from "./unknown-path.ts";
 
 export type { PosternFile, WebhooksFile } from "../../config/schema/files.ts";
@@ -50,7 +55,7 @@ export type { Logger } from "../../shared/platform/log/logger.ts";
 export interface WebhooksGatewayOptions extends ServedOptions {
   /** Content of `webhooks.toml`. */
   webhooks: WebhooksFile;
-  /** The service that the calls belong to; the runner gets it. 0 by default. */
+  /** Service id of all calls. The runner receives it. Default: 0. */
   serviceId?: number;
 }
 
@@ -64,7 +69,9 @@ export const WEBHOOKS: PartKind<Config> = {
   read: (tables, env) => readWebhooks(tables, env, "gateway"),
 };
 
-/** A webhooks gateway for a program of your own. Throws `start.config_invalid`, which names every option that is wrong. */
+/**
+ * Creates a webhooks gateway inside your own program. Throws `start.config_invalid`, which names every wrong option.
+ */
 export function createWebhooksGateway(options: WebhooksGatewayOptions): WebhooksGateway {
   const own = { webhooks: tableOption, serviceId: id.optional(), mountPath };
   const host = openPart(options, WEBHOOKS, own);
@@ -79,15 +86,36 @@ export function createWebhooksGateway(options: WebhooksGatewayOptions): Webhooks
 type Options = CallsHost & {
   webhooks: WebhooksToml;
   serviceId?: number | undefined;
-  /** Path of the handler in the host's server, if the host sets it. */
+  /** Path at which the host's server mounts the handler, if it does. */
   mountPath?: string | undefined;
+  /** Fetches a document that verifies deliveries, or a URL that confirms a subscription. Rejects with the reason. */
+  getText?: (url: string) => Promise<string>;
+  /** Trusted certificate authorities in PEM, instead of Node's. */
+  rootCertificates?: readonly string[];
+  /** Documents of the previous gateway in this process, before a reload. */
+  earlierDocuments?: DocumentsOfEndpoints | undefined;
 };
 
-/** @internal The gateway, made of its parts. It holds no state that two replicas would have to share. */
-export function composeWebhooksGateway(options: Options): Gateway {
+/** @internal */
+export type ComposedGateway = Gateway & { documents: DocumentsOfEndpoints };
+
+/** Limits on a document that is fetched before the request is verified. Amazon SNS waits 15 s for an answer. */
+const FETCH_LIMITS = { bytesMax: 256 * 1024, timeoutMs: 5000 };
+
+function fetchText(url: string): Promise<string> {
+  return fetchTextOf(new URL(url), FETCH_LIMITS);
+}
+
+/** @internal Composes the gateway from its parts. It holds no state that replicas must share. */
+export function composeWebhooksGateway(options: Options): ComposedGateway {
   const { webhooks, postern, partitions, serviceId = 0, clock = systemClock } = options;
   const partition = partitions.control;
-  const log = tellFollowers(options.log, { partition, service: "webhooks", about: { serviceId }, clock });
+  const log = publishToFollowers(options.log, {
+    partition,
+    service: "webhooks",
+    about: { serviceId },
+    clock,
+  });
   const states = createEndpointStates(partitions);
   const ingress = openIngress("webhook", options, async (index) => {
     if (index > 0) return states.sync(index, ingress.partitions.control.durable);
@@ -101,11 +129,17 @@ export function composeWebhooksGateway(options: Options): Gateway {
   const refusals = { perSecond: perMinute / 60, burst: perMinute };
   const limits = createRateLimits({ partitions, log, refusals });
   const tokens = tokensOf(ingress.tokenSecrets);
+  const getText = options.getText ?? fetchText;
+  const documents = new DocumentsOfEndpoints({ getText, clock, log }, options.earlierDocuments);
   const endpoints = toEndpoints(options, {
     clock,
+    log,
+    getText,
+    documents,
+    rootCertificates: options.rootCertificates,
     redisTime,
     limits,
-    turns: createCheckTurns(),
+    scheduler: createCheckScheduler(),
     admission,
     takeSecret: createTakeSecret(partition),
     accessOf: createAccessOf(options, tokens),
@@ -137,11 +171,12 @@ export function composeWebhooksGateway(options: Options): Gateway {
   });
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
   const routes = [
-    ...webhookCallRoutes({ results, streams, proves: createProvesByToken(tokens), addressOf }),
+    ...webhookCallRoutes({ results, streams, mayReadResult: createResultTokenCheck(tokens), addressOf }),
     callbackKeysRoute(partition),
   ];
   return {
     ...ingress.gateway,
+    documents,
     handler: createHandler({ endpoints, receive, routes, admission, notFound }),
     http: { requestTimeoutMs: webhooks.request_timeout_secs * 1000, ...toConnectionLimits(postern) },
     readiness: () => admission.readiness(),
@@ -157,7 +192,7 @@ export function composeWebhooksGateway(options: Options): Gateway {
   };
 }
 
-/** How long requests in flight may take to end. */
+/** Returns the time in ms that requests in flight may take to end. */
 function graceMsOf({ body_limit_bytes, endpoints }: WebhooksToml, { limits }: PosternToml): number {
   const bytesMax = Math.max(...endpoints.map((endpoint) => endpoint.body_limit_bytes ?? body_limit_bytes));
   return limits.enqueue_timeout_ms + extraMs(storedBytesOf(bytesMax)) + 5000;
@@ -166,15 +201,15 @@ function graceMsOf({ body_limit_bytes, endpoints }: WebhooksToml, { limits }: Po
 type HandlerDeps = {
   endpoints: ReadonlyMap<string, Endpoint>;
   receive: Receive;
-  /** Beside the endpoints and the probes. */
+  /** Routes besides the endpoints and the probes. */
   routes: readonly Route[];
   admission: Admission;
   notFound: (req: IncomingMessage) => void;
 };
 
 /**
- * Configured paths are looked up in the raw request target: no decoding, no case folding, no trailing slash, the query
- * ignored. They go first: most requests are webhooks.
+ * Looks up configured paths in the raw request target, without its query. It does not decode, fold case or ignore a
+ * trailing slash. Endpoints are looked up first because most requests are webhooks.
  */
 function createHandler({ endpoints, receive, routes, admission, notFound }: HandlerDeps): RequestListener {
   const otherwise = serveProbes(() => admission.readiness(), {
@@ -193,7 +228,10 @@ function createHandler({ endpoints, receive, routes, admission, notFound }: Hand
 
 type AccessOf = (callId: string) => ResultAccess;
 
-/** How a sender asks for the result of its call. The gateway knows no URL of its own but by its host. */
+/**
+ * Creates the function that returns the token and URL of a call's result. The URL is only a path, because the gateway
+ * does not know its own host.
+ */
 function createAccessOf({ mountPath = "" }: Options, tokens: ResultTokens | undefined): AccessOf | undefined {
   if (tokens === undefined) return undefined;
   return (callId) => ({
@@ -206,20 +244,21 @@ function toMs(secs: number | undefined): number | undefined {
   return secs === undefined ? undefined : secs * 1000;
 }
 
-type EndpointDeps = {
-  clock: Clock;
+type EndpointDeps = CheckDeps & {
+  getText: (url: string) => Promise<string>;
+  log: Logger;
   redisTime: Clock;
   limits: RateLimits;
-  turns: CheckTurns;
+  scheduler: CheckScheduler;
   admission: Admission;
   takeSecret: TakeSecret;
   accessOf: AccessOf | undefined;
 };
 
-/** The endpoints by path, with their defaults resolved. */
+/** Builds the endpoints by path, with their defaults resolved. */
 function toEndpoints(
   { webhooks, postern, serviceId = 0 }: Options,
-  { clock, redisTime, limits, turns, admission, takeSecret, accessOf }: EndpointDeps,
+  { redisTime, limits, scheduler, admission, takeSecret, accessOf, getText, log, ...checks }: EndpointDeps,
 ): ReadonlyMap<string, Endpoint> {
   const metadataPrefix = postern.metadata_prefix;
   const toEndpoint = (config: EndpointToml): Endpoint => ({
@@ -227,11 +266,20 @@ function toEndpoints(
     allowed: config.allow_ips && createAddressList(config.allow_ips),
     authentication: createAuthentication(config, {
       bodyLimitBytes: config.body_limit_bytes ?? webhooks.body_limit_bytes,
-      turns,
-      clock,
+      scheduler,
+      ...checks,
     }),
     handshakes:
-      config.handshakes.length === 0 ? undefined : createHandshakes(config, { admission, takeSecret }),
+      config.handshakes.length === 0
+        ? undefined
+        : createHandshakes(config, {
+            admission,
+            takeSecret,
+            confirm:
+              config.proof.by === "aws-sns"
+                ? createSnsConfirmation(config, { getText, log, clock: checks.clock })
+                : undefined,
+          }),
     makeCall: createMakeCall(config, {
       serviceId,
       metadataPrefix,

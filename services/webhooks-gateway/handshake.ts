@@ -14,69 +14,89 @@ import { keysFor } from "../../shared/webhook-auth/key.ts";
 import { fill, RequestValues, toParts } from "../../shared/webhook-auth/template.ts";
 import { macOf } from "../../shared/webhook-auth/verifier.ts";
 
-/** The answer to a request that sets an endpoint up. */
 export type HandshakeAnswer = {
   status: number;
   headers: Readonly<Record<string, string>>;
   body: string;
-  /** True if it needs no proof. */
-  isForAnybody: boolean;
+  /** True if the handshake needs no proof. */
+  needsNoProof: boolean;
 };
 
-/** A request whose handshakes are looked for before its credential is. */
-type Asked = { readonly req: IncomingMessage; readonly res: ServerResponse; readonly address: string };
+/** A request that may be a handshake, before its credential is checked. */
+type Incoming = {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly address: string;
+};
 
 type HandshakeToml = EndpointToml["handshakes"][number];
 
 /**
- * What a keyed handshake answers with the MAC of. The MAC is made under the key that signs deliveries, so no delivery may be
- * of this form: then what a handshake gives away opens nothing.
+ * Form of a text whose MAC answers a handshake. The MAC uses the same key as the signatures of deliveries. So a
+ * delivery whose body has this form is refused, because a handshake's answer could sign it.
  */
-export const GIVEN_AWAY = /^[A-Za-z0-9._~+/=-]{0,1024}$/;
+export const HANDSHAKE_TEXT = /^[A-Za-z0-9._~+/=-]{0,1024}$/;
 
-/** Echoed text is visible ASCII, and no more of it. */
+/** Form of echoed text: visible ASCII only. */
 const ECHOED = /^[!-~](?:[ -~]{0,1022}[!-~])?$/;
 
-/** Such a form has one or two fields. */
+/** Largest form body of a handshake. Such a form has one or two fields. */
 const FORM_BYTES_MAX = 1024;
 
-type Deps = { admission: Admission; takeSecret: TakeSecret };
+type Deps = {
+  admission: Admission;
+  takeSecret: TakeSecret;
+  /**
+   * Performs what a signed handshake asks for, such as confirming a subscription, before the handshake is answered.
+   * Undefined if there is nothing to perform.
+   */
+  confirm?: ((values: RequestValues) => Promise<void>) | undefined;
+};
 
-/** The handshakes of an endpoint: requests that set it up at the sender. They are answered and never queued. */
-export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret }: Deps) {
-  const handshakes = endpoint.handshakes.map((handshake) => ({ ...handshake, is: createIs(handshake) }));
+/**
+ * Handles an endpoint's handshakes: requests with which a sender checks the endpoint. They are answered and never
+ * queued.
+ */
+export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret, confirm }: Deps) {
+  const handshakes = endpoint.handshakes.map((each) => ({ ...each, matches: createMatches(each) }));
   const beforeBody = handshakes.filter(({ proof }) => proof !== "credential");
-  // A form under a good signature is a handshake too, and no delivery.
+  // A request that has the `form` of a handshake and a valid signature counts as a handshake, not as a delivery.
   const signed = handshakes.filter(({ proof, form }) => proof === "credential" || form !== undefined);
   const hasCredential = createHasCredential(endpoint);
-  /** If a handshake could be a delivery, a credential in it must be right. */
-  const needsNone = ({ proof, method }: HandshakeToml) =>
+  /**
+   * Returns whether a handshake without proof has the method of a delivery. If so, a request that has a credential is
+   * checked like a delivery.
+   */
+  const couldBeDelivery = ({ proof, method }: HandshakeToml) =>
     proof === "none" && (endpoint.methods as readonly string[]).includes(method);
 
   /**
-   * Answers a handshake that no credential proves; undefined if the request is none. Throws `webhook.handshake_refused` if
-   * what proves it does not hold. Only a secret has to be kept, so the others are answered while no calls are taken.
+   * Answers a handshake that does not need the credential of a delivery. Returns undefined if the request is not such a
+   * handshake. Throws `webhook.handshake_refused` if the handshake's proof is wrong. Only a handshake with a secret writes to
+   * Redis. So all others are answered even while the gateway accepts no calls.
    */
-  async function answerUnsigned(asked: Asked, lease: BodyLease): Promise<HandshakeAnswer | undefined> {
-    const { req, address } = asked;
+  async function answerUnsigned(request: Incoming, lease: BodyLease): Promise<HandshakeAnswer | undefined> {
+    const { req, address } = request;
     if (beforeBody.length === 0) return undefined;
     const values = new RequestValues(req);
     const handshake = beforeBody.find(
-      (each) => each.is(req, values) && !(needsNone(each) && hasCredential(req, values)),
+      (each) => each.matches(req, values) && !(couldBeDelivery(each) && hasCredential(req, values)),
     );
     if (handshake === undefined) return undefined;
     const { form } = handshake;
-    if (form !== undefined && !isForm(await readForm(asked, lease), form)) return undefined;
+    if (form !== undefined && !isForm(await readForm(request, lease), form)) return undefined;
     await prove(handshake, values, address);
-    return { ...answerOf(handshake, values), isForAnybody: handshake.proof === "none" };
+    return { ...answerOf(handshake, values), needsNoProof: handshake.proof === "none" };
   }
 
-  /** Answers a handshake whose credential holds; undefined if the request is a delivery. */
-  function answerSigned(req: IncomingMessage, values: RequestValues): HandshakeAnswer | undefined {
+  /** Answers a handshake whose credential is verified. Returns undefined if the request is a delivery. */
+  async function answerSigned(req: IncomingMessage, values: RequestValues) {
     const handshake = signed.find(
-      ({ is, form }) => is(req, values) && (form === undefined || isForm(values.body, form)),
+      ({ matches, form }) => matches(req, values) && (form === undefined || isForm(values.body, form)),
     );
-    return handshake && { ...answerOf(handshake, values), isForAnybody: false };
+    if (handshake === undefined) return undefined;
+    await confirm?.(values);
+    return { ...answerOf(handshake, values), needsNoProof: false } satisfies HandshakeAnswer;
   }
 
   async function prove({ proof }: HandshakeToml, values: RequestValues, address: string): Promise<void> {
@@ -93,7 +113,7 @@ export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret
     if ("problem" in secret || !(await takeSecret(endpoint.path, secret.value, address))) throw notOpen();
   }
 
-  function answerOf(handshake: HandshakeToml, values: RequestValues): Omit<HandshakeAnswer, "isForAnybody"> {
+  function answerOf(handshake: HandshakeToml, values: RequestValues): Omit<HandshakeAnswer, "needsNoProof"> {
     const { status, content_type, json, body } = handshake;
     const headers: Record<string, string> = {};
     if (content_type !== undefined) headers["Content-Type"] = content_type;
@@ -110,7 +130,8 @@ export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret
 
   function answeredMac({ mac }: HandshakeToml, values: RequestValues): string {
     const text = echo(mac?.of ?? "", values);
-    if (!GIVEN_AWAY.test(text)) throw refused("the challenge has the form of signed content");
+    if (!HANDSHAKE_TEXT.test(text))
+      throw refused("the challenge must have at most 1024 letters, digits and ._~+/=-");
     const schemes = schemesOf(endpoint.proof) ?? [];
     const [scheme] = schemes;
     const [key] = keysFor(schemes, endpoint.secret)[0] ?? [];
@@ -124,7 +145,10 @@ export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret
 
 export type Handshakes = ReturnType<typeof createHandshakes>;
 
-/** Tells whether a request has a credential, right or wrong, in any place where this endpoint's requests have one. */
+/**
+ * Returns a function that tells whether a request has a credential, right or wrong, in any place where the endpoint
+ * expects one.
+ */
 function createHasCredential(endpoint: EndpointToml) {
   const { headers, queries } = credentialPlaces(endpoint.proof, endpoint);
   return (req: IncomingMessage, values: RequestValues): boolean => {
@@ -136,8 +160,8 @@ function createHasCredential(endpoint: EndpointToml) {
   };
 }
 
-/** Tells whether a request is this handshake. */
-function createIs({ method, when }: HandshakeToml) {
+/** Returns a function that tells whether a request is this handshake. */
+function createMatches({ method, when }: HandshakeToml) {
   const conditions = Object.entries(when).map(([template, wanted]) => ({ parts: toParts(template), wanted }));
   return (req: IncomingMessage, values: RequestValues): boolean =>
     req.method === method &&
@@ -147,13 +171,13 @@ function createIs({ method, when }: HandshakeToml) {
     });
 }
 
-/** A star at the end stands for any text. */
+/** Compares a value with the wanted text. A star at the end of `wanted` matches any text. */
 function isWanted(value: string, wanted: string): boolean {
   return wanted.endsWith("*") ? value.startsWith(wanted.slice(0, -1)) : value === wanted;
 }
 
-/** Reads a body whose head declares that it is small. Any other body stays unread, and counts as empty. */
-async function readForm({ req, res }: Asked, lease: BodyLease): Promise<Buffer> {
+/** Reads a body whose Content-Length is small. Any other body stays unread and counts as empty. */
+async function readForm({ req, res }: Incoming, lease: BodyLease): Promise<Buffer> {
   const { "content-length": length, "content-encoding": coding } = req.headers;
   const isSmall = length !== undefined && Number(length) <= FORM_BYTES_MAX && coding === undefined;
   return isSmall ? await readBody(req, res, FORM_BYTES_MAX, { lease }) : NOTHING;
@@ -161,7 +185,7 @@ async function readForm({ req, res }: Asked, lease: BodyLease): Promise<Buffer> 
 
 const NOTHING = Buffer.alloc(0);
 
-/** Whether a body consists of exactly these fields. One whose value is a star may be missing. */
+/** Returns whether a body consists of exactly these fields. A field whose wanted value is a star may be missing. */
 function isForm(body: Buffer, wanted: Readonly<Record<string, string>>): boolean {
   if (body.length > FORM_BYTES_MAX) return false;
   const fields = [...new URLSearchParams(body.toString("utf8"))];
@@ -173,7 +197,7 @@ function isForm(body: Buffer, wanted: Readonly<Record<string, string>>): boolean
   );
 }
 
-/** A template filled with what the sender sent, capped and without control characters. */
+/** Fills a template with values of the request. Throws if the text is too long or is not visible ASCII. */
 function echo(template: string, values: RequestValues): string {
   const found = fill(toParts(template), values);
   if ("problem" in found) throw refused(`${found.what} is ${found.problem}`);
@@ -185,7 +209,10 @@ function refused(reason: string): AppError {
   return AppError.public("webhook.handshake_refused", reason);
 }
 
-/** The command is for the operator who reads the log, not for the sender. */
+/**
+ * Creates the refusal for an endpoint that is not open. Only the log's reason names the command, because the sender
+ * cannot run it.
+ */
 function notOpen(): AppError {
   const publicDetail = "the endpoint is not open for a new secret";
   return new AppError("webhook.handshake_refused", {
@@ -194,7 +221,7 @@ function notOpen(): AppError {
   });
 }
 
-/** It counts as a refused credential of its address. */
+/** Refusal of a wrong verify token. It counts as a refused credential of the client's address. */
 export class WrongVerifyToken extends AppError {
   constructor(parameter: string) {
     const reason = `the query parameter ${parameter} does not match verify_token`;

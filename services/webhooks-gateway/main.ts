@@ -1,8 +1,8 @@
 import { registerPressure } from "../../shared/ingress/backpressure.ts";
-import { inProcess, serveGateway } from "../../shared/ingress/serve.ts";
+import { serveGateway, withDeliveryRoutes } from "../../shared/ingress/serve.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { runMonitored } from "../../shared/part/serve.ts";
-import { composeWebhooksGateway, WEBHOOKS } from "./gateway.ts";
+import { type ComposedGateway, composeWebhooksGateway, WEBHOOKS } from "./gateway.ts";
 import { createMeters } from "./metrics.ts";
 
 export function runWebhooks(options: ProcessOptions): Promise<number> {
@@ -16,7 +16,11 @@ export function runWebhooks(options: ProcessOptions): Promise<number> {
   return runMonitored(
     { ...WEBHOOKS, ...own },
     options,
-    (host) => inProcess(composeWebhooksGateway({ ...host, serviceId }), host),
+    (host, last?: ComposedGateway) =>
+      withDeliveryRoutes(
+        composeWebhooksGateway({ ...host, serviceId, earlierDocuments: last?.documents }),
+        host,
+      ),
     (generations, host) => {
       const { webhooks, metrics, log } = host;
       if (serviceId === undefined)

@@ -21,56 +21,70 @@ import type { ResultAccess } from "../../shared/ingress/ask-result.ts";
 import type { ReadCallback } from "../../shared/ingress/read-callback.ts";
 import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
+import { parseJson } from "../../shared/platform/text/parse-json.ts";
 import { visible } from "../../shared/platform/text/visible.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
-import { schemesOf, showsSecret } from "../../shared/webhook-auth/auth-modes.ts";
-import { isCovered } from "../../shared/webhook-auth/coverage.ts";
+import { isOfOneAccount, showsSecret } from "../../shared/webhook-auth/auth-modes.ts";
+import { isSignedBy } from "../../shared/webhook-auth/coverage.ts";
+import { compileFilter } from "../../shared/webhook-auth/filter/filter.ts";
 import {
   fill,
   type Lookup,
   type Part,
   type RequestValues,
+  readsJson,
   toParts,
 } from "../../shared/webhook-auth/template.ts";
 
-/** The call that a proven request becomes. */
+/** Call made from a verified request. */
 export type MadeCall = {
   call: JobCall;
-  /** For a call that the sender can repeat: what a repeat must have in common with it. Empty if nothing but the id. */
+  /**
+   * Body hash that a repeat must have too. An empty hash means that the delivery id alone decides. Undefined if the
+   * sender cannot repeat the call.
+   */
   repeat: { bodySha256: string } | undefined;
-  /** The receiver that the request names, if only a wildcard allows it. */
+  /** Receiver that the request names, if only a wildcard of `callback_hosts` allows it. */
   receiverByWildcard: string | undefined;
-  /** The part of the delivery id that the endpoint reads and the request lacks. */
+  /** Part of the configured delivery id that the request lacks. */
   noId?: string | undefined;
 };
 
-/** A call, or nothing if the endpoint drops its event. */
-type Made = MadeCall | { dropped: string };
+/** An event that the endpoint does not handle, and the configuration key that excludes it. */
+export type Dropped = { event: string; by: "route_by" | "when" };
+
+/** A call, or the dropped event. */
+type Made = MadeCall | { dropped: Dropped };
 
 type Options = {
   serviceId: number;
   metadataPrefix: string;
   readCallback: ReadCallback;
-  /** How the receiver of a callback asks for the result; undefined if nobody can. */
+  /**
+   * Returns the token and URL of a call's result, for the receiver of its callback. Undefined if results cannot be
+   * read.
+   */
   accessOf: ((callId: string) => ResultAccess) | undefined;
   /** Returns a random id for a call of this job. */
   newCallId: (job: JobIds) => string;
   clock: Clock;
 };
 
-/** `values` are those of this request. */
+/** Makes the call of a request. `values` must belong to `req`. */
 export type MakeCall = (req: IncomingMessage, values: RequestValues) => Made;
 
 /**
- * Makes the calls of an endpoint. Throws `webhook.delivery_id_invalid`, `webhook.metadata_invalid`, `webhook.event_unrouted`,
- * `callback.refused`, `queue.overloaded` and `request.malformed`.
+ * Creates the function that makes an endpoint's calls. It throws `webhook.delivery_id_invalid`,
+ * `webhook.metadata_invalid`, `webhook.event_unrouted`, `webhook.filter_failed`, `callback.refused`, `queue.overloaded`
+ * and `request.malformed`.
  */
 export function createMakeCall(
   endpoint: EndpointToml,
   { serviceId, metadataPrefix, readCallback, accessOf, newCallId, clock }: Options,
 ): MakeCall {
   const keys = platformKeys(metadataPrefix);
-  // It has a place for the call id, since an object that grows a computed key is slow to make and to write as JSON.
+  // The template already has the key of the call id, because adding a computed key later makes the object slow to
+  // create and to serialize.
   const template = {
     [keys.serviceId]: String(serviceId),
     [WEBHOOK_PATH]: endpoint.path,
@@ -82,20 +96,21 @@ export function createMakeCall(
     endpoint.callback_url === undefined ? undefined : toTarget(new URL(endpoint.callback_url));
   const route = createRoute(endpoint);
   const readDeliveryId = createReadDeliveryId(endpoint);
-  const name = createName(endpoint);
-  const addTo = createAddTo(endpoint);
+  const nameCall = createNameCall(endpoint);
+  const addMetadata = createAddMetadata(endpoint);
 
   return (req, values) => {
     const { body } = values;
-    const { jobId, event } = route(values);
-    if (jobId === undefined) return { dropped: event };
+    const routed = route(req, values);
+    if ("dropped" in routed) return routed;
+    const { jobId } = routed;
     const bodySha256 = sha256Hex(body);
     const { delivery, noId } = readDeliveryId(values);
-    const named = delivery === undefined ? undefined : name(delivery, bodySha256);
+    const named = delivery === undefined ? undefined : nameCall(delivery, bodySha256);
     const id = named?.id ?? newCallId({ serviceId, jobIndex: jobId });
     const metadata: Record<string, string> = { ...template, [keys.callId]: id };
     if (delivery !== undefined) metadata[WEBHOOK_DELIVERY_ID] = delivery;
-    addTo(metadata, req, values);
+    addMetadata(metadata, req, values);
     const asked = readCallback(req, ownTarget);
     const call = toJobCall({
       id,
@@ -117,33 +132,61 @@ export function createMakeCall(
   };
 }
 
-/** Chooses the job of a request by its event. Without a job the event is dropped. */
-function createRoute({ job_id, route_by }: EndpointToml) {
+/**
+ * Chooses a request's job by its event, and then applies the filter. An event without a job is dropped before the
+ * filter runs, so that the filter cannot fail for an event that would be dropped anyway.
+ */
+function createRoute(endpoint: EndpointToml) {
+  const jobOf = createJobOf(endpoint);
+  const isForEndpoint = endpoint.when === undefined ? undefined : compileFilter(endpoint.when);
+  const refuses = endpoint.route_by?.unmatched === "refuse";
+
+  function unmatched(event: string, by: Dropped["by"]): { dropped: Dropped } {
+    if (!refuses) return { dropped: { event, by } };
+    const why = by === "when" ? "when is false for" : "no job handles";
+    throw new AppError("webhook.event_unrouted", { reason: `${why} the event ${visible(event)}` });
+  }
+
+  return (req: IncomingMessage, values: RequestValues): { jobId: number } | { dropped: Dropped } => {
+    const { jobId, event } = jobOf(values);
+    if (jobId === undefined) return unmatched(event, "route_by");
+    if (isForEndpoint?.(req, values.body) === false) return unmatched(event, "when");
+    return { jobId };
+  };
+}
+
+type JobOf = (values: RequestValues) => { jobId: number | undefined; event: string };
+
+function createJobOf({ job_id, route_by }: EndpointToml): JobOf {
   const always = { jobId: job_id, event: "" };
   if (route_by === undefined) return () => always;
-  const { header, field, jobs, unmatched } = route_by;
+  const { header, field, jobs } = route_by;
   const template = toParts(header === undefined ? `{body:${field}}` : `{header:${header}}`);
-  return (values: RequestValues) => {
+  return (values) => {
     const found = fill(template, values);
-    const event = "value" in found ? found.value : `(${found.problem})`;
-    if ("value" in found && Object.hasOwn(jobs, event)) return { jobId: jobs[event], event };
-    if (unmatched === "drop") return { jobId: undefined, event };
-    throw new AppError("webhook.event_unrouted", { reason: `no job handles the event ${visible(event)}` });
+    if ("problem" in found) return { jobId: undefined, event: `(${found.problem})` };
+    const { value: event } = found;
+    return { jobId: Object.hasOwn(jobs, event) ? jobs[event] : undefined, event };
   };
 }
 
 /**
- * Names the call of a delivery: the same delivery is the same call on every replica. A bearer token or an API key proves who
- * sent the id, and another body under it is a conflict. Where a signature covers the id, the id alone names the call, since
- * some senders count their tries in the body. Otherwise the body is part of the name: a stranger could take the id of another
- * body.
+ * Derives a call's id from its delivery id, so that all replicas give the same delivery the same call.
+ *
+ * A bearer token or API key proves who sent the delivery id. A repeat with another body is a conflict.
+ * If a signature covers the delivery id, the id alone decides, because some senders count their attempts in the body.
+ * A signed token (JWT) covers no part of the request. If the endpoint accepts the tokens of one account, that account
+ * chooses the ids, and the id alone decides. If it accepts several accounts, another body is a conflict, because one
+ * account could use another's id.
+ * In all other cases the call id also depends on the body, because a stranger could send another body with the same
+ * delivery id.
  */
-function createName(endpoint: EndpointToml) {
+function createNameCall(endpoint: EndpointToml) {
   const { path, proof } = endpoint;
   const template = toParts(endpoint.delivery_id ?? "");
-  const schemes = schemesOf(proof);
-  const byToken = showsSecret(proof);
-  const covered = schemes !== undefined && isCovered(template, schemes);
+  const isJwt = proof.by === "jwt";
+  const covered = isJwt ? isOfOneAccount(proof) : isSignedBy(template, proof);
+  const byToken = showsSecret(proof) || (isJwt && !covered);
   return (deliveryId: string, bodySha256: string): { id: string; repeat: { bodySha256: string } } => {
     if (byToken) return { id: callIdOfDelivery(path, deliveryId), repeat: { bodySha256 } };
     if (covered) return { id: callIdOfSignedDelivery(path, deliveryId), repeat: { bodySha256: "" } };
@@ -155,21 +198,24 @@ const DELIVERY_ID_BYTES_MAX = 256;
 const TEXT_BYTES_MAX = 1024;
 const QUERY_BYTES_MAX = 4096;
 
-/** The sender's own id of a delivery, or the part of it that the request lacks. */
+/** Delivery id of a request, or the part of the configured id that the request lacks. */
 type DeliveryId = { delivery?: string; noId?: string };
 
 function createReadDeliveryId(endpoint: EndpointToml): (values: RequestValues) => DeliveryId {
   if (endpoint.delivery_id === undefined) return () => ({});
   const template = toParts(endpoint.delivery_id);
   const eventHeaders = eventHeadersOf(endpoint);
-  // Fields and event types may hold any text, and the id of a batch consists of all its ids.
+  // The runner gets the id in a header. An id from a field or the event type may be any text, and the id of a batch may
+  // be long. If such an id does not fit into a header, its hash is used.
   const mayBeAnyText = template.some(
-    (part) => part.kind === "field" || headersOf(part).some((name) => eventHeaders.includes(name)),
+    (part) => readsJson(part) || headersOf(part).some((name) => eventHeaders.includes(name)),
   );
+  const isUnreadable = createIsUnreadable(endpoint, template);
   const invalid = (what: string) => AppError.public("webhook.delivery_id_invalid", `the delivery id ${what}`);
   return (values) => {
     const found = fill(template, values);
     if ("problem" in found) {
+      if (isUnreadable(values.body)) throw invalid("is missing: the decoded body is not JSON");
       if (found.problem === "missing") return { noId: found.what };
       throw invalid(`was sent more than once (${found.what})`);
     }
@@ -182,19 +228,30 @@ function createReadDeliveryId(endpoint: EndpointToml): (values: RequestValues) =
   };
 }
 
+/**
+ * Returns a function that tells whether a body may have been decoded wrongly. A signature of the received bytes does
+ * not cover Content-Encoding. If a recorded delivery is replayed without that header, or with another one, its id
+ * cannot be read, and it would become a new call each time.
+ */
+function createIsUnreadable({ proof, encoded_bodies }: EndpointToml, template: readonly Part[]) {
+  const isDecodedAfter = encoded_bodies === "decode" && proof.by === "schemes" && proof.over === "received";
+  if (!isDecodedAfter || !template.some(readsJson)) return () => false;
+  return (body: Buffer) => parseJson(body.toString("utf8")) === undefined;
+}
+
 function headersOf(part: Part): readonly string[] {
   return part.kind === "header" ? part.names : [];
 }
 
-/** The headers that the event's type is read from. */
+/** Returns the headers from which the endpoint reads the event type. */
 function eventHeadersOf({ event_type = "" }: EndpointToml): readonly string[] {
   return toParts(event_type).flatMap(headersOf);
 }
 
-type AddTo = (metadata: Record<string, string>, req: IncomingMessage, values: RequestValues) => void;
+type AddMetadata = (metadata: Record<string, string>, req: IncomingMessage, values: RequestValues) => void;
 
-/** Adds to the metadata what the sender says of the delivery, beside its body. */
-function createAddTo(endpoint: EndpointToml): AddTo {
+/** Creates the function that adds the event type, the query and the forwarded headers to the metadata. */
+function createAddMetadata(endpoint: EndpointToml): AddMetadata {
   const { event_type, forward_headers, forward_query } = endpoint;
   const eventType = event_type === undefined ? undefined : toParts(event_type);
   const eventHeaders = eventHeadersOf(endpoint);
@@ -219,7 +276,7 @@ function createAddTo(endpoint: EndpointToml): AddTo {
   };
 }
 
-/** Adds a value that the request has. An empty one counts as absent. */
+/** Adds a value of the request to the metadata. An empty value counts as absent. */
 function put(metadata: Record<string, string>, key: string, found: Lookup, bytesMax: number): void {
   if ("problem" in found ? found.problem === "missing" : found.value === "") return;
   const invalid = (what: string) => AppError.public("webhook.metadata_invalid", `${key} ${what}`);
@@ -229,7 +286,9 @@ function put(metadata: Record<string, string>, key: string, found: Lookup, bytes
   metadata[key] = found.value;
 }
 
-/** Adds the event's type, in one of two headers: HTTP carries only visible ASCII unchanged. */
+/**
+ * Adds the event type. HTTP may change text that is not visible ASCII, so such a type goes encoded into another header.
+ */
 function putEvent(metadata: Record<string, string>, found: Lookup): void {
   if ("problem" in found || found.value === "" || HEADER_TEXT.test(found.value)) {
     put(metadata, WEBHOOK_EVENT, found, TEXT_BYTES_MAX);
@@ -244,13 +303,13 @@ function putEvent(metadata: Record<string, string>, found: Lookup): void {
   metadata[WEBHOOK_EVENT_UTF8] = `UTF-8''${percentEncoded(bytes)}`;
 }
 
-/** Encodes all characters that an extended value must not hold (`attr-char` of RFC 8187). */
+/** Encodes all characters that an extended header value must not contain (`attr-char` of RFC 8187). */
 function percentEncoded(utf8: Buffer): string {
   const encoded = encodeURIComponent(utf8.toString("utf8"));
   return encoded.replace(/[*'()]/g, (letter) => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
-/** What can be a header value of the request to the runner, without changing on the way. */
+/** Text that arrives unchanged at the runner as a header value. */
 const HEADER_TEXT = /^[!-~](?:[ -~]*[!-~])?$/;
 
 function headerTextProblem(text: string, bytesMax: number): string | undefined {

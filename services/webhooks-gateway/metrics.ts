@@ -4,7 +4,7 @@ import type { Metrics } from "../../shared/platform/metrics/metrics.ts";
 import { forRefusedWebhook } from "../../shared/telemetry/events/refused-webhook.ts";
 import { reasonOf } from "../../shared/webhook-auth/rejected.ts";
 
-/** What the gateway's events add to its metrics. */
+/** Creates the gateway's metrics, and the meters that update them from log events. */
 export function createMeters(metrics: Metrics): Record<string, Meter> {
   const answered = metrics.counter("postern_webhooks_total", "Webhooks answered, by outcome", [
     "path",

@@ -9,53 +9,56 @@ import type { Partitions } from "../../shared/redis/partition.ts";
 import { integer } from "../../shared/redis/reply.ts";
 import takeTokenLua from "./take-token.lua";
 
-/** A token bucket: it holds `burst` tokens, is full at first, and gets `perSecond` of them a second. */
+/** Token bucket: holds at most `burst` tokens, is full at first, and gains `perSecond` tokens each second. */
 export type Rate = { perSecond: number; burst: number };
 
-/** An endpoint as its limits see it. */
+/** Path and rates of an endpoint. */
 export type LimitedEndpoint = {
   path: string;
-  /** For all requests to the endpoint together. */
+  /** Rate for all requests to the endpoint together. */
   rate?: Rate | undefined;
-  /** For the requests of each address. */
+  /** Rate for the requests of each address. */
   ratePerAddress?: Rate | undefined;
 };
 
-/** Counts a request whose credential holds. Throws `request.rate_limited` if it is over a limit of its endpoint. */
+/** Counts a request whose credential is verified. Throws `request.rate_limited` if the endpoint is over a limit. */
 export type TakeToken = (address: string) => Promise<void>;
 
 export type RateLimits = {
-  /** Undefined for an endpoint without limits. */
+  /** Returns undefined for an endpoint without limits. */
   ofEndpoint(endpoint: LimitedEndpoint): TakeToken | undefined;
-  /** Counts a refused credential. Returns the error to answer with instead, once the address is over its limit. */
+  /** Counts a refused credential. Once the address is over its limit, returns the error to answer with instead. */
   refused(address: string): Promise<AppError | undefined>;
 };
 
 type Options = {
   partitions: Partitions;
   log: Logger;
-  /** The limit of refused credentials, for each address. */
+  /** Rate of refused credentials, for each address. */
   refusals: Rate;
-  /** Milliseconds since any instant. They never go back, so that a change of the clock prolongs no block. */
+  /** Monotonic time in milliseconds. With the system clock, a change of the clock could keep a bucket empty longer. */
   now?: () => number;
-  /** How long a request waits for Redis to count it. */
+  /** Limit in ms on a request's wait for Redis to count it. */
   timeoutMs?: number;
 };
 
-/** The key of a bucket, among the keys of its partition. */
+/** Returns the Redis key of a bucket in a given partition. */
 type KeyOf = (keys: Keys) => string;
 
 /**
- * Limits that all replicas share. Each is a real token bucket: in any t seconds it lets at most burst + t * perSecond requests
- * through, and one that is refused uses no token. An address over its own limit uses none of its endpoint's tokens.
+ * Creates rate limits that all replicas share. Each limit is a token bucket: in any t seconds it admits at most burst +
+ * t * perSecond requests, and a refused request uses no token. If an address is over its own limit, its requests use no
+ * tokens of the endpoint.
  *
- * The limits of endpoints count only requests whose credential holds, and the limit of refusals only those whose credential
- * does not: otherwise a stranger could use up the tokens of addresses that he shares with a sender.
+ * The endpoints' limits count only verified requests. The limit on refusals counts only requests with wrong
+ * credentials. Otherwise a stranger could use up the tokens of a sender that has the same address.
  *
- * The hash of a bucket's key says in which partition the bucket is. If that does not answer in time, this process counts the request
- * in a bucket of its own. Credentials are also checked while no call is accepted: a handshake needs no Redis.
+ * The hash of a bucket's key selects the bucket's partition. If that partition does not answer in time, this process
+ * counts the request in a local bucket. Credentials are checked even while the gateway accepts no calls, because
+ * handshakes need no Redis.
  *
- * A bucket without tokens is blocked in this process until its next one, so that a flood of refused requests costs Redis nothing.
+ * This process remembers an empty bucket until its next token is due, so that a flood of refused requests costs Redis
+ * nothing.
  */
 export function createRateLimits(options: Options): RateLimits {
   const { partitions, log, refusals, now = () => performance.now(), timeoutMs = 250 } = options;
@@ -69,28 +72,31 @@ export function createRateLimits(options: Options): RateLimits {
     return all.length === 1 ? control : places.of(callIdFrom(keyOf(control.keys)));
   }
 
-  /** Takes a token of a bucket. Returns after how many milliseconds to come back, if there is none. */
+  /**
+   * Creates the function that takes a token from a bucket. It returns undefined, or the milliseconds until the next
+   * token if the bucket is empty.
+   */
   function createBucket({ perSecond, burst }: Rate) {
     const one = Math.max(1, Math.round(MICROS / perSecond));
-    const words = { one, whole: one * burst };
+    const cost = { one, whole: one * burst };
 
     async function take({ takeToken }: Place, bucket: string): Promise<number> {
-      const ms = await takeToken({ bucket }, words);
-      if (ms > 0) own.block(bucket, ms, words);
+      const ms = await takeToken({ bucket }, cost);
+      if (ms > 0) own.block(bucket, ms, cost);
       return ms;
     }
 
     return async (keyOf: KeyOf): Promise<number | undefined> => {
       const place = placeOf(keyOf);
       const bucket = keyOf(place.keys);
-      const blockedMs = own.msLeft(bucket, words);
+      const blockedMs = own.msLeft(bucket, cost);
       if (blockedMs > 0) return blockedMs;
       const outcome = await within(timeoutMs, take(place, bucket));
       if (outcome.kind === "done") return outcome.result || undefined;
       warn(
         outcome.kind === "late" ? `Redis did not answer within ${timeoutMs} ms` : messageOf(outcome.error),
       );
-      return own.take(bucket, words) || undefined;
+      return own.take(bucket, cost) || undefined;
     };
   }
 
@@ -98,14 +104,13 @@ export function createRateLimits(options: Options): RateLimits {
   return {
     ofEndpoint({ path, rate, ratePerAddress }) {
       if (rate === undefined && ratePerAddress === undefined) return undefined;
-      const takeOfAddress = ratePerAddress && createBucket(ratePerAddress);
-      const takeOfAll = rate && createBucket(rate);
+      const takeFromAddress = ratePerAddress && createBucket(ratePerAddress);
+      const takeFromEndpoint = rate && createBucket(rate);
       return async (address) => {
-        const ofAddressMs = await takeOfAddress?.((keys) => keys.limitOfAddress(path, address));
-        if (ofAddressMs !== undefined)
-          throw overLimit(`${address} is over rate_limit_per_address`, ofAddressMs);
-        const ofAllMs = await takeOfAll?.((keys) => keys.limitOfEndpoint(path));
-        if (ofAllMs !== undefined) throw overLimit("the endpoint is over rate_limit", ofAllMs);
+        const addressMs = await takeFromAddress?.((keys) => keys.limitOfAddress(path, address));
+        if (addressMs !== undefined) throw overLimit(`${address} is over rate_limit_per_address`, addressMs);
+        const endpointMs = await takeFromEndpoint?.((keys) => keys.limitOfEndpoint(path));
+        if (endpointMs !== undefined) throw overLimit("the endpoint is over rate_limit", endpointMs);
       };
     },
 
@@ -138,24 +143,30 @@ const TAKE = defineScript({
   reply: integer,
 });
 
-/** Beyond this many the one that was changed first goes, and Redis answers the next request of its bucket. */
-const OWN_MAX = 10_000;
+/**
+ * Limit on local buckets. Beyond this number the least recently changed one is deleted, and Redis decides about its
+ * next request.
+ */
+const OWN_BUCKETS_MAX = 10_000;
 
-/** As the script takes them (take-token.lua), in microseconds. */
-type Words = { one: number; whole: number };
+/** Arguments of take-token.lua, in microseconds. */
+type Cost = { one: number; whole: number };
 
-/** The buckets of this process, by key: one without tokens in Redis, and one that Redis does not answer for. */
+/**
+ * Creates the local buckets. They record which buckets are empty in Redis, and count requests while Redis does not
+ * answer.
+ */
 function createOwnBuckets(now: () => number) {
-  /** When the bucket is full again, in milliseconds of `now`. */
-  const fullAt = new BoundedMap<string, number>(OWN_MAX);
+  /** Time at which each bucket will be full again, in milliseconds of `now`. */
+  const fullAt = new BoundedMap<string, number>(OWN_BUCKETS_MAX);
 
   function set(bucket: string, ms: number): void {
     fullAt.delete(bucket);
     fullAt.set(bucket, ms);
   }
 
-  /** In how many milliseconds there is a token; 0 if there is one. */
-  function msLeft(bucket: string, { one, whole }: Words): number {
+  /** Returns the milliseconds until the bucket has a token; 0 if it has one. */
+  function msLeft(bucket: string, { one, whole }: Cost): number {
     const usedMs = Math.max(0, (fullAt.get(bucket) ?? 0) - now());
     return Math.max(0, Math.ceil(usedMs - (whole - one) / 1000));
   }
@@ -163,15 +174,15 @@ function createOwnBuckets(now: () => number) {
   return {
     msLeft,
 
-    /** There is no token for so many milliseconds. */
-    block(bucket: string, ms: number, { one, whole }: Words): void {
+    /** Records that the bucket gets its next token in `ms` milliseconds. */
+    block(bucket: string, ms: number, { one, whole }: Cost): void {
       set(bucket, now() + ms + (whole - one) / 1000);
     },
 
-    /** Takes a token. Returns in how many milliseconds there is one, and 0 if one was taken. */
-    take(bucket: string, words: Words): number {
-      const ms = msLeft(bucket, words);
-      if (ms === 0) set(bucket, Math.max(fullAt.get(bucket) ?? 0, now()) + words.one / 1000);
+    /** Takes a token and returns 0. If the bucket is empty, returns the milliseconds until the next one. */
+    take(bucket: string, cost: Cost): number {
+      const ms = msLeft(bucket, cost);
+      if (ms === 0) set(bucket, Math.max(fullAt.get(bucket) ?? 0, now()) + cost.one / 1000);
       return ms;
     },
   };

@@ -25,25 +25,25 @@ import type { Accept, Accepted } from "./accept.ts";
 import type { Authentication } from "./authenticate.ts";
 import type { HeldAtOf } from "./endpoint-states.ts";
 import type { HandshakeAnswer, Handshakes } from "./handshake.ts";
-import type { MadeCall, MakeCall } from "./make-call.ts";
+import type { Dropped, MadeCall, MakeCall } from "./make-call.ts";
 import type { TakeToken } from "./rate-limit.ts";
 
-/** A configured endpoint and what was made of its configuration. */
+/** An endpoint with the parts that were created from its configuration. */
 export type Endpoint = {
   config: EndpointToml;
-  /** Senders whose address may send; undefined if all may. */
+  /** Addresses that may send; undefined allows all. */
   allowed: AddressList | undefined;
-  /** Undefined if its sender makes none. */
+  /** Undefined if the endpoint has no handshakes. */
   handshakes: Handshakes | undefined;
   authentication: Authentication;
   makeCall: MakeCall;
-  /** Undefined without limits. */
+  /** Undefined if the endpoint has no rate limits. */
   takeToken: TakeToken | undefined;
-  /** What its 202 says of the way to the result; undefined if it keeps none. */
+  /** Returns the token and URL of a call's result, for the 202. Undefined if the endpoint keeps no results. */
   accessOf: ((callId: string) => ResultAccess) | undefined;
-  /** How long its sender waits for the result; undefined if it is answered at once. */
+  /** Time in ms that the sender waits for the result. Undefined if it gets its answer at once. */
   waitMs: number | undefined;
-  /** How long a delivery id is remembered after its call has ended. */
+  /** Time in ms for which a delivery id is remembered after its call has ended. */
   windowMs: number;
 };
 
@@ -52,13 +52,13 @@ export type Exchange = {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly endpoint: Endpoint;
-  /** The client's. */
+  /** Client address. */
   readonly address: string;
-  /** The body as received, once it is whole. */
+  /** The whole body as received. */
   received?: Buffer;
-  /** The beginning of a body that is being read, if the endpoint keeps the bodies that it refuses. */
+  /** First bytes of a body that is still arriving, if the endpoint keeps the bodies of refused requests. */
   beginning?: Buffer;
-  /** How long the request has taken so far. */
+  /** Returns the time in ms since the request began. */
   ms(): number;
 };
 
@@ -68,11 +68,14 @@ type Deps = {
   bodies: BodyBudget;
   accept: Accept;
   heldAtOf: HeldAtOf;
-  /** Answers a webhook that is refused. */
+  /** Refuses a webhook. */
   refuse: (exchange: Exchange, error: AppError) => Promise<void>;
   waits: Pick<AwaitResults, "begin">;
   addressOf: ClientAddressOf;
-  /** Counts answered handshakes that need no proof: with a line for each, a stranger could fill the log. */
+  /**
+   * Counts answered handshakes that need no proof. They are not logged one by one, because a stranger could fill the
+   * log.
+   */
   openHandshakes: EventCounter;
   clock: Clock;
   log: Logger;
@@ -80,28 +83,28 @@ type Deps = {
 
 export type Receive = (req: IncomingMessage, res: ServerResponse, endpoint: Endpoint) => Promise<void>;
 
-/** One webhook, top to bottom. What can be refused early is refused before the body is read. */
+/** Handles one webhook from its first header to the answer. It refuses as much as possible before it reads the body. */
 export function createReceive(deps: Deps): Receive {
   const { admission, admitReceiver, bodies, accept, refuse, waits, addressOf, openHandshakes, clock, log } =
     deps;
   return async function receive(req, res, endpoint) {
     const startedAt = clock();
-    const address = addressOf(req); // a connection that is gone has none
+    const address = addressOf(req); // read now, because a closed connection has no address
     const exchange: Exchange = { req, res, endpoint, address, ms: () => clock() - startedAt };
     const { config, handshakes, authentication, takeToken, makeCall, windowMs } = endpoint;
     const lease = bodies.lease(req);
     try {
       if (endpoint.allowed !== undefined) assertAllowed(endpoint.allowed, address);
-      const setUp = handshakes && (await handshakes.answerUnsigned(exchange, lease));
-      if (setUp !== undefined) return finishHandshake(exchange, setUp);
+      const unsignedAnswer = handshakes && (await handshakes.answerUnsigned(exchange, lease));
+      if (unsignedAnswer !== undefined) return finishHandshake(exchange, unsignedAnswer);
 
       assertMethod(req, res, config);
       admission.assertOpen();
-      const values = await authentication.readProven(exchange, lease);
-      const signedSetUp = handshakes?.answerSigned(req, values);
-      if (signedSetUp !== undefined) return finishHandshake(exchange, signedSetUp);
+      const values = await authentication.readVerified(exchange, lease);
+      const signedAnswer = await handshakes?.answerSigned(req, values);
+      if (signedAnswer !== undefined) return finishHandshake(exchange, signedAnswer);
 
-      // Only now: a sender without the credential learns nothing of what operators do.
+      // The operator's setting is read only now, so that a client without the credential learns nothing about it.
       const heldAt = deps.heldAtOf(config.path);
       if (takeToken !== undefined) await takeToken(addressKey(address));
       const made = makeCall(req, values);
@@ -117,14 +120,14 @@ export function createReceive(deps: Deps): Receive {
     }
   };
 
-  /** Throws if calls of this job, or callbacks to the receiver that the request names, are not taken now. */
+  /** Throws unless the gateway now accepts calls of this job, and callbacks to the receiver that the request names. */
   async function admit({ path }: EndpointToml, { call, receiverByWildcard }: MadeCall): Promise<void> {
     const job = jobKeyOf(call);
     admission.assertOpen(job, call.id);
     if (receiverByWildcard) await admitReceiver(call.id, `endpoint:${path}`, job, receiverByWildcard);
   }
 
-  /** The call is on disk. A repeat is told so, and in which state the call is. */
+  /** Answers once the call is on disk. A repeat gets the call's state and the header `Idempotent-Replayed`. */
   function finishAccepted(exchange: Exchange, call: JobCall, accepted: Accepted, noId?: string): void {
     const { endpoint, ms } = exchange;
     const { config, accessOf, waitMs } = endpoint;
@@ -145,20 +148,23 @@ export function createReceive(deps: Deps): Receive {
     });
   }
 
-  /** The endpoint has no job for this event. Its sender gets a success, so that it does not send the event again. */
-  function finishDropped({ res, endpoint: { config }, ms }: Exchange, event: string): void {
+  /**
+   * Answers an event that the endpoint does not handle. The sender gets a 2xx status, so that it does not send the event
+   * again.
+   */
+  function finishDropped({ res, endpoint: { config }, ms }: Exchange, { event, by }: Dropped): void {
     sendSuccess(res, config, '{"status":"dropped"}', false);
-    log.info("webhook.dropped", { path: config.path, eventType: visible(event), ms: ms() });
+    log.info("webhook.dropped", { path: config.path, eventType: visible(event), by, ms: ms() });
   }
 
   function finishHandshake({ req, res, endpoint, ms }: Exchange, answer: HandshakeAnswer): void {
-    const { status, headers, body, isForAnybody } = answer;
+    const { status, headers, body, needsNoProof } = answer;
     leaveUnread(req, res);
     const length = status === 204 ? {} : { "Content-Length": Buffer.byteLength(body) };
     res.writeHead(status, { ...COMMON_HEADERS, ...headers, ...length });
     res.end(req.method === "HEAD" ? "" : body);
     const { path } = endpoint.config;
-    if (isForAnybody) openHandshakes.count(`${path} ${status}`, { path, status });
+    if (needsNoProof) openHandshakes.count(`${path} ${status}`, { path, status });
     else log.info("webhook.handshake_answered", { path, status, ms: ms() });
   }
 }
@@ -178,7 +184,10 @@ function assertMethod(
   throw methodNotAllowed(req, res, [...accepted]);
 }
 
-/** A sender that waits for what its call comes to. Nothing of its request's body is part of it. */
+/**
+ * Describes how a sender waits for its call's result. The returned object must not refer to the request's body, which
+ * would stay in memory.
+ */
 function toWaiting(
   { res, endpoint: { config, waitMs = 0 }, ms }: Exchange,
   callId: string,
@@ -197,11 +206,11 @@ function toWaiting(
   };
 }
 
-/** Flat lists, which Node writes out unchanged: an object of headers made for each answer costs far more. */
+/** Flat lists of headers, which Node writes unchanged. Creating an object of headers for each answer is much slower. */
 const COMMON = Object.entries(COMMON_HEADERS).flat();
 const OUR_JSON = [...COMMON, "Content-Type", "application/json"];
 
-/** The status and body that this sender takes for a success; without others, ours. */
+/** Sends the status and body that the endpoint configures for a success. `ours` is the default body. */
 function sendSuccess(res: ServerResponse, { answer }: EndpointToml, ours: string, replayed: boolean): void {
   const { status, content_type } = answer;
   const body = status === 204 ? "" : (answer.body ?? ours);

@@ -4,7 +4,7 @@ import { takeArrived } from "../../shared/http/body.ts";
 import { addressKey } from "../../shared/http/ip/address.ts";
 import { logRefused, sendProblem } from "../../shared/http/problem.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
-import { CODES } from "../../shared/platform/errors/codes.ts";
+import { CODES, type ErrorCode } from "../../shared/platform/errors/codes.ts";
 import type { EventCounter } from "../../shared/platform/log/event-counter.ts";
 import type { Logger } from "../../shared/platform/log/logger.ts";
 import { REJECTED_BODY_BYTES_MAX } from "../../shared/telemetry/rejected/entry.ts";
@@ -20,17 +20,19 @@ type Deps = {
   limits: RateLimits;
   record: RecordRejected;
   log: Logger;
-  /** Counts refusals over the limit, which are not logged one by one. */
+  /** Counts refusals over the rate limit, which are not logged one by one. */
   overLimit: EventCounter;
-  /** Counts the other refusals that are not logged one by one. */
+  /** Counts other refusals that are not logged one by one. */
   unlogged: EventCounter;
 };
 
 /**
- * Answers a webhook that is refused, and leaves a trace of it: in the log, in the metrics, and for `postern rejected`. An
- * address with too many refused credentials gets 429, if its sender bears that, and leaves only a count.
+ * Refuses a webhook and records it in the log, in the metrics, and for `postern rejected`. After too many wrong
+ * credentials from an address, its further refusals are only counted. They get 429, unless the sender does not tolerate
+ * that status.
  *
- * A request that has proven nothing is logged only if it is recorded too, and else counted: a stranger could fill the log.
+ * A refused request without a verified credential is logged only if it is also recorded, or if the error is unforeseen.
+ * Otherwise it is only counted, because a stranger could fill the log with a line for each request.
  */
 export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps) {
   return async function refuse(exchange: Exchange, error: AppError): Promise<void> {
@@ -40,24 +42,24 @@ export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps)
     const isWrongCredential =
       error.code === "webhook.credential_rejected" || error instanceof WrongVerifyToken;
     const over = isWrongCredential ? await limits.refused(addressKey(address)) : undefined;
-    const told = over === undefined || ofSender.refusals_limited === 401 ? error : over;
+    const shown = over === undefined || ofSender.refusals_limited === 401 ? error : over;
     const signatures =
-      told.code === "webhook.credential_rejected" ? endpoint.authentication.headers(req) : undefined;
-    if (told === over) sendProblem(req, res, over);
+      shown.code === "webhook.credential_rejected" ? endpoint.authentication.headers(req) : undefined;
+    if (shown === over) sendProblem(req, res, over);
     else answer(req, res, signatures === undefined ? error : explained(error, signatures), endpoint);
     if (over !== undefined) {
-      overLimit.count(`${path} ${told.code}`, { path, code: told.code, reason: over.publicDetail });
+      overLimit.count(`${path} ${shown.code}`, { path, code: shown.code, reason: over.publicDetail });
       return;
     }
-    leaveTrace(exchange, error, { signatures, body });
+    recordAndLog(exchange, error, { signatures, body });
   };
 
-  function leaveTrace(exchange: Exchange, error: AppError, known: Known): void {
+  function recordAndLog(exchange: Exchange, error: AppError, known: Known): void {
     const { req, endpoint, address } = exchange;
     const { path } = endpoint.config;
     const { code, message } = error;
-    const isListed = CODES[code].status < 500 || code === "webhook.endpoint_disabled";
-    const isRecorded = isListed && leaveEntry(exchange, error, known);
+    const isListed = CODES[code].status < 500 || LISTED.includes(code);
+    const isRecorded = isListed && recordEntry(exchange, error, known);
     if (isAuthenticated(req) || isRecorded || code === "internal.unexpected") {
       logRefused(log, "webhook.refused", error, { path, address, ms: exchange.ms() });
     } else {
@@ -66,8 +68,8 @@ export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps)
     }
   }
 
-  /** Returns whether it is recorded, or left out. */
-  function leaveEntry(
+  /** Records a refusal for `postern rejected`. Returns false if the refusal is left out, as in a flood. */
+  function recordEntry(
     { req, endpoint, address, received }: Exchange,
     { code, message: reason }: AppError,
     known: Known,
@@ -79,7 +81,17 @@ export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps)
   }
 }
 
-/** The delivery id, if it consists of headers. Fields are left out: the body may have proven nothing, and is not parsed for this. */
+/** Errors with a 5xx status that an operator can fix. `postern rejected` lists them together with the refusals. */
+const LISTED: readonly ErrorCode[] = [
+  "webhook.endpoint_disabled",
+  "webhook.filter_failed",
+  "webhook.keys_unavailable",
+];
+
+/**
+ * Returns the delivery id if it consists only of headers. The body's fields are not read, because the body may be
+ * unverified.
+ */
 function deliveryIn(req: IncomingMessage, deliveryId: string | undefined): string | undefined {
   const template = toParts(deliveryId ?? "");
   if (!template.every(({ kind }) => kind === "header" || kind === "literal")) return undefined;
@@ -87,22 +99,25 @@ function deliveryIn(req: IncomingMessage, deliveryId: string | undefined): strin
   return "value" in found && found.value !== "" ? found.value : undefined;
 }
 
-/** Details of a request for the entry of its refusal. */
+/** Details of a refused request that are recorded. */
 type Known = { signatures: CredentialHeaders | undefined; body: Buffer | undefined };
 
 /**
- * The body as far as it has arrived, if the endpoint keeps the bodies that it refuses. Call it before the answer, which discards bytes
- * that are still unread.
+ * Returns the bytes of the body that have arrived, if the endpoint keeps the bodies of refused requests. Call it before
+ * the answer, which discards unread bytes.
  */
 async function bodyToKeep({ req, endpoint, received, beginning }: Exchange): Promise<Buffer | undefined> {
   if (!endpoint.config.keep_rejected_bodies) return undefined;
   if (received !== undefined || beginning !== undefined) return received ?? beginning;
-  // Bytes that came in one piece with the headers are in the stream only after the turn in which the request began.
+  // Bytes that arrived together with the headers are readable only after the current tick.
   await new Promise((resolve) => process.nextTick(resolve));
   return takeArrived(req, REJECTED_BODY_BYTES_MAX);
 }
 
-/** A problem document, with what its status asks for: the challenge, or what makes this sender come again. */
+/**
+ * Sends a problem document. A 401 has the challenge of the endpoint; other errors get the status and headers that make
+ * this sender retry.
+ */
 function answer(req: IncomingMessage, res: ServerResponse, error: AppError, { config }: Endpoint): void {
   switch (error.code) {
     case "webhook.credential_rejected":
@@ -116,20 +131,20 @@ function answer(req: IncomingMessage, res: ServerResponse, error: AppError, { co
   }
 }
 
-/** Tells the sender which headers were wanted and which came, but not what was wrong with them. */
+/** Tells the sender which headers the endpoint expects and which arrived, but not why the credential is wrong. */
 function explained(error: AppError, { wanted, isOneEnough, came }: CredentialHeaders): AppError {
   const found = wanted.filter((name) => came.includes(name));
   const isThere = found.length > 0 && (isOneEnough || found.length === wanted.length);
-  const read = `${isOneEnough ? "one of " : ""}${few(wanted)}`;
+  const read = `${isOneEnough ? "one of " : ""}${nameList(wanted)}`;
   const publicDetail = isThere
-    ? `the credential in ${few(found)} is not valid`
-    : `no complete credential: this endpoint reads it from ${read}; the request has ${few(came)}`;
+    ? `the credential in ${nameList(found)} is not valid`
+    : `no complete credential: this endpoint reads it from ${read}; the request has ${nameList(came)}`;
   return new AppError(error.code, { reason: error.message, publicDetail });
 }
 
 const NAMES_SHOWN = 8;
 
-function few(names: readonly string[]): string {
+function nameList(names: readonly string[]): string {
   if (names.length === 0) return "none";
   const more = names.length > NAMES_SHOWN ? ` and ${names.length - NAMES_SHOWN} more` : "";
   return names.slice(0, NAMES_SHOWN).join(", ") + more;

@@ -12,7 +12,6 @@ import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
 import { makeDelivery } from "../../shared/webhook-auth/sample/delivery.ts";
 import { describeAnswer, exchange } from "../../shared/webhook-auth/sample/exchange.ts";
-import type { Scheme } from "../../shared/webhook-auth/signature-scheme.ts";
 import type { Endpoint, Receive } from "./receive.ts";
 
 type Deps = {
@@ -23,13 +22,16 @@ type Deps = {
 };
 
 /**
- * Sends the tests that operators order: a sample delivery, signed with the endpoint's secret, over a connection inside this process. The
- * returned function takes the orders that wait, and does not wait for their outcomes.
+ * Sends the endpoint tests that operators order: each is a sample delivery, signed with the endpoint's secret, over a
+ * connection inside this process. The returned function starts all waiting tests, and does not wait for their outcomes.
  */
 export function createSendTests(partition: Partition, { endpoints, receive, redisTime, log }: Deps) {
   const tests = openEndpointTests(partition);
 
-  /** A connection to this endpoint alone. The addresses of its sender do not count, since the test comes from none of them. */
+  /**
+   * Opens a connection that serves this endpoint only. `allow_ips` does not apply, because the test comes from inside
+   * the process.
+   */
   function connectTo(endpoint: Endpoint): Duplex {
     const [ours, theirs] = duplexPair();
     const server = createServer((req, res) => void receive(req, res, { ...endpoint, allowed: undefined }));
@@ -42,8 +44,8 @@ export function createSendTests(partition: Partition, { endpoints, receive, redi
     if (endpoint === undefined) throw new Error("the gateway that took the test does not have this endpoint");
     const url = new URL(path, "http://webhooks.invalid");
     const { config } = endpoint;
-    const sender = { url, endpoint: config, secrets: config.secret, privateKey };
-    // The order's id is the delivery's, so that a test that is sent twice is one call.
+    const sender = { url, endpoint: config, secrets: config.secret, signingKey: throwNoKey };
+    // The order's id is also the delivery id, so that a test that is sent twice is one call.
     const draft = makeDelivery(sender, id, new Date(redisTime()));
     const answer = await exchange(url, draft, () => connectTo(endpoint));
     return { status: answer.status, ...describeAnswer(answer) };
@@ -62,6 +64,6 @@ export function createSendTests(partition: Partition, { endpoints, receive, redi
   };
 }
 
-function privateKey({ algorithm }: Scheme): never {
-  throw new Error(`this sender signs with a private key (${algorithm}), which only the sender has`);
+function throwNoKey(): never {
+  throw new Error("this sender signs with a private key, which only the sender has");
 }

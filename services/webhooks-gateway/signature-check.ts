@@ -6,7 +6,7 @@ import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import { keysFor } from "../../shared/webhook-auth/key.ts";
-import { need, reasonOf, rejected, wellFormed } from "../../shared/webhook-auth/rejected.ts";
+import { need, needAll, reasonOf, rejected, wellFormed } from "../../shared/webhook-auth/rejected.ts";
 import { formWanted, parseSent, type Sent } from "../../shared/webhook-auth/sent-signature.ts";
 import type { Scheme } from "../../shared/webhook-auth/signature-scheme.ts";
 import { type Head, Message } from "../../shared/webhook-auth/signed-message.ts";
@@ -14,30 +14,40 @@ import { type Lookup, RequestValues, toPointer } from "../../shared/webhook-auth
 import { messageVerifier, some, streamVerifier, type Verifier } from "../../shared/webhook-auth/verifier.ts";
 import { checkTime, timeInHead } from "./signature-timestamp.ts";
 
-/** What remains to be checked of a signature once the body is there. */
+/** Part of a signature check that needs the body. */
 export type SignatureProof = {
-  /** Takes the body's bytes as they arrive. */
+  /** Receives the body's bytes as they arrive. */
   take(chunk: Buffer): void;
-  /** Does what `check` does, once, when all bytes were taken; undefined if the check needs the body as a whole. */
+  /**
+   * Does the same as `check`, from the bytes that `take` received. Call it after the last byte. Undefined if the check
+   * needs the whole body at once.
+   */
   checkTaken: (() => void) | undefined;
-  /** Throws `webhook.credential_rejected` unless the request's body is the signed one: taken before, or not at all. */
-  check(values: RequestValues): void;
+  /**
+   * Throws `webhook.credential_rejected` unless the signature covers the request's body. It works whether or not `take`
+   * has received the body. If the check must first fetch something, returns the rest of the check as a function. The
+   * request is not verified before that function succeeds.
+   */
+  check(values: RequestValues): FetchRest | undefined;
 };
 
+/** Fetches what a check lacks, such as a certificate, and resolves with the rest of the check. */
+export type FetchRest = () => Promise<() => void>;
+
 type Context = {
-  /** The endpoint's URL as it is written at the sender, for schemes that sign it. */
+  /** The endpoint's URL as configured at the sender, for schemes that sign it. */
   publicUrl?: string | undefined;
   clock: Clock;
-  /** Bodies of this form are refused, because a handshake makes their MAC for anybody. */
-  givenAway?: RegExp | undefined;
+  /** Bodies of this form are refused, because a handshake returns their MAC without any proof. */
+  handshakeText?: RegExp | undefined;
 };
 
 export type SignatureCheck = (req: IncomingMessage) => SignatureProof;
 
 /**
- * Checks signatures as the schemes describe them. The first place in which the request has a signature decides, even if a token
- * beside it is right. Of the schemes of that place, one that has a key and holds is enough. What the head proves is checked
- * before the body is read. Throws `webhook.credential_rejected`.
+ * Checks signatures as the schemes describe them. If a request has signatures in several places, only the first place
+ * counts, even if another one has a valid token. At that place, one valid signature suffices, by any scheme that has a
+ * key. All checks that need only the headers run before the body is read. Throws `webhook.credential_rejected`.
  */
 export function createSignatureCheck(
   schemes: readonly Scheme[],
@@ -60,11 +70,11 @@ export function createSignatureCheck(
   };
 }
 
-/** Begins every scheme that the request's head does not refuse; one of them must hold in the end. */
+/** Begins the checks of all schemes that the request's headers do not rule out. One of them must succeed in the end. */
 function beginAny(readers: readonly Reader[], req: IncomingMessage): SignatureProof {
   const begun = readers.map((reader) => outcomeOf(() => reader.begin(req)));
   const proofs = begun.flatMap((outcome) => (outcome instanceof AppError ? [] : [outcome]));
-  if (proofs.length === 0) throw mostTelling(begun.filter((outcome) => outcome instanceof AppError));
+  if (proofs.length === 0) throw mostUseful(begun.filter((outcome) => outcome instanceof AppError));
   const ends = proofs.flatMap(({ checkTaken }) => checkTaken ?? []);
   return {
     take(chunk) {
@@ -75,14 +85,14 @@ function beginAny(readers: readonly Reader[], req: IncomingMessage): SignaturePr
   };
 }
 
-/** Makes every check, also after one that holds, so that the time does not tell which one it was. */
-function requireAny(checks: readonly (() => void)[]): void {
+/** Runs every check, even after one succeeds, so that the time does not show which one did. */
+function requireAny(checks: readonly (() => unknown)[]): undefined {
   const refusals = checks.map(outcomeOf).filter((outcome) => outcome instanceof AppError);
-  if (refusals.length === checks.length) throw mostTelling(refusals);
+  if (refusals.length === checks.length) throw mostUseful(refusals);
 }
 
-/** The result of a step, or the error with which it refuses the request. */
-function outcomeOf<Result>(step: () => Result): Result | AppError {
+/** Returns the result of a step, or the error with which the step refuses the request. */
+export function outcomeOf<Result>(step: () => Result): Result | AppError {
   try {
     return step();
   } catch (error) {
@@ -91,8 +101,11 @@ function outcomeOf<Result>(step: () => Result): Result | AppError {
   }
 }
 
-/** Prefers a refusal other than `malformed`: a signature of one version is always malformed as one of another. */
-function mostTelling(refusals: readonly AppError[]): AppError {
+/**
+ * Returns the most useful refusal: the first that is not `malformed`. A signature of one version is always malformed
+ * for the other versions.
+ */
+export function mostUseful(refusals: readonly AppError[]): AppError {
   const [first = rejected("mismatch")] = refusals;
   return refusals.find(({ message }) => reasonOf(message) !== "malformed") ?? first;
 }
@@ -103,7 +116,11 @@ function isDefined(value: unknown): boolean {
   return value !== undefined;
 }
 
-function createReader(scheme: Scheme, keys: readonly KeyObject[], { publicUrl, clock, givenAway }: Context) {
+function createReader(
+  scheme: Scheme,
+  keys: readonly KeyObject[],
+  { publicUrl, clock, handshakeText }: Context,
+) {
   const { algorithm, timestamp } = scheme;
   const headers = [scheme.header ?? []].flat().map((name) => name.toLowerCase());
   const required = Object.entries(scheme.require ?? {}).map(
@@ -112,7 +129,8 @@ function createReader(scheme: Scheme, keys: readonly KeyObject[], { publicUrl, c
   const place = placeOf(scheme);
   const message = new Message(scheme, publicUrl);
   const needsBody =
-    !message.isStreamed || [scheme.field, timestamp?.field, message.sha256Query, givenAway].some(isDefined);
+    !message.isStreamed ||
+    [scheme.field, timestamp?.field, message.sha256Query, handshakeText].some(isDefined);
 
   function readSent(req: IncomingMessage): Sent {
     const texts = textsIn(req, scheme, headers);
@@ -132,7 +150,7 @@ function createReader(scheme: Scheme, keys: readonly KeyObject[], { publicUrl, c
     return { req, values, sent, time, hasBodySha256: bodySha256 !== undefined };
   }
 
-  /** One for each key, and for each form of the URL. */
+  /** Creates a verifier for each key and each form of the URL. */
   function createVerifiers(head: Head): Verifier[] {
     const verifiers: Verifier[] = [];
     for (const url of message.urls(head)) {
@@ -153,18 +171,17 @@ function createReader(scheme: Scheme, keys: readonly KeyObject[], { publicUrl, c
     const verifiers = createVerifiers(head);
     let firstByte: number | undefined;
 
-    function check(values: RequestValues): void {
+    function check(values: RequestValues): undefined {
       const { body } = values;
       message.checkBounds(head, values, firstByte ?? body[0]);
-      const fieldOf = (pointer: string | undefined) => need(values.field(toPointer(pointer)));
-      const { candidates } =
-        head.sent ?? wellFormed(parseSent([fieldOf(scheme.field)], scheme), () => formWanted(scheme));
-      if (!some(verifiers, (verifier) => verifier.matches(values, candidates))) throw rejected("mismatch");
+      const holds = ({ candidates }: Sent) => some(verifiers, (each) => each.matches(values, candidates));
+      if (!allSent(head, values, scheme).every(holds)) throw rejected("mismatch");
       if (bodySha256 !== undefined && bodySha256 !== sha256Hex(body))
         throw rejected("mismatch", `the body's SHA-256 differs from ${message.sha256Query}`);
-      if (givenAway?.test(body.toString("latin1")) === true)
+      if (handshakeText?.test(body.toString("latin1")) === true)
         throw rejected("mismatch", "a handshake could have signed this body");
-      if (timestamp?.field !== undefined) checkTime(fieldOf(timestamp.field), timestamp, clock());
+      if (timestamp?.field !== undefined)
+        checkTime(need(values.field(toPointer(timestamp.field))), timestamp, clock());
     }
     return {
       take(chunk) {
@@ -177,7 +194,7 @@ function createReader(scheme: Scheme, keys: readonly KeyObject[], { publicUrl, c
   }
 
   return {
-    /** Schemes of the same place are versions of one signature. */
+    /** The signature's place, in words. Schemes with the same place are tried together, as versions of one signature. */
     place,
     hasKey: keys.length > 0,
     isIn: (req: IncomingMessage): boolean => isIn(req, scheme, headers),
@@ -185,13 +202,19 @@ function createReader(scheme: Scheme, keys: readonly KeyObject[], { publicUrl, c
   };
 }
 
-/** A signature in the body counts as there, since nothing is known of a body before it is read. */
+/**
+ * Returns whether the request has a signature. A signature in the body counts as present, because the body is not read
+ * yet.
+ */
 function isIn(req: IncomingMessage, { query, field }: Scheme, headers: readonly string[]): boolean {
   if (query !== undefined) return !isMissing(new RequestValues(req).query(query));
   return field !== undefined || headers.some((name) => headerValues(req, name).length > 0);
 }
 
-/** The texts of the signature: of the first header that the request has, or of all that may hold it. */
+/**
+ * Returns the texts of the signature: from the first header that the request has, or from all of them if `any_header`
+ * is set.
+ */
 function textsIn(req: IncomingMessage, { query, any_header }: Scheme, headers: readonly string[]): string[] {
   if (query !== undefined) return [need(new RequestValues(req).query(query))];
   const texts: string[] = [];
@@ -204,8 +227,17 @@ function textsIn(req: IncomingMessage, { query, any_header }: Scheme, headers: r
   return texts;
 }
 
-/** Where a request has the signature, in words. */
-export function placeOf({ header, query, field }: Scheme): string {
+/** Returns the signatures of the request. If its body is a list, each item may have its own secret token. */
+function allSent({ sent }: Head, values: RequestValues, scheme: Scheme): readonly Sent[] {
+  if (sent !== undefined) return [sent];
+  const pointer = toPointer(scheme.field);
+  const isToken = scheme.algorithm === "equal";
+  const texts = isToken ? needAll(values.fields(pointer)) : [need(values.field(pointer))];
+  return texts.map((text) => wellFormed(parseSent([text], scheme), () => formWanted(scheme)));
+}
+
+/** Describes the signature's place in words. */
+function placeOf({ header, query, field }: Scheme): string {
   if (query !== undefined) return `query parameter ${query}`;
   if (field !== undefined) return `field ${field}`;
   return `header ${[header ?? []].flat().join(" or ").toLowerCase()}`;

@@ -3,7 +3,7 @@ import { oneItem, type Sent } from "../../shared/webhook-auth/sent-signature.ts"
 import type { Timestamp, TimeUnit } from "../../shared/webhook-auth/signature-scheme.ts";
 import type { RequestValues } from "../../shared/webhook-auth/template.ts";
 
-/** When a request was signed, as it was sent; undefined if the body has it, and has yet to arrive. */
+/** Returns the time that was sent with the signature. Undefined if it is in the body, which has not arrived yet. */
 export function timeInHead(
   timestamp: Timestamp,
   values: RequestValues,
@@ -14,7 +14,7 @@ export function timeInHead(
   return pair === undefined ? undefined : wellFormed(sent?.pair(pair), () => oneItem(pair));
 }
 
-/** Throws `webhook.credential_rejected` unless the time has its form and is within its window. */
+/** Throws `webhook.credential_rejected` unless the time has the right form and is within its window. */
 export function checkTime(text: string, timestamp: Timestamp, now: number): void {
   const { unit, past_secs = Number.POSITIVE_INFINITY, future_secs = Number.POSITIVE_INFINITY } = timestamp;
   const time = wellFormed(parseTime(text, unit), () => `the time must be ${UNITS[unit]}`);
@@ -39,7 +39,10 @@ const UNITS: Readonly<Record<TimeUnit, string>> = {
   go: "a time as Go's Time.String writes it",
 };
 
-/** Digits are counted, so that none can move between the time and what stands beside it in the signed bytes. */
+/**
+ * Accepted forms of a time. The number of digits is fixed. Otherwise a digit could move between the time and its
+ * neighbour in the signed bytes without changing them.
+ */
 const FORMS: Readonly<Record<TimeUnit, RegExp>> = {
   s: /^\d{10}$/,
   ms: /^\d{13}$/,
@@ -47,7 +50,7 @@ const FORMS: Readonly<Record<TimeUnit, RegExp>> = {
   go: /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [+-]\d{4} [A-Z]{1,5}(?: m=[+-]\d{1,15}\.\d{9})?$/,
 };
 
-/** Unix milliseconds; undefined unless the text has exactly this form. */
+/** Parses a time into Unix milliseconds. Undefined unless the text has exactly this form. */
 function parseTime(text: string, unit: TimeUnit): number | undefined {
   if (!FORMS[unit].test(text)) return undefined;
   if (unit === "s") return Number(text) * 1000;

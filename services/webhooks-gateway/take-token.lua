@@ -1,6 +1,7 @@
--- The generic cell rate algorithm, which is a token bucket in one number. A key holds when its bucket is full again, in microseconds of
--- Redis' clock. `one` is the time that one token takes, and `whole` that of a whole bucket. Answers in how many milliseconds there is a
--- token, and 0 if one was taken. If a change of server set the clock back, a bucket is empty at worst.
+-- Implements the generic cell rate algorithm: a token bucket in one number. The key holds the time at which the bucket
+-- will be full again, in microseconds of Redis' clock. `one` is the time to gain one token, and `whole` the time to
+-- fill the bucket. Returns 0 if a token was taken, otherwise the milliseconds until the next token. If a failover sets
+-- the clock back, the bucket is at worst empty.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local one, whole = tonumber(ARGV.one), tonumber(ARGV.whole)

@@ -7,7 +7,7 @@ import { withoutTokens } from "../../shared/platform/text/without-tokens.ts";
 import type { RecordRejected } from "../../shared/telemetry/rejected/record.ts";
 
 type Options = {
-  /** The paths of all endpoints. */
+  /** Paths of all endpoints. */
   paths: Iterable<string>;
   record: RecordRejected;
   addressOf: (req: IncomingMessage) => string;
@@ -15,8 +15,8 @@ type Options = {
 };
 
 /**
- * Leaves a trace of requests to a path that no endpoint has, sampled, and says which endpoint was probably meant. The caller
- * is told nothing of it.
+ * Logs and records a sample of the requests to unknown paths, with the endpoint that was probably meant. The client
+ * does not see that endpoint.
  */
 export function createOnUnknownPath({ paths, record, addressOf, log }: Options) {
   const findNear = createFindNear(paths);

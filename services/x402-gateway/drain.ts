@@ -9,22 +9,25 @@ import { askAll } from "../../shared/redis/merge.ts";
 import type { Partition, Partitions } from "../../shared/redis/partition.ts";
 import { confirmed } from "../../shared/redis/prover.ts";
 
-const LOOK_EVERY_MS = 10_000;
-/** The mark outlives a restart of the draining gateway. A minute after the last one has ended, gateways sell again. */
+const CHECK_EVERY_MS = 10_000;
+/**
+ * Lifetime of the drain mark: a key in Redis that makes gateways refuse claims. It outlasts a restart of the draining gateway. Gateways
+ * sell again when it expires, a minute after the last draining gateway has ended.
+ */
 const MARK_MS = 60_000;
-/** Limit on how long an authorization lasts after its claim: the largest `payment_window_secs_max`. */
+/** Maximum time from a claim to the end of its authorization: the largest `payment_window_secs_max`. */
 const WINDOW_MS_MAX = 86_400_000;
-/** An offer lasts up to this much longer, since those of ten seconds share an expiry. */
+/** An offer may last this much longer than `quote_ttl_secs`, because all offers made within ten seconds share an expiry. */
 const OFFER_ROUNDING_MS = 10_000;
 
-/** The reasons why another deployment with the same `pay_to` must not start yet. */
+/** State of the drain: whether another deployment with the same `pay_to` may start, and what still prevents it. */
 export type DrainState = {
   /** Whether another deployment may start. */
   drained: boolean;
   open_payments: number;
-  /** When the last authorization that was claimed here has ended; null if all have. */
+  /** Time at which the last authorization claimed here ends. Null if all have ended. */
   authorizations_until: string | null;
-  /** When the last offer has ended; null if all have. */
+  /** Time at which the last offer ends. Null if all have ended. */
   offers_until: string | null;
   /** Operator quotes and caller proofs that were used here and have not expired. */
   used_quotes_and_proofs: number;
@@ -34,32 +37,35 @@ type Deps = {
   partitions: Partitions;
   x402: X402Toml;
   log: Logger;
-  /** The process' own clock and Redis' by default. Offers end by Redis', authorizations once both say so. */
+  /**
+   * Replaces the clocks of the process and of Redis in tests. By default, offers end by the clock of Redis. Authorizations end once both
+   * clocks say so.
+   */
   clock?: Clock;
 };
 
 export type Drain = {
-  /** The state at the last look; undefined before the first. */
+  /** The state at the last check. Undefined before the first one. */
   state(): DrainState | undefined;
   stop(): Promise<void>;
 };
 
 /**
- * Keeps a mark in each partition that refuses the claim of every new payment, at every gateway of this Redis. Tells when all that was offered
- * or used here has expired: from then on no authorization, quote or proof can buy at two deployments.
+ * Drains this deployment. Keeps a mark in each partition, so that every gateway of this Redis refuses new claims. Reports when all offers
+ * and all used authorizations, operator quotes and caller proofs have expired. Then none of them can buy at a second deployment.
  */
-export function startDrain(deps: Deps, everyMs = LOOK_EVERY_MS): Drain {
+export function startDrain(deps: Deps, everyMs = CHECK_EVERY_MS): Drain {
   const { partitions, log } = deps;
-  const looks = partitions.map((partition) => {
+  const checks = partitions.map((partition) => {
     const redisTime = deps.clock ?? redisClock(partition.redis).now;
-    const look = createLookAtDrain(partition, { clock: systemClock, ...deps, redisTime });
-    return async () => look(await mark(partition, redisTime()));
+    const check = createReadDrainState(partition, { clock: systemClock, ...deps, redisTime });
+    return async () => check(await mark(partition, redisTime()));
   });
   let last: DrainState | undefined;
 
   async function round(): Promise<void> {
     try {
-      const state = toState(await askAll(looks, (look) => look()));
+      const state = toState(await askAll(checks, (check) => check()));
       if (JSON.stringify(state) !== JSON.stringify(last))
         log.info(state.drained ? "drain.done" : "drain.waiting", state);
       last = state;
@@ -82,7 +88,10 @@ export function startDrain(deps: Deps, everyMs = LOOK_EVERY_MS): Drain {
   };
 }
 
-/** Sets the mark or renews it. Resolves with when it was set first (unix ms), once no failover can undo it. */
+/**
+ * Sets or renews the drain mark, which makes every gateway refuse new claims. Resolves with the time of the first mark (unix ms), once no
+ * failover can undo it.
+ */
 async function mark({ redis, keys }: Partition, now: number): Promise<number> {
   await redis.set(keys.paymentsDrained, now, "PX", MARK_MS, "NX");
   await redis.pexpire(keys.paymentsDrained, MARK_MS);
@@ -91,17 +100,17 @@ async function mark({ redis, keys }: Partition, now: number): Promise<number> {
   return since;
 }
 
-/** The state of one partition. The ends are unix ms, and undefined once they have passed. */
-type Found = {
+/** State of one partition. The times are unix ms, and undefined once they have passed. */
+type PartitionDrain = {
   open: number;
   authorizationsUntil: number | undefined;
   offersUntil: number | undefined;
   used: number;
 };
 
-function toState(all: readonly Found[]): DrainState {
-  const sum = (of: (found: Found) => number) => all.reduce((total, found) => total + of(found), 0);
-  const last = (of: (found: Found) => number | undefined) => {
+function toState(all: readonly PartitionDrain[]): DrainState {
+  const sum = (of: (found: PartitionDrain) => number) => all.reduce((total, found) => total + of(found), 0);
+  const last = (of: (found: PartitionDrain) => number | undefined) => {
     const ends = all.flatMap((found) => of(found) ?? []);
     return ends.length === 0 ? null : toIso(Math.max(...ends));
   };
@@ -115,7 +124,7 @@ function toState(all: readonly Found[]): DrainState {
   return { drained: open === 0 && used === 0 && Object.values(ends).every((end) => end === null), ...state };
 }
 
-function createLookAtDrain(
+function createReadDrainState(
   partition: Partition,
   { x402, clock, redisTime }: Pick<Required<Deps>, "x402" | "clock"> & { redisTime: Clock },
 ) {
@@ -123,7 +132,7 @@ function createLookAtDrain(
   const payments = createPaymentList(partition);
   const offersMs = x402.quote_ttl_secs * 1000 + OFFER_ROUNDING_MS + CLOCK_CHANGE_MS;
 
-  /** The end of the last authorization among those that were claimed (unix ms). */
+  /** Returns the end of the last claimed authorization (unix ms). */
   async function lastAuthorization(): Promise<number> {
     let last = 0;
     const since = redisTime() - WINDOW_MS_MAX - CLOCK_CHANGE_MS;
@@ -132,7 +141,7 @@ function createLookAtDrain(
     return last;
   }
 
-  /** Redis forgets each once the quote or the proof has expired. */
+  /** Counts the used operator quotes and caller proofs. Redis forgets each of them once it has expired. */
   async function countUsed(): Promise<number> {
     const found = new Set<string>();
     for (const pattern of [keys.usedQuote("*"), keys.callerNonce("*")]) {
@@ -142,7 +151,7 @@ function createLookAtDrain(
     return found.size;
   }
 
-  return async function lookAtDrain(since: number): Promise<Found> {
+  return async function readDrainState(since: number): Promise<PartitionDrain> {
     const [unresolved, inReview, authorizationsUntil, used] = await Promise.all([
       redis.zcard(keys.paymentsUnresolved),
       redis.zcard(keys.paymentsInReview),

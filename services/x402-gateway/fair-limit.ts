@@ -2,60 +2,60 @@ import { AppError, RETRY_AFTER_MS } from "../../shared/platform/errors/app-error
 import type { ErrorCode } from "../../shared/platform/errors/codes.ts";
 
 type Options = {
-  /** How many are inside at once. */
+  /** Maximum number of concurrent pieces of work. */
   max: number;
-  /** How many of one party may wait. */
+  /** Maximum number of pieces of work that may wait with the same key. */
   waitingMax: number;
-  /** How long anybody waits. */
+  /** Maximum waiting time. */
   waitMs: number;
-  /** What is limited, as the log names it: "verifies". */
+  /** Name of the limited work in the log, such as "verifies". */
   what: string;
-  /** What is thrown if no place gets free in time. */
+  /** Error code for work that gets no slot in time. */
   code: ErrorCode;
 };
 
 export type FairLimit = {
   /**
-   * Takes a place for as long as this work runs, and waits for it if there is none. Throws `request.rate_limited` if too many
-   * of this party wait already, and the limit's own code if the wait takes too long.
+   * Runs the work in a slot, and waits for one if all are in use. Throws `request.rate_limited` if too much work with this key waits
+   * already, and the limit's own code if no slot becomes free in time.
    */
-  within<Result>(party: string, work: () => Promise<Result>): Promise<Result>;
+  within<Result>(key: string, work: () => Promise<Result>): Promise<Result>;
 };
 
 type Waiter = { enter: () => void };
 
 /**
- * Lets at most `max` do something at once. The others wait, and the parties that wait take turns: whoever sends most waits
- * longest, and takes nobody else's place.
+ * Creates a limit of `max` concurrent pieces of work. Further work waits. Free slots go to the waiting keys in turn, so a client with many
+ * requests delays mostly itself.
  */
 export function createFairLimit({ max, waitingMax, waitMs, what, code }: Options): FairLimit {
-  let inside = 0;
-  /** Those who wait, the longest first, by party; the party whose turn is next is the first. */
-  const lines = new Map<string, Set<Waiter>>();
+  let running = 0;
+  /** Waiting work by key, the oldest first. The first key gets the next free slot. */
+  const queues = new Map<string, Set<Waiter>>();
 
   function refusal(refusedWith: ErrorCode, reason: string): AppError {
     return new AppError(refusedWith, { reason, retryAfterMs: RETRY_AFTER_MS });
   }
 
-  /** The place that is given up here is the next one's. */
-  function leave(): void {
-    const [next] = lines;
+  /** Passes this slot to the next waiting work, or frees it. */
+  function releaseSlot(): void {
+    const [next] = queues;
     if (next === undefined) {
-      inside -= 1;
+      running -= 1;
       return;
     }
-    const [party, line] = next;
-    const [waiter] = line;
-    lines.delete(party);
-    if (waiter !== undefined) line.delete(waiter);
-    if (line.size > 0) lines.set(party, line);
+    const [key, queue] = next;
+    const [waiter] = queue;
+    queues.delete(key);
+    if (waiter !== undefined) queue.delete(waiter);
+    if (queue.size > 0) queues.set(key, queue);
     waiter?.enter();
   }
 
-  function wait(party: string): Promise<void> {
-    const line = lines.get(party) ?? new Set();
-    if (line.size >= waitingMax)
-      throw refusal("request.rate_limited", `${line.size} ${what} of ${party} are already waiting`);
+  function wait(key: string): Promise<void> {
+    const queue = queues.get(key) ?? new Set();
+    if (queue.size >= waitingMax)
+      throw refusal("request.rate_limited", `${queue.size} ${what} of ${key} are already waiting`);
     return new Promise((resolve, reject) => {
       const waiter = {
         enter() {
@@ -64,22 +64,22 @@ export function createFairLimit({ max, waitingMax, waitMs, what, code }: Options
         },
       };
       const timer = setTimeout(() => {
-        line.delete(waiter);
-        if (line.size === 0) lines.delete(party);
+        queue.delete(waiter);
+        if (queue.size === 0) queues.delete(key);
         reject(refusal(code, `${max} ${what} are in flight, and none ended within ${waitMs} ms`));
       }, waitMs);
-      lines.set(party, line.add(waiter));
+      queues.set(key, queue.add(waiter));
     });
   }
 
   return {
-    async within(party, work) {
-      if (inside < max) inside += 1;
-      else await wait(party);
+    async within(key, work) {
+      if (running < max) running += 1;
+      else await wait(key);
       try {
         return await work();
       } finally {
-        leave();
+        releaseSlot();
       }
     },
   };

@@ -1,15 +1,17 @@
 import type { IncomingMessage } from "node:http";
 import type { JobPricingFile, X402File } from "../../config/schema/files.ts";
 import { storedBytesOf } from "../../shared/call/job-call.ts";
+import { jobKey } from "../../shared/call/job-ids.ts";
 import { createResultTokens } from "../../shared/call/results/token.ts";
 import { warnIfPortable } from "../../shared/chain/secp256k1.ts";
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import { type PosternToml, toConnectionLimits } from "../../shared/config/postern-toml.ts";
+import { toReceiptKeys } from "../../shared/config/receipt-keys.ts";
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import { addressKey } from "../../shared/http/ip/address.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
-import { createProvesByToken } from "../../shared/ingress/ask-result.ts";
+import { createResultTokenCheck } from "../../shared/ingress/ask-result.ts";
 import { callbackKeysRoute } from "../../shared/ingress/callback-keys.ts";
 import { type Gateway, openIngress } from "../../shared/ingress/ingress.ts";
 import { createAdmitReceiver } from "../../shared/ingress/named-receivers.ts";
@@ -32,11 +34,12 @@ import { createRates, type ObservedRate, type Rates } from "../../shared/pricing
 import { readX402, type X402Config } from "../../shared/pricing/read-x402.ts";
 import { unauditedIn } from "../../shared/redis/deployment.ts";
 import { extraMs } from "../../shared/redis/large.ts";
+import { RELEASE } from "../../shared/redis/layout.ts";
 import { byCall, logOf } from "../../shared/redis/partition.ts";
-import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
+import { publishToFollowers } from "../../shared/telemetry/events/publish.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { Facilitators } from "./facilitator/pool.ts";
-import { createLogTokenKinds, soldOnceAudited, toCatalog, toDrained } from "./offer/catalog.ts";
+import { createLogTokenKinds, toCatalog, toClosedWhileUnaudited, toDrained } from "./offer/catalog.ts";
 import {
   createEarlierAmounts,
   type EarlierOffers,
@@ -50,20 +53,23 @@ import { RequestedJobs } from "./offer/requested-jobs.ts";
 import { createNoteSpent } from "./payment/already-spent.ts";
 import { createCallerNonces } from "./payment/caller-nonces.ts";
 import { Chains, type NodeTimes } from "./payment/chains.ts";
-import { PAID, PaymentCheck } from "./payment/check.ts";
+import { PAID_MODE, PaymentCheck } from "./payment/check.ts";
 import { createAssertFits } from "./payment/input-check.ts";
 import { KnownPayments } from "./payment/known-payments.ts";
 import { PaidRequests } from "./payment/paid-request.ts";
 import { createPayersResult } from "./payment/payers-result.ts";
+import { createReceipts } from "./payment/receipts.ts";
 import { Settler } from "./payment/settle.ts";
 import { CallerPolicy, createIsPermittedCaller } from "./policy/caller-policy.ts";
 import { startReconciler } from "./reconciler/reconciler.ts";
 import { paidCallRoutes } from "./routes/call.ts";
 import { createChallenge } from "./routes/challenge.ts";
+import { discoveryRoutes } from "./routes/discovery.ts";
 import { DryRun } from "./routes/dry-run.ts";
 import { createListJobs } from "./routes/list-jobs.ts";
 import { PayJob } from "./routes/pay-job.ts";
 import { toPriceAnswer } from "./routes/price.ts";
+import { receiptRoutes } from "./routes/receipts.ts";
 import { toSchemaAnswer } from "./routes/schema.ts";
 import { CORS_HEADERS, createHandler } from "./server.ts";
 import { createSignIn } from "./sign-in/sign-in.ts";
@@ -76,17 +82,17 @@ export type { Authorize, FacilitatorCall } from "./facilitator/authorize.ts";
 export interface X402GatewayOptions extends ServedOptions {
   /** Content of `x402.toml`. */
   x402: X402File;
-  /** Content of `job_pricing.toml`: what is sold. */
+  /** Content of `job_pricing.toml`: the jobs for sale and their prices. */
   job_pricing: JobPricingFile;
   /**
-   * Returns headers for one request to a facilitator, such as a signed token. They are added to those of `x402`. Its time is part of the
-   * request's. If it rejects or is late, nothing is sent.
+   * Returns headers for one request to a facilitator, such as a signed token. They are added to the headers in `x402`. The request's
+   * timeout includes the time until they are ready. If the promise rejects or is late, the request is not sent.
    */
   authorize?: Authorize;
 }
 
 export type X402Gateway = ServedPart & {
-  /** What is known now of each token's rate. */
+  /** Returns the known rate of each token. */
   rates(): ObservedRate[];
 };
 
@@ -98,7 +104,7 @@ export const X402: PartKind<X402Config> = {
   read: (tables, env) => readX402(tables, env, "gateway"),
 };
 
-/** A payment gateway for a program of your own. Throws `start.config_invalid`, which names every option that is wrong. */
+/** Creates a payment gateway for a program of your own. Throws `start.config_invalid`, which names every option that is wrong. */
 export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const own = {
     x402: tableOption,
@@ -115,22 +121,22 @@ type Options = CallsHost & {
   x402: X402Toml;
   prices: PriceList;
   authorize?: Authorize | undefined;
-  /** It sells nothing, and answers those who have bought. */
+  /** A drained gateway sells nothing, and still answers earlier buyers. */
   isDrained?: boolean | undefined;
-  /** Offers of this process from before a reload. */
+  /** Offers that this process made before a reload. */
   earlier?: readonly EarlierOffers[] | undefined;
   nodeTimes?: NodeTimes;
 };
 
 /** @internal */
 export type ComposedGateway = Gateway & {
-  /** What is known now of each token's rate. */
+  /** Returns the known rate of each token. */
   rates(): ObservedRate[];
-  /** The offers that can still be paid, newest first, for the gateway that follows this one in its process. */
+  /** Returns the offers that can still be paid, newest first. The next gateway of this process needs them after a reload. */
   offers(): EarlierOffers[];
 };
 
-/** @internal The gateway, made of its parts. What two replicas have to agree on is in Redis or on the chain. */
+/** @internal Composes the gateway from its parts. Facts that two replicas must agree on are in Redis or on the chain. */
 export function composeX402Gateway(options: Options): ComposedGateway {
   const { x402, prices, postern, partitions, authorize, isDrained, clock = systemClock } = options;
   const metadataPrefix = postern.metadata_prefix;
@@ -142,15 +148,17 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   const offerSettings = { ...toOfferSettings(x402), earlierAmounts };
   const statusUrlOf = (callId: string) => `${x402.public_url}/x402/calls/${callId}`;
 
-  // What it stands on: the queue, the journal, chains, facilitators and rates.
+  // The base: queue, journal, chains, facilitators and rates.
   const { control } = partitions;
-  const log = tellFollowers(options.log, { partition: control, service: "x402", clock });
+  const log = publishToFollowers(options.log, { partition: control, service: "x402", clock });
   warnIfPortable(log);
   const ingress = openIngress("x402", options);
   const { admission, firstCheck, bodies, results, waits, waitMsMax, streams, redisTime } = ingress;
   const clientKeyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
   const journals = ingress.partitions.map(({ partition, large }) => new PaymentJournal(partition, large));
-  const journal = byCall(journals.map((each) => ({ look: (callId: string) => each.look(callId) })));
+  const journal = byCall(
+    journals.map((each) => ({ findWithoutCall: (callId: string) => each.findWithoutCall(callId) })),
+  );
   const callerNonces = createCallerNonces(ingress.partitions);
   const rates = createRates({ tokens: x402.accepted_tokens, partition: control, clock, log });
   const removed = removedTokens(earlier, x402);
@@ -169,12 +177,12 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     log,
   });
 
-  // What is sold, and to whom.
-  const isSound = (token: AcceptedToken) => chains.isSound(token);
+  // The jobs for sale, and their policies.
+  const isTokenValid = (token: AcceptedToken) => chains.isTokenValid(token);
   const offerable = () => facilitators.offerable();
-  const sellable = toCatalog(x402, prices, { rateOf: rates.of, isSound, offerable, removed });
+  const sellable = toCatalog(x402, prices, { rateOf: rates.of, isTokenValid, offerable, removed });
   const unauditedSince = () => options.deployments && unauditedIn(options.deployments);
-  const audited = soldOnceAudited(sellable, () => unauditedSince() !== undefined);
+  const audited = toClosedWhileUnaudited(sellable, () => unauditedSince() !== undefined);
   const catalog = isDrained ? toDrained(sellable) : audited;
   const logTokenKinds = createLogTokenKinds(catalog.tokens, log);
   const operatorQuotes = new OperatorQuotes({
@@ -190,13 +198,12 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   const isPermittedCaller = createIsPermittedCaller({ clock });
   const callerPolicy = new CallerPolicy({ x402, metadataPrefix, clock: redisTime, isPermittedCaller });
 
-  // Who may have the result of a call.
-  // Without secrets of their own the tokens are made by what signs the quotes, which every gateway has too.
+  // Access to the results of calls. Without secrets of their own, result tokens are signed with the quote secrets, which every gateway has.
   const secrets = [...ingress.tokenSecrets, ...x402.quote_secret] as [Secret, ...Secret[]];
   const tokens = createResultTokens(secrets);
-  const provesByToken = createProvesByToken(tokens);
+  const mayReadByToken = createResultTokenCheck(tokens);
   const signIn = createSignIn(x402, {
-    provesByToken,
+    mayReadByToken,
     journal,
     chains,
     partitions,
@@ -206,9 +213,11 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   });
   const { refusalOf } = signIn;
 
-  // A payment, from its header to its call.
+  // The steps of a payment, from its header to its call.
+  const keys = x402.receipt_keys && toReceiptKeys(x402.receipt_keys);
+  const receipts = keys && createReceipts(keys, { issuer: x402.public_url, clock: redisTime });
   const paidRequests = new PaidRequests({ catalog, admission, bodies, clientKeyOf });
-  const knownPayments = new KnownPayments({ journals, operatorQuotes, clock, patienceMs: settleTimeoutMs });
+  const knownPayments = new KnownPayments({ journals, operatorQuotes, clock, waitMs: settleTimeoutMs });
   const checkParts = {
     x402,
     requestedJobs,
@@ -243,13 +252,12 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     paymentCheck: new PaymentCheck({
       ...checkParts,
       assertFits: createAssertFits(clock, { isPaid: true }),
-      mode: PAID,
+      mode: PAID_MODE,
     }),
     admitReceiver: createAdmitReceiver(partitions, postern.limits.callback_receivers_max),
     settlers: settlers.map(({ settler }) => settler),
     noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(control), clock: redisTime, log }),
-    statusUrlOf,
-    payersResult: createPayersResult({ tokens, refusalOf, statusUrlOf, waits, waitMsMax, clock }),
+    payersResult: createPayersResult({ tokens, refusalOf, statusUrlOf, waits, waitMsMax, receipts, clock }),
     bodyBytesMax: x402.body_limit_bytes,
     metadataPrefix,
     clock,
@@ -281,7 +289,16 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     listJobs: createListJobs(catalog, x402.public_url),
     priceOf: (ids) => toPriceAnswer(catalog.get(ids), x402.public_url),
     schemaOf: (ids) => toSchemaAnswer(catalog.get(ids)),
-    callRoutes: paidCallRoutes({ journal, results, streams, signIn, clientKeyOf }),
+    discovery: discoveryRoutes({
+      x402,
+      jobs: catalog.onSale.flatMap((ids) => prices.get(jobKey(ids)) ?? []),
+      metadataPrefix,
+      version: RELEASE,
+    }),
+    callRoutes: [
+      ...paidCallRoutes({ journal, results, streams, signIn, clientKeyOf }),
+      ...(receipts ? receiptRoutes({ receipts, journal, results, signIn }) : []),
+    ],
     requestedJobs,
     statusUrlOf,
     refusals,
@@ -291,22 +308,26 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     clock,
   });
 
-  // What is still open, on any replica.
+  // Each partition has a reconciler for its open payments. Any replica may have claimed them.
   const reconcilers = settlers.map((own) =>
     startReconciler({ ...settling, ...own, settleTimeoutMs, log: logOf(own.partition, log) }),
   );
   const readRates = () => rates.start();
-  const sharedRates = firstCheck.then(readRates, readRates); // Redis has what another replica has read
+  const sharedRates = firstCheck.then(readRates, readRates); // by then Redis has the rates that another replica has read
   const checked = Promise.all([chains.start(), facilitators.start(), sharedRates]).then(() => {
     isStarting = false;
   });
   const started = Promise.all([firstCheck, checked]).then(() => {});
-  started.catch(() => {}); // its host may look at it later, or never
+  started.catch(() => {}); // the host program may await this promise later, or never
 
   return {
     ...ingress.gateway,
     handler,
-    http: { requestTimeoutMs: x402.request_timeout_secs * 1000, ...toConnectionLimits(postern) },
+    http: {
+      requestTimeoutMs: x402.request_timeout_secs * 1000,
+      refusalHeaders: CORS_HEADERS,
+      ...toConnectionLimits(postern),
+    },
     readiness,
     firstCheck: started,
     graceMs: graceMsOf(x402, postern),
@@ -331,15 +352,15 @@ function salesCheck(since: number | undefined): string {
   return since === undefined ? "open" : `closed until an audit covers all blocks since ${toIso(since)}`;
 }
 
-/** How long requests in flight may take to end. */
+/** Maximum time that requests in flight need to end. */
 function graceMsOf(x402: X402Toml, { limits }: PosternToml): number {
   const writingMs = limits.enqueue_timeout_ms + extraMs(storedBytesOf(x402.body_limit_bytes));
   return (x402.facilitator_timeout_secs + x402.settle_timeout_secs) * 1000 + 2 * writingMs;
 }
 
 /**
- * Facilitators, chains and the sources of rates are the same for every replica. So their absence is reported, and makes no
- * replica unready.
+ * Reports the state of services that all replicas share: facilitators, chains and rate sources. Their absence makes no replica unready,
+ * because every replica would become unready at once.
  */
 function toSharedChecks(
   { trust_facilitator }: X402Toml,

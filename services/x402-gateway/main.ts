@@ -1,5 +1,5 @@
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
-import { inProcess, serveGateway } from "../../shared/ingress/serve.ts";
+import { serveGateway, withDeliveryRoutes } from "../../shared/ingress/serve.ts";
 import type { CallsHost } from "../../shared/part/host.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { runMonitored } from "../../shared/part/serve.ts";
@@ -9,7 +9,7 @@ import { type ComposedGateway, composeX402Gateway, X402 } from "./gateway.ts";
 import { createMeters, registerGauges } from "./metrics.ts";
 
 type X402Process = ProcessOptions & {
-  /** It sells nothing, and tells when another deployment may take over its `pay_to`. */
+  /** A draining gateway sells nothing, and reports when another deployment may take over its `pay_to`. */
   drain?: boolean;
 };
 
@@ -21,7 +21,7 @@ export function runX402(options: X402Process): Promise<number> {
     options,
     (host, last?: ComposedGateway) => {
       const earlier = last?.offers();
-      const gateway = inProcess(composeX402Gateway({ ...host, isDrained, earlier }), host);
+      const gateway = withDeliveryRoutes(composeX402Gateway({ ...host, isDrained, earlier }), host);
       return isDrained ? drained(gateway, host) : gateway;
     },
     (generations, host) => {
@@ -41,7 +41,7 @@ export function runX402(options: X402Process): Promise<number> {
   );
 }
 
-/** The same gateway, which drains its Redis and tells on `/readyz` how far that is. */
+/** Adds the drain to a gateway, and its state to `/readyz`. */
 function drained(
   gateway: ComposedGateway,
   { x402, partitions, log }: CallsHost & { x402: X402Toml },

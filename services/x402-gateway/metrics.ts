@@ -8,10 +8,13 @@ import { redisClock } from "../../shared/redis/clock.ts";
 import type { Partitions } from "../../shared/redis/partition.ts";
 import type { ComposedGateway } from "./gateway.ts";
 
-/** What the gateway's events add to its metrics. */
+/** Creates the metrics that count the gateway's log events. */
 export function createMeters(metrics: Metrics): Record<string, Meter> {
   const answered = metrics.counter("postern_payments_total", "Paid requests answered, by outcome", ["code"]);
-  const asked = metrics.counter("postern_payment_challenges_total", "Requests answered with 402 and offers");
+  const challenged = metrics.counter(
+    "postern_payment_challenges_total",
+    "Requests answered with 402 and offers",
+  );
   const replayed = metrics.counter("postern_payments_replayed_total", "Repeated payments");
   const duration = metrics.duration(
     "postern_payment_duration_seconds",
@@ -26,12 +29,12 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "Open payments reconciled, by result",
     ["result"],
   );
-  const found = (result: string): Meter => {
+  const countResult = (result: string): Meter => {
     return () => reconciled.inc({ result });
   };
   return {
     ...createHttpMeters(metrics),
-    "payment.challenged": ({ times }) => asked.inc(Number(times)),
+    "payment.challenged": ({ times }) => challenged.inc(Number(times)),
     "payment.accepted": ({ replayed: known, addMs, ms }) => {
       answered.inc({ code: "accepted" });
       if (known === true) replayed.inc();
@@ -46,18 +49,18 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
       settles.inc({ outcome: String(outcome) });
       settle.observeMs({ outcome: String(outcome) }, Number(ms));
     },
-    "payment.reconciled": found("settled"),
-    "payment.void": found("void"),
-    "payment.in_review": found("review"),
-    "payment.disputed": found("contradicted"),
-    "payment.reorged": found("vanished"),
-    "payment.token_unknown": found("token_unknown"),
-    "payment.facilitator_unknown": found("facilitator_unknown"),
-    "payment.call_missing": found("call_missing"),
+    "payment.reconciled": countResult("settled"),
+    "payment.void": countResult("void"),
+    "payment.in_review": countResult("review"),
+    "payment.disputed": countResult("contradicted"),
+    "payment.reorged": countResult("vanished"),
+    "payment.token_unknown": countResult("token_unknown"),
+    "payment.facilitator_unknown": countResult("facilitator_unknown"),
+    "payment.call_missing": countResult("call_missing"),
   };
 }
 
-/** Gauges of the queue behind the gateway, of its tokens' rates and of the payments that wait for an end. */
+/** Registers gauges of the gateway's queue, of its tokens' rates, and of the unresolved payments. */
 export function registerGauges(
   metrics: Metrics,
   generations: { readonly current: Pick<ComposedGateway, "pressures" | "rates" | "servers"> },
@@ -68,7 +71,10 @@ export function registerGauges(
   registerUnresolved(metrics, partitions, () => generations.current.servers);
 }
 
-/** Reads the journal of each partition at each scrape. A partition that cannot be read has no values. */
+/**
+ * Registers the gauges of unresolved payments. Each scrape reads the journal of each partition. A partition whose journal cannot be read
+ * has no values.
+ */
 function registerUnresolved(
   metrics: Metrics,
   partitions: Partitions,

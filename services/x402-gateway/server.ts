@@ -15,12 +15,12 @@ import { callbackHeaders } from "../../shared/ingress/read-callback.ts";
 import { type AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
 import { CODES } from "../../shared/platform/errors/codes.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
-import { type Job, noOffer } from "./offer/catalog.ts";
+import { type Job, noOfferError } from "./offer/catalog.ts";
 import { quoteHeaders } from "./offer/operator-quote.ts";
 import type { RequestedJobs } from "./offer/requested-jobs.ts";
 import { hasPayment } from "./payment/header.ts";
 import { UnfitInput } from "./payment/input-check.ts";
-import { OpenPaymentError } from "./payment/outcome.ts";
+import { OpenPaymentError, unchargedHeaders } from "./payment/outcome.ts";
 import type { Challenge } from "./routes/challenge.ts";
 import type { DryRun } from "./routes/dry-run.ts";
 import type { PayJob, PaymentAttempt } from "./routes/pay-job.ts";
@@ -28,23 +28,25 @@ import type { PayJob, PaymentAttempt } from "./routes/pay-job.ts";
 type HandlerDeps = RefuseDeps & {
   payJob: PayJob;
   dryRun: DryRun;
-  /** The JSON that lists the jobs, by the request's target. */
+  /** Returns the list of jobs as JSON, for the request's target. */
   listJobs: (target: string) => Buffer;
   priceOf: (ids: JobIds) => object;
   schemaOf: (ids: JobIds) => object;
   callRoutes: readonly Route[];
   callbackKeysRoute: Route;
+  /** Routes of the documents that describe the jobs for sale. */
+  discovery: readonly Route[];
   readiness: () => Readiness;
   metadataPrefix: string;
 };
 
-/** Serves the paths of jobs and calls, and that of the list. Most requests ask what a job costs, and are answered at once. */
+/** Creates the handler of all requests. Most requests ask for a job's price, so that path is synchronous. */
 export function createHandler(deps: HandlerDeps): RequestListener {
   const { challenge, readiness } = deps;
   const refuse = createRefuse(deps);
-  const buy = createBuy(deps, refuse);
-  const router = createRouter(createRoutes(deps, buy, refuse), { shapes: SHAPES });
-  const others = serveProbes(readiness, { health: "/x402/health" });
+  const payRoute = createPayRoute(deps, refuse);
+  const router = createRouter(createRoutes(deps, payRoute, refuse), { shapes: SHAPES });
+  const serveProbe = serveProbes(readiness, { health: "/x402/health" });
 
   function askForPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds): void {
     const refuseUnpaid = (thrown: unknown): void => {
@@ -52,7 +54,7 @@ export function createHandler(deps: HandlerDeps): RequestListener {
       refuse(req, res, thrown, ids);
     };
     try {
-      challenge.ask(req, res, ids)?.catch(refuseUnpaid);
+      challenge.answerUnpaid(req, res, ids)?.catch(refuseUnpaid);
     } catch (thrown) {
       refuseUnpaid(thrown);
     }
@@ -69,9 +71,10 @@ export function createHandler(deps: HandlerDeps): RequestListener {
   return (req, res) => {
     try {
       const found = router.find(req, res);
-      if (found?.route === buy && !hasPayment(req)) return askForPayment(req, res, toIds(req, found.params));
+      if (found?.route === payRoute && !hasPayment(req))
+        return askForPayment(req, res, toIds(req, found.params));
       res.setHeaders(CORS_HEADER_MAP);
-      if (found === undefined) others(req, res);
+      if (found === undefined) serveProbe(req, res);
       else void answer(req, res, found.route, found.params);
     } catch (thrown) {
       res.setHeaders(CORS_HEADER_MAP);
@@ -82,17 +85,17 @@ export function createHandler(deps: HandlerDeps): RequestListener {
 
 const JOB = "/x402/jobs/{service_id}/{job_index}";
 
-/** Ids in their one decimal form: no sign, no padding, nothing encoded. */
+/** Ids in their only decimal form: no sign, no padding, no encoding. */
 const SHAPES = { ...CALL_ID_SHAPES, service_id: /0|[1-9]\d{0,15}/, job_index: /0|[1-9]\d{0,9}/ };
 
-/** Throws `request.not_found` if an id is too large to be one. */
+/** Parses the ids in a path. Throws `request.not_found` if an id is too large. */
 function toIds(req: IncomingMessage, { service_id, job_index }: Params): JobIds {
   const ids = { serviceId: Number(service_id), jobIndex: Number(job_index) };
   if (Number.isSafeInteger(ids.serviceId) && ids.jobIndex <= JOB_INDEX_MAX) return ids;
   throw nothingAt(req);
 }
 
-function createBuy({ payJob, clock }: HandlerDeps, refuse: Refuse): Route {
+function createPayRoute({ payJob, clock }: HandlerDeps, refuse: Refuse): Route {
   return {
     method: "POST",
     path: JOB,
@@ -106,12 +109,13 @@ function createBuy({ payJob, clock }: HandlerDeps, refuse: Refuse): Route {
   };
 }
 
-/** All routes but the probes, and the preflights that pages of other origins make for them. */
-function createRoutes(deps: HandlerDeps, buy: Route, refuse: Refuse): Route[] {
-  const { dryRun, listJobs, priceOf, schemaOf, callRoutes, callbackKeysRoute, metadataPrefix } = deps;
+/** Creates all routes except the probes, with the preflights that browsers send from pages of other origins. */
+function createRoutes(deps: HandlerDeps, payRoute: Route, refuse: Refuse): Route[] {
+  const { dryRun, listJobs, priceOf, schemaOf, callRoutes, discovery, callbackKeysRoute, metadataPrefix } =
+    deps;
 
-  type AnswerOfJob = (req: IncomingMessage, res: ServerResponse, ids: JobIds) => void | Promise<void>;
-  const ofJob = (method: string, below: string, answer: AnswerOfJob): Route => ({
+  type AnswerJob = (req: IncomingMessage, res: ServerResponse, ids: JobIds) => void | Promise<void>;
+  const jobRoute = (method: string, below: string, answer: AnswerJob): Route => ({
     method,
     path: `${JOB}${below}`,
     async serve(req, res, params) {
@@ -125,20 +129,21 @@ function createRoutes(deps: HandlerDeps, buy: Route, refuse: Refuse): Route[] {
   });
 
   const routes: readonly Route[] = [
-    buy,
-    ofJob("POST", "/auth-dry-run", async (req, res, ids) => {
+    payRoute,
+    jobRoute("POST", "/auth-dry-run", async (req, res, ids) => {
       const allowed = await dryRun.answer(req, res, ids);
       leaveUnread(req, res);
       sendJson(res, allowed);
     }),
-    ofJob("GET", "/price", (_req, res, ids) => sendJson(res, priceOf(ids))),
-    ofJob("GET", "/schema", (_req, res, ids) => sendJson(res, schemaOf(ids), "application/schema+json")),
+    jobRoute("GET", "/price", (_req, res, ids) => sendJson(res, priceOf(ids))),
+    jobRoute("GET", "/schema", (_req, res, ids) => sendJson(res, schemaOf(ids), "application/schema+json")),
     {
       method: "GET",
       path: "/x402",
       serve: (req, res) => sendBody(res, JSON_TYPE, listJobs(req.url ?? "")),
     },
     ...callRoutes,
+    ...discovery,
   ];
   const headers = allowedHeaders(metadataPrefix);
   const answerPreflight = createPreflight({ methods: ["GET", "POST"], headers });
@@ -163,11 +168,11 @@ type RefuseDeps = {
 };
 
 /**
- * Answers what any route throws: with a problem document, or with a new 402 if a payment cannot be taken. The refusal of a
- * payment is logged (not each of a flood), and tells where a payment whose outcome is open can be followed.
+ * Creates the answer to the errors of all routes. It is a problem document, or a new 402 if a payment cannot be accepted. The refusal of a
+ * payment is logged, at a limited rate. If the payment's outcome is unknown, the answer says where to follow it.
  */
 function createRefuse({ challenge, requestedJobs, statusUrlOf, clock, refusals }: RefuseDeps) {
-  /** The job that a 402 offers again; undefined if it is not sold, or the operator's quote is not honoured. */
+  /** Returns the job that a 402 offers again. Undefined if the job is not for sale or its operator's quote is not accepted. */
   function jobOnOffer(req: IncomingMessage, ids: JobIds): Job | undefined {
     try {
       return requestedJobs.jobOf(req, ids);
@@ -186,10 +191,12 @@ function createRefuse({ challenge, requestedJobs, statusUrlOf, clock, refusals }
     const job = ids && isOfferedAgain(refusal) ? jobOnOffer(req, ids) : undefined;
     const error = withOffer(refusal, job);
     if (attempt && isOfferedAgain(error) && job !== undefined && job.prices.length > 0) {
-      challenge.askAgain(req, res, job, { code: error.code, detail: error.publicDetail });
+      challenge.offerAgain(req, res, job, { code: error.code, detail: error.publicDetail });
     } else {
       const statusUrl = attempt && error instanceof OpenPaymentError ? statusUrlOf(error.callId) : undefined;
-      sendProblem(req, res, error, toExtra(error, ids, statusUrl));
+      const { headers, members } = toExtra(error, ids, statusUrl);
+      const uncharged = unchargedHeaders(error, attempt?.signed);
+      sendProblem(req, res, error, { headers: { ...headers, ...uncharged }, members });
     }
     return error;
   }
@@ -212,30 +219,30 @@ function createRefuse({ challenge, requestedJobs, statusUrlOf, clock, refusals }
         ms: clock() - startedAt,
       });
     } catch (unforeseen) {
-      // Thrown further it would end the process, and with it the settlements under way.
+      // If this error were thrown again, it would end the process and its settlements in flight.
       sendProblem(req, res, toAppError(unforeseen));
     }
   };
 }
 
-/** A 402 with nothing to offer becomes `price.unavailable`. Only `payment.void` stays: it is about this payment. */
+/** Replaces a 402 without offers by `price.unavailable`. `payment.void` stays, because it says what happened to the payment. */
 function withOffer(refusal: AppError, job: Job | undefined): AppError {
   if (job === undefined || refusal.code === "payment.void") return refusal;
-  return noOffer(job) ?? refusal;
+  return noOfferError(job) ?? refusal;
 }
 
-/** A 402 or a 412 comes with the offers. */
+/** Whether the answer repeats the offers. */
 function isOfferedAgain({ code }: AppError): boolean {
   const { status } = CODES[code];
   return status === 402 || status === 412;
 }
 
 function toExtra(error: AppError, ids: JobIds | undefined, statusUrl: string | undefined) {
-  const isOfJob = ids !== undefined && error.code.startsWith("job.");
+  const isJobError = ids !== undefined && error.code.startsWith("job.");
   return {
     headers: statusUrl === undefined ? {} : { Location: statusUrl },
     members: {
-      ...(isOfJob && { service_id: ids.serviceId, job_index: ids.jobIndex }),
+      ...(isJobError && { service_id: ids.serviceId, job_index: ids.jobIndex }),
       ...(statusUrl !== undefined && { status_url: statusUrl }),
       ...(error instanceof UnfitInput && {
         errors: [{ detail: error.mismatch.what, pointer: error.mismatch.pointer }],
@@ -261,15 +268,15 @@ const EXPOSED = [
   "Content-Location",
 ];
 
-/** Any page may buy. */
+/** Headers that let any web page buy. */
 export const CORS_HEADERS = corsHeaders(EXPOSED);
 
-/** A page that buys can also read its mistakes: a 404, a 405. */
+/** Headers of every answer, so that a page can also read errors such as a 404 or a 405. */
 const CORS_HEADER_MAP = new Map(Object.entries(CORS_HEADERS));
 
 /**
- * `Access-Control-Expose-Headers` is a response header, and yet `@x402/fetch` sends it with its requests. The last one means nothing here;
- * libraries and proxies on a page's side add it.
+ * Headers that a page may send. `Access-Control-Expose-Headers` is a response header, but `@x402/fetch` sends it with its requests.
+ * `X-Request-Id` has no meaning here; libraries and proxies on a page's side add it.
  */
 const ALLOWED = [
   "Content-Type",
@@ -285,7 +292,7 @@ const ALLOWED = [
   "X-Request-Id",
 ];
 
-/** The headers that a page may send. */
+/** Returns the headers that a page may send. */
 function allowedHeaders(metadataPrefix: string): string[] {
   const { caller } = platformKeys(metadataPrefix);
   const delegated = ["", "-NONCE", "-SIG", "-EXPIRY"].map((part) => `${caller}${part}`);

@@ -1,7 +1,10 @@
 import { callbackId, ENDINGS } from "../call/callback.ts";
 import type { Keys } from "../redis/keys.ts";
 
-/** What a call and its callbacks have in Redis: KEYS by the names that scripts of this folder give them, and the ids of the callbacks. */
+/**
+ * Returns the Redis keys of a call and its callbacks, by the names of KEYS in this folder's scripts, and the ids of the
+ * callbacks.
+ */
 export function callKeys(keys: Keys, id: string) {
   const callbackIds = ENDINGS.map((ending) => callbackId(id, ending));
   const touched = {

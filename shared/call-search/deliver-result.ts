@@ -5,17 +5,17 @@ import type { Partition } from "../redis/partition.ts";
 import { oneOf } from "../redis/reply.ts";
 import deliverResultLua from "./deliver-result.lua";
 
-/** What a runner may deliver. */
+/** A result that a runner has delivered. */
 export type Delivery = StoredResult & { by: "delivery" };
 
-/** What became of a delivery. */
+/** Outcomes of a delivery. */
 const DELIVERED = [
   "stored",
-  /** The same was delivered before. */
+  /** This result was delivered before. */
   "same",
-  /** Something else was delivered before; that stays, unless it was a failure and this is an answer. */
+  /** A different result was delivered before. It stays, unless it was a failure and this is an answer. */
   "another",
-  /** The call was discarded or forgotten, is up for refund, or refunded: it takes no result. */
+  /** The call was discarded or forgotten, or its refund is exported or done: it accepts no result. */
   "too late",
 ] as const;
 type Delivered = (typeof DELIVERED)[number];
@@ -32,8 +32,8 @@ const DELIVER = defineScript({
 export type DeliverResult = (id: string, result: Delivery) => Promise<Delivered>;
 
 /**
- * Stores what a runner delivers, or says why not. Of a longer body than may be kept stays only that it was too long. Nothing is retried
- * here. Throws `record.unreadable`.
+ * Creates the function that stores deliveries. If a body is longer than the limit, only this fact is stored. The function
+ * does not retry. It throws `record.unreadable`.
  */
 export function createDeliverResult(
   { redis, keys, prefix }: Partition,

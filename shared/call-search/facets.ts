@@ -4,17 +4,20 @@ import { createFindNamed, normalized, wholeId } from "./named-calls.ts";
 import { beginningOf, isUnlisted, type SearchOptions } from "./search.ts";
 import { createAllSources, isFound } from "./sources.ts";
 
-/** The fields that matching calls are counted by. */
+/** Fields by which matching calls are counted. */
 export const FACETS = ["state", "endpoint", "job", "event", "code"] as const;
 export type FacetName = (typeof FACETS)[number];
 
-/** The most frequent values, the largest count first; and how many calls have another value. A call without a value counts in neither. */
+/**
+ * The most frequent values, largest count first, and the number of calls with other values. A call without a value counts in
+ * neither.
+ */
 export type Facet = { values: { value: string; count: number }[]; others: number };
 
 export type CallFacets = {
   matched: number;
   facets: Record<FacetName, Facet>;
-  /** As of a page of calls (`FoundPage`). */
+  /** As in a page of calls (`FoundPage`). */
   isComplete: boolean;
   isUnlisted: boolean;
 };
@@ -22,9 +25,9 @@ export type CallFacets = {
 export type CountFacets = (search: CallSearch) => Promise<CallFacets>;
 
 const SHOWN = 10;
-/** Limit on the distinct values of a facet: a sender chooses its event types. */
+/** Limit on the distinct values of a facet, because senders choose their event types. */
 const VALUES_MAX = 1000;
-/** Limit on the ids that are remembered to count no call twice. Beyond it, a call that moves meanwhile may count twice. */
+/** Limit on the ids that are remembered to count each call once. Above it, a call that moves meanwhile may count twice. */
 const SEEN_MAX = 20_000;
 
 /** Counts all calls that a search finds. Only some of them are in memory at a time. */

@@ -1,9 +1,9 @@
--- Removes what is kept of a call's sender (forget.ts). `callbacks` are those that the call may have, in the order of
--- `callbackIds`, a JSON array. The record is kept for at least `keepMs`. `line` is that of the audit.
--- Answers DONE; FORGOTTEN and when that was; UNDECIDED and the state; IN_HAND and where the call is; or UNKNOWN.
+-- Deletes the data of a call's sender (forget.ts). `callbacks` are the callbacks that the call may have, in the order of
+-- `callbackIds`, a JSON array. The record is kept for at least `keepMs`. `line` is the line of the audit log. Returns DONE;
+-- FORGOTTEN with the time; UNDECIDED with the state; IN_HAND with the place of the call in its queue; or UNKNOWN.
 --
--- What settling the payment again would need stays until the chain has shown it: the reconciler drops it then. BullMQ's
--- own events have the reasons of failed calls, and nobody reads them.
+-- The data to settle the payment again stays until the chain has confirmed the payment. The reconciler then deletes this
+-- data. BullMQ's own events have the reasons of failed calls, so they are deleted too; no part of this program reads them.
 --@include "../call/change-record.lua"
 local prefix, id, now, keepMs = ARGV.prefix .. ':', ARGV.id, ARGV.now, tonumber(ARGV.keepMs)
 --@include "../queue/place-of.lua"
@@ -13,8 +13,8 @@ local prefix, id, now, keepMs = ARGV.prefix .. ':', ARGV.id, ARGV.now, tonumber(
 --@include "../call/results/tell-change.lua"
 --@include "../redis/audit/add-act.lua"
 
--- Ends a callback. One that waits is told to nobody any longer: the producer that takes it finds that it has ended, and
--- reads nothing of it.
+-- Ends a callback. If it still waits, it is not delivered: the producer that takes it finds that it has ended, and does not
+-- read its data.
 local function dropCallback(own, attempts, id)
   redis.call('DEL', attempts)
   local place = placeOf(KEYS.registry, prefix, id)
@@ -52,7 +52,7 @@ end
 redis.call('DEL', KEYS.attempts)
 dropResult(id)
 dropResult(id .. ':progress')
--- A kept call may outlast its record.
+-- A kept call was injected, even if its record has expired.
 local isKept = redis.call('EXISTS', KEYS.kept) == 1
 dropKept(id)
 
@@ -73,6 +73,6 @@ redis.call('HDEL', KEYS.payment, 'call')
 local proven, reason = unpack(redis.call('HMGET', KEYS.payment, 'proven', 'reason'))
 if proven == '1' or reason then redis.call('HDEL', KEYS.payment, 'request') end
 
-tellChange(id)
+publishChange(id)
 addAct(ARGV.line)
 return {'DONE'}

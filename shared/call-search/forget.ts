@@ -11,8 +11,8 @@ import { createForgetInHistory } from "./history/keep.ts";
 import { createFindEnded } from "./history/read.ts";
 
 /**
- * How long the record of a forgotten call that nobody paid for lives at least: longer than a result may come late. That of a paid call
- * lives with its payment.
+ * Minimum retention time of the record of a forgotten call that was not paid for. Late results arrive within this time.
+ * The record of a paid call is kept as long as its payment.
  */
 const FORGOTTEN_KEEP_MS = 7 * 86_400_000;
 
@@ -25,17 +25,19 @@ const FORGET = defineScript({
   reply: tuple(oneOf("DONE", "FORGOTTEN", "UNDECIDED", "IN_HAND", "UNKNOWN"), optional(text)),
 });
 
-/** `before`: it had been forgotten, at that time (unix ms); nothing was done. */
+/** `before`: nothing was done, because the call had been forgotten earlier, at the time `at` (unix ms). */
 export type Forgotten = { kind: "done" } | { kind: "before"; at: number };
 
 export type Forget = (id: string, reason: string) => Promise<Forgotten>;
 
 /**
- * Removes what Postern holds of a call's sender: its body, metadata, result, progress, what was said of its attempts, and the callback that
- * would tell of its end. What stays says that there was such a call, so that no repeat of the delivery or payment runs or charges anything. A failed call ends by it.
+ * Deletes all data that Postern has from a call's sender: body, metadata, result, progress, the reasons of its attempts, and
+ * its callback. The remaining record says that the call existed, so that a repeat of the delivery or payment runs and charges
+ * nothing. A failed call ends as discarded.
  *
- * It is one step, with its line in the audit, so that nothing runs between and no line is missing. The history of calls comes after it. Whatever comes late, as a 2xx, a
- * delivery or a failed attempt, finds the record's `fg` or an ended call, and writes nothing back.
+ * One script does this and writes the line of the audit log, so nothing can run in between. The history of calls follows in a
+ * second step. A late 2xx, delivery or failed attempt writes no data, because it finds an ended call, or the field `fg` of
+ * the record (the time at which the call was forgotten).
  *
  * Throws `call.in_hand`, `call.undecided` and `call.unknown`.
  */
@@ -64,20 +66,20 @@ export function createForget({ partition, clock, log, by }: OperateDeps): Forget
       callbackIds: JSON.stringify(callbackIds),
     };
     failpoint("operator.before_forgotten");
-    const [became, detail = ""] = await run(own, { ...words, line: toLine(entry) });
+    const [outcome, detail = ""] = await run(own, { ...words, line: toLine(entry) });
     failpoint("operator.after_forgotten");
-    switch (became) {
+    switch (outcome) {
       case "DONE":
         await history.forget(id);
         logAudited(log, entry);
         return { kind: "done" };
       case "FORGOTTEN":
-        await history.forget(id); // the process that forgot it may have died before that
+        await history.forget(id); // the process that forgot the call may have died before this step
         return { kind: "before", at: Number(detail) };
       case "UNDECIDED":
         throw undecided(id, detail);
       case "IN_HAND":
-        throw inHand(id, detail);
+        throw inFlight(id, detail);
       case "UNKNOWN":
         if ((await findEnded(id)) !== undefined) {
           await audit(entry);
@@ -100,7 +102,7 @@ function undecided(id: string, state: string): AppError {
   return AppError.public("call.undecided", detail, { retryAfterMs: RETRY_AFTER_MS });
 }
 
-function inHand(id: string, place: string): AppError {
+function inFlight(id: string, place: string): AppError {
   const detail =
     place === "missing"
       ? `${id}: the queue lost this call before it ran; a gateway will queue it again`

@@ -1,9 +1,12 @@
 import type { Origin } from "../call/origin.ts";
 import type { ErrorCode } from "../platform/errors/codes.ts";
 
-/* What a search for calls (search.ts) is asked, and what it finds. */
+/* Requests and results of a search for calls (search.ts). */
 
-/** Where a call is. Those below `injected` are of a call whose payment is or was on its way, or which has ended without running. */
+/**
+ * States of calls. The states from `settling` to `refunded` belong to calls whose payment is not finished, or which have
+ * ended without running.
+ */
 export const CALL_STATES = [
   "waiting",
   "delayed",
@@ -17,20 +20,23 @@ export const CALL_STATES = [
   "discarded",
   "refund_pending",
   "refunded",
-  /** Its record says that it is queued, and its queue does not have it. */
+  /** The record says that the call is queued, but its queue does not have it. */
   "missing",
 ] as const;
 export type CallState = (typeof CALL_STATES)[number];
 
-/** What a search can ask for: a state, or all calls that are accepted and have not ended. */
+/** States that a search can ask for. `queued` means all calls that are accepted and have not ended. */
 export const SEARCHED_STATES = [...CALL_STATES, "queued"] as const;
 type SearchedState = (typeof SEARCHED_STATES)[number];
 
-/** A call that was found, without its body. The times are unix ms. What is not known of it is undefined. */
+/** A call without its body, as a search finds it. The times are unix ms. Unknown values are undefined. */
 export type FoundCall = {
   id: string;
   state: CallState;
-  /** When it came into this state, was queued or was last sent: what the calls are sorted by. */
+  /**
+   * Time by which search results are sorted: the failure or injection of the call. For a call in its queue, the time when
+   * it was last queued or sent. If only the payment of the call is stored, the time of its claim.
+   */
   at: number;
   origin: string | undefined;
   /** `<service id>/<job index>` */
@@ -39,26 +45,26 @@ export type FoundCall = {
   deliveryId: string | undefined;
   payer: string | undefined;
   transaction: string | undefined;
-  /** The sender's type of the event. */
+  /** Type of the event, in the sender's words. */
   event: string | undefined;
   acceptedAt: number | undefined;
   endedAt: number | undefined;
-  /** Of a call in its queue, those since it was queued or last replayed. */
+  /** Number of attempts. For a call in its queue, only those since it was queued or last replayed. */
   attempts: number | undefined;
-  /** Why it failed, or its last failed attempt did. */
+  /** Code of the failure of the call, or of its last failed attempt. */
   code: ErrorCode | undefined;
   reason: string | undefined;
 };
 
-/** Selects calls that meet every field present. `since` and `until` are of the call's `at`, both inclusive. */
+/** Selects calls that match every field that is set. `since` and `until` limit the call's `at`, both inclusive. */
 export type CallSearch = {
-  /** Text that is given by hand (shared/call/search-text.ts). */
+  /** Free text (shared/call/search-text.ts). */
   text?: string | undefined;
-  /** A whole id, or a prefix of it. */
+  /** A whole id, or a prefix. */
   id?: string | undefined;
   deliveryId?: string | undefined;
   endpoint?: string | undefined;
-  /** Lower case, as the transaction. */
+  /** Address in lower case; the transaction is in lower case too. */
   payer?: string | undefined;
   transaction?: string | undefined;
   event?: string | undefined;
@@ -73,15 +79,15 @@ export type CallSearch = {
 export type FoundPage = {
   /** Newest first. */
   calls: FoundCall[];
-  /** For the next page; undefined if there is none. */
+  /** Cursor of the next page; undefined on the last page. */
   next: PageCursor | undefined;
-  /** False if there may be more that match: the time was up, a queue holds more calls than are looked at, or `isUnlisted`. */
+  /** False if more calls may match: the time was up, a queue has more calls than were read, or `isUnlisted` is true. */
   isComplete: boolean;
-  /** Whether calls in the state that is asked for may be known by their records alone, which are found only by an id. */
+  /** True if some calls in the requested state may be in no list. They are found only by their ids. */
   isUnlisted: boolean;
 };
 
-/** Where a page has ended: at this time, with the calls of that time whose ids begin so. */
+/** End of a page: the time of its last call, and the beginnings of the ids of all shown calls with that time. */
 export type PageCursor = { at: number; ids: readonly string[] };
 
 export type SearchCalls = (

@@ -21,10 +21,10 @@ import { createFindEnded } from "./history/read.ts";
 import readLifeLua from "./read-life.lua";
 import { type Known, type LifeResult, type LifeStep, numberOf, stepsOf } from "./steps.ts";
 
-/** Where a call lies in a queue, and when it is due there if it is delayed (unix ms). */
+/** The place of a call in a queue, and its due time (unix ms) if it is delayed. */
 export type Place = { queue: QueueName; as: string; dueAt: number | undefined };
 
-/** What a call is, without its body. */
+/** The data of a call without its body. */
 export type LifeHead = Pick<
   JobCall,
   | ("origin" | "service_id" | "job_id" | "metadata" | "content_type")
@@ -34,34 +34,37 @@ export type LifeHead = Pick<
 /** All that is kept of a call, except the bytes of its body and result. */
 export type CallLife = {
   id: string;
-  /** In lower case: that of its record, or, without one, `queued` or `failed`. */
+  /** State in lower case: from the record, or, without a record, `queued` or `failed`. */
   state: string;
-  /** When it came into this state, or became delayed, unix ms. Of a queued call that is not delayed, only if it has a record. */
+  /**
+   * When the call came into this state or became delayed, unix ms. Undefined if a queued call is not delayed and has no
+   * record.
+   */
   changedAt: number | undefined;
-  /** Undefined of a call that has left its queue, is not remembered, and that nobody paid for. */
+  /** Undefined for a call that has left its queue, is not in the history, and was not paid for. */
   origin: string | undefined;
-  /** `<service id>/<job index>`, as far as it is known. */
+  /** `<service id>/<job index>`, if it is known. */
   job: string | undefined;
   place: Place | undefined;
-  /** While its body is kept. */
+  /** Set while the call's body is kept. */
   head: LifeHead | undefined;
-  /** How many bytes of the body are stored, as base64; 0 once it is not kept. */
+  /** Stored size of the body as base64; 0 once it is no longer kept. */
   storedBytes: number;
-  /** What happened, the oldest first. Of failed attempts, failures, replays and early runs only the newest of each. */
+  /** Steps of the call, oldest first. Of failed attempts, failures, replays and early runs, only the newest are kept. */
   steps: readonly LifeStep[];
-  /** How many attempts there were in all, also across replays. Undefined if that is no longer known. */
+  /** Number of all attempts, including those before replays. Undefined if it is no longer known. */
   attempts: number | undefined;
-  /** How often it was replayed, as far as its log is kept. */
+  /** Number of replays; 0 once the log is no longer kept. */
   replays: number;
   result: LifeResult;
-  /** Of a paid call, without `call`. */
+  /** The payment of a paid call, without its field `call`. */
   payment: Payment | undefined;
-  /** What is remembered of a call that its runner took (shared/call-search/history). */
+  /** The call's entry in the history of injected calls (shared/call-search/history). */
   remembered: EndedCall | undefined;
   forgottenAt: number | undefined;
 };
 
-/** State and time of its record, its place, when it was added, and the newest entry of its log. */
+/** Decodes a callback: state and time of its record, its place, when it was added, and the newest entry of its log. */
 const CALLBACK = tuple(optional(text), optional(numeric), optional(text), optional(numeric), optional(text));
 
 const READ_LIFE = defineScript({
@@ -90,8 +93,9 @@ type LifeReply = Reply<typeof READ_LIFE>;
 export type ReadLife = (id: string) => Promise<CallLife | undefined>;
 
 /**
- * Reads the life of a call, in one step and without a body: some kilobytes, whatever became of it. One that is in no queue is looked for
- * among those that are remembered, which costs a part of a second. Undefined if nothing is known of it. Throws `record.unreadable` and `queue.unavailable`.
+ * Reads the life of a call. One script reads it without a body, so the answer has only some kilobytes. If the call is in no
+ * queue, the history is searched, which takes a fraction of a second. Resolves with undefined if nothing is known of the call.
+ * Throws `record.unreadable` and `queue.unavailable`.
  */
 export function createReadLife(partition: Partition): ReadLife {
   const { redis, keys, prefix } = partition;
@@ -116,7 +120,7 @@ function toLife(id: string, found: LifeReply, remembered: EndedCall | undefined)
   const place = placed && toPlace(placed, score);
   const inQueue = place && (place.as === "failed" ? "failed" : "queued");
   const head = JobCall.safeParse(parseJson(stored)).data;
-  // Without a record and a place, a call with a head is a kept one.
+  // A call that has a head, but no record and no queue, is a kept webhook, so it was injected.
   const injected = (remembered ?? head) && "injected";
   const state = record["st"]?.toLowerCase() ?? inQueue ?? injected;
   if (state === undefined) return undefined;
@@ -145,7 +149,7 @@ function toLife(id: string, found: LifeReply, remembered: EndedCall | undefined)
   };
 }
 
-/** When a call that is delayed became so: its attempt before that has the newest entry of its log. */
+/** Returns when a delayed call became delayed: at its last attempt, which is the newest entry of its log. */
 function delayedAt(place: Place | undefined, { entries }: CallLog): number | undefined {
   return place?.as === "delayed" ? entries.at(-1)?.at : undefined;
 }
@@ -154,7 +158,10 @@ function jobWithoutQueue(record: Known["record"], head: LifeHead | undefined): s
   return jobOfRecord(record["jb"], record["rt"]) ?? (head && jobKeyOf(head));
 }
 
-/** How many attempts there were in all. The log has no attempt that succeeded. It may expire before the record of a call that ended well, and goes if the call is forgotten. */
+/**
+ * Returns the number of all attempts: those in the log, plus the successful one, which the log does not have. The log may
+ * expire before the record, and is deleted when the call is forgotten. The number is then that of the history, if any.
+ */
 function attemptsOf({
   record,
   log,
@@ -166,7 +173,7 @@ function attemptsOf({
   return isInjected || record["fg"] !== undefined ? undefined : 0;
 }
 
-/** BullMQ's score of a delayed call holds its time above 12 bits of a counter. */
+/** BullMQ's score of a delayed call is its due time in ms times this number, plus a counter. */
 const SCORE_UNITS_PER_MS = 0x1000;
 
 function toPlace([queue, as]: [string, string], score: number | undefined): Place {
@@ -174,14 +181,14 @@ function toPlace([queue, as]: [string, string], score: number | undefined): Plac
   return { queue, as, dueAt };
 }
 
-/** Only the beginning of an answer was read. */
+/** Replaces the body of a result with its size. Only the beginning of the result was read. */
 function withoutBody(result: ResultRead, [, , [beginning], total]: LifeReply): LifeResult {
   if (result.kind !== "answer") return result;
   const { body, ...answer } = result;
   return { ...answer, bytes: total - (beginning?.length ?? 0) + body.length };
 }
 
-/** Reads a delivered webhook that is kept. Throws `record.unreadable` and `queue.unavailable`. */
+/** Reads a kept webhook. Throws `record.unreadable` and `queue.unavailable`. */
 export function createReadKept({ redis, keys }: Partition): (id: string) => Promise<Kept | undefined> {
   return async function readKept(id) {
     const stored = await redis.getBuffer(keys.kept(id)).catch(rethrow);
@@ -189,7 +196,7 @@ export function createReadKept({ redis, keys }: Partition): (id: string) => Prom
   };
 }
 
-/** Reads the bytes of a call's body. Undefined if they are no longer kept, or this version cannot read the call. */
+/** Reads the bytes of a call's body. Undefined if the body is no longer kept, or if this version cannot read the call. */
 export function createReadBody(partition: Partition): (id: string) => Promise<Buffer | undefined> {
   const registry = openRegistry(partition);
   const calls = createFailedCalls(partition);

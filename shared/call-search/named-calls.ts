@@ -6,9 +6,9 @@ import { createQueuedCalls } from "../queue/queued.ts";
 import type { Partition, Partitions } from "../redis/partition.ts";
 import type { CallSearch, FoundCall } from "./found-call.ts";
 import { createReadHistory } from "./history/read.ts";
-import { NOTHING, ofEnded, ofFailed, ofPayment, ofQueue, outOfQueue } from "./sources.ts";
+import { NO_FIELDS, ofEnded, ofFailed, ofPayment, ofQueue, outOfQueue } from "./sources.ts";
 
-/** A search whose text is the id of a call as a search for that id. */
+/** If the text of a search is the id of a call, turns it into a search for that id. */
 export function normalized({ text, ...search }: CallSearch): CallSearch {
   const id = text?.toLowerCase();
   return id !== undefined && CALL_ID.test(id) && search.id === undefined
@@ -16,18 +16,20 @@ export function normalized({ text, ...search }: CallSearch): CallSearch {
     : { ...search, text };
 }
 
-/** The id that a search names; undefined if it names none, or only a prefix. */
+/** Returns the id that a search asks for; undefined without an id, or with only a prefix. */
 export function wholeId({ id }: CallSearch): string | undefined {
   return id !== undefined && CALL_ID.test(id) ? id : undefined;
 }
 
-/** Finds the calls whose id follows from what is asked for: it is the id, or the delivery id at a known endpoint. */
+/**
+ * Finds the calls whose ids can be derived from the search: from the id itself, or from the delivery id at a known endpoint.
+ */
 export function createFindNamed(partitions: Partitions, paths: () => readonly string[]) {
   const finds = partitions.map(createFindCall);
   const find = (id: string) => finds.of(id)(id);
   const records = partitions.map(createCallRecords);
 
-  /** Without a record the call is in the history, in a queue, or nowhere. */
+  /** Finds a call with a record. A call without a record is found by the other sources, if at all. */
   async function findRecorded(id: string): Promise<FoundCall | undefined> {
     return (await records.of(id).brief(id)) === undefined ? undefined : find(id);
   }
@@ -43,7 +45,7 @@ export function createFindNamed(partitions: Partitions, paths: () => readonly st
       { path, id: callIdOfSignedDelivery(path, deliveryId) },
     ]);
     const found = await Promise.all(ids.map((each) => findRecorded(each.id)));
-    // The record of a call does not say where it came in, but the id follows from that.
+    // A call's record has no endpoint. But the id was computed from the endpoint's path, so the path is known.
     const known = { origin: "webhook", deliveryId };
     return found.flatMap((call, i) =>
       call === undefined ? [] : [{ ...call, ...known, endpoint: ids[i]?.path }],
@@ -51,7 +53,7 @@ export function createFindNamed(partitions: Partitions, paths: () => readonly st
   };
 }
 
-/** Finds one call by its id, wherever it is. */
+/** Finds one call by its id, in any place. */
 function createFindCall(partition: Partition) {
   const queued = createQueuedCalls(partition);
   const failed = createFailedCalls(partition);
@@ -70,6 +72,6 @@ function createFindCall(partition: Partition) {
     if (payment !== undefined) return ofPayment(payment);
     if (record === undefined) return undefined;
     const { state, at, job } = record;
-    return { ...NOTHING, id, state: outOfQueue(state), at, job };
+    return { ...NO_FIELDS, id, state: outOfQueue(state), at, job };
   };
 }

@@ -1,17 +1,21 @@
--- Reads all that is kept of a call, except the bytes of its body and result. `callbacks` are those that the call may
+-- Reads all that is kept of a call, except the bytes of its body and result. `callbacks` are the callbacks that the call may
 -- have, in the order of `callbackIds`.
 --
--- Answers the record's fields and the payment's (look.lua); what `toRead` takes, with the first line of the result
--- alone, and the size of the result; the call's log; the call's place, and its score if it is delayed there; the stored
--- call without its body, and its size; for each callback the state and time of its record, its place, when it was added,
--- and the newest entry of its log; and the time.
+-- Returns, in this order:
+--   the fields of the record, and those of the payment (read-without-call.lua)
+--   the arguments of `toRead`: the beginning of the result, the progress, and fields of the record; then the result's size
+--   the call's log
+--   the call's place in a queue, and its score if it is delayed
+--   the stored call without its body, and its size
+--   for each callback: state and time of its record, its place, when it was added, and the newest entry of its log
+--   the time
 --@include "../queue/place-of.lua"
 --@include "../queue/bodiless.lua"
 --@include "../call/kept/split.lua"
 --@include "../call/results/read-record.lua"
 local prefix = ARGV.prefix .. ':'
 local both = (function()
---@include "../payments/look.lua"
+--@include "../payments/read-without-call.lua"
 end)()
 local result = redis.call('GETRANGE', KEYS.result, 0, HEAD_BYTES_MAX - 1)
 local read = {result ~= '' and result, redis.call('GET', KEYS.progress), unpack(record, 1, 6)}

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { callIdBeside } from "../call/call-id.ts";
+import { callIdInPartitionOf } from "../call/call-id.ts";
 import { JobCall, WEBHOOK_REPLAY_OF } from "../call/job-call.ts";
 import { createResults } from "../call/results/store.ts";
 import { AppError } from "../platform/errors/app-error.ts";
@@ -27,28 +27,29 @@ const REPLAY = defineScript({
   reply: oneOf("NEW", "KNOWN", "GONE"),
 });
 
-/** `requestId` names the request: the same one again is the same new call. */
+/** `requestId` identifies the request. A repeat of the request gets the same new call. */
 type Why = { reason: string; requestId?: string | undefined };
 
 /** The new call. `changed` is false if the same request has queued it before. */
 type Replayed = { callId: string; changed: boolean };
 
-/** Undefined if nothing is kept of the delivered call. */
+/** Resolves with undefined if the delivered call is not kept. */
 export type ReplayDelivered = (id: string, why: Why) => Promise<Replayed | undefined>;
 
 /**
- * Queues a delivered webhook that is kept (shared/call/kept) again, as a new call with another id, so that its runner runs it. One script
- * takes the body, adds the call and writes the line of the audit: a call that is forgotten or evicted before that is not replayed. The
- * body never leaves Redis.
+ * Queues a kept webhook (shared/call/kept) again, as a new call with another id, so that its runner runs it. One script
+ * copies the body, adds the call and writes the line of the audit log. So a call that was forgotten or evicted before is not
+ * replayed. The body never leaves Redis.
  *
- * The new call has no callback, because the links in it lead to the result of the delivered call. Throws `call.paid` and `call.corrupt`.
+ * The new call has no callback, because the links of the callback would lead to the result of the delivered call. Throws
+ * `call.paid` and `call.corrupt`.
  */
 export function createReplayDelivered({ partition, clock, log, by }: OperateDeps): ReplayDelivered {
   const { redis, keys, prefix } = partition;
   const [readHead, replay] = [READ_HEAD.on(redis), REPLAY.on(redis)];
   const results = createResults(partition);
 
-  /** The new call of a request that has queued it before. */
+  /** Returns the new call if the same request has queued it before. */
   async function known(callId: string): Promise<Replayed | undefined> {
     if ((await results.state(callId)) === undefined) return undefined;
     await confirmed(redis);
@@ -58,7 +59,7 @@ export function createReplayDelivered({ partition, clock, log, by }: OperateDeps
   return async function replayDelivered(id, { reason, requestId = randomUUID() }) {
     if (await results.isPaid(id)) throw paid(id);
     const stored = await readHead({ kept: keys.kept(id) });
-    const callId = callIdBeside(id, "replay", id, requestId);
+    const callId = callIdInPartitionOf(id, "replay", id, requestId);
     if (stored === "") return known(callId);
     const at = clock();
     const made = toReplay(id, stored, { id: callId, accepted_at: at });
@@ -72,24 +73,24 @@ export function createReplayDelivered({ partition, clock, log, by }: OperateDeps
     } as const;
     const words = { prefix, id: callId, ...made, line: toLine(act) };
     failpoint("operator.before_replayed");
-    const became = await replay(
+    const outcome = await replay(
       { record: keys.record(callId), kept: keys.kept(id), ...actKeys(keys, act) },
       words,
     );
     failpoint("operator.after_replayed");
-    if (became === "GONE") return undefined;
-    if (became === "NEW") logAudited(log, act);
-    return { callId, changed: became === "NEW" };
+    if (outcome === "GONE") return undefined;
+    if (outcome === "NEW") logAudited(log, act);
+    return { callId, changed: outcome === "NEW" };
   };
 }
 
-/** The new call as stored, around its body, and its queue. */
+/** Builds the JSON of the new call around its body, and its queue. */
 function toReplay(id: string, stored: string, own: { id: string; accepted_at: number }) {
   const found = parseJson(stored);
   const { data: call } = JobCall.safeParse(found);
   if (call?.id !== id) throw corrupt(id);
   if (call.origin !== "webhook") throw paid(id);
-  // Also the fields that this version does not know.
+  // `kept` also has the fields that this version does not know.
   const { body: _, callback: __, metadata: ___, ...kept } = found as Record<string, unknown>;
   const metadata = { ...withCallId(call.metadata, id, own.id), [WEBHOOK_REPLAY_OF]: id };
   const queue = queueOf(call);
@@ -97,14 +98,17 @@ function toReplay(id: string, stored: string, own: { id: string; accepted_at: nu
     before: `${JSON.stringify({ ...kept, ...own, metadata }).slice(0, -1)},"body":"`,
     after: '"}',
     sha256: call.sha256,
-    // As long as the delivered call is kept, the same request must find the new one.
+    // As long as the delivered call is kept, a repeat of the request must find the new call.
     windowMs: Math.max(RANDOM_ID_KEEP_MS, (call.keep_delivered?.secs ?? 0) * 1000),
     queue,
     gate: gateOf(queue),
   };
 }
 
-/** The name of the header with the call's id begins with the prefix that its gateway had. */
+/**
+ * Replaces the call's id in its metadata. The header is found by its suffix, because its prefix depends on the gateway's
+ * configuration.
+ */
 function withCallId(metadata: JobCall["metadata"], id: string, own: string): JobCall["metadata"] {
   const named = (name: string, value: string) => name.endsWith("-CALL-ID") && value === id;
   return Object.fromEntries(

@@ -5,16 +5,16 @@ import { createFindNamed, normalized, wholeId } from "./named-calls.ts";
 import { createAllSources, isFound, type Source } from "./sources.ts";
 
 export type SearchOptions = {
-  /** The paths of the endpoints that there are, by which a delivery is found whatever became of its call. */
+  /** Returns the paths of the configured endpoints. With them, the call of a delivery is found in any state. */
   paths: () => readonly string[];
-  /** After so many ms a search ends with what it has found. */
+  /** Time limit in ms, after which a search returns what it has found. */
   patienceMs: number;
 };
 
 /**
- * Looks for calls wherever there are some: in the queues, among those that failed, among those that runners took lately, and among
- * payments. Without a state, of the calls that are no longer anywhere only those with an id, or a delivery id of a known endpoint, are
- * found. It reads no large body, and costs a bounded time.
+ * Searches for calls in the queues, the failed calls, the history of injected calls and the payments. Calls that are in none
+ * of these places are found only by an id, or by a delivery id at a known endpoint. A search reads no large body, and its
+ * time is limited.
  */
 export function createSearchCalls(partitions: Partitions, { paths, patienceMs }: SearchOptions): SearchCalls {
   const named = createFindNamed(partitions, paths);
@@ -38,18 +38,24 @@ export function createSearchCalls(partitions: Partitions, { paths, patienceMs }:
   };
 }
 
-/** Whether calls in this state may be known by their records alone, which are found only by an id. */
+/**
+ * Returns whether the search asks for a state whose calls may be in no list. Those calls are found only by their call id,
+ * or by their endpoint and delivery id.
+ */
 export function isUnlisted({ id, deliveryId, endpoint, origin, state }: CallSearch): boolean {
   if (id !== undefined || (deliveryId !== undefined && endpoint !== undefined)) return false;
   return state === "missing" || (state === "discarded" && origin !== "x402");
 }
 
-/** What is left to find after a page. */
+/** Limits a search to the calls that follow a page. */
 function from(asked: CallSearch, after: PageCursor | undefined): CallSearch {
   return after === undefined ? asked : { ...asked, until: Math.min(asked.until ?? after.at, after.at) };
 }
 
-/** So many calls that match, none twice, without those that were seen. Their order is not exact if calls move meanwhile. */
+/**
+ * Returns the first `count` matching calls, without repeats and without those in `before`. Their order is not exact if calls
+ * move meanwhile.
+ */
 async function firstOf(
   sources: readonly Source[],
   wanted: CallSearch,
@@ -77,7 +83,7 @@ function cursorOf(calls: readonly FoundCall[], after: PageCursor | undefined): P
   return { at, ids: after?.at === at ? [...after.ids, ...ids] : ids };
 }
 
-/** Enough of an id to tell calls apart that are found by one search; a cursor may have hundreds. */
+/** Returns enough of an id to tell the calls of one search apart. It is shortened because a cursor may have hundreds. */
 export function beginningOf({ id }: FoundCall): string {
   return id.slice(0, 14);
 }

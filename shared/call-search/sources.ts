@@ -12,23 +12,23 @@ import type { CallSearch, CallState, FoundCall } from "./found-call.ts";
 import type { EndedCall } from "./history/block.ts";
 import { createHistoryPages } from "./history/read.ts";
 
-/** Pages of calls, newest first. Not all of them may match. */
+/** Pages of calls, newest first. Some of these calls may not match the search. */
 export type Source = AsyncGenerator<FoundCall[]>;
 
-/** The bounds of a search. */
+/** Limits of a search. */
 export type Limits = {
-  /** Aborted once its time is up. */
+  /** Aborted once the search's time is up. */
   signal: AbortSignal;
-  /** Whether a queue holds more calls than were looked at. */
+  /** True if a queue has more calls than were read. */
   isCut: boolean;
 };
 
-/** States of payments that have a list of their own. */
+/** States of payments that have their own list. */
 const LISTED = ["settling", "review", "refund_pending"] as const;
-/** Those that have none: finding them takes a look at all payments. */
+/** States of payments without a list: finding them requires a scan of all payments. */
 const UNLISTED = ["void", "discarded", "refunded"] as const;
 
-/** The places in which calls that match may be, in the partitions that may have them. */
+/** Returns the sources that may have matching calls, in the partitions that may have them. */
 export function createAllSources(partitions: Partitions): (search: CallSearch, limits: Limits) => Source[] {
   const each = partitions.map(createSources);
   return (search, limits) => {
@@ -46,7 +46,10 @@ function createSources(partition: Partition) {
   const history = createHistoryPages(partition);
   const payments = createPaymentList(partition);
 
-  /** Payments whose calls are in no queue. Without a state or the name of a call, only those whose outcome is open. */
+  /**
+   * Finds payments whose calls are in no queue. If the search has neither a state nor data that identifies a payment,
+   * it finds only payments without an outcome.
+   */
   function ofPayments(search: CallSearch, signal: AbortSignal): Source[] {
     const { state, origin, endpoint, deliveryId, event, code, payer, since, until } = search;
     if ([endpoint, deliveryId, event, code].some((each) => each !== undefined) || origin === "webhook")
@@ -94,7 +97,7 @@ function createSources(partition: Partition) {
   };
 }
 
-/** Whether the search may mean a call by its payment, in any state of that. */
+/** Returns whether the search may contain an id, payer or transaction. Payments in any state can match it then. */
 function namesPayment({ id, payer, transaction, text = "" }: CallSearch): boolean {
   return [id, payer, transaction].some((each) => each !== undefined) || /^(?:c_|0x)/i.test(text);
 }
@@ -117,18 +120,18 @@ export function isFound(call: FoundCall, search: CallSearch): boolean {
   );
 }
 
-/** Whether a state is the one that is asked for, if one is. */
+/** Returns whether a call's state is the state that the search asks for, if any. */
 function isIn(state: CallState, asked: CallSearch["state"]): boolean {
   if (asked === "queued") return state === "missing" || QUEUED_STATES.some((each) => each === state);
   return asked === undefined || asked === state;
 }
 
-/** The state of a call that is in no queue, by its record. */
+/** Returns the state of a call that is in no queue, from its record. */
 export function outOfQueue(state: PaymentSummary["state"]): CallState {
   return state === "QUEUED" ? "missing" : (state.toLowerCase() as CallState);
 }
 
-export const NOTHING = {
+export const NO_FIELDS = {
   origin: undefined,
   job: undefined,
   endpoint: undefined,
@@ -149,7 +152,7 @@ function ofHead({ path, accepted_at, delivery_id, payer, transaction, event }: F
 
 export function ofQueue({ id, queue, state, updatedAt, attempts, head, error }: QueuedCall): FoundCall {
   const place = { origin: originOf(queue), job: jobOf(queue) };
-  return { ...NOTHING, ...ofHead(head), id, state, at: updatedAt, ...place, attempts, ...ofError(error) };
+  return { ...NO_FIELDS, ...ofHead(head), id, state, at: updatedAt, ...place, attempts, ...ofError(error) };
 }
 
 export function ofFailed({
@@ -164,10 +167,10 @@ export function ofFailed({
 }: FailedCall): FoundCall {
   const place = { origin: originOf(queue), job: jobOf(queue) };
   const known = { ...ofHead(head), acceptedAt, attempts, code, reason };
-  return { ...NOTHING, id, state: "failed", at: failedAt, ...place, ...known };
+  return { ...NO_FIELDS, id, state: "failed", at: failedAt, ...place, ...known };
 }
 
-/** Without spreads: half a million calls are counted at a time. */
+/** Converts a call of the history. Avoids spreads, because a count may process half a million calls. */
 export function ofEnded(call: EndedCall): FoundCall {
   const { code, reason } = ofError(call.error);
   return {
@@ -199,7 +202,7 @@ export function ofPayment({ id, state, terms, claimedAt, settlement, reason }: P
   const job = jobKey({ serviceId: terms.service_id, jobIndex: terms.job_index });
   const known = { payer: terms.payer, transaction: settlement?.transaction, acceptedAt: claimedAt, reason };
   return {
-    ...NOTHING,
+    ...NO_FIELDS,
     id,
     state: outOfQueue(state),
     at: claimedAt,

@@ -8,17 +8,17 @@ import { type CallLog, type LogEntry, toCallLog } from "../queue/call-log.ts";
 import { toCode, toFailure } from "../queue/failed.ts";
 import type { EndedCall } from "./history/block.ts";
 
-/** One thing that happened to a call. `at` is unix ms; `missing` is how many attempts right before it are no longer kept, if there are any. */
+/** A step in the life of a call. `at` is unix ms. `missing` is the number of attempts before it that are no longer kept. */
 export type LifeStep = {
   at: number;
   missing?: number;
-} /** A gateway has made the call of a request; of a payment, as it claims it. */ & (
+} /** A gateway has created the call of a request. For a payment, this happens with the claim. */ & (
   | { kind: "created" }
   /** A facilitator has verified the payment, and the whole call is on disk. */
   | { kind: "claimed"; facilitator: string }
-  /** The settle request was sent once more, so often in all. */
+  /** The settle request was sent again; `dispatches` counts all its sends. */
   | { kind: "settle sent again"; dispatches: number }
-  /** `reason` is what contradicts it. */
+  /** `reason` says what contradicts the settlement. */
   | { kind: "settled"; transaction: string; by: string; proven: boolean; reason?: string | undefined }
   | { kind: "void"; reason: string | undefined }
   | { kind: "in review"; reason: string | undefined }
@@ -32,59 +32,61 @@ export type LifeStep = {
       ms?: number | undefined;
       status?: number | undefined;
     }
-  /** The outcome was not recorded: the producer ended, stopped or lost the call. */
+  /** The outcome of the attempt is unknown, because its producer exited, stalled or lost the lease. */
   | { kind: "attempt lost"; n: number }
   | { kind: "failed"; code: ErrorCode; reason: string }
   | { kind: "replayed" | "run early"; by: string; reason: string | undefined }
-  /** The `n`-th attempt succeeded; undefined if that number is no longer known. */
+  /** The `n`-th attempt succeeded. `n` is undefined if that number is no longer known. */
   | { kind: "injected"; n: number | undefined; ms?: number | undefined }
   | { kind: "discarded"; by?: string; reason?: string | undefined }
   | { kind: "refund exported"; export: string }
   | { kind: "refunded"; transaction: string }
-  /** The runner took the call although its refund was exported. */
+  /** The runner accepted the call although its refund had been exported. */
   | { kind: "injected late" }
-  /** What the runner of a long job last said, as JSON. */
+  /** The newest progress of the runner of a long job, as JSON. */
   | { kind: "progress"; json: string }
   | { kind: "result"; status: number; contentType: string | undefined; bytes: number; by: StoredResult["by"] }
   | { kind: "result too long"; status: number; by: StoredResult["by"] }
   | { kind: "failure delivered"; status: number; title: string | undefined; detail: string | undefined }
-  /** Its receiver is told of the end; this is the state of that callback, a call of its own. `at` is when it was queued, or came into that state. */
+  /** A callback, which is a call with its own id and state. `at` is when it was queued, or came into that state. */
   | { kind: "callback"; ending: Ending; id: string; state: string; attempts: number }
   | { kind: "forgotten" }
 );
 
 type Answer = Extract<ResultRead, { kind: "answer" }>;
 
-/** What there is to say of a result; of an answer its size in place of the body. */
+/** State of a result. An answer has its size instead of its body. */
 export type LifeResult = Exclude<ResultRead, Answer> | (Omit<Answer, "body"> & { bytes: number });
 
-/** What is known of a call, as far as its steps need it. */
+/** The data of a call that its steps are derived from. */
 export type Known = {
   id: string;
   record: Readonly<Record<string, string>>;
   head: { accepted_at: number } | undefined;
   payment: Payment | undefined;
   log: CallLog;
-  /** How many attempts there were in all. */
+  /** Number of all attempts. */
   attempts: number | undefined;
   result: LifeResult;
   remembered: EndedCall | undefined;
-  /** Of each callback that it may have: state and time of its record, its place, when it was added, and the newest entry of its log. */
+  /**
+   * For each possible callback: state and time of its record, its place, when it was added, and the newest entry of its log.
+   */
   callbacks: readonly (readonly [state: Text, changedAt: Num, place: Text, queuedAt: Num, newest: Text])[];
 };
 
 type Num = number | undefined;
 type Text = string | undefined;
 
-/** What happened to a call, the oldest first. */
+/** Returns the steps of a call, oldest first. */
 export function stepsOf(known: Known): LifeStep[] {
   return inOrder([...ownSteps(known), ...callbackSteps(known)]);
 }
 
-/** A process knows Redis' time to within an exchange with it, so a step may seem to be earlier than the one that it follows from. */
+/** Maximum error of the steps' times: a process knows Redis' time only roughly, so a step may seem older than its cause. */
 const CLOCKS_DIFFER_MS = 100;
 
-/** By time. Steps that are no further apart than clocks differ stay in the order in which they are given. */
+/** Sorts the steps by time. Steps whose times differ by at most `CLOCKS_DIFFER_MS` keep their given order. */
 function inOrder(given: readonly LifeStep[]): LifeStep[] {
   const steps: LifeStep[] = [];
   for (const step of given) {
@@ -98,7 +100,7 @@ function byTime(steps: readonly LifeStep[]): LifeStep[] {
   return steps.toSorted((a, b) => a.at - b.at);
 }
 
-/** Those that happened at about one time stand in this order. */
+/** Returns the call's own steps. Steps at about the same time stay in this order. */
 function ownSteps(known: Known): LifeStep[] {
   const { record, head, remembered, log, payment } = known;
   const acceptedAt = head?.accepted_at ?? remembered?.acceptedAt ?? payment?.claimedAt;
@@ -162,7 +164,7 @@ function paymentSteps({ payment, record }: Known): LifeStep[] {
     const { transaction, by } = settlement;
     const contradicted = isContradicted(payment) ? { reason } : {};
     steps.push({ kind: "settled", at: settledAt, transaction, by, proven, ...contradicted });
-    // One step settles it and adds the call to its queue.
+    // One script settles the payment and adds the call to its queue.
     if (payment.dropped === undefined) steps.push({ kind: "queued", at: settledAt });
   }
   if (payment.state === "VOID") steps.push({ kind: "void", at, reason });
@@ -170,7 +172,7 @@ function paymentSteps({ payment, record }: Known): LifeStep[] {
   return steps;
 }
 
-/** How it ended, and what became of its refund. */
+/** Returns the steps of the call's end and of its refund. */
 function endSteps({ record, log, attempts, payment, remembered }: Known): LifeStep[] {
   const at = Number(record["at"]);
   const steps: LifeStep[] = [];

@@ -5,31 +5,32 @@ export const NOT_A_CALL_ID = "must be a call id: c_ and 32 lower-case hex digits
 
 export const CALL_ID = /^c_[0-9a-f]{32}$/;
 
-/** An id, or enough of its beginning to be worth a search. */
+/** Matches an id, or a prefix of an id that is long enough for a search. */
 export const CALL_ID_PREFIX = /^c_[0-9a-f]{4,32}$/;
 
 export const NOT_A_CALL_ID_PREFIX = `${NOT_A_CALL_ID}, or at least the first 4 of them`;
 
 /**
- * The id of a call that can be told again: the same parts are the same call on every replica, for ever. The first 128 bits of
- * SHA-256 over the parts, each preceded by its length in UTF-8 bytes and a colon, so that ("ab","c") differs from ("a","bc").
+ * Derives the id of a call from its parts. The same parts give the same id on every replica, forever. The id is the first 128
+ * bits of SHA-256 over the parts. Each part is preceded by its length in UTF-8 bytes and a colon, so that ("ab","c") differs
+ * from ("a","bc").
  */
 export function callIdFrom(...parts: readonly string[]): string {
   const text = parts.map((part) => `${Buffer.byteLength(part)}:${part}`).join("");
   return `c_${hash("sha256", text, "hex").slice(0, 32)}`;
 }
 
-/** As `callIdFrom`, but in the partition of `callId`, with whose first digits it begins. */
-export function callIdBeside(callId: string, ...parts: readonly string[]): string {
+/** Like `callIdFrom`, but the id begins with the first digits of `callId`, so it is in the same partition. */
+export function callIdInPartitionOf(callId: string, ...parts: readonly string[]): string {
   return callId.slice(0, ROUTE_END) + callIdFrom(...parts).slice(ROUTE_END);
 }
 
-/** The call of a delivery whose id alone names it: the sender has proven by a token that the id is its own. */
+/** Derives a call's id from a delivery id that the sender does not sign. A token of the sender authenticates the delivery. */
 export function callIdOfDelivery(path: string, deliveryId: string): string {
   return callIdFrom(path, deliveryId);
 }
 
-/** The same where a signature covers the id. */
+/** Derives a call's id from a delivery id that the sender's signature covers. */
 export function callIdOfSignedDelivery(path: string, deliveryId: string): string {
   return callIdFrom(path, deliveryId, "covered");
 }
@@ -38,7 +39,7 @@ const ID_BYTES = 16;
 const random = Buffer.alloc(256 * ID_BYTES);
 let used = random.length;
 
-/** The id of any other call: 128 random bits. They are drawn from the system for many ids at a time. */
+/** Returns 128 random bits as a call's id. Gets the bits of many ids from the system at once. */
 export function randomCallId(): string {
   if (used === random.length) {
     randomFillSync(random);

@@ -16,8 +16,9 @@ function attributesOf(operation: "create" | "send" | "process", call: CallHead, 
 }
 
 /**
- * Begins the span in which a call is written to Redis, and stores its context in the call. Thus all attempts belong to this trace, in any
- * process and however late. The claim of a payment creates its call; a reconciler may send it to its queue.
+ * Begins the span in which a call is written to Redis, and stores its context in the call. So all attempts belong to this
+ * trace, in any process and however late. `create` is the claim of a payment. `send` is the addition to the queue, which a
+ * reconciler may do later.
  */
 export function startCreation(operation: "create" | "send", call: CallHead, queue: string): Span | undefined {
   if (tracer === undefined) return undefined;

@@ -1,14 +1,20 @@
-/** Where a callback goes. */
+/** The destination of a callback. */
 export type Target = {
-  /** As it is called. Scripts look for its end by its braces, so it has none. */
+  /** The URL to call. It has no braces, because scripts find the end of this object by its closing brace. */
   url: string;
-  /** Its host, and its port if that is not 80 or 443, as `hooks.example.com` or `hooks.example.com/8443`: queues' names have no colons. */
+  /**
+   * Host, with its port if that is not 80 or 443: `hooks.example.com` or `hooks.example.com/8443`. Names of queues cannot
+   * contain colons.
+   */
   receiver: string;
 };
 
 const CHARS_MAX = 2048;
 
-/** The URL of a receiver, or what is wrong with it. Its host has the one form that the URL standard gives it, as 0x7f.1 becomes 127.0.0.1. */
+/**
+ * Parses the URL of a receiver, or says what is wrong with it. The host is normalized as the URL standard says: 0x7f.1
+ * becomes 127.0.0.1.
+ */
 export function readTarget(text: string): { url: URL } | { problem: string } {
   if (text.length > CHARS_MAX) return { problem: `is longer than ${CHARS_MAX} characters` };
   if (!/^[!-~]+$/.test(text)) return { problem: "must be visible ASCII without spaces" };
@@ -34,8 +40,8 @@ function receiverOf({ hostname, port }: URL): string {
 }
 
 /**
- * Reads a receiver as an operator names it, `HOST` or `HOST/PORT`, into the name that `toTarget` gives it. The host may be in any form
- * that a URL may have: another letter case, an international name, a dot at its end, an IPv6 address.
+ * Parses a receiver as an operator writes it, `HOST` or `HOST/PORT`, into the name that `toTarget` gives it. The host may
+ * have any form that is valid in a URL: upper case, an international name, a dot at its end, an IPv6 address.
  */
 export function readReceiver(text: string): { receiver: string } | { problem: string } {
   const [, host = "", port = "443"] = /^(\[[^\]]*\]|[^/:]+)(?:[/:](\d+))?$/.exec(text) ?? [];
@@ -51,23 +57,26 @@ export function readReceiver(text: string): { receiver: string } | { problem: st
   return { receiver: receiverOf(url) };
 }
 
-/** The ports that callbacks to a receiver of this name go to. */
+/** Returns the ports that the URLs of this receiver may have. */
 export function portsOfReceiver(receiver: string): readonly number[] {
   const [, port] = receiver.split("/");
   return port === undefined ? PORTS_UNNAMED : [Number(port)];
 }
 
-/** No such host exists, and a path with it could mean another one. */
+/**
+ * Returns whether the host has an empty label. No such host exists, and a path that contains it could be normalized into
+ * another path.
+ */
 function hasEmptyLabel({ hostname }: URL): boolean {
   return /^\.|\.\./.test(hostname);
 }
 
-/** Receivers that requests may name. `match` says whether the URL's host has an entry of its own. */
+/** Receivers that requests may name. `match` returns how the URL's host is listed: by its name or by a wildcard. */
 export type ReceiverList = { match(url: URL): "host" | "wildcard" | undefined };
 
 type Entry = { protocol: string; port: string; hostname: string; isBelow: boolean };
 
-/** Takes entries that `receiverEntryProblem` finds nothing wrong with. */
+/** Creates a list from entries for which `receiverEntryProblem` returns undefined. */
 export function createReceiverList(entries: readonly string[]): ReceiverList {
   const read = entries.map(readEntry).filter((entry) => typeof entry !== "string");
   return {
@@ -85,15 +94,15 @@ export function createReceiverList(entries: readonly string[]): ReceiverList {
 }
 
 /**
- * What is wrong with an entry that should be a host, as `hooks.example.com`, or `*.example.com` for all that are below it; with a port, if
- * it is not 443. Without TLS it begins with `http://`.
+ * Returns what is wrong with an entry; undefined if it is valid. An entry is a host, such as `hooks.example.com`, or
+ * `*.example.com` for all hosts below it. It names the port if that is not 443. Without TLS it begins with `http://`.
  */
 export function receiverEntryProblem(text: string): string | undefined {
   const entry = readEntry(text);
   return typeof entry === "string" ? entry : undefined;
 }
 
-/** The name below which an entry allows every host; undefined if it allows one host only. */
+/** Returns the domain of a wildcard entry; undefined if the entry allows one host only. */
 export function wildcardDomain(text: string): string | undefined {
   const entry = readEntry(text);
   return typeof entry !== "string" && entry.isBelow ? entry.hostname : undefined;

@@ -7,14 +7,14 @@ import { CALL_ID } from "./call-id.ts";
 import { Callback, CallbackEvent } from "./callback.ts";
 import { ORIGINS } from "./origin.ts";
 
-/** The largest body that a gateway can be configured to take. */
+/** The largest body that a gateway can be configured to accept. */
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 
-/** How long a delivered webhook is kept, and how many bytes those of its endpoint may take. */
+/** Retention time of a delivered webhook, and maximum size of all kept webhooks of its endpoint. */
 const KeepDelivered = z.object({ secs: z.int().min(1), bytes_max: z.int().min(1) });
 export type KeepDelivered = z.infer<typeof KeepDelivered>;
 
-/** A new field must be optional, because calls of older releases are stored. */
+/** Schema of a stored call. A new field must be optional, because calls of older releases are stored. */
 const known = z.object({
   id: z.string().regex(CALL_ID),
   origin: z.enum(ORIGINS),
@@ -34,18 +34,22 @@ const known = z.object({
 });
 
 /**
- * The one message that crosses the queue. The body is any bytes, as base64; `sha256` is theirs, in hex. With `keep_result` what the runner
- * answers is kept (shared/call/results). With `keep_delivered` the whole call is kept once the runner has it (shared/call/kept). With
- * `callback` a receiver learns of its end, by a call whose `told` is the message.
+ * A call as it is stored in a queue. The body is base64 of any bytes; `sha256` is their hash, in hex. With
+ * `keep_result`, the runner's answer is kept (shared/call/results). With `keep_delivered`, the whole call is kept after
+ * the runner accepted it (shared/call/kept). With `callback`, a receiver is notified of the end. `told` is set only in
+ * a callback: it is the message.
  */
 export type JobCall = z.infer<typeof known>;
 
-/** Keeps the fields that it does not know, for whoever gets the call next. */
+/** Keeps unknown fields for the process that reads the call next. */
 export const JobCall: z.ZodType<JobCall> = known.loose();
 
 type NewCall = Omit<JobCall, "body" | "bytes" | "sha256" | "told"> & { body: Buffer; bodySha256: string };
 
-/** The text of a large body is made each time somebody asks for it, so that a call which waits holds its body once, as bytes. */
+/**
+ * Builds a call. The base64 of a large body is computed on each access. So a call in memory holds its body only once, as
+ * bytes.
+ */
 export function toJobCall(made: NewCall): JobCall {
   const { id, origin, service_id, job_id, metadata, body, bodySha256, accepted_at, ...optional } = made;
   const isHeldAsBytes = isLarge(storedBytesOf(body.length));
@@ -54,7 +58,8 @@ export function toJobCall(made: NewCall): JobCall {
     origin,
     service_id,
     job_id,
-    // payments/add-paid.lua adds the transaction at the first `"metadata":{` of the JSON, so no nested object may come before it.
+    // payments/add-paid.lua adds the transaction at the first `"metadata":{` of the JSON, so no nested object may come before
+    // it.
     metadata,
     body: isHeldAsBytes ? "" : body.toString("base64"),
     sha256: bodySha256,
@@ -68,12 +73,15 @@ export function toJobCall(made: NewCall): JobCall {
   return call;
 }
 
-/** What `JSON.stringify(call)` says, for Redis. Of a large call it is bytes: the one text that is made of its body is the base64. */
+/**
+ * Encodes a call as JSON for Redis. A large call is encoded as bytes, so that its body exists only once as a string (in
+ * base64).
+ */
 export function toJson(call: JobCall): string | Buffer {
   return isLarge(storedBytes(call)) ? toJsonBytes(call) : JSON.stringify(call);
 }
 
-/** Base64 needs no escapes. */
+/** Encodes a large call as bytes. The body needs no escapes, because it is base64. */
 function toJsonBytes(call: JobCall): Buffer {
   const fields = Object.entries(call);
   const at = fields.findIndex(([name]) => name === "body");
@@ -92,17 +100,17 @@ function toJsonBytes(call: JobCall): Buffer {
 /** A call without its body. */
 export type CallHead = Omit<JobCall, "body">;
 
-/** How much Redis has to hold of a call: little more than its body, as base64. */
+/** Size of a call in Redis: little more than its body as base64. */
 export function storedBytes({ bytes }: Pick<JobCall, "bytes">): number {
   return storedBytesOf(bytes);
 }
 
-/** The same of a body that is not yet a call. */
+/** Size in Redis of a call with a body of this size. */
 export function storedBytesOf(bodyBytes: number): number {
   return 4 * Math.ceil(bodyBytes / 3);
 }
 
-/** Checks what the queue held. Throws `call.corrupt` if it is no call or its bytes changed. */
+/** Validates a stored call. Throws `call.corrupt` if it is not a call, or if its body does not match its hash. */
 export function parseJobCall(stored: unknown): { call: CallHead; body: Buffer } {
   const { data, error } = JobCall.safeParse(stored);
   if (error !== undefined)
@@ -115,50 +123,50 @@ export function parseJobCall(stored: unknown): { call: CallHead; body: Buffer } 
   return { call, body };
 }
 
-/** A call's metadata keys, which are also headers of the request to the runner. */
+/** Keys of a call's metadata, which are also headers of the request to the runner. */
 export const WEBHOOK_PATH = "X-WEBHOOK-PATH";
 export const WEBHOOK_NAME = "X-WEBHOOK-NAME";
 export const WEBHOOK_ORIGIN = "X-WEBHOOK-ORIGIN";
-/** The sender's own id and type of the delivery, and the query of its request. */
+/** Id of the delivery, chosen by its sender. */
 export const WEBHOOK_DELIVERY_ID = "X-WEBHOOK-DELIVERY-ID";
 export const WEBHOOK_EVENT = "X-WEBHOOK-EVENT";
 /**
- * A type that is not visible ASCII, as an extended value (RFC 8187, section 3.2.1). The name has no `*`: nginx drops such a header, and
- * then the producer's signature, which covers it, would not hold.
+ * Type of the event as an extended value (RFC 8187, section 3.2.1), if it is not visible ASCII. The name has no `*`:
+ * nginx drops such a header, which would break the producer's signature.
  */
 export const WEBHOOK_EVENT_UTF8 = "X-WEBHOOK-EVENT-UTF8";
-/** The delivered call that an operator has replayed as this one. */
+/** Id of the delivered call that an operator has replayed as this call. */
 export const WEBHOOK_REPLAY_OF = "X-WEBHOOK-REPLAY-OF";
 export const WEBHOOK_QUERY = "X-WEBHOOK-QUERY";
-/** The names of the sender's headers that came along, separated by commas. They too are metadata. */
+/** Names of the sender's headers that are passed to the runner, separated by commas. These headers are metadata too. */
 export const WEBHOOK_FORWARDED = "X-WEBHOOK-FORWARDED";
 
-/** The sender's type of the event, as it was sent. */
+/** Returns the type of the event as the sender sent it. */
 export function eventOf(metadata: Readonly<Record<string, string>>): string | undefined {
   const extended = metadata[WEBHOOK_EVENT_UTF8];
   if (extended === undefined) return metadata[WEBHOOK_EVENT];
   return percentDecoded(extended.slice(extended.lastIndexOf("'") + 1)) ?? extended;
 }
 
-/** Who paid for the call, and in which transaction. */
+/** Payer of the call. */
 export const X402_PAYER = "X-X402-PAYER";
 export const X402_TRANSACTION = "X-X402-TRANSACTION";
 
-/** The prefix is a setting (`metadata_prefix`), for runners that use another brand. */
+/** Metadata keys with a configurable prefix (`metadata_prefix`), for runners that use another brand. */
 export function platformKeys(prefix: string) {
   return {
     serviceId: `${prefix}-SERVICE-ID`,
     callId: `${prefix}-CALL-ID`,
     caller: `${prefix}-CALLER`,
-    /** Of a request only, as is the next; the runner does not get them. */
+    /** Headers of requests to a gateway. They are not passed to the runner. */
     quote: `${prefix}-QUOTE`,
     callback: `${prefix}-CALLBACK`,
   } as const;
 }
 
 /**
- * Tells the metadata among the headers that a runner receives, by their names: ours, and those of the sender that
- * X-WEBHOOK-FORWARDED lists. The producer's signature must cover them.
+ * Returns a function that tells whether a runner's request header is metadata: one of our own, or a sender's header that
+ * X-WEBHOOK-FORWARDED lists. The producer's signature must cover these headers.
  */
 export function metadataTest(prefix: string, forwarded = ""): (name: string) => boolean {
   const starts = [`${prefix}-`, "X-X402-", "X-WEBHOOK-"].map((start) => start.toLowerCase());

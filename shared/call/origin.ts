@@ -1,5 +1,5 @@
 /** Origins of the calls of jobs. */
 export const JOB_ORIGINS = ["webhook", "x402"] as const;
-/** All origins. A callback tells of the end of a job's call (callback.ts). */
+/** All origins. A callback reports the end of a job's call (callback.ts). */
 export const ORIGINS = [...JOB_ORIGINS, "callback"] as const;
 export type Origin = (typeof ORIGINS)[number];

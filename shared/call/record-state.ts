@@ -11,23 +11,23 @@ export type RecordState = (typeof RECORD_STATES)[number];
 export const isRecordState = (state: string): state is RecordState =>
   (RECORD_STATES as readonly string[]).includes(state);
 
-/** Every state that a record may have: also those before a paid call is in its queue. */
+/** All states of records, including those of a paid call that is not in its queue yet. */
 export const STATES = ["SETTLING", "VOID", "REVIEW", ...RECORD_STATES] as const;
 export type State = (typeof STATES)[number];
 
-/** Throws `record.unreadable` if no process writes this as the state of a record. */
+/** Parses the state of a record. Throws `record.unreadable` if the state is unknown. */
 export function toState(id: string, state: string): State {
   const known = STATES.find((each) => each === state);
   if (known === undefined) throw unreadable(`the record of ${id}`);
   return known;
 }
 
-/** States that no attempt and no replay leaves. */
+/** Final states: no attempt and no replay changes them. */
 export const ENDED_STATES = [
   "INJECTED",
   "DISCARDED",
   ...REFUND_STATES,
 ] as const satisfies readonly RecordState[];
 
-/** These states for Lua, which looks for one between two spaces. */
+/** The states as text for Lua, which searches for a state between two spaces. */
 export const RECORD = { states: ` ${STATES.join(" ")} `, ended: ` ${ENDED_STATES.join(" ")} ` };

@@ -1,14 +1,14 @@
 /*
- * A text that finds calls. It is the beginning of an id: of the call, its delivery, its payer or its transaction. Or it is the job, or a part
- * of the event type, the endpoint or the error. Upper and lower case are the same. It has no operators.
+ * Free text of a search for calls. It matches the beginning of a call id, delivery id, payer or transaction. It also matches a
+ * whole job key, or any part of the event type, the endpoint or the error. The search ignores case and has no operators.
  */
 
 const LENGTH_MAX = 200;
 
-/** Names of parameters that people write before a colon, as in other search boxes. */
+/** Matches `name:` before a word, which is an operator in other programs' search boxes. */
 const OPERATOR = /^(state|origin|endpoint|job|event|code|payer|transaction|since|until):\S/i;
 
-/** Says why a text cannot be searched for. Undefined if it can. */
+/** Returns why a text cannot be searched for; undefined if it can. */
 export function problemOfText(text: string): string | undefined {
   const [, name] = OPERATOR.exec(text) ?? [];
   if (text.trim() === "")
@@ -25,14 +25,14 @@ export function problemOfText(text: string): string | undefined {
   return undefined;
 }
 
-/** The texts of a call that a search compares. */
+/** Texts of a call that a search compares. */
 type Texts = {
   [Name in "deliveryId" | "payer" | "transaction" | "event" | "endpoint" | "job" | "code" | "reason"]:
     | string
     | undefined;
 } & { id: string };
 
-/** Whether a call is found by this text. */
+/** Returns whether the text matches the call. */
 export function hasText(call: Texts, text: string): boolean {
   const wanted = text.toLowerCase();
   const { id, deliveryId, payer, transaction, event, endpoint, job, code, reason } = call;

@@ -5,13 +5,13 @@ import { type Chain, createChain } from "./chain.ts";
 import { chainIdOf } from "./encoding.ts";
 
 const RPC_TIMEOUT_MS = 60_000;
-/** An operator also wants to see the transaction that a gateway finds too long to read. */
+/** Limit on the bytes of an answer of the node. Operators must also see a transaction that is too long for a gateway to read. */
 const ANSWER_BYTES_MAX = 256 * 1024 * 1024;
 
-/** The members of an accepted token by which its chain is read. */
+/** The members of an accepted token that are needed to read its chain. */
 type Token = { network: string; rpc_url?: Secret | undefined; confirmations: number; void_depth: number };
 
-/** Reads the chain of a token. Undefined if it has no `rpc_url`. */
+/** Creates a reader of the token's chain. Undefined if the token has no `rpc_url`. */
 export function chainOfToken({ network, rpc_url: rpcUrl, ...token }: Token): Chain | undefined {
   if (rpcUrl === undefined) return undefined;
   const { confirmations, void_depth: voidDepth } = token;

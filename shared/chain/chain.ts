@@ -3,11 +3,11 @@ import { messageOf } from "../platform/errors/app-error.ts";
 import type { Logger } from "../platform/log/logger.ts";
 import { type Clock, delay } from "../platform/time/clock.ts";
 import {
-  askContract,
-  askWhetherSigned,
+  acceptsSignature,
   type ContractSignature,
   type ContractVerdict,
-  type Question,
+  checkContractSignature,
+  type SignatureCheck,
 } from "./contract-signature.ts";
 import { addressWord, type Hex, selectorOf, UINT256_MAX } from "./encoding.ts";
 import {
@@ -22,19 +22,18 @@ import { createLogSearch } from "./logs.ts";
 import { type AuthorizationName, methodOnChain, ruleOf, type TokenAuthorization } from "./payment-schemes.ts";
 import type { ReceiptEvidence } from "./proof.ts";
 import {
-  askAgain,
   type Block,
   ChainId,
+  createNodeClient,
   createReads,
-  createRpc,
   type Reads,
-  Reverted,
   type Rpc,
-  unavailable,
-  unlessRefused,
-  unlessTooLong,
-  WrongChain,
+  retryUnanswered,
+  rpcOn,
 } from "./rpc.ts";
+import { createBatchedRpc } from "./rpc-batch.ts";
+import { Reverted, unavailable, unlessRefused, unlessTooLong, WrongChain } from "./rpc-errors.ts";
+import { type ApprovalCheck, type ApprovalVerdict, checkApproval } from "./sponsored-approval.ts";
 import { type CheckedToken, checkToken, type TokenFindings } from "./token-check.ts";
 import {
   createSentTransfers,
@@ -47,56 +46,68 @@ import {
 } from "./transfers.ts";
 
 const BALANCE_OF = selectorOf("balanceOf(address)");
+/** Limit on the bytes of the answer to a contract call: a 32-byte word, or the reason of a revert. */
+const WORD_BYTES = 4096;
+/** Limit on the bytes of a receipt. The receipt of one transfer has two or three KiB; a facilitator may put several transfers into one transaction. */
+const RECEIPT_BYTES = 32 * 1024;
 const HEAD_EVERY_MS = 2000;
 const HEAD_TRIES = 3;
 const READ_TRIES = 3;
-/** A chain that has been this long below its highest block has been reorganised, or begun anew. */
-const HIGHEST_MS = 15_000;
+/**
+ * Maximum time for which a head below the highest known one counts as the head of a lagging node. After that, the chain must have been
+ * reorganised, or restarted from its first block.
+ */
+const LAG_MS_MAX = 15_000;
 
 export type ChainOptions = Depths & {
   rpcUrl: Secret;
-  /** N of `eip155:N`; the node of any other chain is refused. */
+  /** N of `eip155:N`. The node of any other chain is refused. */
   chainId: number;
-  /** Time for each question to the node. */
+  /** Timeout of each request to the node. */
   timeoutMs: number;
-  /** A longer answer is not read to its end; without it 8 MiB. */
+  /** Limit on the bytes of an answer. A longer answer is not read to its end. Default: 8 MiB. */
   answerBytesMax?: number;
-  /** Pause before a problem of a token is looked for again; without it 3 s. */
-  lookAgainMs?: number;
+  /** Pause before the second check of a token that has a problem. Default: 3 s. */
+  recheckMs?: number;
   clock: Clock;
   log: Logger;
 };
 
-/** Reads one EVM chain. Every read may throw `payment.unavailable`. A question that the node fails at is asked again (`askAgain`). */
+/**
+ * Reads one EVM chain. Every read may throw `payment.unavailable`. A request that the node fails to answer is sent again
+ * (`retryUnanswered`).
+ */
 export type Chain = {
-  /** How many blocks must be on top of the one that pays. */
+  /** Number of blocks that must follow the block of a payment. */
   readonly confirmations: number;
   evidenceOf: EvidenceOf;
-  /** The head at the last read. Once started, it is read every two seconds in the background. */
+  /** The head at the last read. After `start`, the head is read every two seconds in the background. */
   head(): Head | undefined;
-  /** The head as it is now. */
+  /** Reads the head from the node. */
   freshHead(): Promise<Head>;
   /** The time of a block, unix ms. */
   timeOf(block: bigint): Promise<number>;
   transfersTo(range: TransferRange): AsyncGenerator<Transfer>;
-  /** What could be paid by this authorization at the newest block. No answer is older than the question. */
+  /** Reads what this authorization could still pay at the newest block. The answer is never older than the request. */
   stateOf(authorization: AuthorizationName): Promise<AuthorizationState>;
-  /** What the contract of a payer says of a signature, at the newest block. */
-  askContract(question: Question): Promise<ContractVerdict>;
-  /** Whether a contract takes a signature (ERC-1271), at the newest block. */
-  hasSigned(signature: ContractSignature): Promise<boolean>;
-  /** What has spent the authorization, in this block or one of the many before it. */
+  /** Asks the payer's contract whether it accepts a signature, at the newest block. */
+  checkSignature(question: SignatureCheck): Promise<ContractVerdict>;
+  /** Whether a contract accepts a signature (ERC-1271), at the newest block. */
+  acceptsSignature(signature: ContractSignature): Promise<boolean>;
+  /** Checks whether an approval that the payer has signed could be sent to the chain, at the newest block. */
+  checkApproval(question: Omit<ApprovalCheck, "chainId">): Promise<ApprovalVerdict>;
+  /** Finds the transaction that used or cancelled the authorization, in this block or the ten thousand before it. */
   spentBefore(authorization: TokenAuthorization, block: bigint): Promise<Spend | undefined>;
-  /** The wanted transfers from some senders, the oldest first. */
+  /** The wanted transfers from these senders, oldest first. */
   transfersFrom(range: SentRange, isWanted: IsWanted): AsyncGenerator<SentTransfer>;
   /**
-   * What the receipt of this transaction shows of the authorization, at any depth; undefined if it is in no block. A receipt that is too
-   * long to be read shows nothing.
+   * Reads what the receipt of a transaction proves about the authorization, at any depth. Undefined if the transaction is in no block. A
+   * receipt that is too long to read proves nothing.
    */
   proofOf(transaction: Hex, authorization: TokenAuthorization): Promise<PlacedEvidence | undefined>;
-  /** Whether this block is as deep as configured under the last head. */
+  /** Whether at least `confirmations` blocks follow this block, by the last known head. */
   isDeep(block: bigint): boolean;
-  /** Whether a token's contract and this node are as the configuration says (`checkToken`). A problem is looked for twice. */
+  /** Compares a token's contract and this node with the configuration (`checkToken`). A check that finds a problem runs a second time. */
   check(token: CheckedToken): Promise<TokenFindings>;
   start(): void;
   close(): Promise<void>;
@@ -105,26 +116,27 @@ export type Chain = {
 type PlacedEvidence = ReceiptEvidence & { block: bigint };
 
 type AuthorizationState = {
-  /** Used, cancelled or invalidated. */
+  /** True once the authorization is used, cancelled or invalidated. */
   isSpent: boolean;
-  /** In units of the token. */
+  /** In the token's smallest unit. */
   balance: bigint;
-  /** How many units its owner lets the method move. */
+  /** Number of units that the payer lets the transfer method move. */
   allowance: bigint;
   head: Head;
 };
 
 export function createChain(options: ChainOptions): Chain {
   const { chainId, confirmations, clock, log } = options;
-  const { rpcUrl: url, timeoutMs, answerBytesMax, lookAgainMs = 3000 } = options;
-  const once = createRpc({ url, timeoutMs, answerBytesMax });
-  const rpc = onlyOf(chainId, askAgain(once, { timeoutMs, isAway: () => heads.isLost() }));
-  const reads = createReads(rpc);
+  const { recheckMs = 3000 } = options;
+  const { rpc, reads, tokenReads, receiptReads } = createNodeReads(options, () => heads.isLost());
   const search = createLogSearch(rpc, clock);
   const heads = createHeadWatch(reads, chainId, clock, log);
 
-  /** Behind one URL may be a node that does not know yet what another one has told: money that has just come, or a block. */
-  async function atNewest<Answer>(ask: (head: Head) => Promise<Answer | undefined>): Promise<Answer> {
+  /**
+   * Repeats a read with a newer head while the node does not know the block. One URL may hide several nodes, and some lag: they miss a
+   * block or a transfer that another node has already reported.
+   */
+  async function readAtNewest<Answer>(ask: (head: Head) => Promise<Answer | undefined>): Promise<Answer> {
     for (let tries = HEAD_TRIES; tries > 0; tries--) {
       const head = await heads.fresh();
       if (heads.isBehind(head) && tries > 1) continue;
@@ -138,11 +150,13 @@ export function createChain(options: ChainOptions): Chain {
     const { method, asset, from } = authorization;
     const allowanceCall = methodOnChain(method).allowanceCall?.(authorization);
     const balanceOf = { to: asset, data: `${BALANCE_OF}${addressWord(from)}` } as const;
-    return atNewest(async (head) => {
+    return readAtNewest(async (head) => {
       const [isSpent, balance, allowance] = await Promise.all([
-        untilKnown(() => isSpentAt(reads, authorization, head)),
-        untilKnown(() => unitsAt(reads, balanceOf, head)),
-        allowanceCall === undefined ? UINT256_MAX : untilKnown(() => unitsAt(reads, allowanceCall, head)),
+        retryUntilKnown(() => isSpentAt(tokenReads, authorization, head)),
+        retryUntilKnown(() => readUnits(tokenReads, balanceOf, head)),
+        allowanceCall === undefined
+          ? UINT256_MAX
+          : retryUntilKnown(() => readUnits(tokenReads, allowanceCall, head)),
       ]);
       if (isSpent === undefined || balance === undefined || allowance === undefined) return undefined;
       return { isSpent, balance, allowance, head };
@@ -152,8 +166,12 @@ export function createChain(options: ChainOptions): Chain {
   return {
     confirmations,
     stateOf,
-    askContract: (question) => atNewest((head) => untilKnown(() => askContract(reads, question, head))),
-    hasSigned: (signed) => atNewest((head) => untilKnown(() => askWhetherSigned(reads, signed, head))),
+    checkSignature: (question) =>
+      readAtNewest((head) => retryUntilKnown(() => checkContractSignature(reads, question, head))),
+    acceptsSignature: (signed) =>
+      readAtNewest((head) => retryUntilKnown(() => acceptsSignature(reads, signed, head))),
+    checkApproval: (question) =>
+      readAtNewest((head) => retryUntilKnown(() => checkApproval(reads, { ...question, chainId }, head))),
     spentBefore: createSpentBefore(reads, search),
     evidenceOf: createEvidence(reads, search, options),
     head: heads.last,
@@ -162,7 +180,7 @@ export function createChain(options: ChainOptions): Chain {
     transfersTo: createTransfers(reads, search),
     transfersFrom: createSentTransfers(reads, search),
     async proofOf(transaction, authorization) {
-      const receipt = await reads.receipt(transaction).catch(unlessTooLong);
+      const receipt = await receiptReads.receipt(transaction).catch(unlessTooLong);
       if (receipt === "too long") return { kind: "none", block: 0n };
       if (receipt === null) return undefined;
       const proof = await ruleOf(authorization).evidenceIn(receipt, reads.transaction);
@@ -173,27 +191,46 @@ export function createChain(options: ChainOptions): Chain {
       return (head > block ? head : block) - block >= BigInt(confirmations);
     },
     async check(token) {
-      const look = () => checkToken(reads, search, token, options).catch(unlessWrongChain);
-      const found = await look();
+      const checkOnce = () => checkToken(reads, search, token, options).catch(unlessWrongChain);
+      const found = await checkOnce();
       if (found.problems.length === 0) return found;
-      // One of several nodes behind one URL may be behind, and a chain of one's own may be just begun.
-      await delay(lookAgainMs);
-      return look();
+      // One of several nodes behind the URL may lag, and a local chain may have just started.
+      await delay(recheckMs);
+      return checkOnce();
     },
     start: heads.start,
     close: heads.close,
   };
 }
 
-/** Asks again whoever does not know the block. */
-async function untilKnown<Answer>(read: () => Promise<Answer | undefined>): Promise<Answer | undefined> {
+/** Creates the readers of one node. Only reads that a payer cannot slow down share batches. */
+function createNodeReads(options: ChainOptions, isUnreachable: () => boolean) {
+  const { rpcUrl: url, chainId, timeoutMs, answerBytesMax, clock } = options;
+  const node = createNodeClient({ url, timeoutMs, answerBytesMax });
+  const guard = createChainGuard(chainId);
+  const withRetries = (rpc: Rpc): Rpc => guard(retryUnanswered(rpc, { timeoutMs, isUnreachable }));
+  const batched = (answerBytesEach: number) =>
+    createReads(withRetries(createBatchedRpc(node, { answerBytesEach, clock })));
+  const rpc = withRetries(rpcOn(node));
+  return {
+    rpc,
+    reads: createReads(rpc),
+    /** Reads of a configured token's contract. */
+    tokenReads: batched(WORD_BYTES),
+    /** Reads of settlement receipts. */
+    receiptReads: batched(RECEIPT_BYTES),
+  };
+}
+
+/** Repeats a read while the node that answers does not know the block. */
+async function retryUntilKnown<Answer>(read: () => Promise<Answer | undefined>): Promise<Answer | undefined> {
   let answer = await read();
   for (let tries = READ_TRIES; answer === undefined && tries > 1; tries--) answer = await read();
   return answer;
 }
 
-/** The sum that the token answers with. Undefined if the node has no such block. */
-async function unitsAt(
+/** Reads an amount from the token's contract. Undefined if the node does not have the block. */
+async function readUnits(
   reads: Reads,
   call: { to: Hex; data: Hex },
   { hash: blockHash }: Head,
@@ -212,15 +249,15 @@ function unlessWrongChain(error: unknown): TokenFindings {
   return { problems: [error.message], warnings: [] };
 }
 
-/** Asks the node first, and once, which chain it serves: on another chain every payment would look unpaid. */
-function onlyOf(chainId: number, rpc: Rpc): Rpc {
+/** Checks once, before the first request, which chain the node serves: on a wrong chain every payment would look unpaid. */
+function createChainGuard(chainId: number): (rpc: Rpc) => Rpc {
   let checked: Promise<void> | undefined;
-  const check = async (): Promise<void> => {
+  const check = async (rpc: Rpc): Promise<void> => {
     const served = await rpc({ method: "eth_chainId", params: [], answer: ChainId });
     if (served !== BigInt(chainId)) throw new WrongChain(`the node serves chain ${served}, not ${chainId}`);
   };
-  return async (call) => {
-    checked ??= check();
+  return (rpc) => async (call) => {
+    checked ??= check(rpc);
     await checked.catch((error: unknown) => {
       checked = undefined;
       throw error;
@@ -229,17 +266,17 @@ function onlyOf(chainId: number, rpc: Rpc): Rpc {
   };
 }
 
-/** The chain's newest block, read at `at` (unix milliseconds, our clock). */
+/** The chain's newest block, read at `at` (unix milliseconds, by this process's clock). */
 type Head = Block & { at: number };
 
-/** Follows the head in the background; logs once that the node is lost, and once that it is back. */
+/** Follows the head in the background. Logs once when the node is lost, and once when it is back. */
 function createHeadWatch(reads: Reads, chainId: number, clock: Clock, log: Logger) {
   let head: Head | undefined;
   let highest: Head | undefined;
   let lost = false;
   let timer: NodeJS.Timeout | undefined;
   let polling: Promise<void> | undefined;
-  /** The read under way, and the one after it that others wait for. */
+  /** The read in flight, and the next one. Callers that arrive during a read share the next one. */
   let reading: Promise<Head> | undefined;
   let next: Promise<Head> | undefined;
 
@@ -251,10 +288,10 @@ function createHeadWatch(reads: Reads, chainId: number, clock: Clock, log: Logge
   }
 
   function isBehind({ number, at }: Head): boolean {
-    return highest !== undefined && number < highest.number && at - highest.at < HIGHEST_MS;
+    return highest !== undefined && number < highest.number && at - highest.at < LAG_MS_MAX;
   }
 
-  /** All who ask while a read is under way share the next one: theirs must not have begun before they asked. */
+  /** Reads the head. Callers that arrive while a read is in flight share the next read, because no answer may be older than its request. */
   function fresh(): Promise<Head> {
     const begin = (): Promise<Head> => {
       next = undefined;
@@ -286,10 +323,10 @@ function createHeadWatch(reads: Reads, chainId: number, clock: Clock, log: Logge
 
   return {
     last: (): Head | undefined => head,
-    /** Whether the last read in the background has failed. */
+    /** Whether the last background read has failed. */
     isLost: (): boolean => lost,
     fresh,
-    /** Whether a node has told a higher block not long ago. */
+    /** Whether a node has recently reported a higher block. */
     isBehind,
     start(): void {
       if (timer !== undefined) return;

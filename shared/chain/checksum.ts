@@ -1,7 +1,7 @@
 import type { Address } from "./address.ts";
 import { keccak256Hex } from "./encoding.ts";
 
-/** The address in the form of EIP-55: the case of its letters is a checksum. */
+/** Formats an address by EIP-55: the case of its letters is a checksum. */
 export function checksummed(address: Address): Address {
   const digits = address.slice(2).toLowerCase();
   const hash = keccak256Hex(Buffer.from(digits)).slice(2);
@@ -11,7 +11,7 @@ export function checksummed(address: Address): Address {
   return `0x${raised.join("")}`;
 }
 
-/** False if the letters have both cases, but not those of EIP-55. Letters of one case carry no checksum. */
+/** Whether the case of the letters is that of EIP-55. Letters of only one case carry no checksum, and also pass. */
 export function hasRightChecksum(address: Address): boolean {
   const digits = address.slice(2);
   const oneCase = digits === digits.toLowerCase() || digits === digits.toUpperCase();

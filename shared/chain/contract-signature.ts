@@ -3,47 +3,50 @@ import { addressWord, bytes32Word, bytesWords, type Hex, selectorOf, toHex, uint
 import { addressIn } from "./logs.ts";
 import { methodOnChain, type TransferMethod } from "./payment-schemes.ts";
 import type { AuthorizedTransfer } from "./proof.ts";
-import { type Block, type Reads, Reverted, TooLong, unlessRefused } from "./rpc.ts";
+import type { Block, Reads } from "./rpc.ts";
+import { Reverted, TooLong, unlessRefused } from "./rpc-errors.ts";
 
-/** What a payer's contract, or the contract that a payer says can be deployed at his address, says of a signature. */
+/**
+ * A contract's verdict on a signature: the contract at the payer's address, or the one that the signature would deploy there (ERC-6492).
+ */
 export type ContractVerdict =
-  /** It takes the signature. `moves` is whether the token would move too, where that had to be tried. */
+  /** The contract accepts the signature. `moves` is false only if the token's transfer was simulated and failed. */
   { kind: "signed"; moves: boolean } | { kind: "refused"; why: string };
 
-export type Question = {
+export type SignatureCheck = {
   transfer: AuthorizedTransfer & { method: TransferMethod };
-  /** What the payer has signed, 32 bytes. */
+  /** The 32 bytes that the payer has signed. */
   digest: Uint8Array;
-  /** 0x and hex digits. It may say how its signer is deployed (ERC-6492). */
+  /** 0x and hex digits. The signature may contain how to deploy its signer (ERC-6492). */
   signature: Hex;
 };
 
-/** A passkey that is verified without a precompile takes a third of a million, and several owners take as much each. */
+/** Gas limit of a signature check. Without a precompile, verifying a passkey takes about 330,000 gas for each owner of the wallet. */
 const SIGNATURE_GAS = 3_000_000n;
-/** Beside it a deployment and the token's transfer, which asks for the signature once more. */
+/** Gas limit of a deployment with a signature check and the token's transfer, which checks the signature once more. */
 const DEPLOYMENT_GAS = 3n * SIGNATURE_GAS;
 
-/** No wallet says so much, and a contract can be made to say any amount. */
+/** Limit on the bytes of a contract's answer. No wallet answers with more, but a hostile contract can return any number of bytes. */
 const ANSWER_BYTES_MAX = 64 * 1024;
 
 const IS_VALID_SIGNATURE = selectorOf("isValidSignature(bytes32,bytes)");
-/** Its answer if the signature is good (ERC-1271), as a word. */
-const GOOD: Hex = `${IS_VALID_SIGNATURE}${"0".repeat(56)}`;
+/** The word that a contract returns if it accepts the signature (ERC-1271). */
+const MAGIC_VALUE: Hex = `${IS_VALID_SIGNATURE}${"0".repeat(56)}`;
 
 /**
- * Asks the contract at the payer's address whether it takes a signature (ERC-1271). If there is none and the signature says how to
- * deploy it (ERC-6492), deployment, signature and transfer are tried in one call that changes nothing. A key's signature is not looked
- * at: a token asks the contract alone where there is one. Undefined if the node that was asked does not know the block.
+ * Asks the contract at the payer's address whether it accepts a signature (ERC-1271). If the address has no contract, and the signature
+ * contains how to deploy one (ERC-6492), deployment, signature check and transfer are simulated in one call. A signature by a key is not
+ * checked: if the address has a contract, tokens ask only the contract. Undefined if the node does not know the block.
  */
-export async function askContract(
+export async function checkContractSignature(
   reads: Reads,
-  question: Question,
+  check: SignatureCheck,
   block: Pick<Block, "hash">,
 ): Promise<ContractVerdict | undefined> {
-  const { transfer, digest } = question;
-  const { deployment, signature } = parseSignature(question.signature);
-  const said = await wordOf(reads, { signer: transfer.from, digest, signature }, block);
-  switch (said) {
+  const { transfer, digest } = check;
+  const { deployment, signature } = parseSignature(check.signature);
+  const verdict = await callIsValidSignature(reads, { signer: transfer.from, digest, signature }, block);
+  switch (verdict) {
     case undefined:
       return undefined;
     case "signed":
@@ -57,27 +60,27 @@ export async function askContract(
     return refused(
       "it is not by the payer's key, and the payer's address has no contract that could accept it",
     );
-  return tryDeployed(reads, question, { deployment, signature, blockHash: block.hash });
+  return simulateDeployment(reads, check, { deployment, signature, blockHash: block.hash });
 }
 
-/** A signature that the contract at this address may take for its own. */
+/** A signature to be checked by the contract at `signer`. */
 export type ContractSignature = { signer: Address; digest: Uint8Array; signature: Hex };
 
 /**
- * Whether the contract takes the signature (ERC-1271). How to deploy it may be said (ERC-6492), and is not tried. Undefined if the node
- * that was asked does not know the block.
+ * Whether the contract accepts the signature (ERC-1271). A deployment inside the signature (ERC-6492) is ignored. Undefined if the node
+ * does not know the block.
  */
-export async function askWhetherSigned(
+export async function acceptsSignature(
   reads: Reads,
   signed: ContractSignature,
   block: Pick<Block, "hash">,
 ): Promise<boolean | undefined> {
   const { signature } = parseSignature(signed.signature);
-  const said = await wordOf(reads, { ...signed, signature }, block);
-  return said === undefined ? undefined : said === "signed";
+  const verdict = await callIsValidSignature(reads, { ...signed, signature }, block);
+  return verdict === undefined ? undefined : verdict === "signed";
 }
 
-async function wordOf(
+async function callIsValidSignature(
   reads: Reads,
   { signer, digest, signature }: ContractSignature,
   { hash: blockHash }: Pick<Block, "hash">,
@@ -87,19 +90,21 @@ async function wordOf(
   const answer = await reads.call({ to: signer, data, ...limits }, { blockHash }).catch(unlessFailed);
   if (answer === undefined) return undefined;
   if (answer === "0x") return "no contract";
-  return answer.slice(0, 66) === GOOD ? "signed" : "not signed";
+  return answer.slice(0, 66) === MAGIC_VALUE ? "signed" : "not signed";
 }
 
-/** ERC-6492: `abi.encode(factory, data, signature)`, and this behind it. */
-const WRAPPED = "6492".repeat(16);
+/** Suffix that marks a signature of ERC-6492. `abi.encode(factory, data, signature)` comes before it. */
+const ERC6492_SUFFIX = "6492".repeat(16);
 
 type Deployment = { factory: Address; data: Hex };
 
-/** The contract's own signature, and how it is deployed if that is said. What is wrapped badly is taken as it stands. */
+/**
+ * Splits a signature into the contract's own signature and the deployment, if it has one. A malformed wrapper counts as a plain signature.
+ */
 function parseSignature(whole: Hex): { deployment: Deployment | undefined; signature: Hex } {
   const bare = { deployment: undefined, signature: whole };
-  if (!whole.toLowerCase().endsWith(WRAPPED)) return bare;
-  const bytes = Buffer.from(whole.slice(2, -WRAPPED.length), "hex");
+  if (!whole.toLowerCase().endsWith(ERC6492_SUFFIX)) return bare;
+  const bytes = Buffer.from(whole.slice(2, -ERC6492_SUFFIX.length), "hex");
   const data = bytesAt(bytes, 1);
   const signature = bytesAt(bytes, 2);
   if (data === undefined || signature === undefined) return bare;
@@ -114,22 +119,22 @@ function bytesAt(bytes: Buffer, word: number): Hex | undefined {
   return toHex(bytes.subarray(offset + 32, offset + 32 + length));
 }
 
-/** The number in the 32 bytes that begin here, if it can be the place or the size of anything. */
+/** The number in the 32 bytes at this offset. Undefined if it is too large for an offset or a length. */
 function numberAt(bytes: Buffer, at: number): number | undefined {
   if (at + 32 > bytes.length || bytes.subarray(at, at + 28).some((byte) => byte !== 0)) return undefined;
   return bytes.readUInt32BE(at + 28);
 }
 
-/** Makes several calls in one, and has this address on almost every chain. */
+/** The contract that makes several calls in one. It has this address on almost every chain. */
 const MULTICALL3: Address = "0xcA11bde05977b3631167028862bE2a173976CA11";
 const AGGREGATE3 = selectorOf("aggregate3((address,bool,bytes)[])");
 
-async function tryDeployed(
+async function simulateDeployment(
   reads: Reads,
-  { transfer, digest }: Question,
+  { transfer, digest }: SignatureCheck,
   { deployment, signature, blockHash }: { deployment: Deployment; signature: Hex; blockHash: Hex },
 ): Promise<ContractVerdict | undefined> {
-  const move = methodOnChain(transfer.method).callOfDeployed(transfer, signature);
+  const move = methodOnChain(transfer.method).callAfterDeployment(transfer, signature);
   if ("impossible" in move) return refused(move.impossible);
   const calls = [
     { to: deployment.factory, data: deployment.data },
@@ -143,20 +148,20 @@ async function tryDeployed(
   if (answer === "0x")
     return refused(`the chain has no Multicall3 at ${MULTICALL3}, which the check of a deployment needs`);
   const [deployed, signed, moved] = answer === "failed" ? [] : resultsIn(answer);
-  if (deployed?.isDone !== true)
+  if (deployed?.isSuccess !== true)
     return refused("the payer's contract cannot be deployed with this signature");
-  if (signed?.isDone !== true || signed.data.slice(0, 66) !== GOOD)
+  if (signed?.isSuccess !== true || signed.data.slice(0, 66) !== MAGIC_VALUE)
     return refused(
       "the contract that the signature deploys is not at the payer's address, or does not accept the signature",
     );
-  return { kind: "signed", moves: moved?.isDone === true };
+  return { kind: "signed", moves: moved?.isSuccess === true };
 }
 
 function refused(why: string): ContractVerdict {
   return { kind: "refused", why };
 }
 
-/** The contract's failure, and not the node's. */
+/** Turns a failure of the contract into "failed". A failure of the node is thrown again. */
 function unlessFailed(error: unknown): "failed" | undefined {
   if (error instanceof Reverted || error instanceof TooLong) return "failed";
   return unlessRefused(error);
@@ -166,7 +171,7 @@ function isValidSignature(digest: Uint8Array, signature: Hex): Hex {
   return `${IS_VALID_SIGNATURE}${bytes32Word(toHex(digest))}${uintWord(64n)}${bytesWords(signature)}`;
 }
 
-/** Each call may fail without failing the others. */
+/** Encodes the calls for Multicall3, so that each call may fail without failing the others. */
 function aggregate(calls: readonly { to: Hex; data: Hex }[]): Hex {
   const tuples = calls.map(
     ({ to, data }) => `${addressWord(to)}${uintWord(1n)}${uintWord(96n)}${bytesWords(data)}`,
@@ -180,13 +185,13 @@ function aggregate(calls: readonly { to: Hex; data: Hex }[]): Hex {
   return `${AGGREGATE3}${uintWord(32n)}${uintWord(BigInt(calls.length))}${offsets.join("")}${tuples.join("")}`;
 }
 
-/** Reads `(bool success, bytes returnData)[]`. */
-function resultsIn(answer: Hex): { isDone: boolean; data: Hex }[] {
+/** Decodes `(bool success, bytes returnData)[]`. */
+function resultsIn(answer: Hex): { isSuccess: boolean; data: Hex }[] {
   const list = Buffer.from(answer.slice(2), "hex").subarray(32);
   const count = numberAt(list, 0) ?? 0;
   const tuples = list.subarray(32);
   return Array.from({ length: Math.min(count, 3) }, (_, index) => {
     const tuple = tuples.subarray(numberAt(tuples, 32 * index) ?? 0);
-    return { isDone: numberAt(tuple, 0) === 1, data: bytesAt(tuple, 1) ?? "0x" };
+    return { isSuccess: numberAt(tuple, 0) === 1, data: bytesAt(tuple, 1) ?? "0x" };
   });
 }

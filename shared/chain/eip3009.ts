@@ -1,3 +1,4 @@
+import { domainProblem } from "./domain-check.ts";
 import { addressWord, bytes32Word, bytesWords, type Hex, selectorOf, uintWord } from "./encoding.ts";
 import { addressIn, addressTopic, topicOf } from "./logs.ts";
 import {
@@ -10,20 +11,19 @@ import {
   isOf,
   isTransferOf,
   type MethodOnChain,
-  NOBODY,
+  PROBE_ACCOUNT,
   positionIn,
   type ReceiptEvidence,
   type StateCall,
   TRANSFER,
   type TransferRule,
 } from "./proof.ts";
-import { callIfAny, hasFunction, type Log, type Reads, type Receipt } from "./rpc.ts";
-import { domainSeparator } from "./typed-data.ts";
+import { hasFunction, type Log, type Receipt } from "./rpc.ts";
 
 /*
- * The one rule for what proves that an authorization of EIP-3009 has paid. Its nonce alone proves nothing, because its owner can spend
- * it on a transfer to himself. A transfer alone proves nothing, because a transaction may have others to the same recipient. So each
- * `AuthorizationUsed` pairs with one `Transfer` of the same contract, and the reverse, and no transfer proves two payments.
+ * The one rule that decides whether an authorization of EIP-3009 has paid. A used nonce proves nothing, because the owner can use it for a
+ * transfer to themselves. A transfer proves nothing, because a transaction may have several to the same recipient. So each
+ * `AuthorizationUsed` pairs with exactly one `Transfer` of the same contract, and no transfer proves two payments.
  */
 
 /** A transfer that its sender has authorized by EIP-3009. */
@@ -37,17 +37,21 @@ export const eip3009: MethodOnChain<Eip3009Token> = {
   ruleOf,
   stateCallOf: authorizationState,
   nonceContract: (asset) => asset,
-  callOfDeployed: (transfer, signature) => ({
+  callAfterDeployment: (transfer, signature) => ({
     to: transfer.asset,
     data: transferWithAuthorization(transfer, signature),
   }),
-  movedIn: async (receipt, { asset, eventOrder }) =>
+  transfersIn: async (receipt, { asset, eventOrder }) =>
     pairsIn(receipt, asset, eventOrder).map(({ used, transfer }) => {
       return { transfer, authorization: authorizationIn(used) };
     }),
-  tokenProblems: async (reads, token, chainId) => [
-    await domainProblem(reads, token, chainId),
-    (await hasFunction(reads, authorizationState({ asset: token.asset, ...NOBODY })))
+  tokenProblems: async (reads, { asset, eip3009_name: name, eip3009_version: version }, chainId) => [
+    await domainProblem(
+      reads,
+      { name, version, chainId, verifyingContract: asset },
+      `eip3009_name = "${name}" and eip3009_version = "${version}" are`,
+    ),
+    (await hasFunction(reads, authorizationState({ asset, ...PROBE_ACCOUNT })))
       ? undefined
       : "its contract does not implement authorizationState(address,bytes32) of EIP-3009",
   ],
@@ -58,7 +62,7 @@ const AUTHORIZATION_CANCELED = topicOf("AuthorizationCanceled(address,bytes32)")
 
 type Pair = { used: Log; transfer: Log };
 
-/** The pairs of one token in a receipt. An event that stands between two of the other kind pairs with one of them: the order says which. */
+/** The pairs of one token's events in a receipt. An event between two events of the other kind can pair with either: `order` decides. */
 function pairsIn({ logs }: Receipt, asset: Hex, order: EventOrder = "used_first"): Pair[] {
   const isEvent = (log: Log) => isOf(log, asset, AUTHORIZATION_USED) || isOf(log, asset, TRANSFER);
   const events = logs.filter(isEvent).toSorted((a, b) => a.logIndex - b.logIndex);
@@ -74,12 +78,12 @@ function pairsIn({ logs }: Receipt, asset: Hex, order: EventOrder = "used_first"
 function ruleOf(authorized: Eip3009Transfer): TransferRule {
   const { asset, from, nonce } = authorized;
   return {
-    traces: {
+    logFilter: {
       address: asset,
       topics: [[AUTHORIZATION_USED, AUTHORIZATION_CANCELED], addressTopic(from), nonce],
     },
-    readTrace: async ({ topics }) => (topics[0] === AUTHORIZATION_USED ? "used" : "cancelled"),
-    silence: (since) =>
+    classifyLog: async ({ topics }) => (topics[0] === AUTHORIZATION_USED ? "used" : "cancelled"),
+    explainNoTrace: (since) =>
       `the authorization is used, but by no transaction since block ${since}: it was used before the claim, or the node lacks logs`,
     evidenceIn: async (receipt) => proofIn(receipt, authorized),
   };
@@ -87,7 +91,7 @@ function ruleOf(authorized: Eip3009Transfer): TransferRule {
 
 const AUTHORIZATION_STATE = selectorOf("authorizationState(address,bytes32)");
 
-/** `authorizationState(from, nonce)` is true once the nonce is used or cancelled. */
+/** `authorizationState(from, nonce)` returns true once the nonce is used or cancelled. */
 function authorizationState({
   asset,
   from,
@@ -106,24 +110,26 @@ function proofIn(receipt: Receipt, authorized: Eip3009Transfer): ReceiptEvidence
   const paid = pairs.find(isPaying);
   if (paid !== undefined) return { kind: "paid", position: positionIn(receipt, paid.transfer.logIndex) };
   if (!receipt.logs.some((log) => isUseOf(log, authorized))) return { kind: "none" };
-  const ofOthers = new Set(pairs.filter((pair) => !isOwn(pair)).map(({ transfer }) => transfer));
-  const spent = receipt.logs.filter((log) => isFrom(log, authorized) && !ofOthers.has(log));
-  const come = spent.filter((log) => isBetween(log, authorized)).map(amountOf);
-  const isElsewhere = EVENT_ORDERS.some((order) => pairsIn(receipt, asset, order).some(isPaying));
-  if (isElsewhere || come.includes(value) || !pairs.some(isOwn)) return { kind: "unpaired" };
-  const short = come.find((sum) => 2n * sum > value);
+  const otherTransfers = new Set(pairs.filter((pair) => !isOwn(pair)).map(({ transfer }) => transfer));
+  const spent = receipt.logs.filter((log) => isFrom(log, authorized) && !otherTransfers.has(log));
+  const received = spent.filter((log) => isBetween(log, authorized)).map(amountOf);
+  const isPaidInEitherOrder = EVENT_ORDERS.some((order) => pairsIn(receipt, asset, order).some(isPaying));
+  if (isPaidInEitherOrder || received.includes(value) || !pairs.some(isOwn)) return { kind: "unpaired" };
+  const short = received.find((sum) => 2n * sum > value);
   const total = spent.reduce((sum, log) => sum + amountOf(log), 0n);
   return short === undefined || total !== value ? { kind: "none" } : { kind: "short", value: short };
 }
 
 function isUseOf(log: Log, { asset, from, nonce }: Eip3009Transfer): boolean {
-  const [, authorizer, its] = log.topics;
+  const [, authorizer, eventNonce] = log.topics;
   return (
-    isOf(log, asset, AUTHORIZATION_USED) && authorizer === addressTopic(from) && its === nonce.toLowerCase()
+    isOf(log, asset, AUTHORIZATION_USED) &&
+    authorizer === addressTopic(from) &&
+    eventNonce === nonce.toLowerCase()
   );
 }
 
-/** Whose authorization an `AuthorizationUsed` is of, in lower case. */
+/** The payer and nonce of an `AuthorizationUsed` event, in lower case. */
 function authorizationIn({ topics }: Log): { authorizer: Hex; nonce: Hex } {
   const [, authorizer, nonce] = topics as [Hex, Hex, Hex];
   return { authorizer: addressIn(authorizer), nonce };
@@ -133,50 +139,10 @@ const TRANSFER_WITH_AUTHORIZATION = selectorOf(
   "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)",
 );
 
-/** The form of `transferWithAuthorization` that takes a contract's signature. */
+/** The call data of the `transferWithAuthorization` variant that takes a contract's signature. */
 function transferWithAuthorization(transfer: AuthorizedTransfer, signature: Hex): Hex {
   const { from, to, value, validAfter, validBefore, nonce } = transfer;
   const words = [addressWord(from), addressWord(to), ...[value, validAfter, validBefore].map(uintWord)];
   const offset = uintWord(7n * 32n);
   return `${TRANSFER_WITH_AUTHORIZATION}${words.join("")}${bytes32Word(nonce)}${offset}${bytesWords(signature)}`;
-}
-
-/** Most tokens tell the hash of their domain (as EIP-2612 has it), others its parts (EIP-5267). */
-async function domainProblem(
-  reads: Reads,
-  token: Eip3009Token & { asset: Hex },
-  chainId: number,
-): Promise<string | undefined> {
-  const { asset, eip3009_name: name, eip3009_version: version } = token;
-  const separator = await callIfAny(reads, { to: asset, data: selectorOf("DOMAIN_SEPARATOR()") });
-  const isTold = separator?.length === 66;
-  const parts = isTold
-    ? undefined
-    : await callIfAny(reads, { to: asset, data: selectorOf("eip712Domain()") });
-  if (!isTold && parts === undefined)
-    return "its contract implements neither DOMAIN_SEPARATOR() nor eip712Domain()";
-  const isSame = isTold
-    ? separator === `0x${domainSeparator({ name, version, chainId, verifyingContract: asset })}`
-    : parts !== undefined && hasParts(parts, { name, version, chainId, asset });
-  if (isSame) return undefined;
-  return `eip3009_name = "${name}" and eip3009_version = "${version}" are not the EIP-712 domain of its contract: no payer's signature would be valid`;
-}
-
-/** Of `(bytes1 fields, string name, string version, uint256 chainId, address verifyingContract, ...)`, in the ABI's encoding. */
-function hasParts(
-  parts: Hex,
-  wanted: { name: string; version: string; chainId: number; asset: string },
-): boolean {
-  const word = (at: number) => parts.slice(2 + 2 * at, 66 + 2 * at);
-  const numberAt = (at: number) => Number(`0x${word(at)}`);
-  const textAt = (index: number) => {
-    const at = numberAt(32 * index);
-    return Buffer.from(parts.slice(66 + 2 * at, 66 + 2 * (at + numberAt(at))), "hex").toString();
-  };
-  return (
-    textAt(1) === wanted.name &&
-    textAt(2) === wanted.version &&
-    numberAt(96) === wanted.chainId &&
-    word(128) === addressWord(wanted.asset)
-  );
 }

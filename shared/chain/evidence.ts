@@ -1,68 +1,64 @@
 import type { Hex } from "./encoding.ts";
 import type { LogSearch } from "./logs.ts";
 import { type AuthorizationName, ruleOf, stateCallOf, type TokenAuthorization } from "./payment-schemes.ts";
-import type { Oddity, TransferRule } from "./proof.ts";
-import {
-  type Block,
-  type Log,
-  RateLimited,
-  type Reads,
-  unavailable,
-  unlessRefused,
-  unlessTooLong,
-} from "./rpc.ts";
+import type { InconclusiveEvidence, TransferRule } from "./proof.ts";
+import type { Block, Log, Reads } from "./rpc.ts";
+import { RateLimited, unavailable, unlessRefused, unlessTooLong } from "./rpc-errors.ts";
 
-/** What the chain says about one authorization. */
+/** The chain's evidence about one authorization. */
 type Evidence =
-  /** It paid, by the transfer at this position of the receipt (`positionIn`), and the transaction is as deep as configured. */
+  /** The authorization paid, by the transfer at this position of the receipt (`positionIn`). The transaction is as deep as configured. */
   | { kind: "paid"; transaction: Hex; block: bigint; position: number }
-  /** It did not pay and never will: no later block changes what `block` shows. */
+  /** The authorization did not pay and never will: no later block changes what `block` shows. */
   | { kind: "unpaid"; reason: "expired" | "cancelled" | "spent_otherwise"; block: bigint }
-  /** Nothing conclusive yet; `seen` is a transaction that pays but is not deep enough. */
+  /** The evidence is not conclusive yet. `seen` is a transaction that pays but is not deep enough. */
   | {
       kind: "open";
       seen?: { transaction: Hex; block: bigint };
-      /** Up to here the next look need not search for a use again. */
+      /** The last block that the next search for a use can skip. */
       searched?: bigint;
     }
-  /** Spent in a way that does not say whether it paid: a human must decide. */
+  /** The authorization is spent, and the evidence does not say whether it paid. An operator must decide. */
   | { kind: "contradiction"; reason: string };
 
-/** Where to look for the use of an authorization. */
-export type Since = {
-  /** A payment in an earlier block does not count as one for this authorization. */
+/** The first block to search for the use of an authorization. */
+export type SearchStart = {
+  /** A payment in an earlier block does not count for this authorization. */
   since: bigint;
-  /** What the look before has answered, if anything. */
+  /** `searched` of the evidence that the last search returned, if there is any. */
   searched?: bigint | undefined;
 };
 
-export type EvidenceOf = (authorization: TokenAuthorization, at: Since) => Promise<Evidence>;
+export type EvidenceOf = (authorization: TokenAuthorization, at: SearchStart) => Promise<Evidence>;
 
-/** All uses lie before `validBefore`. This long after it, only a node that is further behind may lack their logs. */
+/** Maximum expected lag of a node's logs. A use is in a block before `validBefore`, so its log must be known this long after that time. */
 const LAG_SECONDS_MAX = 300n;
 
 export type Depths = {
-  /** How many blocks must be on top of the one that pays; with 0 the latest block will do. */
+  /** Number of blocks that must follow the block of a payment. With 0, the latest block is deep enough. */
   confirmations: number;
-  /** How many must be on top of a block that counts as final, if the node does not say which is. */
+  /** Number of blocks that must follow a block for it to count as final, if the node does not report the final block. */
   voidDepth: number;
 };
 
-/** The basis of one judgement: nothing above `head` is looked at. `final` is read when it is first needed. */
+/** The data for one judgement, which ignores all blocks above `head`. `final` reads the final block at its first call. */
 type View = {
   authorization: TokenAuthorization;
-  at: Since;
+  at: SearchStart;
   head: Block;
   final: () => Promise<Block | undefined>;
 };
 
-/** What a search has found, and up to which block. One that the node has broken off has not seen all. */
+/**
+ * Result of a search for uses and cancellations, up to the block `searched`. `isBrokenOff` is true if a rate limit ended the search early.
+ */
 type Spends = { used?: Log; cancelled?: Log; searched: bigint; isBrokenOff?: boolean };
 
 /**
- * Behind one URL are several nodes, and each question may go to one that is behind the node that answered before. So that an
- * authorization paid is told by its receipt alone, and that it can pay no more by two things together: a final block is past its end,
- * and the token says that it is unused at a later block, named by its hash. Logs that are missing only leave it open.
+ * Creates the judge of authorizations. One URL may hide several nodes, and some may lag behind others. So missing logs prove nothing: they
+ * leave the evidence open. A receipt alone proves that an authorization paid. The authorization can no longer pay if a
+ * transaction in a final block cancelled it or used it for something else. It also can no longer pay if a final block is later than its
+ * end, and the token reports it as unused at that block or a later one. Requests for this report name the block by its hash.
  */
 export function createEvidence(reads: Reads, search: LogSearch, depths: Depths): EvidenceOf {
   const { confirmations, voidDepth } = depths;
@@ -79,7 +75,7 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
     const found = await judge(spends, view);
     if (found !== undefined) return found;
     if (spends.isBrokenOff) return open(view, spends);
-    return spent === true ? judgeSilence(view, spends) : open(view, spends);
+    return spent === true ? judgeWithoutTrace(view, spends) : open(view, spends);
   };
 
   async function judge({ used, cancelled }: Spends, view: View): Promise<Evidence | undefined> {
@@ -92,7 +88,7 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
     const { authorization, head } = view;
     const receipt = await reads.receipt(used.transactionHash).catch(unlessTooLong);
     if (receipt === "too long") return judgeTooLong(used, view);
-    if (receipt?.blockHash !== used.blockHash) return { kind: "open" }; // the chain changed between two questions
+    if (receipt?.blockHash !== used.blockHash) return { kind: "open" }; // the chain was reorganised between two requests
     const { transactionHash: transaction, blockNumber: block } = receipt;
     const proof = await ruleOf(authorization).evidenceIn(receipt, reads.transaction);
     if (proof.kind === "paid") {
@@ -114,15 +110,16 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
   }
 
   /**
-   * The authorization is spent, and neither its use nor its cancellation was found. A node whose logs are behind would say the same, so
-   * time must pass and all blocks be searched once more. A cancelled authorization is spent too: that alone proves no payment.
+   * Judges an authorization that is spent, although no use or cancellation was found. It may still have paid, because a node's logs may
+   * lag. So time must pass, and all blocks must be searched again. It may also not have paid, because a cancelled authorization is spent
+   * too.
    */
-  async function judgeSilence(view: View, spends: Spends): Promise<Evidence> {
+  async function judgeWithoutTrace(view: View, spends: Spends): Promise<Evidence> {
     const { authorization, at } = view;
     const final = await view.final();
     const endedFor = (final?.timestamp ?? 0n) - authorization.validBefore;
     if (final === undefined || endedFor <= 0n) return open(view, spends);
-    // It may have been cancelled after its end.
+    // If the authorization was still unspent at a final block after its end, it was cancelled later and never paid.
     const wasSpent = await isSpentAt(reads, authorization, final);
     if (wasSpent === false) return { kind: "unpaid", reason: "expired", block: final.number };
     if (endedFor <= LAG_SECONDS_MAX || spends.cancelled !== undefined) return open(view, spends);
@@ -130,10 +127,10 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
     const found = await judge(all, view);
     if (found !== undefined || all.cancelled !== undefined || all.isBrokenOff)
       return found ?? open(view, spends);
-    return { kind: "contradiction", reason: ruleOf(authorization).silence(at.since) };
+    return { kind: "contradiction", reason: ruleOf(authorization).explainNoTrace(at.since) };
   }
 
-  /** Blocks that may still change are searched again. */
+  /** Returns evidence of the kind `open`. The next search repeats the blocks that may still change. */
   function open({ head }: View, { searched }: Spends): Evidence {
     const settled = head.number - BigInt(voidDepth);
     const upTo = searched < settled ? searched : settled;
@@ -141,7 +138,7 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
   }
 }
 
-function textOf(proof: Oddity, authorization: TokenAuthorization): string {
+function textOf(proof: InconclusiveEvidence, authorization: TokenAuthorization): string {
   switch (proof.kind) {
     case "short":
       return `transferred ${proof.value} of ${authorization.value} units: the token keeps a part of each transfer`;
@@ -158,17 +155,20 @@ export type Spend = { transaction: Hex; block: bigint; how: "used" | "cancelled"
 const BLOCKS_BACK = 10_000n;
 const BLOCKS_AT_ONCE = 1000n;
 
-/** Searches the ten thousand blocks up to one, the newest thousand first. What only invalidates the nonce of a permit is not found. */
+/**
+ * Creates a search for the transaction that used or cancelled an authorization. It covers the ten thousand blocks up to a given one, the
+ * newest thousand first. It does not find an invalidation of a permit's nonce.
+ */
 export function createSpentBefore(reads: Reads, search: LogSearch) {
   async function lastIn(
     authorization: TokenAuthorization,
     range: { fromBlock: bigint; toBlock: bigint },
   ): Promise<Spend | undefined> {
-    const { traces, readTrace } = ruleOf(authorization);
+    const { logFilter, classifyLog } = ruleOf(authorization);
     let last: Spend | undefined;
-    for await (const { logs } of search({ ...traces, ...range })) {
+    for await (const { logs } of search({ ...logFilter, ...range })) {
       for (const log of logs) {
-        const how = await readTrace(log, reads.transaction);
+        const how = await classifyLog(log, reads.transaction);
         if (how !== undefined) last = { transaction: log.transactionHash, block: log.blockNumber, how };
       }
     }
@@ -189,27 +189,27 @@ export function createSpentBefore(reads: Reads, search: LogSearch) {
   };
 }
 
-/** Searches for what has spent an authorization. */
+/** Creates a search for the uses and cancellations of an authorization. */
 function createSpendSearch(reads: Reads, search: LogSearch) {
-  /** Whether no use can be in a later block. */
+  /** Whether the block is later than the authorization's end. If so, no later block can contain a use. */
   async function isPast(validBefore: bigint, block: bigint, head: Block): Promise<boolean> {
     if (block === head.number || head.timestamp <= validBefore) return false;
     return (await reads.block(block)).timestamp > validBefore;
   }
 
   async function note(
-    { readTrace }: TransferRule,
+    { classifyLog }: TransferRule,
     { logs, toBlock }: { logs: readonly Log[]; toBlock: bigint },
     spends: Spends,
   ): Promise<void> {
     for (const log of logs) {
-      const how = await readTrace(log, reads.transaction);
+      const how = await classifyLog(log, reads.transaction);
       if (how !== undefined) spends[how] = log;
     }
     spends.searched = toBlock;
   }
 
-  /** Ends with the first use, and mostly at the first block that is past the authorization's end. */
+  /** The search stops at the first use. With `until` "end", it also stops after the authorization's end. */
   return async function spendsIn(
     { authorization, head }: View,
     fromBlock: bigint,
@@ -217,7 +217,7 @@ function createSpendSearch(reads: Reads, search: LogSearch) {
   ): Promise<Spends> {
     const { validBefore } = authorization;
     const rule = ruleOf(authorization);
-    const filter = { ...rule.traces, fromBlock, toBlock: head.number };
+    const filter = { ...rule.logFilter, fromBlock, toBlock: head.number };
     const spends: Spends = { searched: fromBlock - 1n };
     const isDone = async (toBlock: bigint) =>
       spends.used !== undefined || (until === "end" && (await isPast(validBefore, toBlock, head)));
@@ -227,7 +227,7 @@ function createSpendSearch(reads: Reads, search: LogSearch) {
         if (await isDone(found.toBlock)) break;
       }
     } catch (error) {
-      // What was searched until now need not be searched again.
+      // The next search can skip the blocks that were searched before the interruption.
       if (!(error instanceof RateLimited) || spends.searched < fromBlock) throw error;
       spends.isBrokenOff = true;
     }
@@ -235,7 +235,7 @@ function createSpendSearch(reads: Reads, search: LogSearch) {
   };
 }
 
-/** The chain says that it is unused at `head`. */
+/** Judges an authorization that the token reports as unused at `head`. */
 async function judgeUnused({ authorization, head, final }: View): Promise<Evidence> {
   if (head.timestamp <= authorization.validBefore) return { kind: "open" };
   const its = await final();
@@ -248,23 +248,26 @@ async function isFinal(block: bigint, { final }: View): Promise<boolean> {
   return its !== undefined && block <= its.number;
 }
 
-/** The last final block that is not above `head`: the node says which, or else it is so deep. Undefined if there is none yet. */
+/**
+ * Creates a reader of the last final block up to `head`. If the node does not report final blocks, the depth of a block decides. Undefined
+ * if no block is final yet.
+ */
 function createFinalBelow(reads: Reads, voidDepth: number) {
-  let isTold = false;
+  let hasReportedFinal = false;
   return async function finalBelow(head: Block): Promise<Block | undefined> {
     const finalized = await reads.block("finalized").catch(unlessRefused);
     if (finalized !== undefined) {
-      isTold = true;
+      hasReportedFinal = true;
       return finalized.number <= head.number ? finalized : undefined;
     }
-    // A node that has told it once knows better than any depth.
-    if (isTold) return undefined;
+    // A node that has reported a final block will report one again, so depth must not decide.
+    if (hasReportedFinal) return undefined;
     const deep = head.number - BigInt(voidDepth);
     return deep < 0n ? undefined : reads.block(deep);
   };
 }
 
-/** Whether the chain says that the authorization is spent at this block. Undefined if the node that was asked does not know the block. */
+/** Whether the token reports the authorization as spent at this block. Undefined if the node does not know the block. */
 export async function isSpentAt(
   reads: Reads,
   name: AuthorizationName,

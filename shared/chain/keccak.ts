@@ -2,15 +2,15 @@ import { keccak_256 } from "@noble/hashes/sha3.js";
 import { createKeccak } from "hash-wasm";
 
 /**
- * In WebAssembly a MiB takes 3 ms and not 57, in which nothing else would be done: strangers have bodies hashed. It has to be compiled
- * first, and what is hashed until then is short.
+ * Hasher in WebAssembly. It takes 3 ms for a MiB. JavaScript takes 57 ms, so large bodies of strangers would block the event loop.
+ * Until WebAssembly has compiled, JavaScript computes the hash. This is fast enough, because the inputs at start are short.
  */
 let compiled: Awaited<ReturnType<typeof createKeccak>> | undefined;
 createKeccak(256).then(
   (hasher) => {
     compiled = hasher;
   },
-  () => {}, // without WebAssembly it is only slow
+  () => {}, // without WebAssembly, hashing is only slower
 );
 
 /** Keccak-256, as Ethereum uses it: 32 bytes. */

@@ -1,8 +1,9 @@
 import type { Clock } from "../platform/time/clock.ts";
 import { addressWord, type Hex, keccak256Hex } from "./encoding.ts";
-import { type Log, Logs, RateLimited, Refused, type Rpc, toQuantity } from "./rpc.ts";
+import { type Log, Logs, type Rpc, toQuantity } from "./rpc.ts";
+import { RateLimited, Refused } from "./rpc-errors.ts";
 
-/** Most providers refuse more blocks than this at once. */
+/** Limit on the blocks of one request. Most providers refuse more. */
 const SPAN_MAX = 10_000n;
 
 type LogFilter = {
@@ -11,65 +12,65 @@ type LogFilter = {
   fromBlock: bigint;
   /** Inclusive. */
   toBlock: bigint;
-  /** Aborted once nobody wants the logs any more: the search throws. */
+  /** Aborted once the logs are no longer wanted. The search then throws. */
   signal?: AbortSignal | undefined;
 };
 
-/** What a range of blocks has that was asked for at once. `toBlock` is its last. */
+/** The matching logs in the block range of one request. `toBlock` is its last block. */
 type LogPage = { logs: Log[]; toBlock: bigint };
 
-/** Yields the matching logs, the oldest first. */
+/** Yields the matching logs, oldest first. */
 export type LogSearch = (filter: LogFilter) => AsyncGenerator<LogPage>;
 
-/** A node that limits the rate is left alone for so long, and for twice as long each time it does so again. */
+/** Pause after the node limits the rate of requests. It doubles with each further rate limit. */
 const BACK_OFF_MS_MIN = 1000;
 const BACK_OFF_MS_MAX = 60_000;
 
 /**
- * Searches block ranges as large as the node allows: providers take 10 to 10,000 blocks at once, and some limit the number
- * of logs instead. A refused range is halved, and the next search starts near the size that was taken last. While the node limits the
- * rate, searches fail without asking it.
+ * Creates a search that requests block ranges as large as the node allows. Providers accept 10 to 10,000 blocks per request, and some limit
+ * the number of logs instead. The search halves a refused range. The next search starts near the last accepted size. While the node limits
+ * the rate, searches fail without a request.
  */
 export function createLogSearch(rpc: Rpc, clock: Clock): LogSearch {
-  let taken = SPAN_MAX;
+  let acceptedSpan = SPAN_MAX;
   let backOffMs = 0;
-  let askAgainAt = 0;
+  let retryAt = 0;
 
-  async function ask(params: readonly unknown[], signal: AbortSignal | undefined): Promise<Log[]> {
-    const askedAt = clock();
-    if (askedAt < askAgainAt)
+  async function queryLogs(params: readonly unknown[], signal: AbortSignal | undefined): Promise<Log[]> {
+    const queriedAt = clock();
+    if (queriedAt < retryAt)
       throw new RateLimited("eth_getLogs: the node limits the rate, so the next request is delayed");
     try {
       const logs = await rpc({ method: "eth_getLogs", params, answer: Logs, signal });
       backOffMs = 0;
       return logs;
     } catch (error) {
-      // Of several questions that were under way together, the first refusal counts.
-      if (error instanceof RateLimited && askedAt >= askAgainAt) {
+      // If several requests were in flight together, only the first refusal counts.
+      if (error instanceof RateLimited && queriedAt >= retryAt) {
         backOffMs = Math.min(BACK_OFF_MS_MAX, Math.max(BACK_OFF_MS_MIN, 2 * backOffMs));
-        askAgainAt = clock() + backOffMs;
+        retryAt = clock() + backOffMs;
       }
       throw error;
     }
   }
 
   return async function* search({ address, topics, fromBlock, toBlock, signal }) {
-    let span = min(SPAN_MAX, taken * 2n);
+    let span = min(SPAN_MAX, acceptedSpan * 2n);
     let from = fromBlock;
     while (from <= toBlock) {
       signal?.throwIfAborted();
       const to = min(toBlock, from + span - 1n);
       const range = { fromBlock: toQuantity(from), toBlock: toQuantity(to) };
-      const logs = await ask([{ address, topics, ...range }], signal).catch((error: unknown) => {
+      const logs = await queryLogs([{ address, topics, ...range }], signal).catch((error: unknown) => {
         if (!(error instanceof Refused) || from === to) throw error;
         return undefined;
       });
       if (logs === undefined) {
         span = (to - from + 1n) / 2n;
-        taken = span;
+        acceptedSpan = span;
         continue;
       }
-      if (to - from + 1n > taken) taken = to - from + 1n;
+      if (to - from + 1n > acceptedSpan) acceptedSpan = to - from + 1n;
       from = to + 1n;
       yield { logs, toBlock: to };
     }
@@ -89,7 +90,7 @@ export function addressIn(topic: Hex): Hex {
   return `0x${topic.slice(-40)}`;
 }
 
-/** The first topic of an event's logs, by its signature. */
+/** The first topic of an event's logs, by the event's signature. */
 export function topicOf(signature: string): Hex {
   return keccak256Hex(Buffer.from(signature));
 }

@@ -1,12 +1,13 @@
 import { type Eip3009Token, eip3009 } from "./eip3009.ts";
 import type { Hex } from "./encoding.ts";
-import { permit2 } from "./permit2.ts";
+import { type Permit2Token, permit2 } from "./permit2.ts";
 import type { AuthorizedTransfer, EventOrder, MethodOnChain, StateCall, TransferRule } from "./proof.ts";
 import type { Reads } from "./rpc.ts";
 
 /**
- * How a token moves by its owner's signature. Those of the scheme `exact` have the names of x402 (`assetTransferMethod`). A method of
- * another scheme that shows otherwise on the chain gets a name of its own: the journal has no other word for how to look for a payment.
+ * Ways in which the owner's signature moves a token. Methods of the scheme `exact` have the names of x402 (`assetTransferMethod`). A method
+ * of another scheme needs its own name if it appears differently on the chain. The journal stores only the name of the method, and the
+ * search for a payment depends on this name.
  */
 export const TRANSFER_METHODS = ["eip3009", "permit2"] as const;
 export type TransferMethod = (typeof TRANSFER_METHODS)[number];
@@ -15,22 +16,22 @@ export type TransferMethod = (typeof TRANSFER_METHODS)[number];
 const SCHEME_OF = { eip3009: "exact", permit2: "exact" } as const satisfies Record<TransferMethod, string>;
 export type SchemeName = (typeof SCHEME_OF)[TransferMethod];
 
-type TokenBy = { eip3009: Eip3009Token; permit2: unknown };
+type TokenBy = { eip3009: Eip3009Token; permit2: Permit2Token };
 type TokenOf<Method extends TransferMethod> = TokenBy[Method] & { transfer_method: Method };
 
-/** The part of a token in x402.toml that depends on its method. */
+/** The part of a token in x402.toml that depends on its transfer method. */
 export type MethodToken = { [Method in TransferMethod]: TokenOf<Method> }[TransferMethod];
 
-/** Everything that depends on the method in what is read of a chain. */
+/** How each transfer method appears on the chain. */
 const METHODS: { readonly [Method in TransferMethod]: MethodOnChain<TokenBy[Method]> } = { eip3009, permit2 };
 
-/** A transfer that its sender has authorized by one of the methods. `eventOrder` is that of a token of EIP-3009. */
+/** A transfer that its sender has authorized by one of the methods. `eventOrder` is that of an EIP-3009 token. */
 export type TokenAuthorization = AuthorizedTransfer & {
   method: TransferMethod;
   eventOrder?: EventOrder | undefined;
 };
 
-/** Names an authorization: at most one of a name is ever used. */
+/** The fields that identify an authorization: at most one authorization with these values is ever used. */
 export type AuthorizationName = Pick<TokenAuthorization, "method" | "asset" | "from" | "nonce">;
 
 /** The scheme of an offer, and the part of its `extra` that a client needs to sign. */
@@ -51,7 +52,7 @@ export function stateCallOf(name: AuthorizationName): StateCall {
   return METHODS[name.method].stateCallOf(name);
 }
 
-/** Why a token must not be sold for by its method; undefined entries are no problem. */
+/** Reasons why a token cannot be accepted with its transfer method. Undefined entries mean no problem. */
 export function methodProblems<Method extends TransferMethod>(
   reads: Reads,
   token: TokenOf<Method> & { asset: Hex },

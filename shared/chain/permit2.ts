@@ -1,4 +1,5 @@
 import type { Address } from "./address.ts";
+import { eip2612Problems } from "./eip2612.ts";
 import { addressWord, bytes32Word, type Hex, selectorOf, uintWord } from "./encoding.ts";
 import { addressIn, addressTopic, topicOf } from "./logs.ts";
 import {
@@ -8,7 +9,7 @@ import {
   isOf,
   isTransferOf,
   type MethodOnChain,
-  NOBODY,
+  PROBE_ACCOUNT,
   positionIn,
   type ReadTransaction,
   type ReceiptEvidence,
@@ -20,44 +21,51 @@ import { hasFunction, type Log, type Receipt, type Transaction } from "./rpc.ts"
 import { hashOfText, hashOfWords, typedDataDigest } from "./typed-data.ts";
 
 /*
- * The rule for what proves that a permit of Permit2 has paid. Permit2 has no event of a use, and its owner can set the bit of a nonce
- * (`invalidateUnorderedNonces`), or use the nonce for a permit of another spender. But a permit is for one spender, the x402 proxy, and
- * it is settled once. So a successful transaction to the proxy whose call data is this permit has used it, and the transfer before the
- * proxy's first `Settled` is its own. A call of the proxy by another contract shows the same events, several times if it calls several
- * times, and not whose permits they were.
+ * The rule that decides whether a permit of Permit2 has paid. Permit2 emits no event for a use. Its owner can also set the bit of a nonce
+ * (`invalidateUnorderedNonces`), or use the nonce for another spender's permit. But a permit is for one spender, the x402 proxy, and the
+ * proxy settles it at most once. So a successful transaction to the proxy with this permit in its call data has used the permit. The
+ * payment is then the transfer before the proxy's first `Settled`. If another contract calls the proxy, the events are the only evidence,
+ * and they do not show which permits were used.
  */
 
-/** Permit2 (Uniswap) has this address on every chain. */
+/** Address of Permit2 (Uniswap), the same on every chain. */
 export const PERMIT2: Address = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
-/** The spender of x402's `exact` payments (x402ExactPermit2Proxy) has this address on every chain. */
+/** Address of x402ExactPermit2Proxy, the spender of x402's `exact` payments. It is the same on every chain. */
 export const EXACT_PROXY: Address = "0x402085c248EeA27D92E8b30b2C58ed07f9E20001";
 
 /**
- * Transfers by a permit of Permit2 for the x402 proxy: `validBefore` is the permit's deadline, `to` and `validAfter` are those of its
- * witness.
+ * A token that Permit2 moves, as x402.toml describes it. If the token has permits of EIP-2612, `eip2612_domain` is their EIP-712 domain.
  */
-export const permit2: MethodOnChain<unknown> = {
-  signingExtra: () => ({ assetTransferMethod: "permit2" }),
+export type Permit2Token = { eip2612_domain?: { name: string; version: string } | undefined };
+
+/**
+ * Transfers by a Permit2 permit for the x402 proxy. `validBefore` is the permit's deadline. `to` and `validAfter` are those of its witness.
+ */
+export const permit2: MethodOnChain<Permit2Token> = {
+  signingExtra: ({ eip2612_domain: domain }) => ({ assetTransferMethod: "permit2", ...domain }),
   ruleOf,
   stateCallOf: nonceBitmap,
   nonceContract: () => PERMIT2,
   allowanceCall: allowanceOf,
-  callOfDeployed: () => ({
+  callAfterDeployment: () => ({
     impossible: "the payer's contract is not deployed, so it cannot have approved Permit2",
   }),
-  async movedIn(receipt, { asset }, read) {
+  async transfersIn(receipt, { asset }, read) {
     const permit = permitIn(await read(receipt.transactionHash));
     const transfer = permit && transfersOf(receipt, permit)[0];
     if (permit?.asset !== asset.toLowerCase() || transfer === undefined) return [];
     return [{ transfer, authorization: { authorizer: permit.from, nonce: permit.nonce } }];
   },
-  /** The addresses of Permit2 and of the proxy are the same on each chain that has them. */
-  tokenProblems: async (reads, { asset }) => [
-    (await hasFunction(reads, nonceBitmap(NOBODY))) ? undefined : `its chain has no Permit2 at ${PERMIT2}`,
+  /** Checks that Permit2 and the proxy are at their addresses, which are the same on each chain that has them. */
+  tokenProblems: async (reads, { asset, eip2612_domain: domain }, chainId) => [
+    (await hasFunction(reads, nonceBitmap(PROBE_ACCOUNT)))
+      ? undefined
+      : `its chain has no Permit2 at ${PERMIT2}`,
     (await reads.code(EXACT_PROXY)) !== "0x" ? undefined : `its chain has no x402 proxy at ${EXACT_PROXY}`,
-    (await hasFunction(reads, allowanceOf({ asset, from: NOBODY.from })))
+    (await hasFunction(reads, allowanceOf({ asset, from: PROBE_ACCOUNT.from })))
       ? undefined
       : "its contract does not implement allowance(address,address)",
+    ...(domain ? await eip2612Problems(reads, { ...domain, chainId, verifyingContract: asset }) : []),
   ],
 };
 
@@ -76,7 +84,7 @@ export function permit2Separator(chainId: number): string {
   return hashOfWords(DOMAIN_TYPE, DOMAIN_NAME, uintWord(BigInt(chainId)), addressWord(PERMIT2));
 }
 
-/** The 32 bytes a payer signs to permit the x402 proxy a transfer (x402, scheme exact on EVM, Permit2). */
+/** The 32 bytes that a payer signs to permit a transfer by the x402 proxy (x402, scheme exact on EVM, Permit2). */
 export function permitDigest(separator: string, permit: AuthorizedTransfer): Uint8Array {
   const { asset, to, value, validAfter, validBefore, nonce } = permit;
   return typedDataDigest(separator, [
@@ -91,21 +99,23 @@ export function permitDigest(separator: string, permit: AuthorizedTransfer): Uin
 
 const NONCE_BITMAP = selectorOf("nonceBitmap(address,uint256)");
 
-/** A nonce's last byte says which bit of the word it is that the other bytes name. */
-function placeOf(nonce: Hex): { position: bigint; bit: bigint } {
+/**
+ * Finds the bit of a nonce in Permit2's bitmap. The nonce's last byte selects the bit, and its other bytes select the word with this bit.
+ */
+function bitPlaceOf(nonce: Hex): { position: bigint; bit: bigint } {
   return { position: BigInt(nonce) >> 8n, bit: 1n << (BigInt(nonce) & 0xffn) };
 }
 
-/** The bit of a nonce is set once it is used or invalidated. */
+/** The call that reads the bit of a nonce. The bit is set once the nonce is used or invalidated. */
 function nonceBitmap({ from, nonce }: Pick<AuthorizedTransfer, "from" | "nonce">): StateCall {
-  const { position, bit } = placeOf(nonce);
+  const { position, bit } = bitPlaceOf(nonce);
   const data = `${NONCE_BITMAP}${addressWord(from)}${uintWord(position)}` as const;
   return { to: PERMIT2, data, isSpent: (word) => (word & bit) !== 0n };
 }
 
 const ALLOWANCE = selectorOf("allowance(address,address)");
 
-/** The call that asks how many units Permit2 may move. */
+/** The call that reads how many units Permit2 may move. */
 function allowanceOf({ asset, from }: Pick<AuthorizedTransfer, "asset" | "from">): {
   to: Hex;
   data: Hex;
@@ -116,12 +126,12 @@ function allowanceOf({ asset, from }: Pick<AuthorizedTransfer, "asset" | "from">
 function ruleOf(permit: AuthorizedTransfer): TransferRule {
   const { asset, from, to } = permit;
   return {
-    traces: { address: asset, topics: [TRANSFER, addressTopic(from), addressTopic(to)] },
-    readTrace: async (log, read) => {
+    logFilter: { address: asset, topics: [TRANSFER, addressTopic(from), addressTopic(to)] },
+    classifyLog: async (log, read) => {
       if (!isTransferOf(log, permit)) return undefined;
-      return isSame(permitIn(await read(log.transactionHash)), permit) ? "used" : undefined;
+      return isSamePermit(permitIn(await read(log.transactionHash)), permit) ? "used" : undefined;
     },
-    silence: (since) =>
+    explainNoTrace: (since) =>
       `the permit's nonce is used, but no call of the x402 proxy since block ${since} used this permit. Either the payer has invalidated the nonce or used it otherwise, another contract has called the proxy, or the node lacks logs`,
     evidenceIn: (receipt, read) => proofIn(receipt, permit, read),
   };
@@ -141,23 +151,26 @@ async function proofIn(
   const [first, ...rest] = transfers.map(({ logIndex }) => positionIn(receipt, logIndex));
   const direct = permitIn(await read(receipt.transactionHash));
   if (direct !== undefined) {
-    if (!isSame(direct, permit)) return { kind: "none" };
-    return first === undefined ? toShort(receipt, permit) : { kind: "paid", position: first };
+    if (!isSamePermit(direct, permit)) return { kind: "none" };
+    return first === undefined ? toShortEvidence(receipt, permit) : { kind: "paid", position: first };
   }
   if (first === undefined || receipt.logs.some((log) => isInvalidationOf(log, permit)))
     return { kind: "none" };
   return { kind: "wrapped", positions: [first, ...rest] };
 }
 
-/** Whether the log is that of an `UnorderedNonceInvalidation(address indexed owner, uint256 word, uint256 mask)` of this nonce. */
+/** Whether the log is `UnorderedNonceInvalidation(address indexed owner, uint256 word, uint256 mask)` of this nonce. */
 function isInvalidationOf(log: Log, { from, nonce }: AuthorizedTransfer): boolean {
   if (!isOf(log, PERMIT2, NONCE_INVALIDATION) || log.topics[1] !== addressTopic(from)) return false;
-  const { position, bit } = placeOf(nonce);
+  const { position, bit } = bitPlaceOf(nonce);
   const [word, mask] = [log.data.slice(2, 66), log.data.slice(66)];
   return BigInt(`0x${word}`) === position && (BigInt(`0x${mask}`) & bit) !== 0n;
 }
 
-/** For each `Settled` of the proxy the last exact transfer between the one before and it. */
+/**
+ * The settled transfers with this permit's payer, recipient and amount. Each `Settled` event settles the last such transfer since the
+ * previous `Settled`.
+ */
 function transfersOf({ logs }: Receipt, permit: AuthorizedTransfer): Log[] {
   const inOrder = logs.toSorted((a, b) => a.logIndex - b.logIndex);
   let last: Log | undefined;
@@ -170,13 +183,13 @@ function transfersOf({ logs }: Receipt, permit: AuthorizedTransfer): Log[] {
   });
 }
 
-function toShort({ logs }: Receipt, permit: AuthorizedTransfer): ReceiptEvidence {
+function toShortEvidence({ logs }: Receipt, permit: AuthorizedTransfer): ReceiptEvidence {
   const sums = logs.filter((log) => isBetween(log, permit)).map(amountOf);
   return { kind: "short", value: sums.reduce((most, sum) => (sum > most ? sum : most), 0n) };
 }
 
 const PERMIT = "((address,uint256),uint256,uint256),address,(address,uint256),bytes";
-/** How many words stand before the permit in the call data of the proxy's two functions. */
+/** Number of words before the permit in the call data of the proxy's two functions. */
 const WORDS_BEFORE: ReadonlyMap<string, number> = new Map([
   [selectorOf(`settle(${PERMIT})`), 0],
   [selectorOf(`settleWithPermit((uint256,uint256,bytes32,bytes32,uint8),${PERMIT})`), 5],
@@ -185,8 +198,9 @@ const PERMIT_WORDS = 7;
 const WORD_DIGITS = 64;
 
 /**
- * The permit that a transaction to the proxy settles, with addresses in lower case; undefined if it is none. Only the signature is of
- * any length, and stands behind the permit; what follows it does not matter (ERC-8021 has attributions there).
+ * The permit that a transaction to the proxy settles, with addresses in lower case. Undefined if the transaction settles no permit. The
+ * signature is the only part of variable length, and it comes after the permit. Bytes after the signature do not matter (ERC-8021 puts
+ * attributions there).
  */
 function permitIn({ to, input }: Transaction): AuthorizedTransfer | undefined {
   const before = WORDS_BEFORE.get(input.slice(0, 10));
@@ -205,7 +219,7 @@ function permitIn({ to, input }: Transaction): AuthorizedTransfer | undefined {
   };
 }
 
-function isSame(found: AuthorizedTransfer | undefined, permit: AuthorizedTransfer): boolean {
+function isSamePermit(found: AuthorizedTransfer | undefined, permit: AuthorizedTransfer): boolean {
   return found !== undefined && toWords(found) === toWords(permit);
 }
 

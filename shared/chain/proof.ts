@@ -3,69 +3,78 @@ import { addressTopic, topicOf } from "./logs.ts";
 import type { Log, Reads, Receipt, Transaction } from "./rpc.ts";
 import type { Authorization } from "./typed-data.ts";
 
-/** What the owner of a token has signed: this transfer of it, by whichever method. */
+/** A transfer that the owner of a token has signed, by any method. */
 export type AuthorizedTransfer = Authorization & { asset: Hex };
 
-/** What a receipt shows of an authorization. Positions are those of `positionIn`. */
+/** Evidence in a receipt about an authorization. `positionIn` defines positions. */
 export type ReceiptEvidence =
-  /** It has paid, by the transfer at this position. */
-  { kind: "paid"; position: number } | Oddity | { kind: "none" };
+  /** The transaction paid, by the transfer at this position. */
+  { kind: "paid"; position: number } | InconclusiveEvidence | { kind: "none" };
 
-/** A transaction that may have paid, and does not prove it. */
-export type Oddity =
-  /** It was used, and it or the right sum stands where the token's order pairs it with nothing, or where the other order would pair it. */
+/** A transaction that may have paid, but does not prove it. */
+export type InconclusiveEvidence =
+  /**
+   * The authorization was used, but in the token's event order, this use does not pair with a transfer of the right amount. They pair only
+   * in the other order, or one of them has no partner.
+   */
   | { kind: "unpaired" }
-  /** It was used for the right sum, of which this much has come: the token keeps some of each transfer. */
+  /** The authorization was used for the right amount, but only `value` arrived: the token keeps a part of each transfer. */
   | { kind: "short"; value: bigint }
-  /** A contract has called the x402 proxy, and by these transfers one permit each was paid; whether by this one is not to be seen. */
+  /** A contract called the x402 proxy. The transfers at these positions fit, but the receipt does not show which permit each one used. */
   | { kind: "wrapped"; positions: readonly [number, ...number[]] };
 
 export type ReadTransaction = (hash: Hex) => Promise<Transaction>;
 
-/** The call that asks whether an authorization is spent, and how its answer says so. */
+/** The call that reads whether an authorization is spent, and the decoder of its answer. */
 export type StateCall = { to: Hex; data: Hex; isSpent: (word: bigint) => boolean };
 
-/** How one authorization shows on the chain. */
+/** How one authorization appears on the chain. */
 export type TransferRule = {
-  /** A filter for logs among which are those of its use and its cancellation. */
-  traces: { address: Hex; topics: readonly (Hex | readonly Hex[] | null)[] };
-  /** What a log of the filter says of the authorization. */
-  readTrace(log: Log, read: ReadTransaction): Promise<"used" | "cancelled" | undefined>;
-  /** What it means, as a sentence, if it is spent and no use or cancellation is found since this block. */
-  silence(since: bigint): string;
-  /** What proves that it has paid. */
+  /** A filter for logs. It matches all uses and cancellations, and may match other logs. */
+  logFilter: { address: Hex; topics: readonly (Hex | readonly Hex[] | null)[] };
+  /** Whether a log of the filter is a use or a cancellation of the authorization. */
+  classifyLog(log: Log, read: ReadTransaction): Promise<"used" | "cancelled" | undefined>;
+  /** Returns a sentence that explains why an authorization is spent, although no use or cancellation since this block was found. */
+  explainNoTrace(since: bigint): string;
+  /** Finds the evidence about the authorization in a receipt. */
   evidenceIn(receipt: Receipt, read: ReadTransaction): Promise<ReceiptEvidence>;
 };
 
-/** Which of its two events the contract of a token emits first: EIP-3009 leaves it open. Other events may stand between them. */
+/**
+ * Order in which a token's contract emits `AuthorizationUsed` and `Transfer`. EIP-3009 does not define it. Other events may come between
+ * them.
+ */
 export const EVENT_ORDERS = ["used_first", "transfer_first"] as const;
 export type EventOrder = (typeof EVENT_ORDERS)[number];
 
-/** A transfer that a receipt shows, and the authorization that moved it. */
+/** A transfer in a receipt, and the authorization that moved it. */
 export type MovedTransfer = { transfer: Log; authorization: { authorizer: Hex; nonce: Hex } };
 
 type Call = { to: Hex; data: Hex };
 
-/** A method by which tokens move, as the chain knows it. `Token` is what the configuration says of such a token. */
+/** A transfer method's contracts, calls and events on the chain. `Token` is the configuration of a token with this method. */
 export type MethodOnChain<Token> = {
   /** The part of an offer's `extra` that a client needs to sign. */
   signingExtra(token: Token): Readonly<Record<string, string>>;
-  /** Its `eventOrder` is `used_first` if it is not known. */
+  /** Returns how the authorization appears on the chain. An undefined `eventOrder` counts as `used_first`. */
   ruleOf(authorization: AuthorizedTransfer & { eventOrder?: EventOrder | undefined }): TransferRule;
   stateCallOf(name: Pick<AuthorizedTransfer, "asset" | "from" | "nonce">): StateCall;
   /** The contract that accepts each nonce of a payer once. */
   nonceContract(asset: string): string;
-  /** The call that asks how many units the payer lets the method move; undefined if the signature alone is enough. */
+  /** The call that reads how many units the payer lets the method move. Undefined if the signature alone is enough. */
   allowanceCall?(name: Pick<AuthorizedTransfer, "asset" | "from">): Call;
-  /** The call that moves the token by the signature of a contract that is deployed just before it, or why none can. */
-  callOfDeployed(transfer: AuthorizedTransfer, signature: Hex): Call | { impossible: string };
-  /** The transfers of this token that the method has made in a receipt. */
-  movedIn(
+  /**
+   * The call that transfers the token with a contract's signature, right after the contract's deployment. `impossible` says why there is no
+   * such call.
+   */
+  callAfterDeployment(transfer: AuthorizedTransfer, signature: Hex): Call | { impossible: string };
+  /** The transfers of this token that the method has made in one transaction. */
+  transfersIn(
     receipt: Receipt,
     token: { asset: Hex; eventOrder?: EventOrder | undefined },
     read: ReadTransaction,
   ): Promise<readonly MovedTransfer[]>;
-  /** Why a token must not be sold for. An undefined entry is no problem. */
+  /** Reasons why a token cannot be accepted. An undefined entry means no problem. */
   tokenProblems(
     reads: Reads,
     token: Token & { asset: Hex },
@@ -73,12 +82,12 @@ export type MethodOnChain<Token> = {
   ): Promise<(string | undefined)[]>;
 };
 
-/** A payer who owns nothing: what is asked about him shows whether a contract answers. */
-export const NOBODY = { from: `0x${"0".repeat(39)}1`, nonce: `0x${"0".repeat(64)}` } as const;
+/** An account that owns nothing. Calls about this account only show whether a contract has a function. */
+export const PROBE_ACCOUNT = { from: `0x${"0".repeat(39)}1`, nonce: `0x${"0".repeat(64)}` } as const;
 
 export const TRANSFER = topicOf("Transfer(address,address,uint256)");
 
-/** The place of a log among all logs of its receipt, from 0. Unlike `logIndex` it is the same after a reorganisation. */
+/** The position of a log among all logs of its receipt, from 0. A reorganisation may change `logIndex`, but not this position. */
 export function positionIn({ logs }: Receipt, logIndex: number): number {
   return logs.filter((log) => log.logIndex < logIndex).length;
 }
@@ -87,7 +96,7 @@ export function isTransferOf(log: Log, authorization: AuthorizedTransfer): boole
   return isBetween(log, authorization) && amountOf(log) === authorization.value;
 }
 
-/** Whether the log is a transfer, of any sum, from the payer to the recipient. */
+/** Whether the log is a transfer of any amount from the payer to the recipient. */
 export function isBetween(log: Log, authorization: AuthorizedTransfer): boolean {
   return isFrom(log, authorization) && log.topics[2] === addressTopic(authorization.to);
 }
@@ -100,7 +109,7 @@ export function isOf(log: Log, contract: Hex, event: Hex): boolean {
   return log.address === contract.toLowerCase() && log.topics[0] === event;
 }
 
-/** What a `Transfer` moves, in the token's smallest unit. */
+/** The amount of a `Transfer`, in the token's smallest unit. */
 export function amountOf({ data }: Log): bigint {
   return data === "0x" ? 0n : BigInt(data);
 }

@@ -1,108 +1,130 @@
 import { z } from "zod";
 import { createHttpClient, isTimeout } from "../http/client.ts";
 import type { Secret } from "../platform/crypto/secret.ts";
-import { AppError } from "../platform/errors/app-error.ts";
+import type { AppError } from "../platform/errors/app-error.ts";
 import { cut } from "../platform/text/cut.ts";
 import { parseJson } from "../platform/text/parse-json.ts";
 import { delay } from "../platform/time/clock.ts";
 import type { Hex } from "./encoding.ts";
+import {
+  errorIn,
+  isRetryable,
+  Refused,
+  Reverted,
+  refusal,
+  refusalOf,
+  TooLong,
+  unavailable,
+} from "./rpc-errors.ts";
 
-/** Beyond the receipts and logs of all that is usual. */
+/** Limit on the bytes of an answer, larger than all usual receipts and logs. */
 const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
 const EXCERPT_CHARS = 200;
-/** Shorter parts of the URL are words like `v1`, not keys. */
+/** Minimum length of an API key. Shorter parts of the URL are words such as `v1`. */
 const KEY_CHARS_MIN = 8;
 
 type Call<Schema extends z.ZodType> = {
   method: string;
   params: readonly unknown[];
   answer: Schema;
-  /** In place of the usual. A longer answer is not read to its end. */
+  /** Overrides the default limit. A longer answer is not read to its end. */
   answerBytesMax?: number | undefined;
-  /** Aborted once nobody wants the answer any more. */
+  /** Aborted when the answer is no longer wanted. */
   signal?: AbortSignal | undefined;
 };
 
 /**
- * Asks an EVM node once. Throws `payment.unavailable`. No reason and no cause contains the node's URL, because that
- * commonly contains the provider's key.
+ * Sends one request to an EVM node, without retries. Throws `payment.unavailable`. No reason and no cause contains the node's URL, because
+ * the URL often contains the provider's API key.
  */
 export type Rpc = <Schema extends z.ZodType>(call: Call<Schema>) => Promise<z.output<Schema>>;
 
-/** The node has not answered what it was asked. */
-class Unanswered extends AppError {
-  constructor(reason: string) {
-    super("payment.unavailable", { reason });
-  }
+type NodeOptions = { url: Secret; timeoutMs: number; answerBytesMax?: number | undefined };
+
+/** An unchecked JSON-RPC response. Both members are missing if the response is not a JSON object. */
+export type RpcResponse = { error?: unknown; result?: unknown };
+
+type Request = { jsonrpc: "2.0"; id: number; method: string; params: readonly unknown[] };
+
+/** Limits of one request that differ from the defaults. */
+type Limits = { timeoutMs?: number; answerBytesMax?: number; signal?: AbortSignal | undefined };
+
+/**
+ * Sends requests to one node and reads its responses. It does not retry or follow redirects. One deadline covers a request and its
+ * response.
+ */
+export type NodeClient = {
+  readonly timeoutMs: number;
+  toRequest(call: Pick<Call<z.ZodType>, "method" | "params">): Request;
+  /** Throws `payment.unavailable`. */
+  post(
+    body: Request | readonly Request[],
+    given: Limits & { what: string; span?: SpanName },
+  ): Promise<{ status: number; answer: unknown }>;
+  /** The result of this call. Throws `payment.unavailable` for any other response. */
+  resultIn<Schema extends z.ZodType>(
+    call: Call<Schema>,
+    status: number,
+    response: RpcResponse,
+  ): z.output<Schema>;
+};
+
+/** The span of a request, without the node's address: the host name may contain an account name. */
+export function spanOf(method: string) {
+  return { name: method, attributes: { "rpc.system": "jsonrpc", "rpc.method": method } };
 }
 
-/** The node answers no more for a while. The same question may be asked again later. */
-export class RateLimited extends Unanswered {}
+type SpanName = ReturnType<typeof spanOf>;
 
-/** The node serves another chain than it should. */
-export class WrongChain extends Unanswered {}
-
-/** The node answered with a refusal: it may answer a smaller question. */
-export class Refused extends Unanswered {}
-
-/** A contract took the call back, or has no such function. */
-export class Reverted extends Refused {}
-
-/** The node says that it has failed, and not that anything is wrong with the question (JSON-RPC -32603). */
-class InternalError extends Refused {}
-
-/** The answer is longer than anybody wants to read; it will be the next time too. */
-export class TooLong extends Refused {}
-
-export function unavailable(reason: string): AppError {
-  return new Unanswered(reason);
-}
-
-export function unlessRefused(error: unknown): undefined {
-  if (!(error instanceof Refused)) throw error;
-}
-
-export function unlessTooLong(error: unknown): "too long" {
-  if (error instanceof TooLong) return "too long";
-  throw error;
-}
-
-/** JSON-RPC over HTTP: one request for each call, no batches, no retries, no redirects, a deadline on the whole exchange. */
-export function createRpc({
+export function createNodeClient({
   url,
   timeoutMs,
   answerBytesMax = ANSWER_BYTES_MAX,
-}: {
-  url: Secret;
-  timeoutMs: number;
-  answerBytesMax?: number | undefined;
-}): Rpc {
+}: NodeOptions): NodeClient {
   const base = new URL(url.reveal());
   const path = `${base.pathname}${base.search}`;
-  const headers = { ...basicOf(base), accept: "application/json", "content-type": "application/json" };
+  const headers = { ...basicAuthOf(base), accept: "application/json", "content-type": "application/json" };
   const client = createHttpClient({ base, headers, answerBytesMax });
   const redact = redactor(url);
   let id = 0;
 
-  return async ({ method, params, answer, answerBytesMax: bytesMax = answerBytesMax, signal: unwanted }) => {
-    id += 1;
-    const body = JSON.stringify({ jsonrpc: "2.0", id, method, params });
-    const signal = withDeadline(timeoutMs, unwanted);
-    // The node's address is left out: its name may be that of an account.
-    const span = { name: method, attributes: { "rpc.system": "jsonrpc", "rpc.method": method } };
-    const { status, text } = await client
-      .exchange({ path, body, signal, answerBytesMax: bytesMax, span })
-      .catch((thrown) => {
-        throw toFailure(method, thrown, timeoutMs);
+  return {
+    timeoutMs,
+    toRequest({ method, params }) {
+      id += 1;
+      return { jsonrpc: "2.0", id, method, params };
+    },
+    async post(request, { what, ...limits }) {
+      const body = JSON.stringify(request);
+      const { status, text } = await client.exchange({ path, body, timeoutMs, ...limits }).catch((thrown) => {
+        throw toFailure(what, thrown, timeoutMs);
       });
-    if (text === undefined) throw new TooLong(`${method}: the answer is too long`);
-    const { error, result } = objectIn(text);
-    if (typeof error === "object" && error !== null && status !== 429)
-      throw refusalOf(error, `${method}: error ${error.code}: ${redact(String(error.message))}`);
-    if (status !== 200) throw refusal(method, status);
-    const parsed = answer.safeParse(result);
-    if (parsed.success) return parsed.data;
-    throw unavailable(`${method}: the node's answer cannot be parsed`);
+      if (text === undefined) throw new TooLong(`${what}: the answer is too long`);
+      return { status, answer: parseJson(text) };
+    },
+    resultIn({ method, answer }, status, response) {
+      const error = errorIn(response);
+      if (error !== undefined && status !== 429)
+        throw refusalOf(error, `${method}: error ${error.code}: ${redact(error.message)}`);
+      if (status !== 200) throw refusal(method, status);
+      const parsed = answer.safeParse(response.result);
+      if (parsed.success) return parsed.data;
+      throw unavailable(`${method}: the node's answer cannot be parsed`);
+    },
+  };
+}
+
+/** JSON-RPC over HTTP: one HTTP request for each call. */
+export function createRpc(options: NodeOptions): Rpc {
+  return rpcOn(createNodeClient(options));
+}
+
+export function rpcOn(node: NodeClient): Rpc {
+  return async (call) => {
+    const { method, answerBytesMax, signal } = call;
+    const given = { what: method, span: spanOf(method), signal, ...(answerBytesMax && { answerBytesMax }) };
+    const { status, answer } = await node.post(node.toRequest(call), given);
+    return node.resultIn(call, status, (answer as object | null | undefined) ?? {});
   };
 }
 
@@ -112,49 +134,29 @@ function withDeadline(ms: number, signal: AbortSignal | undefined): AbortSignal 
 }
 
 /** User and password of a URL as a header (RFC 7617). */
-function basicOf({ username, password }: URL): Record<string, string> {
+function basicAuthOf({ username, password }: URL): Record<string, string> {
   if (username === "" && password === "") return {};
   const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
   return { authorization: `Basic ${Buffer.from(credentials).toString("base64")}` };
 }
 
-type RpcError = { code?: unknown; message?: unknown };
-
-/** What is no JSON object has neither. */
-function objectIn(text: string): { error?: RpcError; result?: unknown } {
-  return (parseJson(text) as object | null | undefined) ?? {};
-}
-
-/** The failure in our own words: the library's contain the address. */
+/** Describes the failure without the library's message, because that contains the node's address. */
 function toFailure(method: string, thrown: unknown, timeoutMs: number): AppError {
   if (isTimeout(thrown)) return unavailable(`${method}: no answer within ${timeoutMs} ms`);
   return unavailable(`${method}: the exchange with the node failed (${codeOf(thrown)})`);
-}
-
-/** Some statuses are about the caller, or the server's health, and not about the question; but too many logs may be any failure. */
-function refusal(method: string, status: number): AppError {
-  const reason = `${method}: status ${status}`;
-  if (status === 429) return new RateLimited(reason);
-  if (method === "eth_getLogs" && ![401, 403, 404].includes(status)) return new Refused(reason);
-  return [400, 413, 422].includes(status) ? new Refused(reason) : unavailable(reason);
-}
-
-function refusalOf(error: RpcError, reason: string): AppError {
-  if (isRateLimit(error)) return new RateLimited(reason);
-  if (isRevert(error)) return new Reverted(reason);
-  return error.code === -32_603 ? new InternalError(reason) : new Refused(reason);
 }
 
 const TRIES = 6;
 const PAUSE_MS = 25;
 
 /**
- * Asks again, up to six times within `timeoutMs`, if the node fails to answer at all. What it refuses, or limits the rate of, is not asked
- * again, and neither is anything while `isAway`: a node that nobody reaches is not waited for.
+ * Retries a request while the node fails to answer it, within `timeoutMs` and with at most six requests in all. Refused and rate-limited
+ * requests are not retried. While `isUnreachable` returns true, nothing is retried, so that no caller waits for a node that is known to be
+ * away.
  */
-export function askAgain(
+export function retryUnanswered(
   rpc: Rpc,
-  { timeoutMs, isAway = () => false }: { timeoutMs: number; isAway?: () => boolean },
+  { timeoutMs, isUnreachable = () => false }: { timeoutMs: number; isUnreachable?: () => boolean },
 ): Rpc {
   return async (call) => {
     const until = performance.now() + timeoutMs;
@@ -164,9 +166,9 @@ export function askAgain(
         return await rpc({ ...call, signal });
       } catch (error) {
         const leftMs = until - performance.now();
-        const isOver = tries === TRIES || leftMs <= 0 || isAway() || signal?.aborted;
-        if (isOver || !isPassing(error, call.method)) throw error;
-        // Only now: a second deadline for each question would cost more than the rest of asking it.
+        const isOver = tries === TRIES || leftMs <= 0 || isUnreachable() || signal?.aborted;
+        if (isOver || !isRetryable(error, call.method)) throw error;
+        // The first request has the deadline of `rpc`. To set a second one would cost more than all other work on the request.
         signal = withDeadline(Math.ceil(leftMs), call.signal);
       }
       await delay(PAUSE_MS * 2 ** (tries - 1));
@@ -174,45 +176,23 @@ export function askAgain(
   };
 }
 
-/** Whether the same question may be answered the next moment. A node that fails at eth_getLogs was asked for too much. */
-function isPassing(error: unknown, method: string): boolean {
-  if (error instanceof InternalError) return method !== "eth_getLogs";
-  return error instanceof Error && error.constructor === Unanswered;
-}
-
-const HALTS =
-  /revert|opcode|invalid ?jump|out ?of ?(gas|offset|bounds)|stack ?(limit|underflow|overflow)|VM (execution|exception)/i;
-
-/** Most nodes have code 3 or say "execution reverted"; some speak of the VM. What halts otherwise has words of its own. */
-function isRevert({ code, message }: RpcError): boolean {
-  return code === 3 || HALTS.test(String(message));
-}
-
-/**
- * Whether a JSON-RPC error says that too much was asked at a time. Providers have no code of their own for it: -32005 is "limit
- * exceeded" in EIP-1474, and some use it for too many logs too.
- */
-function isRateLimit({ code, message }: RpcError): boolean {
-  const text = String(message);
-  if (/rate.?limit|too many requests|requests? (limit|per)|compute units|capacity|throttl/i.test(text))
-    return true;
-  return code === 429 || (code === -32005 && !/range|results|logs|size|blocks/i.test(text));
-}
-
-/** Only codes such as ECONNREFUSED are safe to repeat; some errors have them one level deeper. */
+/** The code of a network error, such as ECONNREFUSED. Only codes are safe to report. Some errors have the code in their cause. */
 function codeOf(cause: unknown): string {
   const { code, cause: deeper } = (cause ?? {}) as { code?: unknown; cause?: unknown };
   if (typeof code === "string") return code;
   return deeper === undefined ? "no reason given" : codeOf(deeper);
 }
 
-/** Nodes repeat in their errors what they were asked, and by whom. */
+/** Finds URLs. The lookbehind keeps the search linear, even in a very long word of a node's message. */
+const URLS = /(?<![a-z])[a-z]+:\/\/\S+/gi;
+
+/** Removes the URL and API keys from a node's error message: nodes repeat the request and the caller in their errors. */
 function redactor(secret: Secret): (text: string) => string {
   const url = new URL(secret.reveal());
   const parts = [url.password, url.username, ...url.pathname.split("/"), ...url.searchParams.values()];
   const keys = parts.filter((part) => part.length >= KEY_CHARS_MIN);
   return (text) => {
-    let plain = text.replaceAll(/[a-z]+:\/\/\S+/gi, "[url]").replaceAll(url.host, "[host]");
+    let plain = text.replaceAll(URLS, "[url]").replaceAll(url.host, "[host]");
     for (const key of keys)
       plain = plain.replaceAll(key, "[key]").replaceAll(decodeURIComponent(key), "[key]");
     return cut(plain, EXCERPT_CHARS);
@@ -229,11 +209,17 @@ const quantity = z
   .regex(/^0x[0-9a-fA-F]+$/)
   .transform(BigInt);
 
-/** The part of a block that evidence needs. */
-export const Block = z.object({ number: quantity, hash: hex, timestamp: quantity });
+/** The fields of a block that evidence needs. */
+export const Block = z.object({
+  number: quantity,
+  hash: hex,
+  timestamp: quantity,
+  /** Absent on a chain without EIP-1559. */
+  baseFeePerGas: quantity.optional(),
+});
 export type Block = z.infer<typeof Block>;
 
-/** A log of the contract ABI, as eth_getLogs and receipts have it. */
+/** A log of the contract ABI, as eth_getLogs and receipts contain it. */
 export const Log = z.object({
   address: hex,
   topics: z.array(hex),
@@ -259,7 +245,7 @@ export const Receipt = z.nullable(
 );
 export type Receipt = NonNullable<z.infer<typeof Receipt>>;
 
-/** The parts of a transaction that say what it calls. `to` is null if it makes a contract. */
+/** The fields of a transaction that say what it calls. `to` is null if the transaction creates a contract. */
 const Transaction = z.object({ to: z.nullable(hex), input: hex });
 export type Transaction = z.infer<typeof Transaction>;
 
@@ -270,29 +256,34 @@ export function toQuantity(value: bigint): Hex {
 }
 
 /**
- * `gas` is how much it may use; without it as much as the node allows. What answers with more than `answerBytesMax`, where that is given,
- * throws `TooLong`.
+ * A contract call. `from` is the caller; by default the zero address. `gas` limits the gas; by default the node's limit applies. An answer
+ * longer than `answerBytesMax` throws `TooLong`.
  */
-type EthCall = { to: Hex; data: Hex; gas?: bigint; answerBytesMax?: number };
+type EthCall = { from?: Hex; to: Hex; data: Hex; gas?: bigint; answerBytesMax?: number };
 
-/** The questions that are asked of a node about its blocks. */
+/** The block whose state is read. A block named by its hash must still be in the chain (EIP-1898). */
+type StateBlock = bigint | "latest" | { blockHash: Hex };
+
+/** Reads of a node's blocks, transactions and contracts. */
 export type Reads = {
-  /** Throws `Refused` if the node has no such block or, for `finalized`, does not know the tag. */
+  /** Throws `Refused` if the node has no such block or does not know the tag `finalized`. */
   block(at: "latest" | "finalized" | bigint): Promise<Block>;
   /** Null if the node knows no such transaction in its chain. */
   receipt(transaction: Hex): Promise<Receipt | null>;
-  /** A transaction that is in a block. Throws `payment.unavailable` if the node does not know it. */
+  /** A transaction that is in a block. Throws `payment.unavailable` if the node does not know the transaction. */
   transaction(hash: Hex): Promise<Transaction>;
-  /** The code at this address in the latest block; `0x` if it is no contract. */
+  /** The code at this address in the latest block; `0x` if there is no contract. */
   code(address: Hex): Promise<Hex>;
-  /** `eth_call` at this block. One that is named by its hash must still be in the chain (EIP-1898). */
-  call(call: EthCall, at: bigint | "latest" | { blockHash: Hex }): Promise<Hex>;
+  /** The nonce of this account's next transaction, after this block. */
+  transactionCount(address: Hex, at: StateBlock): Promise<bigint>;
+  /** Runs `eth_call` at this block. */
+  call(call: EthCall, at: StateBlock): Promise<Hex>;
 };
 
 export function createReads(rpc: Rpc): Reads {
   return {
     async block(at) {
-      const params = [named(at), false];
+      const params = [toBlockParam(at), false];
       const block = await rpc({ method: "eth_getBlockByNumber", params, answer: z.nullable(Block) });
       if (block === null) throw new Refused(`eth_getBlockByNumber: the node has no block ${at}`);
       return block;
@@ -305,33 +296,38 @@ export function createReads(rpc: Rpc): Reads {
       return transaction;
     },
     code: (address) => rpc({ method: "eth_getCode", params: [address, "latest"], answer: hex }),
+    transactionCount: (address, at) =>
+      rpc({ method: "eth_getTransactionCount", params: [address, stateBlock(at)], answer: quantity }),
     call: ({ gas, answerBytesMax, ...call }, at) => {
-      const block = typeof at === "object" ? { ...at, requireCanonical: true } : named(at);
       const transaction = gas === undefined ? call : { ...call, gas: toQuantity(gas) };
-      return rpc({ method: "eth_call", params: [transaction, block], answer: hex, answerBytesMax });
+      return rpc({ method: "eth_call", params: [transaction, stateBlock(at)], answer: hex, answerBytesMax });
     },
   };
 }
 
-/** `eth_call` at the latest block. Undefined if the contract has no such function; a node that cannot answer throws. */
-export function callIfAny(reads: Reads, call: { to: Hex; data: Hex }): Promise<Hex | undefined> {
+/** Runs `eth_call` at the latest block. Undefined if the contract has no such function. Throws if the node cannot answer. */
+export function callIfImplemented(reads: Reads, call: { to: Hex; data: Hex }): Promise<Hex | undefined> {
   return reads.call(call, "latest").catch((error: unknown) => {
     if (!(error instanceof Reverted)) throw error;
     return undefined;
   });
 }
 
-/** Whether the contract has this function, which returns a word. */
+/** Whether the contract has this function, and the function returns one word. */
 export async function hasFunction(reads: Reads, { to, data }: { to: Hex; data: Hex }): Promise<boolean> {
-  return (await callIfAny(reads, { to, data }))?.length === 66;
+  return (await callIfImplemented(reads, { to, data }))?.length === 66;
 }
 
-function named(block: string | bigint): string {
+function stateBlock(at: StateBlock) {
+  return typeof at === "object" ? { ...at, requireCanonical: true } : toBlockParam(at);
+}
+
+function toBlockParam(block: string | bigint): string {
   return typeof block === "bigint" ? toQuantity(block) : block;
 }
 
-/** `eth_call` at the latest block of any chain. Throws `payment.unavailable`. */
+/** Creates a function that runs `eth_call` at the latest block of any chain. It throws `payment.unavailable`. */
 export function createEthCall({ rpcUrl, timeoutMs }: { rpcUrl: Secret; timeoutMs: number }) {
-  const reads = createReads(askAgain(createRpc({ url: rpcUrl, timeoutMs }), { timeoutMs }));
+  const reads = createReads(retryUnanswered(createRpc({ url: rpcUrl, timeoutMs }), { timeoutMs }));
   return (call: { to: Hex; data: Hex }): Promise<Hex> => reads.call(call, "latest");
 }

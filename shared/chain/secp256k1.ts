@@ -2,19 +2,19 @@ import { createRequire } from "node:module";
 import { secp256k1 } from "@noble/curves/secp256k1";
 import type { Logger } from "../platform/log/logger.ts";
 
-/** The operations on the curve that Ethereum's signatures need. Digests and private keys have 32 bytes, signatures 64 (r and s). */
+/** The curve operations that Ethereum's signatures need. Digests and private keys have 32 bytes, signatures 64 (r and s). */
 export type Curve = {
-  /** Whether these bytes are in the range of private keys. */
+  /** Whether the bytes are in the range of private keys. */
   isPrivateKey(key: Uint8Array): boolean;
   /** Returns 65 bytes, uncompressed. */
   publicKeyOf(key: Uint8Array): Uint8Array;
   /** Returns a signature with a low s and a nonce of RFC 6979. */
   sign(digest: Uint8Array, key: Uint8Array): { signature: Uint8Array; recoveryId: number };
-  /** Returns the uncompressed public key that made this signature. Throws if there is none. `recoveryId` is 0 or 1. */
+  /** Returns the uncompressed public key that made this signature. Throws if no key can be recovered. `recoveryId` is 0 or 1. */
   recover(signature: Uint8Array, recoveryId: number, digest: Uint8Array): Uint8Array;
 };
 
-/** The part of the package `secp256k1` that is used; it ships no types. */
+/** The used part of the package `secp256k1`, which ships no types. */
 type Bindings = {
   privateKeyVerify(key: Uint8Array): boolean;
   publicKeyCreate(key: Uint8Array, compressed: boolean): Uint8Array;
@@ -28,12 +28,12 @@ type Bindings = {
 };
 
 /**
- * libsecp256k1, undefined if it has neither been built nor has a prebuilt binary for this machine. The package's main file would fall
- * back to `elliptic` without a word, so its bindings are loaded directly.
+ * libsecp256k1. Undefined if the library was not built and has no prebuilt binary for this machine. The package's main file would silently
+ * fall back to `elliptic`, so its bindings are loaded directly.
  */
 export const nativeCurve = loadNativeCurve();
 
-/** The same operations in JavaScript. */
+/** The curve operations in JavaScript. */
 export const portableCurve: Curve = {
   isPrivateKey: (key) => secp256k1.utils.isValidPrivateKey(key),
   publicKeyOf: (key) => secp256k1.getPublicKey(key, false),
@@ -48,7 +48,7 @@ export const portableCurve: Curve = {
       .toRawBytes(false),
 };
 
-/** The curve that signs and recovers in this process. */
+/** Signs and recovers with the native package if it loads, and otherwise in JavaScript. */
 export const curve = nativeCurve ?? portableCurve;
 
 /** Logs a warning if signatures are computed in JavaScript. */

@@ -1,9 +1,9 @@
 import type { Address } from "./address.ts";
 import { checksummed } from "./checksum.ts";
 
-/** What somebody signs to sign in somewhere. No part may hold a line break. */
+/** The fields of a sign-in message. No field may contain a line break. */
 export type SignInMessage = {
-  /** Host, and port if it is not the scheme's own. */
+  /** Host, and the port if it is not the scheme's default. */
   domain: string;
   address: Address;
   statement: string;
@@ -17,7 +17,7 @@ export type SignInMessage = {
   notBefore: string | undefined;
 };
 
-/** The text that a wallet shows and signs (EIP-4361, version 1), in which the case of the address is that of EIP-55. */
+/** The text that a wallet shows and signs (EIP-4361, version 1). The address has the letter case of EIP-55. */
 export function toSignInText(message: SignInMessage): string {
   const { domain, address, statement, uri, chainId, nonce, issuedAt, expirationTime, notBefore } = message;
   return [

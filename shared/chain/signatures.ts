@@ -6,26 +6,26 @@ import { curve } from "./secp256k1.ts";
 export type Signer = {
   /** In lower case. */
   address: Address;
-  /** Returns 65 bytes: r, s (low, EIP-2), v 27 or 28. The same digest has the same signature (RFC 6979). */
+  /** Returns 65 bytes: r, s (low, EIP-2), v 27 or 28. The same digest always gets the same signature (RFC 6979). */
   sign(digest: Uint8Array): Buffer;
 };
 
 const PRIVATE_KEY = /^(?:0x)?([0-9a-fA-F]{64})$/;
 
-/** What is said of a key that is none. */
-export const NO_PRIVATE_KEY = "must be a private key: 64 hex digits, with or without 0x before them";
+/** Error message for a text that is not a private key. */
+export const PRIVATE_KEY_RULE = "must be a private key: 64 hex digits, with or without 0x before them";
 
-/** Whether this is 64 hex digits, with or without 0x, in the range of the curve's keys. */
+/** Whether the text is 64 hex digits, with or without 0x, in the range of the curve's keys. */
 export function isPrivateKey(text: string): boolean {
   return PRIVATE_KEY.test(text) && curve.isPrivateKey(bytesOf(text));
 }
 
-/** A key in hex with 0x. `privateKey` must satisfy `isPrivateKey`. */
+/** The private key in hex with 0x. `privateKey` must satisfy `isPrivateKey`. */
 export function hexPrivateKey(privateKey: string): `0x${string}` {
   return `0x${digitsOf(privateKey)}`;
 }
 
-/** `privateKey` must satisfy `isPrivateKey`. */
+/** Creates a signer. `privateKey` must satisfy `isPrivateKey`. */
 export function createSigner(privateKey: string): Signer {
   const key = bytesOf(privateKey);
   return {
@@ -45,14 +45,14 @@ function digitsOf(privateKey: string): string {
   return PRIVATE_KEY.exec(privateKey)?.[1] ?? "";
 }
 
-/** Half of the curve's order (SEC 2, secp256k1), rounded down: EIP-2 refuses an `s` above it. */
+/** Half of the curve's order (SEC 2, secp256k1), rounded down. EIP-2 refuses an `s` above it. */
 const HALF_ORDER = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0n;
 
 const SIGNATURE = /^0x[0-9a-fA-F]{130}$/;
 
 /**
- * The lower-case address whose key made this signature over this 32-byte digest. `signature` is 65 bytes in hex (r, s, v)
- * with v 27 or 28 and a low s (EIP-2). Undefined for any other form, and if no key can be recovered.
+ * The lower-case address whose key signed this 32-byte digest. `signature` is 65 bytes in hex (r, s, v) with v 27 or 28 and a low s
+ * (EIP-2). Undefined for any other form, and if no key can be recovered.
  */
 export function recoverAddress(digest: Uint8Array, signature: string, by = curve): Address | undefined {
   if (!SIGNATURE.test(signature)) return undefined;

@@ -1,35 +1,39 @@
 import { type Hex, selectorOf } from "./encoding.ts";
 import { addressTopic, type LogSearch, topicOf } from "./logs.ts";
 import { type MethodToken, methodProblems, stateCallOf } from "./payment-schemes.ts";
-import { NOBODY, type StateCall } from "./proof.ts";
-import { type Block, callIfAny, type Reads, Reverted, unlessRefused } from "./rpc.ts";
+import { PROBE_ACCOUNT, type StateCall } from "./proof.ts";
+import { type Block, callIfImplemented, type Reads } from "./rpc.ts";
+import { Reverted, unlessRefused } from "./rpc-errors.ts";
 
 export type TokenFindings = {
-  /** Why the token must not be sold for. */
+  /** Reasons why the token cannot be accepted as payment. */
   problems: string[];
-  /** What makes it slow, or costs requests. */
+  /** Reasons why the token is slow to check, or costs many requests. */
   warnings: string[];
 };
 
-/** What x402.toml says of a token. */
+/** A token as x402.toml describes it. */
 export type CheckedToken = { asset: Hex; decimals: number } & MethodToken;
 
-type Given = { chainId: number; voidDepth: number };
+type ChainFacts = { chainId: number; voidDepth: number };
 
-/** A node that gives fewer blocks of logs at a time is asked often for one search. */
+/** Number of blocks whose logs a node should return at once. If the node allows fewer, one search takes many requests. */
 const LOG_SPAN_WANTED = 1000n;
-/** So deep is a block that each of several nodes knows, also where blocks are quick, and of which a full node has the state. */
+/**
+ * Depth below the head at which every node behind one URL should know a block, even on a fast chain. A full node still has the block's
+ * state.
+ */
 const KNOWN_DEPTH = 64n;
 
 /**
- * Compares a token with its contract, and looks at what its node can answer. Throws `payment.unavailable` if the node does not
- * answer: then nothing is known of the token.
+ * Compares a token with its contract, and checks which requests its node can answer. Throws `payment.unavailable` if the node does not
+ * answer, because the check then has no result.
  */
 export async function checkToken(
   reads: Reads,
   search: LogSearch,
   token: CheckedToken,
-  { chainId, voidDepth }: Given,
+  { chainId, voidDepth }: ChainFacts,
 ): Promise<TokenFindings> {
   const { asset } = token;
   if ((await reads.code(asset)) === "0x")
@@ -39,21 +43,23 @@ export async function checkToken(
   const problems = [
     await decimalsProblem(reads, token),
     ...(await methodProblems(reads, token, chainId)),
-    await hashProblem(reads, stateCallOf({ method, asset, ...NOBODY }), head),
+    await hashProblem(reads, stateCallOf({ method, asset, ...PROBE_ACCOUNT }), head),
   ];
   const warnings = [await finalityWarning(reads, voidDepth), await logsWarning(search, asset, head)];
-  return { problems: problems.filter(isSaid), warnings: warnings.filter(isSaid) };
+  return { problems: problems.filter(isDefined), warnings: warnings.filter(isDefined) };
 }
 
 async function decimalsProblem(reads: Reads, { asset, decimals }: CheckedToken): Promise<string | undefined> {
-  const answer = await callIfAny(reads, { to: asset, data: selectorOf("decimals()") });
+  const answer = await callIfImplemented(reads, { to: asset, data: selectorOf("decimals()") });
   if (answer?.length !== 66) return "its contract does not implement decimals()";
-  const told = BigInt(answer);
-  if (told === BigInt(decimals)) return undefined;
-  return `decimals = ${decimals}, but its contract says ${told}: every price would be wrong`;
+  const actual = BigInt(answer);
+  if (actual === BigInt(decimals)) return undefined;
+  return `decimals = ${decimals}, but its contract says ${actual}: every price would be wrong`;
 }
 
-/** What is asked at a block that was read must be answered by any of several nodes, or no payment is taken (EIP-1898). */
+/**
+ * Checks that every node behind the URL can answer a call at a block named by its hash (EIP-1898). Otherwise no payment can be accepted.
+ */
 async function hashProblem(reads: Reads, { to, data }: StateCall, head: Block): Promise<string | undefined> {
   const { hash: blockHash } = await reads.block(head.number > KNOWN_DEPTH ? head.number - KNOWN_DEPTH : 0n);
   const isAnswered = await reads.call({ to, data }, { blockHash }).then(
@@ -75,7 +81,7 @@ async function logsWarning(
   { number: toBlock }: Block,
 ): Promise<string | undefined> {
   const fromBlock = toBlock > LOG_SPAN_WANTED ? toBlock - LOG_SPAN_WANTED : 0n;
-  const topics = [topicOf("Nothing()"), addressTopic(NOBODY.from)];
+  const topics = [topicOf("Nothing()"), addressTopic(PROBE_ACCOUNT.from)];
   for await (const found of search({ address: asset, topics, fromBlock, toBlock })) {
     if (found.toBlock === toBlock) break;
     return `its node returns no logs of ${LOG_SPAN_WANTED} blocks at once, so each search takes many requests`;
@@ -83,6 +89,6 @@ async function logsWarning(
   return undefined;
 }
 
-function isSaid(text: string | undefined): text is string {
+function isDefined(text: string | undefined): text is string {
   return text !== undefined;
 }

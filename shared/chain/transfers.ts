@@ -2,29 +2,30 @@ import type { Hex } from "./encoding.ts";
 import { addressIn, addressTopic, type LogSearch } from "./logs.ts";
 import { methodOnChain, type TransferMethod } from "./payment-schemes.ts";
 import { amountOf, type EventOrder, type MovedTransfer, positionIn, TRANSFER } from "./proof.ts";
-import { type Log, type Reads, type Receipt, unavailable } from "./rpc.ts";
+import type { Log, Reads, Receipt } from "./rpc.ts";
+import { unavailable } from "./rpc-errors.ts";
 
 export type Transfer = {
   transaction: Hex;
   block: bigint;
-  /** Its place in its receipt (`positionIn`). */
+  /** The position of the transfer in its receipt (`positionIn`). */
   position: number;
   from: Hex;
   to: Hex;
   value: bigint;
-  /** The authorization that moved it; absent if none shows. */
+  /** The authorization that moved the token. Absent if the receipt shows none. */
   authorization?: MovedTransfer["authorization"];
 };
 
 export type TransferRange = {
   asset: Hex;
   method: TransferMethod;
-  /** Of a token of EIP-3009; `used_first` if it is not known. */
+  /** The event order of an EIP-3009 token. Undefined counts as `used_first`. */
   eventOrder: EventOrder | undefined;
   payTo: Hex;
   fromBlock: bigint;
   toBlock: bigint;
-  /** Aborted once nobody wants the transfers any more: the search throws. */
+  /** Aborted once the transfers are no longer wanted. The search then throws. */
   signal?: AbortSignal | undefined;
 };
 
@@ -32,23 +33,23 @@ export type SentTransfer = Omit<Transfer, "authorization">;
 
 export type SentRange = {
   asset: Hex;
-  /** In any case. */
+  /** Addresses in any case. */
   senders: readonly Hex[];
   fromBlock: bigint;
   toBlock: bigint;
-  /** As of `TransferRange`. */
+  /** Aborted once the transfers are no longer wanted. The search then throws. */
   signal?: AbortSignal | undefined;
 };
 
-/** Whether the receipt of a transfer is worth asking for. */
+/** Decides whether the receipt of a transfer is worth a request. */
 export type IsWanted = (transfer: Omit<SentTransfer, "position">) => boolean;
 
-/** Yields the wanted transfers of `asset` from any of the senders in a range of blocks, both ends included, the oldest first. */
+/** Yields the wanted transfers of `asset` from any of the senders, oldest first. The range of blocks includes both ends. */
 export function createSentTransfers(reads: Reads, search: LogSearch) {
   const receiptOf = createReceiptOf(reads);
   return async function* transfersFrom(range: SentRange, isWanted: IsWanted): AsyncGenerator<SentTransfer> {
     const { asset, senders, fromBlock, toBlock, signal } = range;
-    // To a node, a list of none is any.
+    // For a node, an empty list matches every sender.
     if (senders.length === 0) return;
     const known = new Set(senders.map((sender) => sender.toLowerCase()));
     const topics = [TRANSFER, senders.map(addressTopic)];
@@ -63,12 +64,12 @@ export function createSentTransfers(reads: Reads, search: LogSearch) {
   };
 }
 
-/** Yields every transfer of `asset` to `payTo` in a range of blocks, both ends included, the oldest first. */
+/** Yields every transfer of `asset` to `payTo`, oldest first. The range of blocks includes both ends. */
 export function createTransfers(reads: Reads, search: LogSearch) {
   const receiptOf = createReceiptOf(reads);
   return async function* transfersTo(range: TransferRange): AsyncGenerator<Transfer> {
     const { asset, method, payTo, fromBlock, toBlock, signal } = range;
-    const { movedIn } = methodOnChain(method);
+    const { transfersIn } = methodOnChain(method);
     const topics = [TRANSFER, null, addressTopic(payTo)];
     for await (const { logs } of search({ address: asset, topics, fromBlock, toBlock, signal })) {
       let receipt: Receipt | undefined;
@@ -77,7 +78,7 @@ export function createTransfers(reads: Reads, search: LogSearch) {
         signal?.throwIfAborted();
         if (receipt?.transactionHash !== log.transactionHash) {
           receipt = await receiptOf(log);
-          moved = await movedIn(receipt, range, reads.transaction);
+          moved = await transfersIn(receipt, range, reads.transaction);
         }
         const found = moved.find(({ transfer }) => transfer.logIndex === log.logIndex);
         const position = positionIn(receipt, log.logIndex);

@@ -20,7 +20,7 @@ export function domainSeparator({ name, version, chainId, verifyingContract }: E
   );
 }
 
-/** The 32 bytes that are signed for a struct: `words` are its type's hash and its members, 32 bytes each (EIP-712). */
+/** The 32 bytes that are signed for a struct. `words` are the struct's type hash and its members, 32 bytes each (EIP-712). */
 export function typedDataDigest(separator: string, words: readonly string[]): Uint8Array {
   return keccak256(Buffer.from(`1901${separator}${hashOfWords(...words)}`, "hex"));
 }
@@ -35,7 +35,10 @@ export function hashOfWords(...words: readonly string[]): string {
   return keccak256Hex(Buffer.from(words.join(""), "hex")).slice(2);
 }
 
-/** What a payer signs to be charged once, in the terms of EIP-3009. Addresses and nonce are 0x hex, times are unix seconds. */
+/**
+ * The fields that a payer signs to authorize one transfer, in the terms of EIP-3009. Addresses and nonce are 0x hex, times are unix
+ * seconds.
+ */
 export type Authorization = {
   from: `0x${string}`;
   to: `0x${string}`;
@@ -49,7 +52,7 @@ const TRANSFER_TYPE = hashOfText(
   "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)",
 );
 
-/** The 32 bytes a payer signs to authorize a transfer (EIP-3009, EIP-712). */
+/** The 32 bytes that a payer signs to authorize a transfer (EIP-3009, EIP-712). */
 export function authorizationDigest(separator: string, authorization: Authorization): Uint8Array {
   const { from, to, value, validAfter, validBefore, nonce } = authorization;
   return typedDataDigest(separator, [

@@ -5,12 +5,12 @@ import { isTable } from "./fields.ts";
 import type { Env } from "./secrets.ts";
 import { type AcceptedToken, acceptedToken, withTokenDefaults } from "./x402-toml.ts";
 
-/** What a command wants of the accepted tokens: what they are, their chains, or their rates too. */
+/** Extent of the tokens' data that a command needs: names; names and node URLs; or everything, rates included. */
 export type TokenUse = "names" | "chains" | "rates";
 
 /**
- * The accepted tokens of x402.toml, for a command, and of them only the credentials that it uses. A rate that is not wanted is
- * "1". Undefined without the file. Throws `start.config_invalid`.
+ * Loads the accepted tokens of x402.toml for a command, with only the credentials that it uses. If it needs no rates,
+ * each rate is "1". Returns undefined if there is no `x402.toml`. Throws `start.config_invalid`.
  */
 export function loadAcceptedTokens(
   { dir, env }: { dir: string; env: Env },
@@ -25,7 +25,7 @@ export function loadAcceptedTokens(
   return files.checked(files.read({ name: "x402.toml", schema, narrowed })).accepted_tokens;
 }
 
-/** The same where nothing can be done without the file: it is then `start.config_invalid` too. */
+/** Loads the accepted tokens. Throws `start.config_invalid`, also if there is no `x402.toml`. */
 export function requireAcceptedTokens(
   options: { dir: string; env: Env },
   use: TokenUse,
@@ -47,7 +47,7 @@ function narrowedToken(use: TokenUse, token: unknown): unknown {
   return { ...rest, ...chain, rate_per_native_unit: "1" };
 }
 
-/** The token of this name, if it is among these. */
+/** Finds the token with this name. */
 export function tokenOf(
   tokens: readonly AcceptedToken[],
   { network, asset }: { network: string; asset: string },

@@ -8,9 +8,9 @@ import type { PosternToml } from "./postern-toml.ts";
 import { keyOf, type Problem, problem } from "./problem.ts";
 import type { WebhooksToml } from "./webhooks-toml.ts";
 
-/* What is wrong between keys of different files. */
+/* Checks rules that involve keys of several files. */
 
-/** A header that a sender could set must not look like what we say of the call. */
+/** Reports forwarded headers with the prefix of the call's own metadata, because a sender could set such a header. */
 export function forwardedMetadata(
   { metadata_prefix: prefix }: PosternToml,
   { endpoints }: WebhooksToml,
@@ -28,10 +28,13 @@ export function forwardedMetadata(
   });
 }
 
-/** What the largest body of a file may take, and which of its keys says so. */
+/** The largest body that a file permits, and the key that permits it. */
 type LargestBody = { key: string; bytes: number };
 
-/** A result that is kept is for who has its token, and no token is made without a secret; or for the sender who waits for it. */
+/**
+ * Reports endpoints that keep results although no secret can sign result tokens. Without a token, only a sender that
+ * waits can get a kept result.
+ */
 export function tokenlessResults({ results }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
   if (results.secret !== undefined) return [];
   return inEach(endpoints, ({ keep_result, respond }, index) => {
@@ -42,7 +45,7 @@ export function tokenlessResults({ results }: PosternToml, { endpoints }: Webhoo
   });
 }
 
-/** An endpoint that lets its sender wait for longer than anybody may. */
+/** Reports endpoints whose senders wait longer than `results.wait_secs_max`. */
 export function waitProblems({ results }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
   return inEach(endpoints, (endpoint, index) => {
     const secs = waitSecsOf(endpoint) ?? 0;
@@ -53,7 +56,7 @@ export function waitProblems({ results }: PosternToml, { endpoints }: WebhooksTo
   });
 }
 
-/** Calls with a callback need somebody who sends it. */
+/** Reports endpoints with callbacks if `[callbacks]` is missing, because no process would send them. */
 export function unsentCallbacks({ callbacks }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
   if (callbacks !== undefined) return [];
   return inEach(endpoints, (endpoint, index) =>
@@ -63,7 +66,7 @@ export function unsentCallbacks({ callbacks }: PosternToml, { endpoints }: Webho
   );
 }
 
-/** An endpoint whose own receiver no producer may connect to. */
+/** Reports endpoints with a `callback_url` to which no producer may connect. */
 export function closedReceivers({ callbacks }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
   return inEach(endpoints, ({ callback_url: url }, index) => {
     const message = url && callbacks && closedReceiver(url, callbacks.allow_cidrs);
@@ -74,7 +77,7 @@ export function closedReceivers({ callbacks }: PosternToml, { endpoints }: Webho
 export const NO_CALLBACKS =
   "needs [callbacks] with a secret in postern.toml: without it, no callback is sent";
 
-/** Jobs to which `postern.toml` and `job_pricing.toml` give different names. */
+/** Reports jobs whose names in `postern.toml` and `job_pricing.toml` differ. */
 export function renamedJobs({ jobs }: PosternToml, priced: readonly ReadJob[]): Problem[] {
   return priced.flatMap(({ path, ids, name }) => {
     const other = ids && jobs[jobKey(ids)]?.name;
@@ -84,7 +87,10 @@ export function renamedJobs({ jobs }: PosternToml, priced: readonly ReadJob[]): 
   });
 }
 
-/** A body that is larger than the budget of all bodies would be cut each time it comes. */
+/**
+ * Reports a body budget that is smaller than the largest body, because a request with that body would always be cut
+ * off.
+ */
 function budgetProblems({ http }: PosternToml, bodies: readonly LargestBody[]): Problem[] {
   const [largest] = [...bodies].sort((one, other) => other.bytes - one.bytes);
   if (largest === undefined || http.body_budget_bytes >= largest.bytes) return [];
@@ -92,18 +98,24 @@ function budgetProblems({ http }: PosternToml, bodies: readonly LargestBody[]): 
   return [{ path: ["http", "body_budget_bytes"], message }];
 }
 
-/** The same for the largest body of any endpoint. */
+/** Reports a body budget that is smaller than the largest body of any endpoint. */
 export function bodyBudgetProblems(postern: PosternToml, webhooks: WebhooksToml): Problem[] {
   return budgetProblems(postern, largestBodies(webhooks));
 }
 
-/** The same for the body limit of the payment gateway, `key`. It takes x402.toml unchecked, so that other problems do not hide this one. */
+/**
+ * Reports a body budget that is smaller than the body limit of the payment gateway. `key` names this limit in the
+ * problem. Takes x402.toml before its validation, so that other problems do not hide this one.
+ */
 export function x402BudgetProblems(postern: PosternToml, x402: unknown, key: string): Problem[] {
   const bytes = isTable(x402) ? commonBodyLimit.safeParse(x402["body_limit_bytes"]).data : undefined;
   return bytes === undefined ? [] : budgetProblems(postern, [{ key, bytes }]);
 }
 
-/** Each endpoint's largest body; twice its bytes if there is a decoded form beside the received one. */
+/**
+ * Returns each endpoint's largest body. Its bytes count twice if the received and the decoded form are in memory
+ * together.
+ */
 function largestBodies(webhooks: WebhooksToml): LargestBody[] {
   return inEach(webhooks.endpoints, (endpoint, index) => {
     const limit = endpoint.body_limit_bytes ?? webhooks.body_limit_bytes;

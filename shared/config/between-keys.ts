@@ -3,17 +3,17 @@ import { wordsLike } from "../platform/text/similar-words.ts";
 import { isTable } from "./fields.ts";
 import { knownKeys, type Problem } from "./problem.ts";
 
-/** Finds what no single key can know. */
+/** Finds problems that involve several keys. */
 export type Rule<Table> = (table: Table) => readonly Problem[];
 
-/** A rule with one sentence, at one key. */
+/** Makes a rule that reports `broken` if `holds` returns false. */
 export function rule<Table>(holds: (table: Table) => boolean, broken: Problem): Rule<Table> {
   return (table) => (holds(table) ? [] : [broken]);
 }
 
 /**
- * The check of a table by the rules between its keys, also if some keys are wrong by themselves. A rule that reads one of those is left
- * out, so that no problem hides another and none is made up.
+ * Checks a table by the rules between its keys, even if some keys are invalid. A rule that reads an invalid key is
+ * skipped. So no problem hides another one, and no problem is reported wrongly.
  */
 export function between<Table>(...rules: Rule<Table>[]): z.core.$ZodCheck<Table> {
   const judge = (table: Table, context: z.core.$RefinementCtx<Table>): void => {
@@ -22,17 +22,17 @@ export function between<Table>(...rules: Rule<Table>[]): z.core.$ZodCheck<Table>
     const isWrong = context.issues.length > 0;
     const found = rules.flatMap((each) => unlessWrong(() => each(readable), isWrong));
     for (const { path, message } of found)
-      context.addIssue({ code: "custom", path: [...path], message, params: OF_A_RULE });
+      context.addIssue({ code: "custom", path: [...path], message, params: FOUND_BY_RULE });
   };
   return z.superRefine(judge, ALWAYS);
 }
 
-/** zod leaves a refinement out if anything in its table is wrong. */
+/** Option that runs a refinement even if its table is invalid. By default, zod skips the refinement of such a table. */
 export const ALWAYS = { when: () => true };
 
 /**
- * Applies a rule to a table that may be wrong. A rule that throws there finds nothing: zod leaves half-read values around a wrong key,
- * and they can break a rule in any way.
+ * Applies a rule to a table. If the table is invalid, a rule that throws finds nothing: zod leaves partly parsed
+ * values around an invalid key, and these can break a rule in any way.
  */
 export function unlessWrong<Found>(find: () => readonly Found[], isWrong: boolean): readonly Found[] {
   try {
@@ -43,7 +43,7 @@ export function unlessWrong<Found>(find: () => readonly Found[], isWrong: boolea
   }
 }
 
-/** Judges each entry of a list or table by itself: a wrong key takes only its own entry out of the rule. */
+/** Checks each entry of a list or table separately, so that an invalid key excludes only its own entry from the rule. */
 export function inEach<Entry, Found>(
   list: readonly Entry[],
   find: (entry: Entry, index: number) => readonly Found[],
@@ -63,27 +63,27 @@ export function inEach<Found>(
   });
 }
 
-/** A rule read a key that is wrong by itself. */
+/** Thrown when a rule reads an invalid key. */
 class WrongKey extends Error {}
 
-/** The tables and lists behind proxies. */
+/** Maps each proxy to its original table or list. */
 const guardedTables = new WeakMap<object, object>();
 
-/** Marks what a rule found: the key can be read all the same. */
-const OF_A_RULE = { between: "keys" };
+/** Marks a problem found by a rule. The key itself is valid, so other rules may read it. */
+const FOUND_BY_RULE = { between: "keys" };
 
 type Path = readonly PropertyKey[];
 
-/** The keys that are wrong by themselves. A rule says nothing against the form of its key. */
+/** Returns the keys that are invalid by themselves. Problems found by a rule are not included. */
 function wrongKeys(issues: readonly z.core.$ZodRawIssue[]): Path[] {
   return issues.flatMap((issue): Path[] => {
     if (issue.code === "unrecognized_keys") return misspeltKeys(issue);
-    const isReadable = issue.code === "custom" && issue.params === OF_A_RULE;
+    const isReadable = issue.code === "custom" && issue.params === FOUND_BY_RULE;
     return isReadable || !issue.path?.length ? [] : [issue.path];
   });
 }
 
-/** The absent keys that an unknown key resembles: it may be one of them, misspelt. */
+/** Returns the absent keys that the user may have meant by an unknown key. */
 function misspeltKeys({ keys, inst, input, path = [] }: UnknownKeys): Path[] {
   const absent = (key: string) => !isTable(input) || input[key] === undefined;
   const meant = keys.flatMap((key) => wordsLike(key, knownKeys(inst)).filter(absent));
@@ -92,7 +92,7 @@ function misspeltKeys({ keys, inst, input, path = [] }: UnknownKeys): Path[] {
 
 type UnknownKeys = Extract<z.core.$ZodRawIssue, { code: "unrecognized_keys" }>;
 
-/** The table, of which no key can be read that is wrong by itself. */
+/** Wraps a table so that reading an invalid key throws. */
 export function guarded<Table>(table: Table, issues: readonly z.core.$ZodRawIssue[]): Table {
   return withoutPaths(table, wrongKeys(issues)) as Table;
 }
@@ -102,7 +102,8 @@ function withoutPaths(value: unknown, wrong: readonly Path[]): unknown {
     Array.isArray(value) || (isTable(value) && Object.getPrototypeOf(value) === Object.prototype);
   if (wrong.length === 0 || !isPlain) return value;
   const proxy = new Proxy(value, {
-    // An entry whose name is wrong is not in the table that was read.
+    // The parsed table lacks entries with an invalid name. A rule that lists the entries would miss them, so it is
+    // skipped.
     ownKeys(target) {
       const lost = wrong.find(([first]) => first !== undefined && !Object.hasOwn(target, first));
       if (lost !== undefined) throw new WrongKey(`${String(lost[0])} is wrong by itself`);

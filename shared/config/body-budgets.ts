@@ -4,14 +4,17 @@ import { keyOf } from "./problem.ts";
 
 const MIB = 1024 * 1024;
 
-/** Default of each budget where memory is no limit. */
+/** Default of each budget if memory does not limit it. */
 export const BODY_BUDGET_BYTES = 256 * MIB;
-/** A process with less could hardly take a body. It does not fit its memory, and a warning says so. */
-const LEAST_BYTES = 8 * MIB;
+/**
+ * Minimum of a default budget. A process with less could accept almost no body. If the minimum does not fit the
+ * memory, a warning says so.
+ */
+const MIN_BUDGET_BYTES = 8 * MIB;
 /** Memory of a process without bodies. */
 const BASE_BYTES = 160 * MIB;
 
-/** The budget of a process, and the memory that each of its bytes takes at most. docs/sizing.md has the measurements. */
+/** Name of the table that has a process's budget, and maximum memory for each byte of the budget (docs/sizing.md). */
 const BUDGETS = {
   gateway: { table: "http", perByte: 2.5 },
   producer: { table: "producer", perByte: 1.375 },
@@ -23,7 +26,7 @@ function budgetOf(reader: string | undefined): Budget | undefined {
   return reader === "gateway" || reader === "producer" ? BUDGETS[reader] : undefined;
 }
 
-/** Memory of this process: the limit of its container, or all of the machine. */
+/** Returns the memory for this process: the limit of its container, or that of the machine. */
 function memoryBytes(): number {
   return Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
 }
@@ -32,7 +35,7 @@ function fittingBytes({ perByte }: Budget): number {
   return Math.floor((memoryBytes() - BASE_BYTES) / perByte);
 }
 
-/** `postern.toml` with a smaller budget than the default, if the file has none and the default does not fit the memory. */
+/** Sets a smaller budget in `postern.toml` if the file has none and the default does not fit the memory. */
 export function withFittingBudget(table: unknown, reader: string | undefined): unknown {
   const budget = budgetOf(reader);
   if (budget === undefined || !isTable(table)) return table;
@@ -40,10 +43,10 @@ export function withFittingBudget(table: unknown, reader: string | undefined): u
   if (!isTable(own) || own["body_budget_bytes"] !== undefined) return table;
   const fitting = fittingBytes(budget);
   if (fitting >= BODY_BUDGET_BYTES) return table;
-  return { ...table, [budget.table]: { body_budget_bytes: Math.max(fitting, LEAST_BYTES), ...own } };
+  return { ...table, [budget.table]: { body_budget_bytes: Math.max(fitting, MIN_BUDGET_BYTES), ...own } };
 }
 
-/** A warning about a budget that does not fit the memory: the process may be killed while it holds bodies. */
+/** Warns about a budget that does not fit the memory, because the process may be killed while it holds bodies. */
 export function budgetWarnings(file: string, postern: Budgets, reader: string | undefined): string[] {
   const budget = budgetOf(reader);
   if (budget === undefined) return [];
@@ -51,7 +54,7 @@ export function budgetWarnings(file: string, postern: Budgets, reader: string | 
   const fitting = fittingBytes(budget);
   if (bytes <= fitting) return [];
   const needed = Math.ceil((BASE_BYTES + bytes * budget.perByte) / MIB);
-  const lower = fitting >= LEAST_BYTES ? `set it to at most ${fitting}, or ` : "";
+  const lower = fitting >= MIN_BUDGET_BYTES ? `set it to at most ${fitting}, or ` : "";
   const key = keyOf([budget.table, "body_budget_bytes"], postern);
   return [
     `${file}: ${key}: ${bytes} bytes need ${needed} MiB of memory, and this process has ${Math.floor(memoryBytes() / MIB)} MiB: ${lower}give it more memory`,

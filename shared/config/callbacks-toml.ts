@@ -12,11 +12,11 @@ import { type SecretSource, secretValues } from "./secrets.ts";
 
 const require = createRequire(import.meta.url);
 
-/** Standard Webhooks asks for 24 to 64 bytes. */
+/** A secret of 24 to 64 bytes, as Standard Webhooks requires. */
 const WHSEC = /^whsec_(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 const KEY_BYTES = { least: 24, most: 64 };
 
-/** What is no secret at all is reported by itself. */
+/** Whether this is a valid signing secret. A value that is not a secret is reported elsewhere, and counts as valid here. */
 function isSigningSecret(secret: unknown): boolean {
   if (!(secret instanceof Secret)) return true;
   const bytes = Buffer.from(secret.reveal().slice("whsec_".length), "base64").length;
@@ -32,7 +32,7 @@ const allowCidrs = z
     "must not cover all addresses together: clients could then send callbacks into your network",
   );
 
-/** `[callbacks]` of postern.toml: how the end of calls is told. Without the table nobody is told. */
+/** `[callbacks]` of postern.toml: how callbacks are sent. Without the table none are sent. */
 export const callbacks = (from: SecretSource) =>
   z.strictObject({
     secret: secretValues(from)
@@ -55,13 +55,13 @@ export const callbacks = (from: SecretSource) =>
   });
 export type CallbacksToml = z.output<ReturnType<typeof callbacks>>;
 
-/** Of an endpoint or a job: the operator's own receiver. */
+/** The operator's own receiver, for an endpoint or a job. */
 export const callbackUrl = z.string().superRefine((text, context) => {
   const read = readTarget(text);
   if ("problem" in read) context.addIssue(read.problem);
 });
 
-/** Receivers that requests may name themselves. */
+/** Receivers that a request may name. */
 export const callbackHosts = z
   .array(
     z.string().superRefine((text, context) => {
@@ -72,8 +72,8 @@ export const callbackHosts = z
   .min(1);
 
 /**
- * A warning for each wildcard that is no bound: anybody can have a host below a public suffix, such as co.uk or github.io. The list takes
- * 60 ms to load, so it is loaded only for wildcards.
+ * Warns about wildcards that do not restrict anything: anyone can own a host below a public suffix, such as co.uk or
+ * github.io. Loading the list of suffixes takes 60 ms, so it is loaded only for wildcards.
  */
 export function callbackHostWarnings(
   file: string,
@@ -98,8 +98,9 @@ export function callbackHostWarnings(
 }
 
 /**
- * Why no producer connects to this receiver of the operator's own; undefined if one may. A name is resolved when it is called, so only
- * addresses and `localhost` (RFC 6761) are judged here, and `http` where no range is allowed.
+ * Returns the reason why producers would not connect to this receiver, which the operator configured; undefined if they
+ * may. Producers resolve names only when they connect. This check therefore covers only addresses and `localhost` (RFC
+ * 6761), and `http` if no range is allowed.
  */
 export function closedReceiver(text: string, allowCidrs: readonly string[]): string | undefined {
   const { protocol, hostname } = new URL(text);
@@ -118,14 +119,17 @@ export function closedReceiver(text: string, allowCidrs: readonly string[]): str
 
 const LOOPBACK = ["127.0.0.1", "::1"];
 
-/** It takes the file unchecked: most processes do not know the secret, and need it to be there all the same. */
+/**
+ * Reports callbacks without a secret. Takes the file before its validation: most processes do not read the secret,
+ * but the producers need it.
+ */
 export function unsignedCallbacks(table: unknown): Problem[] {
   const own = isTable(table) ? table["callbacks"] : undefined;
   if (!isTable(own) || own["secret"] !== undefined) return [];
   return [problem(["callbacks", "secret"], "is missing: receivers verify callbacks with it")];
 }
 
-/** A delivery has to end inside its lock. */
+/** Reports a callback timeout that is not below `lock_ms`, because a delivery must end before its lease expires. */
 export function callbackProblems({
   callbacks: own,
   producer,
@@ -137,7 +141,7 @@ export function callbackProblems({
   return [problem(["callbacks", "timeout_ms"], OUTLASTS_LOCK)];
 }
 
-/** How callbacks are delivered (services/producer/callbacks), and tried again. */
+/** Options for delivering callbacks (services/producer/callbacks) and for their retries. */
 export function toCallbackOptions({ secret = [], ...table }: CallbacksToml) {
   const { allow_cidrs, timeout_ms, concurrency, attempts, backoff, result_bytes_max } = table;
   return {

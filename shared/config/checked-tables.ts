@@ -3,37 +3,40 @@ import { AppError } from "../platform/errors/app-error.ts";
 import { ALWAYS, guarded, unlessWrong } from "./between-keys.ts";
 import { type Problem, problemsOf, withoutMisspelt } from "./problem.ts";
 
-/** Where the tables of the configuration files are written: in a directory, or in the options of a program. */
+/** Source of the configuration tables: a directory, or options that a program passes in code. */
 export type Source = {
-  /** Start of relative paths in the tables; undefined for the working directory. */
+  /** Base of relative paths in the tables; undefined for the working directory. */
   dir?: string;
   has(name: string): boolean;
-  /** The unchecked table: `{}` if it is absent, undefined if `problems` say why it cannot be read. */
+  /**
+   * Returns the unvalidated table; `{}` if it is absent. Returns undefined if it cannot be read; `problems` then has
+   * the reason.
+   */
   table(name: string): unknown;
   problems: readonly string[];
   messageFor: z.core.$ZodErrorMap;
-  /** A line of text for each problem of a table: where it is, and what is wrong. */
+  /** Writes a line of text for each problem of a table: its place and what is wrong. */
   linesOf(name: string, problems: readonly Problem[]): string[];
 };
 
-/** A table by its name, and what checks it. */
+/** A table to read: its name and its checks. */
 type Reading<Schema extends z.ZodType> = {
   name: string;
   schema: Schema;
-  /** If the table is absent, the result is `undefined` instead of a table without keys. */
+  /** If true and the table is absent, the result is `undefined` instead of an empty table. */
   optional?: boolean;
-  /** The unchecked table without what its reader does not need. */
+  /** Removes the keys that the reader does not need from the unvalidated table. */
   narrowed?: (table: unknown) => unknown;
-  /** Finds what the schema does not report once it has found other problems; it takes the unchecked table. */
+  /** Finds problems that the schema does not report once it has found others. Takes the unvalidated table. */
   problemsIn?: (table: unknown) => readonly Problem[];
 };
 
 export type CheckedTables = ReturnType<typeof checkTables>;
 
-/** Checks tables, each by its schema, and then between them, whether or not something in them is wrong. */
+/** Checks each table by its schema, and then rules between the tables, even if some values are invalid. */
 export function checkTables(source: Source) {
   const found = new Map<string, Problem[]>();
-  /** The tables that were read, guarded against reads of a wrong key. */
+  /** The parsed tables. Reading an invalid key throws. */
   const readable = new Map<string, unknown>();
 
   function report(name: string, problems: readonly Problem[]): void {
@@ -46,7 +49,10 @@ export function checkTables(source: Source) {
     table: source.table,
     report,
 
-    /** Reports what a rule between tables finds, as a problem of `name`. A rule that reads a wrong key or an unread table finds nothing. */
+    /**
+     * Applies a rule between tables, and reports its problems for the table `name`. A rule that reads an invalid key
+     * or an unread table finds nothing.
+     */
     reportBetween<Tables extends readonly unknown[]>(
       name: string,
       names: { readonly [Table in keyof Tables]: string },
@@ -60,7 +66,7 @@ export function checkTables(source: Source) {
       );
     },
 
-    /** The checked table; undefined if it is absent and optional, or if anything in it is wrong. */
+    /** Returns the validated table. Returns undefined if it is absent and optional, or if it has a problem. */
     read<Schema extends z.ZodType>({ name, schema, optional, narrowed, problemsIn }: Reading<Schema>) {
       if (optional && !source.has(name)) return undefined;
       const raw = source.table(name);
@@ -73,7 +79,10 @@ export function checkTables(source: Source) {
       return data;
     },
 
-    /** Returns `config` if nothing is wrong; else throws `start.config_invalid`, which lists every problem, one a line. */
+    /**
+     * Returns `config` if there are no problems. Otherwise throws `start.config_invalid`, which lists every problem
+     * on its own line.
+     */
     checked<Config>(config: Config | undefined): Config {
       const lines = [...found].flatMap(([name, problems]) => source.linesOf(name, withoutMisspelt(problems)));
       const reasons = [...source.problems, ...new Set(lines)];

@@ -15,25 +15,25 @@ const KNOWN_FILES = [
   "operator.toml",
 ];
 
-/** Whether this is a directory with at least one file of a configuration. */
+/** Whether the directory has at least one configuration file. */
 export function hasConfigFiles(dir: string): boolean {
   return KNOWN_FILES.some((name) => existsSync(join(dir, name)));
 }
 
-/** Reads and checks some of the files. Problems go to `files`. */
+/** Reads and checks some of the files. Adds problems to `files`. */
 export type Read<Config> = (files: CheckedTables, env: Env, reader: Reader | undefined) => Config | undefined;
 type LoadOptions = { dir: string; env: Env; reader?: Reader | undefined };
 
 /**
- * Reads the files of `read` in a configuration directory. Throws `start.config_invalid`, whose message lists every problem of these
- * files, one a line, as `file:line: key: what is wrong`.
+ * Reads the files of `read` in a configuration directory. Throws `start.config_invalid`, which lists every problem of
+ * these files on its own line, as `file:line: key: what is wrong`.
  */
 export function loadConfig<Config>(read: Read<Config>, { dir, env, reader }: LoadOptions): Config {
   const files = openConfigDir(dir);
   return files.checked(read(files, env, reader));
 }
 
-/** Checks the files of a configuration directory and collects all that is wrong with them. */
+/** Opens a configuration directory. Checks its files and collects all problems. */
 export function openConfigDir(dir: string): CheckedTables {
   const problems = problemsOfDir(dir);
   const texts = new Map<string, string>();
@@ -45,7 +45,7 @@ export function openConfigDir(dir: string): CheckedTables {
       const path = join(dir, name);
       const text = isAbsent(path) ? "" : readText(path);
       texts.set(name, text);
-      // Integers too large for a double become bigint, so that the file's own check reports them.
+      // Integers that are too large for a double become bigint, so that the schema reports them.
       tables.set(name, parse(text, { integersAsBigInt: "asNeeded" }));
     } catch (error) {
       tables.set(name, undefined);
@@ -65,7 +65,7 @@ export function openConfigDir(dir: string): CheckedTables {
     });
   }
 
-  // True too for a file that cannot be read: `problems` then say so.
+  // Returns true even for an unreadable file, which `problems` reports.
   const has = (name: string): boolean => !isAbsent(join(dir, name));
   return checkTables({ dir, has, table, problems, messageFor, linesOf });
 }
@@ -94,8 +94,8 @@ function problemsOfDir(dir: string): string[] {
 }
 
 /**
- * A .toml file that the program would ignore is misspelt, or of a newer version: somebody relies on it either way. Hidden files are those
- * of editors and file systems, such as `.#webhooks.toml` and `._webhooks.toml`.
+ * Finds .toml files that the program would ignore, although an operator relies on them: the name is misspelt, or only a
+ * newer version knows it. Hidden files such as `.#webhooks.toml` and `._webhooks.toml` belong to editors and file systems.
  */
 function unknownFiles(dir: string): string[] {
   const names = readdirSync(dir).filter(

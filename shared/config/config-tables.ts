@@ -15,7 +15,7 @@ export type ConfigTables = {
 };
 export type Table = TomlTable;
 
-/** Writes a configuration directory for `loadConfig`; only its owner may read it, since it holds secrets. */
+/** Writes a configuration directory for `loadConfig`. Only its owner may read it, because it contains secrets. */
 export function writeConfig(dir: string, { postern = {}, ...optional }: ConfigTables): void {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const write = (name: string, table: Table) =>
@@ -24,7 +24,7 @@ export function writeConfig(dir: string, { postern = {}, ...optional }: ConfigTa
   for (const [name, table] of Object.entries(optional)) write(`${name}.toml`, table);
 }
 
-/** Reads the unchecked tables of a configuration directory, to write a changed copy of it. */
+/** Reads the unvalidated tables of a configuration directory, to write a changed copy. */
 export function readTables(dir: string): ConfigTables {
   const read = (name: string): TomlTable | undefined => {
     const path = join(dir, `${name}.toml`);
@@ -39,7 +39,7 @@ export function readTables(dir: string): ConfigTables {
   };
 }
 
-/** The unchecked table of a TOML file. */
+/** Reads a TOML file without validation. */
 export function readToml(path: string): Table {
   return parse(readText(path));
 }
@@ -48,7 +48,10 @@ export function toToml(table: Table): string {
   return `${stringify(table)}\n`;
 }
 
-/** The copy is written elsewhere, and the files of secrets stay where they are. Other text may begin with `file:` as well. */
+/**
+ * Makes the paths of secrets absolute, so that a copy of the table can be in another directory. Other text that
+ * begins with `file:` is not changed.
+ */
 function withWholeSecretPaths(value: unknown, dir: string): unknown {
   if (typeof value === "string") {
     const path = /^file:(.+)$/s.exec(value)?.[1];
@@ -61,12 +64,12 @@ function withWholeSecretPaths(value: unknown, dir: string): unknown {
   );
 }
 
-/** The copy is written elsewhere, and the files that a job's table names stay where they are. */
+/** Makes the paths of schemas and examples absolute, so that a copy of the table can be in another directory. */
 function withWholePaths(prices: TomlTable, dir: string): TomlTable {
   const copy = structuredClone(prices);
   const jobs = Object.values(copy).filter(isTable).flatMap(Object.values).filter(isTable);
   for (const job of jobs as TomlTable[])
-    for (const key of ["input_schema", "input_example"])
+    for (const key of ["input_schema", "input_example", "output_schema", "output_example"])
       if (typeof job[key] === "string") job[key] = resolve(dir, job[key]);
   return copy;
 }

@@ -3,7 +3,7 @@ import { positive } from "./fields.ts";
 
 const MIB = 1024 * 1024;
 
-/** `[console]` of postern.toml: what is kept for whoever operates the deployment, and no call needs. */
+/** `[console]` of postern.toml: data that is stored for operators. No call needs it. */
 export const consoleTable = z.strictObject({
   report: z.boolean().default(true),
   history_secs: z
@@ -15,7 +15,7 @@ export const consoleTable = z.strictObject({
   history_bytes_max: positive.default(64 * MIB),
 });
 
-/** Which of the calls that runners took are remembered (shared/call-search/history); undefined if none are. */
+/** Limits of the history of injected calls (shared/call-search/history); undefined if no history is kept. */
 export function toHistoryLimits({
   console: { history_secs, history_max, history_bytes_max },
 }: {

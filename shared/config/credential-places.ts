@@ -1,14 +1,17 @@
-import { type Places, type Proof, placesOf } from "../webhook-auth/auth-modes.ts";
+import type { Places, Proof } from "../webhook-auth/auth-modes.ts";
 import type { Part } from "../webhook-auth/template.ts";
 import type { EndpointFields } from "./endpoint-fields.ts";
 
-/** Where the requests of an endpoint have its credential, or what proves a handshake of it. */
-export function credentialPlaces(proof: Proof, { handshakes }: Pick<EndpointFields, "handshakes">): Places {
-  const { headers, queries, fields } = placesOf(proof);
+/** Returns the places in an endpoint's requests that contain its credential or the proof of a handshake. */
+export function credentialPlaces(
+  { places }: Proof,
+  { handshakes }: Pick<EndpointFields, "handshakes">,
+): Places {
+  const { headers, queries, fields } = places;
   const proofs = handshakes.flatMap(({ proof }) => (typeof proof === "object" ? [proof] : []));
   const secretHeaders = proofs.flatMap((proof) => ("secret_header" in proof ? [proof.secret_header] : []));
   return {
-    // Those that hold credentials by their definition too, also where this endpoint does not ask for them.
+    // The standard headers for credentials are included even if this endpoint does not use them.
     headers: [
       ...["authorization", "proxy-authorization", "cookie"],
       ...headers,
@@ -22,7 +25,7 @@ export function credentialPlaces(proof: Proof, { handshakes }: Pick<EndpointFiel
   };
 }
 
-/** What part of a credential a part of a template reads; undefined if none. */
+/** Names the place of a credential that this part of a template reads; undefined if it reads none. */
 export function credentialRead(part: Part, { headers, queries, fields }: Places): string | undefined {
   switch (part.kind) {
     case "header":
@@ -30,17 +33,19 @@ export function credentialRead(part: Part, { headers, queries, fields }: Places)
     case "query":
       return queries.includes(part.name) ? "the credential's query parameter" : undefined;
     case "field":
-      return fields.some((field) => meet(field, part.pointer)) ? "the credential's field" : undefined;
+      return fields.some((field) => canReadSameText(field, part.pointer))
+        ? "the credential's field"
+        : undefined;
     default:
       return undefined;
   }
 }
 
 /**
- * Whether two pointers can read the same text. What is above a text is a table or a list, and below it there is nothing:
- * neither is read as text. So only pointers of the same length can meet.
+ * Whether two pointers can read the same text. Values above a text are tables or lists, and a text has nothing below
+ * it, so only pointers of the same length can match.
  */
-function meet(one: readonly string[], other: readonly string[]): boolean {
+function canReadSameText(one: readonly string[], other: readonly string[]): boolean {
   return (
     one.length === other.length &&
     one.every((token, at) => token === other[at] || token === "*" || other[at] === "*")

@@ -4,7 +4,10 @@ import { DEFAULT_RUNNER } from "./jobs-toml.ts";
 import type { PosternToml } from "./postern-toml.ts";
 import { type Problem, problem } from "./problem.ts";
 
-/** Whose secrets a gateway knows that takes what runners deliver, and which of them has a job (shared/ingress/deliveries.ts). */
+/**
+ * Returns the secrets of the runners whose deliveries a gateway accepts, and the runner of each job
+ * (shared/ingress/deliveries.ts).
+ */
 export function toDeliverers({ runner, runners, jobs }: PosternToml) {
   const secrets = new Map<string, readonly Secret[]>(
     Object.entries({ ...runners, [DEFAULT_RUNNER]: runner }).map(([name, { secret = [] }]) => [name, secret]),
@@ -12,7 +15,7 @@ export function toDeliverers({ runner, runners, jobs }: PosternToml) {
   return { secrets, runnerOf: (job: string) => jobs[job]?.runner ?? DEFAULT_RUNNER };
 }
 
-/** A gateway that takes deliveries has to know who delivers. */
+/** Reports runners without a secret, if gateways accept deliveries. */
 export function deliveryProblems({ results, runner, runners }: PosternToml): Problem[] {
   if (!results.deliveries) return [];
   const message =

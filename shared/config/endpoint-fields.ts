@@ -10,28 +10,33 @@ import {
   type AuthName,
 } from "../webhook-auth/auth-modes.ts";
 import { headerName, headerText, pointer, visibleAscii } from "../webhook-auth/fields.ts";
+import { filterProblem } from "../webhook-auth/filter/filter.ts";
 import { PRESETS } from "../webhook-auth/presets/presets.ts";
 import { deliveryKeys } from "../webhook-auth/sender-description.ts";
 import { between, rule } from "./between-keys.ts";
 import { callbackHosts, callbackUrl } from "./callbacks-toml.ts";
 import { addressRange, bodyLimit, id, isTable, positive, rateLimit } from "./fields.ts";
 import { handshakes } from "./handshake-toml.ts";
+import { jwks } from "./jwks-toml.ts";
 import { type SecretSource, secretValue, secretValues } from "./secrets.ts";
 import { signature } from "./signature-toml.ts";
 
 /* The keys of an endpoint, each checked by itself. */
 
 const RESERVED_PATHS = ["/webhooks/health", CALLBACK_KEYS_PATH, "/livez", "/readyz", "/metrics"] as const;
-/** Below it are the states and results of calls. */
+/** Prefix of the paths for states and results of calls. */
 const CALLS = "/webhooks/calls/";
 
-/** At least a minute: longer than a gateway tries to write one call. */
+/**
+ * Retention of delivery ids in seconds. The minimum is a minute, because a gateway tries to write a call for at most
+ * a minute.
+ */
 export const window = z
   .int()
   .min(60)
   .max(10 * 365 * 86_400);
 
-/** How routers write a part that may be anything: `:id`, `*`, `{id}`, `(...)`, `<id>`, `[id]`. */
+/** Matches the notations of routers for a variable part of a path: `:id`, `*`, `{id}`, `(...)`, `<id>`, `[id]`. */
 const PATTERN = /\/:[A-Za-z_]\w*|[*{}()<>[\]]/;
 
 const path = visibleAscii
@@ -46,7 +51,7 @@ const path = visibleAscii
   .refine((text) => !(RESERVED_PATHS as readonly string[]).includes(text), "is reserved for Postern")
   .refine((text) => !text.startsWith(CALLS), `is reserved for Postern: results are at ${CALLS}`);
 
-/** Which job a request runs: by a header, or by a field of its JSON body. */
+/** Chooses the job of a request by a header, or by a field of its JSON body. */
 const routeBy = z
   .strictObject({
     header: headerName.optional(),
@@ -65,7 +70,16 @@ const routeBy = z
     ),
   );
 
-/** How delivered webhooks are kept (shared/call/kept). */
+/** Selects the requests for which the endpoint makes calls, with an expression in CEL. */
+const when = z
+  .string()
+  .max(1024, { abort: true })
+  .superRefine((text, context) => {
+    const problem = filterProblem(text);
+    if (problem !== undefined) context.addIssue(problem);
+  });
+
+/** Limits for delivered webhooks that are kept (shared/call/kept). */
 const keepDelivered = z.strictObject({
   secs: z
     .int()
@@ -80,18 +94,19 @@ const publicUrl = z
 
 export const everyEndpoint = (from: SecretSource) => ({
   path,
-  /** A name in PRESETS: what it says is merged in before. */
+  /** Name of a preset. The keys of the preset are merged into the endpoint before validation. */
   preset: z
     .string()
     .meta({ writtenAs: z.enum(Object.keys(PRESETS)) })
     .optional(),
   job_id: id.optional(),
   route_by: routeBy.optional(),
+  when: when.optional(),
   name: headerText.optional(),
   ...deliveryKeys,
   handshakes,
   public_url: publicUrl.optional(),
-  // It becomes a template, where | stands between names.
+  // The header's name becomes part of a template, in which | separates several names.
   idempotency_header: headerName.regex(/^[^|]*$/, "must be a single header").optional(),
   idempotency_window_secs: window.optional(),
   forward_query: z.boolean().default(false),
@@ -110,11 +125,12 @@ export const everyEndpoint = (from: SecretSource) => ({
   callback_hosts: callbackHosts.optional(),
 });
 
-/** An endpoint has the keys of its way to authenticate. */
+/** Returns the schema of an endpoint. The schema has the keys of the endpoint's authentication mode. */
 export function endpointFields(from: SecretSource) {
   const every = everyEndpoint(from);
   const secret = secretValues(from);
-  const secrets = { none: {}, required: { secret }, later: { secret: secret.optional() } };
+  const optional = { secret: secret.optional() };
+  const secrets = { none: {}, required: { secret }, later: optional, "or-directory": optional };
   const known = ["auth", "secret", ...Object.keys(every), ...AUTH_KEYS];
   const [way, ...ways] = AUTH_NAMES.map((name) =>
     z.strictObject(
@@ -122,7 +138,7 @@ export function endpointFields(from: SecretSource) {
         ...every,
         auth: z.literal(name),
         ...secrets[AUTH_MODES[name].secret],
-        ...checked(AUTH_MODES[name].keys),
+        ...checked(AUTH_MODES[name].keys, from),
       },
       { error: (issue) => unknownKeys(issue, known) },
     ),
@@ -132,12 +148,19 @@ export function endpointFields(from: SecretSource) {
 
 type Way = z.ZodObject<{ auth: z.ZodLiteral<AuthName> }>;
 
-/** The keys, each with the rules between those of its own table. */
-function checked<Keys extends z.ZodRawShape>(keys: Keys): z.ZodRawShape {
-  return "signature" in keys ? { ...keys, signature } : keys;
+/** Returns the keys, with schemas for `signature` and `jwks` that also check their content. */
+function checked<Keys extends z.ZodRawShape>(keys: Keys, from: SecretSource): z.ZodRawShape {
+  return {
+    ...keys,
+    ...("signature" in keys && { signature }),
+    ...("jwks" in keys && { jwks: jwks(from) }),
+  };
 }
 
-/** A line for each key that an endpoint with this `auth` has not; `keys` are those of any endpoint. */
+/**
+ * Describes unknown keys: those that only another `auth` has, and those that no endpoint has. `keys` lists the keys
+ * of all modes.
+ */
 function unknownKeys(issue: z.core.$ZodRawIssue, keys: readonly string[]): string | undefined {
   if (issue.code !== "unrecognized_keys") return undefined;
   const auth = JSON.stringify(isTable(issue.input) ? issue.input["auth"] : undefined);

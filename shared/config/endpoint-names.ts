@@ -4,24 +4,32 @@ import { isTable } from "./fields.ts";
 
 export type NamedEndpoint = {
   path: string;
-  /** Whether a handshake brings its secret (`postern endpoints open`). */
+  /** Whether a handshake delivers the endpoint's secret (`postern endpoints open`). */
   takesSecret: boolean;
-  /** As the runner sees it; undefined if it has none. */
+  /** The endpoint's name, which the runner gets; undefined if it has none. */
   name: string | undefined;
   preset: string | undefined;
-  /** How a sender proves who it is. */
+  /** Authentication mode of the endpoint. */
   auth: string;
-  /** The job indexes that it calls, in their order. */
+  /** Indexes of the endpoint's jobs, in order. */
   jobs: readonly number[];
   /** Keys of the file that hold no secret, with their values as JSON. */
   settings: Readonly<Record<string, string>>;
-  /** Its `public_url`; without one, its address on the gateway's machine. */
+  /** The endpoint's `public_url`. Without one, its URL on the gateway's machine. */
   url: string;
 };
 
-/** The other keys may hold a secret or name one. */
+/** Keys that may be shown. Any other key may hold or name a secret. */
 const SHOWN_KEYS = [
-  ...["methods", "job_id", "route_by", "delivery_id", "idempotency_header", "idempotency_window_secs"],
+  ...[
+    "methods",
+    "job_id",
+    "route_by",
+    "when",
+    "delivery_id",
+    "idempotency_header",
+    "idempotency_window_secs",
+  ],
   ...["event_type", "forward_headers", "forward_query", "body_limit_bytes", "allow_ips", "rate_limit"],
   ...[
     "rate_limit_per_address",
@@ -34,8 +42,8 @@ const SHOWN_KEYS = [
 ] as const;
 
 /**
- * The endpoints of webhooks.toml, for a command that needs to know which there are: nothing is checked, and no secret is read.
- * Undefined without the file. Throws `start.config_invalid` if it is no TOML.
+ * Reads the endpoints of webhooks.toml for a command that needs their names. Validates nothing and reads no secret.
+ * Returns undefined if there is no `webhooks.toml`. Throws `start.config_invalid` if the file is not TOML.
  */
 export function loadEndpointNames(dir: string): readonly NamedEndpoint[] | undefined {
   const files = openConfigDir(dir);
@@ -63,7 +71,7 @@ export function loadEndpointNames(dir: string): readonly NamedEndpoint[] | undef
   });
 }
 
-/** Their paths; none if they are not known. */
+/** Returns the paths of the endpoints; none if they are not known. */
 export function endpointPaths(dir: string): readonly string[] {
   try {
     return (loadEndpointNames(dir) ?? []).map(({ path }) => path);
@@ -85,7 +93,7 @@ function withoutBigints(_key: string, value: unknown): unknown {
   return typeof value === "bigint" ? String(value) : value;
 }
 
-/** A query of the public URL may hold a credential, so it is left out. */
+/** Returns the endpoint's URL without its query, because a query may hold a credential. */
 function urlOf(publicUrl: string | undefined, bound: string, path: string): string {
   const read = publicUrl === undefined ? null : URL.parse(publicUrl);
   if (read !== null) return `${read.origin}${read.pathname}`;

@@ -1,4 +1,4 @@
-import { AUTH_MODES, placesOf, proofOf, schemesOf } from "../webhook-auth/auth-modes.ts";
+import { AUTH_MODES, proofOf, schemesOf } from "../webhook-auth/auth-modes.ts";
 import { secretProblem } from "../webhook-auth/key.ts";
 import { type Part, toParts, toPointer } from "../webhook-auth/template.ts";
 import { isHmac } from "../webhook-auth/verifier.ts";
@@ -6,22 +6,25 @@ import { inEach, type Rule } from "./between-keys.ts";
 import { credentialPlaces, credentialRead } from "./credential-places.ts";
 import type { EndpointFields } from "./endpoint-fields.ts";
 import { HOP_BY_HOP } from "./fields.ts";
+import { httpSignatureProblems } from "./http-signature-toml.ts";
 import { type Problem, problem } from "./problem.ts";
 
-/** The keys that every endpoint has, whoever its sender. */
+/** Keys that every endpoint has, with any sender. */
 type CommonFields = Pick<
   EndpointFields,
   "job_id" | "route_by" | "answer" | "respond" | "wait_secs" | "callback_url" | "callback_hosts"
 >;
 
-/** The rules that can be judged without the endpoint's sender. */
+/** Rules that do not depend on the endpoint's sender. */
 export const COMMON_RULES: readonly Rule<CommonFields>[] = [jobProblems, answerProblems, callbackProblems];
 
-/** The rules between the keys of an endpoint. */
+/** Rules between the keys of an endpoint. */
 export const ENDPOINT_RULES: readonly Rule<EndpointFields>[] = [
   ...COMMON_RULES,
   secretProblems,
   credentialProblems,
+  claimProblems,
+  httpSignatureProblems,
   urlProblems,
   deliveryIdProblems,
   readProblems,
@@ -56,7 +59,8 @@ function callbackProblems({ callback_url, callback_hosts }: CommonFields): Probl
 function credentialProblems(parsed: EndpointFields): Problem[] {
   const proof = proofOf(parsed);
   const problems: Problem[] = [...alternativeProblems(parsed)];
-  if (parsed.keep_rejected_bodies && placesOf(proof).fields.length > 0)
+  const isSecretInBody = schemesOf(proof)?.some(({ algorithm, field }) => algorithm === "equal" && field);
+  if (parsed.keep_rejected_bodies && isSecretInBody)
     problems.push(problem("keep_rejected_bodies", "must be false: the body contains the credential"));
   if (proof.by === "schemes" && proof.over === "decoded" && parsed.encoded_bodies === "refuse")
     problems.push(
@@ -65,7 +69,7 @@ function credentialProblems(parsed: EndpointFields): Problem[] {
   return problems;
 }
 
-/** Keys of which the endpoint's way to authenticate needs exactly one. */
+/** Reports a group of alternative keys unless exactly one of them is set. */
 function alternativeProblems(parsed: EndpointFields): Problem[] {
   const { oneOf: keys }: { oneOf?: readonly string[] } = AUTH_MODES[parsed.auth];
   const given = keys?.filter((key) => Reflect.get(parsed, key) !== undefined);
@@ -87,21 +91,60 @@ function secretProblems(parsed: EndpointFields): Problem[] {
   });
 }
 
-/** Whether a handshake brings the endpoint's secret (`postern endpoints open`). */
+const CLAIMS_OF_GOOGLE = ["sub", "email"];
+
+/** Issuers that give anyone a token for any audience, and the claims that identify the token's owner. */
+const SHARED_ISSUERS: ReadonlyMap<string, readonly string[]> = new Map([
+  ["https://accounts.google.com", CLAIMS_OF_GOOGLE],
+  ["accounts.google.com", CLAIMS_OF_GOOGLE],
+  [
+    "https://token.actions.githubusercontent.com",
+    ["sub", "repository", "repository_id", "repository_owner", "repository_owner_id"],
+  ],
+  ["https://gitlab.com", ["sub", "project_path", "project_id", "namespace_path", "namespace_id"]],
+]);
+
+function claimProblems(parsed: EndpointFields): Problem[] {
+  if (parsed.auth !== "jwt") return [];
+  const { issuer, claims } = parsed;
+  const isLacking = (names: readonly string[]) => !names.some((name) => claims[name] !== undefined);
+  const lists = [issuer].flat().flatMap((each) => [SHARED_ISSUERS.get(each) ?? []]);
+  const lacking = lists.find((names) => names.length > 0 && isLacking(names));
+  if (lacking !== undefined)
+    return [
+      problem(
+        "claims",
+        `must have ${lacking.join(" or ")}: anyone can have a token of this issuer for this audience`,
+      ),
+    ];
+  const needsVerified = lists.includes(CLAIMS_OF_GOOGLE) && isLacking(["sub"]);
+  const { email_verified } = claims;
+  if (email_verified === true || (email_verified === undefined && !needsVerified)) return [];
+  return [
+    problem(
+      ["claims", "email_verified"],
+      "must be true: otherwise, the issuer may not have verified the address",
+    ),
+  ];
+}
+
+/** Whether a handshake delivers the endpoint's secret (`postern endpoints open`). */
 export function takesSecretFrom(proof: EndpointFields["handshakes"][number]["proof"]): boolean {
   return typeof proof === "object" && "secret_header" in proof;
 }
 
 function urlProblems(parsed: EndpointFields): Problem[] {
   const { public_url } = parsed;
-  const signsUrl = (schemesOf(proofOf(parsed)) ?? []).some(({ signed }) => signs(signed, "url"));
+  const proof = proofOf(parsed);
+  const schemes = schemesOf(proof) ?? [];
+  const signsUrl = proof.by === "http-signature" || schemes.some(({ signed }) => signsPart(signed, "url"));
   if (signsUrl && public_url === undefined)
     return [
       problem("public_url", "is missing: this sender signs the URL; set it as it is written at the sender"),
     ];
   if (!signsUrl && public_url !== undefined)
     return [problem("public_url", "is not used: this sender does not sign the URL")];
-  const signsForm = (schemesOf(proofOf(parsed)) ?? []).some(({ signed }) => signs(signed, "form"));
+  const signsForm = schemes.some(({ signed }) => signsPart(signed, "form"));
   if (signsForm && public_url?.endsWith("?") === true)
     return [
       problem(
@@ -112,7 +155,7 @@ function urlProblems(parsed: EndpointFields): Problem[] {
   return [];
 }
 
-function signs(signed = "{body}", kind: Part["kind"]): boolean {
+function signsPart(signed = "{body}", kind: Part["kind"]): boolean {
   return toParts(signed).some((part) => part.kind === kind);
 }
 
@@ -129,7 +172,10 @@ function deliveryIdProblems(parsed: EndpointFields): Problem[] {
   return problems;
 }
 
-/** What is read of a request reaches the queue, the log and the runner. No credential may go that way. */
+/**
+ * Reports templates that read credentials. Their values go to the queue, the log and the runner, which must hold no
+ * credential.
+ */
 function readProblems(parsed: EndpointFields): Problem[] {
   const places = credentialPlaces(proofOf(parsed), parsed);
   const header = (name: string | undefined): Part[] =>
@@ -151,7 +197,7 @@ function readProblems(parsed: EndpointFields): Problem[] {
   });
 }
 
-/** Headers that are a request's own, a hop's, or one that the runner trusts. */
+/** Headers that belong to the request itself or to one hop, and headers that the runner trusts. */
 const NEVER_FORWARDED = [
   ...HOP_BY_HOP,
   "expect",
@@ -190,10 +236,13 @@ function tokenProblems({ handshakes, verify_token }: EndpointFields): Problem[] 
   return [];
 }
 
-/** A form is read before the credential is looked for, of a request that has none: so a delivery must show its credential before. */
+/**
+ * Reports handshakes with a `form` unless deliveries have their credential in a header or the query. Before
+ * the gateway reads the body, only such a credential shows that a request is a delivery, not a handshake with a `form`.
+ */
 function formProblems(parsed: EndpointFields): Problem[] {
   const proof = proofOf(parsed);
-  if (proof.by !== "nothing" && placesOf(proof).fields.length === 0) return [];
+  if (proof.by !== "nothing" && proof.places.fields.length === 0) return [];
   const message = "is allowed only if deliveries have their credential in a header or the query";
   return inEach(parsed.handshakes, ({ form }, index) =>
     form === undefined ? [] : [problem(["handshakes", index, "form"], message)],
@@ -214,8 +263,9 @@ function handshakeProblems(
   if (mac === undefined) return problems;
   if (schemes[0] === undefined || !isHmac(schemes[0].algorithm))
     problems.push(problem(at("mac"), "is allowed only if deliveries have an HMAC signature"));
-  // A body of the form of a challenge is refused (GIVEN_AWAY): that keeps these MACs from signing what holds the whole body.
-  else if (proof !== "credential" && !schemes.every(({ signed }) => signs(signed, "body")))
+  // This handshake gives anyone the MAC of a text (HANDSHAKE_TEXT), and the MAC could then sign a delivery. So
+  // signatures must cover the body: a delivery with such a text as its body is refused.
+  else if (proof !== "credential" && !schemes.every(({ signed }) => signsPart(signed, "body")))
     problems.push(
       problem(
         at("mac"),

@@ -2,15 +2,8 @@ import { z } from "zod";
 import type { Secret } from "../platform/crypto/secret.ts";
 import { mustBe } from "../platform/text/must-be.ts";
 import { didYouMean, wordsLike } from "../platform/text/similar-words.ts";
-import {
-  AUTH_KEYS,
-  AUTH_MODES,
-  AUTH_NAMES,
-  type Proof,
-  proofOf,
-  schemesOf,
-} from "../webhook-auth/auth-modes.ts";
-import { isCovered, isTimed } from "../webhook-auth/coverage.ts";
+import { AUTH_KEYS, AUTH_MODES, AUTH_NAMES, type Proof, proofOf } from "../webhook-auth/auth-modes.ts";
+import { acceptedSecs, isSignedBy } from "../webhook-auth/coverage.ts";
 import { PRESETS } from "../webhook-auth/presets/presets.ts";
 import type { Answer, Description } from "../webhook-auth/sender-description.ts";
 import { toParts } from "../webhook-auth/template.ts";
@@ -21,7 +14,7 @@ import { isTable } from "./fields.ts";
 import { messageFor, oneOf, type Problem, problem, problemsOf, report } from "./problem.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
 
-/** An `[[endpoints]]` table of webhooks.toml, with what its preset says of the sender. */
+/** An `[[endpoints]]` table of webhooks.toml, with the keys of its preset merged in. */
 export function endpoint(from: SecretSource) {
   const fields = endpointFields(from);
   const every = anyEndpoint(from);
@@ -31,7 +24,7 @@ export function endpoint(from: SecretSource) {
   );
 }
 
-/** An endpoint whose credential is decided: of its own keys only their proof remains. */
+/** An endpoint after validation. The keys of its credential are replaced by `proof`. */
 export type EndpointToml = Omit<EndpointFields, "idempotency_header" | "secret"> & {
   readonly secret: readonly Secret[];
   readonly proof: Proof;
@@ -42,13 +35,13 @@ function toEndpoint({ idempotency_header, secret = [], ...rest }: EndpointFields
     ...rest,
     secret,
     proof: proofOf(rest),
-    // Who is answered with the result gets what is kept.
+    // If the answer to the sender is the result, the result must be kept.
     keep_result: rest.keep_result || rest.respond === "result",
     delivery_id: deliveryIdOf({ idempotency_header, delivery_id: rest.delivery_id }),
   };
 }
 
-/** An idempotency header is a delivery id of one header. */
+/** Turns an idempotency header into a delivery id template with one header. */
 function deliveryIdOf({
   idempotency_header,
   delivery_id,
@@ -56,10 +49,10 @@ function deliveryIdOf({
   return idempotency_header === undefined ? delivery_id : `{header:${idempotency_header}}`;
 }
 
-/** Slack and Discord give up after 3 s. */
+/** Default of `wait_secs`. Slack and Discord wait at most 3 s for an answer. */
 const WAIT_SECS = 3;
 
-/** How many seconds the sender of an endpoint is to wait for the result; undefined if it is answered at once. */
+/** Returns the seconds that a sender waits for the result; undefined if the endpoint answers at once. */
 export function waitSecsOf({
   respond,
   wait_secs = WAIT_SECS,
@@ -70,8 +63,8 @@ export function waitSecsOf({
 type Row = Readonly<Record<string, unknown>>;
 
 /**
- * An endpoint with what its preset says of the sender. A key of the endpoint wins over the preset's. `every` checks an endpoint whose
- * sender is unknown.
+ * Merges the keys of the preset into an endpoint. A key of the endpoint has priority. If the sender cannot be
+ * determined, reports this, and checks the endpoint's keys with the schema `every`.
  */
 function withPreset(raw: unknown, every: z.ZodType, context: z.RefinementCtx): unknown {
   if (!isTable(raw)) return raw;
@@ -99,18 +92,21 @@ function withPreset(raw: unknown, every: z.ZodType, context: z.RefinementCtx): u
   return merged(described, raw);
 }
 
-/** A preset's answer without its body, and without the type of that. */
+/** Removes the body and its content type from a preset's answer. Keeps a content type that has no body. */
 function withoutBody({ body, content_type, ...rest }: Answer = {}): Answer {
   return body === undefined && content_type !== undefined ? { ...rest, content_type } : rest;
 }
 
-/** Whether neither preset nor `auth` is there, but a key that may be `auth` misspelt, which is reported by itself. */
+/**
+ * Whether the endpoint has neither `preset` nor `auth`, but a key that may be a misspelling of `auth`. That key is
+ * reported elsewhere.
+ */
 function hasMisspeltAuth({ preset, auth, ...rest }: Row): boolean {
   const isLike = Object.keys(rest).some((key) => wordsLike(key, ["auth"]).length > 0);
   return preset === undefined && auth === undefined && isLike;
 }
 
-/** Why an endpoint's sender cannot be told: without a problem here if `auth` is misspelt. Undefined if it can be told. */
+/** Says why an endpoint's sender cannot be determined; undefined if it can. Reports nothing if `auth` is misspelt. */
 function problemsOfSender(endpoint: Row): Problem[] | undefined {
   const { preset, auth } = endpoint;
   if (hasMisspeltAuth(endpoint)) return [];
@@ -123,7 +119,7 @@ function problemsOfSender(endpoint: Row): Problem[] | undefined {
   ];
 }
 
-/** The checks of an endpoint whose sender is unknown: those of the keys and rules that any endpoint has. */
+/** Checks an endpoint whose sender is unknown, with the keys and rules that any endpoint has. */
 function anyEndpoint(from: SecretSource) {
   const unjudged = Object.fromEntries(["auth", ...AUTH_KEYS].map((key) => [key, z.unknown().optional()]));
   return z
@@ -136,14 +132,14 @@ function anyEndpoint(from: SecretSource) {
     .check(between(...COMMON_RULES));
 }
 
-/** Why this is no word for `auth`; undefined if it is one, or none is given. */
+/** Says why this value of `auth` is invalid; undefined if it is valid or absent. */
 function whyNoWay(auth: unknown): string | undefined {
   if (auth === undefined || AUTH_NAMES.some((name) => name === auth)) return undefined;
   const hint = typeof auth === "string" ? didYouMean(auth, AUTH_NAMES, (name) => JSON.stringify(name)) : "";
   return mustBe(oneOf(AUTH_NAMES), auth) + hint;
 }
 
-/** What is wrong with the name of a preset, if anything is. */
+/** Says what is wrong with the name of a preset; undefined if nothing is. */
 function whyNoPreset(name: unknown): string | undefined {
   if (name === undefined) return "is missing: set preset or auth";
   if (typeof name !== "string") return "must be a string";
@@ -160,13 +156,10 @@ function merged(under: unknown, over: unknown): unknown {
 }
 
 /**
- * How long delivery ids must be remembered: for as long as a recorded delivery would be accepted by its time. 0 if no replay is
- * refused anyway.
+ * Returns the minimum retention of delivery ids in seconds: the time for which a recorded delivery would be accepted.
+ * 0 if the endpoint cannot refuse replays anyway.
  */
-export function rememberedSecsAtLeast(endpoint: EndpointToml): number {
-  const { delivery_id, proof } = endpoint;
-  const schemes = schemesOf(proof) ?? [];
-  if (delivery_id === undefined || !isCovered(toParts(delivery_id), schemes) || !isTimed(schemes)) return 0;
-  const windows = schemes.map(({ timestamp }) => (timestamp?.past_secs ?? 0) + (timestamp?.future_secs ?? 0));
-  return Math.max(0, ...windows);
+export function rememberedSecsAtLeast({ delivery_id, proof }: EndpointToml): number {
+  if (delivery_id === undefined || !isSignedBy(toParts(delivery_id), proof)) return 0;
+  return acceptedSecs(proof) ?? 0;
 }

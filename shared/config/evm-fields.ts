@@ -8,7 +8,7 @@ import { headerText } from "../webhook-auth/fields.ts";
 import { domainText, isPrivateUrl, positive } from "./fields.ts";
 import { type SecretSource, secretValue } from "./secrets.ts";
 
-/** An address in any case; it becomes the form of EIP-55. */
+/** An address in upper or lower case, converted to the form of EIP-55. */
 export const evmAddress = z.string().transform((text, context) => {
   const problem = addressProblem(text);
   if (problem === undefined && isAddress(text)) return checksummed(text);
@@ -31,7 +31,7 @@ export function rpcUrl(from: SecretSource) {
   );
 }
 
-/** What people, and version 1 of x402, call the chains that are asked for most. */
+/** Names of common chains, as used by people and by version 1 of x402. */
 const CHAINS: Readonly<Record<string, number>> = {
   ethereum: 1,
   mainnet: 1,
@@ -68,10 +68,10 @@ export const rate = z
 export const markupBps = z.int().min(0).max(1_000_000);
 export const decimals = z.int().min(0).max(36);
 
-/** The name of a token as people say it; it becomes a header value. */
+/** Symbol of a token, which also becomes a header value. */
 export const tokenSymbol = headerText.max(32);
 
-/** An EIP-712 domain as code has it. */
+/** An EIP-712 domain in the form that code uses. */
 export const eip712Domain = z.strictObject({
   name: domainText,
   version: domainText,
@@ -81,7 +81,7 @@ export const eip712Domain = z.strictObject({
 
 const { name, version, chainId, verifyingContract } = eip712Domain.shape;
 
-/** The EIP-712 domain of operators' job quotes: pricing engines sign for it, and contracts check against it. */
+/** The EIP-712 domain of operators' job quotes, with which pricing engines sign and contracts verify. */
 export const jobQuoteDomain = z
   .strictObject({
     name: name.default("TangleQuote"),

@@ -6,12 +6,12 @@ import { httpUrl, isPrivateUrl, isTable } from "./fields.ts";
 import { type Problem, problem, report } from "./problem.ts";
 import { type SecretSource, secretHeaders, secretValue } from "./secrets.ts";
 
-/** A facilitator of x402.toml, and its own credentials. */
+/** A facilitator of x402.toml with its credentials. */
 export type FacilitatorConfig = {
   url: string;
-  /** Sent with every request to it, by lower-case name. */
+  /** Headers of every request to the facilitator, by lower-case name. */
   headers: Readonly<Record<string, Secret>>;
-  /** An API key of Coinbase's CDP, which signs every request to it. */
+  /** An API key of Coinbase's CDP, which signs every request to the facilitator. */
   cdp?: { key_id: Secret; key_secret: Secret } | undefined;
 };
 
@@ -30,7 +30,7 @@ function cdpKey(from: SecretSource) {
   return z.strictObject({ key_id: secretValue(from), key_secret: keySecret });
 }
 
-/** The keys of x402.toml that say who verifies and settles. `facilitatorProblems` checks what lies between them. */
+/** Keys of x402.toml that name the facilitators. `facilitatorProblems` checks the rules between them. */
 export function facilitatorKeys(from: SecretSource) {
   const one = z.strictObject({
     url: facilitatorUrl,
@@ -56,7 +56,7 @@ type Given = {
   facilitators?: FacilitatorConfig[] | undefined;
 };
 
-/** The checked file with one list of facilitators, whichever of the two ways they were given in. */
+/** Converts both ways of naming facilitators to one list. */
 export function withFacilitators<File extends Given>(file: File, context: z.RefinementCtx) {
   const { facilitator_url = [], facilitator_headers, facilitators, ...rest } = file;
   report(context, facilitatorProblems(file));
@@ -66,7 +66,7 @@ export function withFacilitators<File extends Given>(file: File, context: z.Refi
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** What is wrong between the keys that name facilitators. It takes the file unchecked. */
+/** Finds problems between the keys that name facilitators. Takes the file before its validation. */
 export function facilitatorProblems({ facilitator_url, facilitator_headers, facilitators }: Row): Problem[] {
   if (facilitator_url === undefined && facilitators === undefined) {
     const message = "is missing: set facilitator_url or [[facilitators]]";
@@ -78,7 +78,7 @@ export function facilitatorProblems({ facilitator_url, facilitator_headers, faci
     ...(facilitator_url !== undefined && facilitators !== undefined
       ? [problem("facilitators", "must not be set together with facilitator_url: set one of the two")]
       : []),
-    ...withoutOwner(facilitator_headers, urls.length, facilitators !== undefined),
+    ...sharedHeaders(facilitator_headers, urls.length, facilitators !== undefined),
     ...repeated(urls, (index) => ["facilitator_url", index]),
     ...repeated(
       rows.map(({ url }) => url),
@@ -88,8 +88,8 @@ export function facilitatorProblems({ facilitator_url, facilitator_headers, faci
   ];
 }
 
-/** Every facilitator would get the credentials of all. */
-function withoutOwner(headers: unknown, urls: number, hasTables: boolean): Problem[] {
+/** Reports headers that several facilitators share, because each facilitator would get the credentials of all. */
+function sharedHeaders(headers: unknown, urls: number, hasTables: boolean): Problem[] {
   if (!isTable(headers) || Object.keys(headers).length === 0 || (urls === 1 && !hasTables)) return [];
   const message =
     "needs exactly one facilitator_url; for several, set the headers of each in [[facilitators]]";

@@ -5,7 +5,7 @@ import { addressRangeProblem } from "../http/ip/address-list.ts";
 import { listenAddressText, readListenAddress } from "../http/ip/listen-address.ts";
 import { messageFor } from "./problem.ts";
 
-/** `host:port` to listen on, or a port of this machine; it becomes `host:port`. */
+/** An address to listen on: `host:port`, or only a port of this machine. The result is `host:port`. */
 export const address = z
   .string({ error: ({ input }) => (typeof input === "number" ? `must be quoted: "${input}"` : undefined) })
   .transform((text, context) => {
@@ -24,14 +24,14 @@ export const addressRange = z.string().superRefine((text, context) => {
 export const positive = z.int().min(1);
 /** Limit on the bytes of a request's body. */
 export const bodyLimit = z.int().min(0).max(BODY_BYTES_MAX);
-/** The limit of a gateway. */
+/** Default body limit of a gateway. */
 export const commonBodyLimit = bodyLimit.default(1024 * 1024);
-/** How often a call is tried. */
+/** Limit on the attempts of a call. */
 export const attempts = z.int().min(1).max(100_000);
-/** Ids are whole numbers that survive every JSON parser. */
+/** An id: a whole number that every JSON parser keeps exact. */
 export const id = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 
-/** `{ per_second = 50, burst = 100 }`: so many a second on average, and so many at once. */
+/** `{ per_second = 50, burst = 100 }`: the average rate, and the number of requests that may come at once. */
 export const rateLimit = z
   .strictObject({
     per_second: z.number().min(0.001).max(100_000),
@@ -42,7 +42,7 @@ export const rateLimit = z
     burst: burst ?? Math.max(1, Math.ceil(per_second)),
   }));
 
-/** Headers that belong to a connection (RFC 9110, section 7.6.1), in lower case. */
+/** Headers that belong to one connection (RFC 9110, section 7.6.1), in lower case. */
 export const HOP_BY_HOP = [
   "connection",
   "keep-alive",
@@ -67,19 +67,25 @@ export function isLoopback(url: string): boolean {
   return host === "localhost" || host === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(host);
 }
 
-/** Whether a URL is fit for money and credentials: TLS, or not beyond this machine. */
+/** Whether a URL is safe for payments and credentials: it uses TLS, or stays on this machine. */
 export function isPrivateUrl(url: string): boolean {
   if (!URL.canParse(url)) return false;
   const { protocol } = new URL(url);
   return protocol === "https:" || (protocol === "http:" && isLoopback(url));
 }
 
-/** Whether this is a table of a TOML file, as the parser reads it. */
+/** Returns the problem of a URL for public keys. Log lines name the URL, so it must not have a password. */
+export function keysUrlProblem(url: string): string | undefined {
+  if (isPrivateUrl(url) && !/#|\/\/[^/]*@/.test(url)) return undefined;
+  return "must be an https URL without user, password and fragment, or http on this machine";
+}
+
+/** Whether this is a table of a TOML file, as the parser represents it. */
 export function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
 }
 
-/** A job's name in any file. */
+/** Name of a job in any file. */
 export const jobName = z
   .string()
   .refine(
@@ -87,8 +93,8 @@ export const jobName = z
     "must be 1 to 32 lower-case letters, digits and hyphens, without a hyphen at either end",
   );
 
-/** A value that may be written in two ways. Its problems are those of the way that was chosen. */
-export function inEitherWay<One extends z.ZodType, Other extends z.ZodType>(
+/** Creates the schema of a value with two notations. `isOne` chooses the notation whose problems are reported. */
+export function eitherNotation<One extends z.ZodType, Other extends z.ZodType>(
   isOne: (value: unknown) => boolean,
   one: One,
   other: Other,

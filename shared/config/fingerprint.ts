@@ -2,14 +2,14 @@ import { createHash } from "node:crypto";
 import { Secret } from "../platform/crypto/secret.ts";
 
 /**
- * Twelve hexadecimal digits that are the same for processes with the same effective configuration, in any order of its keys.
- * Secrets are left out, because a digest of one could be guessed.
+ * Returns a short hash that shows whether two processes have the same effective configuration. The order of keys does
+ * not matter. Secrets are left out, because they could be guessed from a digest.
  */
 export function configHash(config: unknown): string {
   return digest(canonical(config, () => "secret")).slice(0, 12);
 }
 
-/** Is the same if nothing has changed, secrets included. It must not leave the process. */
+/** Returns a text that is equal only for equal configurations, secrets included. It must not leave the process. */
 export function fingerprintOf(config: unknown): string {
   return digest(canonical(config, (secret) => JSON.stringify(secret.reveal())));
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { handshake as keys } from "../webhook-auth/sender-description.ts";
-import { parseTemplate } from "../webhook-auth/template.ts";
+import { parseTemplate, readsJson } from "../webhook-auth/template.ts";
 import { between } from "./between-keys.ts";
 import { HOP_BY_HOP } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
@@ -24,7 +24,9 @@ function answerProblems({ status, body, json }: HandshakeFields): Problem[] {
   return problems;
 }
 
-/** Headers of every answer, of the connection, and those that would make a browser keep or follow something. */
+/**
+ * Headers that a configured answer must not set: those of the connection, those that the gateway controls, and cookies.
+ */
 const OWN_HEADERS: readonly string[] = [
   ...HOP_BY_HOP,
   ...["content-length", "content-encoding", "date", "cache-control", "x-content-type-options", "set-cookie"],
@@ -59,7 +61,9 @@ function formProblems({ form, proof, method }: HandshakeFields): Problem[] {
   return problems;
 }
 
-/** What no credential proves is answered before its body is read. */
+/**
+ * Reports a handshake that needs no credential but uses the body, because it is answered before the body is read.
+ */
 function bodyProblems({ proof, when, body, json = {}, headers, mac }: HandshakeFields): Problem[] {
   if (proof === "credential") return [];
   const texts: [path: string[], text: unknown][] = [
@@ -75,7 +79,7 @@ function bodyProblems({ proof, when, body, json = {}, headers, mac }: HandshakeF
 
 function readsBody(text: unknown): boolean {
   const parts = typeof text === "string" && text !== "{mac}" ? parseTemplate(text) : [];
-  return typeof parts !== "string" && parts.some(({ kind }) => kind === "field");
+  return typeof parts !== "string" && parts.some(readsJson);
 }
 
 export const handshakes = z.array(handshake).default([]);

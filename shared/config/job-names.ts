@@ -7,8 +7,9 @@ const POSTERN = "postern.toml";
 const JOB_PRICING = "job_pricing.toml";
 
 /**
- * Returns the names that `[jobs]` of postern.toml and job_pricing.toml give to jobs, by `<service id>/<job index>`. The second is what buyers
- * read, so its name counts. A file that cannot be read names none, and nothing is checked. The files are read again once one has changed.
+ * Returns the names of jobs in `[jobs]` of postern.toml and in job_pricing.toml, by `<service id>/<job index>`. A
+ * name in job_pricing.toml has priority, because buyers see it. A file that cannot be read names no jobs, and nothing
+ * is validated. A changed file is read again.
  */
 export function createJobNames(dir: string): () => Record<string, string> {
   let known: { versions: string; names: Record<string, string> } | undefined;

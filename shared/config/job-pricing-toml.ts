@@ -8,49 +8,57 @@ import {
   parseServiceId,
 } from "../call/job-ids.ts";
 import { UINT256_MAX } from "../chain/encoding.ts";
-import { type JobInput, toJobInput } from "../platform/json-schema/job-input.ts";
+import {
+  compileDeclared,
+  DECLARED_BYTES_MAX,
+  type Declared,
+  declaredBytes,
+  type JobInput,
+} from "../platform/json-schema/job-input.ts";
 import { callbackUrl } from "./callbacks-toml.ts";
+import { readDeclaredJson } from "./declared-json.ts";
 import { isTable, jobName } from "./fields.ts";
-import { readInputJson } from "./input-json.ts";
 import { messageFor, type Problem, problem, problemsOf, report } from "./problem.ts";
 
 export type JobPrice = JobIds & {
   priceWei: bigint;
-  /** Whether what the runner answers is kept for the payer; it is unless this is false. */
+  /** Whether the runner's answer is kept for the payer; true by default. */
   keepsResult?: boolean;
-  /** Who is told of the end of each call. */
+  /** Receiver of a callback at the end of each call. */
   callbackUrl?: string;
 } & JobFacts;
 
-/** What buyers may be told of a job beside its price. */
+/** Facts about a job, besides its price, that buyers can see. */
 export type JobFacts = {
-  /** No other job of the file has it. */
+  /** Name of the job, which is unique in the file. */
   name?: string;
   description?: string;
-  /** What its body has to be; without it, anything. */
+  /** Schema and example of its body. Without it, any body is accepted. */
   input?: JobInput;
+  /** Schema and example of its result. Nothing checks a result. */
+  output?: Declared;
 };
 
-/** Every job that has a price, by `jobKey`. */
+/** All jobs with a price, by `jobKey`. */
 export type PriceList = ReadonlyMap<string, JobPrice>;
 
-/** A job as it is written: where, its ids unless they are wrong, and its price or its table. */
+/** A job in the file: its place, its ids unless they are invalid, and its price or table. */
 export type WrittenJob = { path: readonly PropertyKey[]; ids: JobIds | undefined; value: unknown };
 
-/** A job without those of its keys that are wrong, which the price and the ids may be. */
+/** A job without its invalid keys, which may include its price and ids. */
 export type ReadJob = Pick<WrittenJob, "path" | "ids"> & Partial<Omit<JobPrice, keyof JobIds>>;
 
 type ParsedJobs = {
-  /** Every job whose price and ids are right. */
+  /** All jobs with a valid price and valid ids. */
   jobs: PriceList;
-  /** Every job, for rules that read no price. */
+  /** All jobs, for rules that do not read the price. */
   read: readonly ReadJob[];
   problems: readonly Problem[];
 };
 
 /**
- * Reads `job_pricing.toml`, and all that is wrong with it. `dir` is where the paths in it begin; without one a schema and its example can
- * only be given as tables.
+ * Reads `job_pricing.toml`, and finds all of its problems. Relative paths in it begin at `dir`. Without `dir`, a
+ * schema and its example can only be given as tables.
  */
 export function parseJobPricing(table: unknown, dir?: string): ParsedJobs {
   const rows = Object.entries(table as object).flatMap(writtenOf);
@@ -61,7 +69,7 @@ export function parseJobPricing(table: unknown, dir?: string): ParsedJobs {
   return { ...found, problems: [...rows.filter((row) => "message" in row), ...problems] };
 }
 
-/** The same of jobs in any order. Of several with the same ids the last one counts. */
+/** Reads jobs in any order. If several have the same ids, the last one counts. */
 export function parseJobs(written: readonly WrittenJob[], dir?: string): ParsedJobs {
   const parsed = written.map(({ value, ...job }) => ({ job, ...parseJob(value, dir) }));
   const read = parsed.map(({ job, found }): ReadJob => ({ ...job, ...found }));
@@ -94,7 +102,7 @@ function repeatedNames(jobs: readonly ReadJob[]): Problem[] {
 
 const FORMS = '<job_index> = "<wei>" or <job_index> = { price_wei = "<wei>", ... }';
 
-/** The jobs of a service's table, and the names in it that are no ids. */
+/** Returns the jobs of a service's table, and a problem for each name in it that is not an id. */
 function writtenOf([service, prices]: [string, unknown]): (WrittenJob | Problem)[] {
   const serviceId = parseServiceId(service);
   const ofService = serviceId === undefined ? [problem([service], NOT_A_SERVICE_ID)] : [];
@@ -114,7 +122,7 @@ function writtenOf([service, prices]: [string, unknown]): (WrittenJob | Problem)
   return [...ofService, ...rows];
 }
 
-/** What of a job is right, and what is wrong. */
+/** The valid keys of a job, and its problems. */
 type ParsedJob = { found: Partial<Omit<JobPrice, keyof JobIds>>; problems: readonly Problem[] };
 
 function priced(value: unknown): ParsedJob {
@@ -145,14 +153,16 @@ const jobTable = z.strictObject({
     .optional(),
   input_schema: z.unknown().optional(),
   input_example: z.unknown().optional(),
+  output_schema: z.unknown().optional(),
+  output_example: z.unknown().optional(),
   keep_result: z.boolean().default(true),
   callback_url: callbackUrl.optional(),
 });
 
-/** The same without the price, which may be wrong. */
+/** The table without the price. It can still be parsed if the price is invalid. */
 const jobFacts = jobTable.omit({ price_wei: true });
 
-/** The form of the file, for editors; `parseJobPricing` checks more. */
+/** Form of the file, for editors. `parseJobPricing` checks more. */
 export const jobPricingForm = z.record(
   z.string().regex(/^\d+$/),
   z.record(z.string().regex(/^\d+$/), z.union([z.string().regex(DECIMAL), jobTable])),
@@ -161,8 +171,12 @@ export const jobPricingForm = z.record(
 function parseJob(table: unknown, dir: string | undefined): ParsedJob {
   if (!isTable(table)) return priced(table);
   const { error } = jobTable.safeParse(table, { error: messageFor });
-  const ofInput = parseInput(table["input_schema"], table["input_example"], dir);
-  const problems = [...(error?.issues.flatMap(problemsOf) ?? []), ...ofInput.problems];
+  const [input, output] = [parseDeclared("input", table, dir), parseDeclared("output", table, dir)];
+  const problems = [
+    ...(error?.issues.flatMap(problemsOf) ?? []),
+    ...[...input.problems, ...output.problems],
+    ...tooLong(input.declared, output.declared),
+  ];
   const wrong = problems.map(({ path }) => path[0]);
   const { price_wei: price, ...right } = Object.fromEntries(
     Object.entries(table).filter(([key]) => !wrong.includes(key)),
@@ -174,7 +188,8 @@ function parseJob(table: unknown, dir: string | undefined): ParsedJob {
       ...(typeof priceWei === "bigint" && { priceWei }),
       ...(name !== undefined && { name }),
       ...(description !== undefined && { description }),
-      ...(ofInput.input && { input: ofInput.input }),
+      ...(input.declared && { input: input.declared }),
+      ...(output.declared && { output: output.declared }),
       ...(!keepsResult && { keepsResult }),
       ...(callbackUrl !== undefined && { callbackUrl }),
     },
@@ -182,26 +197,37 @@ function parseJob(table: unknown, dir: string | undefined): ParsedJob {
   };
 }
 
-const KEYS = { schema: "input_schema", example: "input_example" } as const;
-
-function parseInput(
-  schema: unknown,
-  example: unknown,
+/** Reads the schema of a job's input or output, and the example, which must match the schema. */
+function parseDeclared(
+  side: "input" | "output",
+  table: Readonly<Record<string, unknown>>,
   dir: string | undefined,
-): { input?: JobInput; problems: readonly Problem[] } {
-  const at = (of: keyof typeof KEYS, message: string) => problem(KEYS[of], message);
+): { declared?: JobInput; problems: readonly Problem[] } {
+  const [schema, example] = [table[`${side}_schema`], table[`${side}_example`]];
+  const at = (of: "schema" | "example", message: string) => problem(`${side}_${of}`, message);
   if (schema === undefined && example === undefined) return { problems: [] };
-  if (schema === undefined) return { problems: [at("schema", "is missing: input_example needs it")] };
-  const read = { schema: readInputJson(schema, dir), example: readInputJson(example, dir) };
+  if (schema === undefined) return { problems: [at("schema", `is missing: ${side}_example needs it`)] };
+  const read = { schema: readDeclaredJson(schema, dir), example: readDeclaredJson(example, dir) };
   const unread = (["schema", "example"] as const).flatMap((of) => {
     const { message } = read[of];
     return message === undefined ? [] : [at(of, message)];
   });
   if (unread.length > 0) return { problems: unread };
-  const made = toJobInput(read.schema.json, read.example.json);
+  const made = compileDeclared(read.schema.json, read.example.json);
   return made.ok
-    ? { input: made.input, problems: [] }
+    ? { declared: made.compiled, problems: [] }
     : { problems: [at(made.problem.of, made.problem.message)] };
+}
+
+/**
+ * Reports a declared output that does not fit in a 402 together with the input. An input without an output may be
+ * longer, because its schema also checks bodies.
+ */
+function tooLong(input: JobInput | undefined, output: Declared | undefined): Problem[] {
+  const bytes = declaredBytes(input) + declaredBytes(output);
+  if (output === undefined || bytes <= DECLARED_BYTES_MAX) return [];
+  const message = `is too long: schemas and examples of input and output have ${bytes} bytes together as JSON, and a 402 has room for ${DECLARED_BYTES_MAX}. Shorten them, or remove output_schema and output_example`;
+  return [problem("output_schema", message)];
 }
 
 function parsePrice(price: unknown): bigint | string {
@@ -212,7 +238,7 @@ function parsePrice(price: unknown): bigint | string {
   return priceProblem(BigInt(price)) ?? BigInt(price);
 }
 
-/** Why a job cannot have this price, in wei; undefined if it can. */
+/** Returns the reason why a job cannot have this price, in wei; undefined if it can. */
 export function priceProblem(priceWei: bigint): string | undefined {
   if (priceWei <= 0n) return "must be above 0";
   return priceWei > UINT256_MAX ? "must be at most 2^256-1" : undefined;

@@ -7,16 +7,16 @@ import { attempts, httpUrl, jobName, positive, rateLimit } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
 
-/* The tables of postern.toml that say where jobs run, and what single ones of them have instead of the defaults. */
+/* The tables of postern.toml that name runners, and the settings of single jobs. */
 
-/** What `[runner]` and `[runners.<name>]` have in common. */
+/** Keys that `[runner]` and `[runners.<name>]` share. */
 export const runnerFields = (from: SecretSource) => ({
   url: httpUrl,
   secret: secretValues(from).optional(),
   timeout_ms: positive.default(10_000),
 });
 
-/** The name of `[runner]`, the runner of every job that names none. */
+/** The name of `[runner]`, which runs every job that names no runner. */
 export const DEFAULT_RUNNER = "default";
 
 const runnerName = z
@@ -24,7 +24,7 @@ const runnerName = z
   .regex(/^[\w-]{1,64}$/, "must be 1 to 64 letters, digits, _ and -")
   .refine((name) => name !== DEFAULT_RUNNER, 'must not be "default", the name of [runner]');
 
-/** By name: runners beside `[runner]`. */
+/** Runners besides `[runner]`, by name. */
 export const runners = (from: SecretSource) => z.record(runnerName, z.strictObject(runnerFields(from)));
 
 const key = z.string().superRefine((text, context) => {
@@ -42,10 +42,13 @@ const job = z.strictObject({
   runner: z.string().optional(),
 });
 
-/** By `<service id>/<job index>`. What a job does not say is as for all jobs. */
+/**
+ * Settings of single jobs, by `<service id>/<job index>`. For a setting that is left out, the one for all jobs
+ * applies.
+ */
 export const jobs = z.record(key, job);
 
-/** A pause between attempts that doubles from one to the other. */
+/** A wait between attempts that doubles with each attempt. */
 export const backoffTable = (baseMs: number, capMs: number) =>
   z.strictObject({ base_ms: positive.default(baseMs), cap_ms: positive.default(capMs) }).check(
     between(
@@ -63,7 +66,7 @@ export function toBackoff({ base_ms, cap_ms }: BackoffTable): Backoff {
   return { baseMs: base_ms, capMs: cap_ms };
 }
 
-/** The tables that have to fit together. */
+/** Tables whose values must fit each other. */
 export type JobTables = {
   runners: Readonly<Record<string, { timeout_ms: number }>>;
   jobs: Readonly<Record<string, Job>>;
@@ -72,7 +75,7 @@ export type JobTables = {
 
 export const OUTLASTS_LOCK = "must be below producer.lock_ms: an attempt must end before its lock expires";
 
-/** Checks between the keys of these tables. */
+/** Finds values in these tables that do not fit each other. */
 export function jobProblems(tables: JobTables): Problem[] {
   return inEach(RULES, (each) => each(tables));
 }
@@ -92,7 +95,7 @@ const RULES: readonly Rule<JobTables>[] = [
   unusedRunners,
 ];
 
-/** A runner counts as used while the runner of any job cannot be read. */
+/** Finds runners that no job names. If the runner of a job cannot be read, no runner counts as unused. */
 function unusedRunners({ runners, jobs }: JobTables): Problem[] {
   const used = new Set(Object.keys(jobs).map((key) => jobs[key]?.runner));
   return inEach(runners, (_runner, name) =>
@@ -114,7 +117,10 @@ function backoffProblems(path: Path, { backoff }: Job, producer: JobTables["prod
     : [problem([...path, "cap_ms"], `must be at least base_ms (${base_ms})`)];
 }
 
-/** A period is in whole ms, so a very short one would not be exact. A rate that is itself wrong is neither above nor below. */
+/**
+ * Reports a burst below a tenth of `per_second`. Its period would be below 100 ms, and not exact, because periods are
+ * in whole ms. An invalid rate is not reported here.
+ */
 function rateProblems(path: Path, { rate }: Job): Problem[] {
   if (rate === undefined || !(rate.burst * 10 < rate.perSecond)) return [];
   return [problem(path, `must be at least ${Math.ceil(rate.perSecond / 10)}, a tenth of per_second`)];
@@ -134,7 +140,7 @@ function merged(own: Job["backoff"], otherwise: BackoffTable): BackoffTable {
   return { base_ms: own?.base_ms ?? otherwise.base_ms, cap_ms: own?.cap_ms ?? otherwise.cap_ms };
 }
 
-/** What a job has of its own, as the queue, the retries and the runners want it. */
+/** Settings of a single job, in the form that the queue, the retries and the runners need. */
 export type JobSettings = {
   concurrency: number | undefined;
   rate: { max: number; periodMs: number } | undefined;
@@ -144,7 +150,7 @@ export type JobSettings = {
   runner: string | undefined;
 };
 
-/** By job key. */
+/** Returns the settings of each job, by job key. */
 export function toJobs({ jobs, producer }: Pick<JobTables, "jobs" | "producer">): Map<string, JobSettings> {
   return new Map(
     Object.entries(jobs).map(([key, { concurrency, rate, attempts, backoff, timeout_ms, runner }]) => {
@@ -153,7 +159,7 @@ export function toJobs({ jobs, producer }: Pick<JobTables, "jobs" | "producer">)
         attempts,
         runner,
         timeoutMs: timeout_ms,
-        // A burst in each period; the period is as long as a burst takes at the average rate.
+        // One burst is permitted in each period. The period is as long as a burst takes at the average rate.
         rate: rate && { max: rate.burst, periodMs: Math.round((rate.burst * 1000) / rate.perSecond) },
         backoff: backoff && toBackoff(merged(backoff, producer.backoff)),
       };

@@ -7,14 +7,14 @@ import { type SecretSource, secretValues } from "./secrets.ts";
 
 const DAY_SECS = 86_400;
 
-/** What a token gives: a viewer looks, an operator acts too. */
+/** Role of a token: a viewer only reads, an operator also acts. */
 export const ROLES = ["viewer", "operator"] as const;
 export type Role = (typeof ROLES)[number];
 
-/** A shorter token is refused. Whether a longer one may be guessed, `looksRandom` says. */
+/** Minimum length of a token. `looksRandom` decides whether a longer one could be guessed. */
 const TOKEN_CHARS_MIN = 16;
 
-/** A name that the audit and the log show as it is. */
+/** A name that the audit log and the log can show unchanged. */
 const TOKEN_NAME = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/;
 
 const HOST_NAME = /^(?!-)[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63})*$/;
@@ -42,7 +42,7 @@ const hostName = z
   .transform((text) => text.toLowerCase())
   .refine((text) => HOST_NAME.test(text), "must be a host name without a port, such as ops.example.com");
 
-/** `operator.toml`. Without the file `postern operator` serves this machine alone, and anybody on it. */
+/** `operator.toml`. Without the file, `postern operator` is open to all users of this machine and to no others. */
 export function operatorToml(from: SecretSource) {
   return z
     .strictObject({
@@ -72,7 +72,10 @@ function repeatedNames(tokens: readonly OperatorToken[]): Problem[] {
   });
 }
 
-/** A secret that two entries share would be of the first, whatever the other's role. */
+/**
+ * Reports secrets that two entries share. Such a secret would get the role of the first entry, even if the other entry
+ * has another role.
+ */
 function sharedSecrets(tokens: readonly OperatorToken[]): Problem[] {
   const secrets = new Set<string>();
   return inEach(tokens, ({ token: own }, at) => {
@@ -88,7 +91,7 @@ type Reached = {
   allowed_hosts: readonly string[];
 };
 
-/** Why nobody may be served at this address: others than those on this machine reach it, and there is no token. */
+/** Reports the keys by which other machines can reach the console, if there is no token. */
 export function openProblems({ tokens, public_url, allowed_hosts }: Reached, bindAddress: string): Problem[] {
   if (tokens.length > 0) return [];
   const fix = "add one to [[tokens]] (openssl rand -hex 32 prints a secret)";
@@ -111,7 +114,7 @@ export function openProblems({ tokens, public_url, allowed_hosts }: Reached, bin
   return found;
 }
 
-/** Whether what crosses the network to this service is not encrypted on its way, as far as it can know. */
+/** Whether network traffic to this service is not encrypted, as far as the service can know. */
 export function isInTheClear({ public_url }: Pick<Reached, "public_url">, bindAddress: string): boolean {
   return !isLoopback(`http://${bindAddress}`) && public_url?.startsWith("https:") !== true;
 }

@@ -13,7 +13,7 @@ import type { SecretSource } from "./secrets.ts";
 
 const THIRTY_DAYS_SECS = 30 * 86_400;
 
-/** `postern.toml`: the settings that all processes share. Every key has a default; the file may be absent. */
+/** `postern.toml`: the settings that all processes share. Every key has a default, and the file may be absent. */
 export function posternToml(from: SecretSource) {
   return z
     .strictObject({
@@ -47,7 +47,7 @@ export type PosternToml = z.output<ReturnType<typeof posternToml>>;
 const DAY_SECS = 86_400;
 const MIB = 1024 * 1024;
 
-/** What the reference runner remembers of the calls that it answered with 2xx. */
+/** Limits on the calls that the reference runner remembers. */
 const runnerMemory = {
   memory_secs: positive.default(THIRTY_DAYS_SECS),
   answer_secs: positive.optional(),
@@ -146,12 +146,12 @@ const http = z
   )
   .transform(({ forwarded_header = "X-Forwarded-For", ...rest }) => ({ ...rest, forwarded_header }));
 
-/** The Redis of the runner: its own, if it has one, else the one of all. */
+/** Returns the runner's Redis: its own, or else that of the deployment. */
 export function toRunnerRedis({ redis, runner }: PosternToml): RedisTable {
   return runner.redis ?? toControlTable(redis);
 }
 
-/** What the runner keeps of its answers (services/runner/kept-answers.ts). */
+/** Returns the options with which the runner keeps its answers (services/runner/kept-answers.ts). */
 export function toAnswerOptions({ runner }: PosternToml) {
   return {
     answerMs: runner.answer_secs * 1000,
@@ -160,7 +160,7 @@ export function toAnswerOptions({ runner }: PosternToml) {
   };
 }
 
-/** Limits above which a gateway takes no calls (shared/ingress/backpressure.ts). */
+/** Returns the limits above which a gateway accepts no calls (shared/ingress/backpressure.ts). */
 export function toIngressLimits({ limits }: PosternToml) {
   const { queue_depth_max, queue_bytes_max, oldest_age_secs_max, redis_memory_ratio_max } = limits;
   return {
@@ -171,12 +171,12 @@ export function toIngressLimits({ limits }: PosternToml) {
   };
 }
 
-/** How a request's client is found behind proxies (shared/http/client-address.ts). */
+/** Returns the options for finding the client of a request behind proxies (shared/http/client-address.ts). */
 export function toProxyOptions({ http: { trusted_proxies, forwarded_header } }: PosternToml) {
   return { trustedProxies: trusted_proxies, forwardedHeader: forwarded_header };
 }
 
-/** Limits on the connections of a server (shared/http/listen.ts). */
+/** Returns the limits on the connections of a server (shared/http/listen.ts). */
 export function toConnectionLimits({ http: { connections, keep_alive_secs } }: PosternToml) {
   return { connectionsMax: connections, keepAliveMs: keep_alive_secs * 1000 };
 }

@@ -1,12 +1,15 @@
 import { z } from "zod";
-import { isPrivateKey, NO_PRIVATE_KEY } from "../chain/signatures.ts";
+import { isPrivateKey, PRIVATE_KEY_RULE } from "../chain/signatures.ts";
 import type { Secret } from "../platform/crypto/secret.ts";
 import { jobQuoteDomain } from "./evm-fields.ts";
 import { address, positive } from "./fields.ts";
 import { type SecretSource, secretValue } from "./secrets.ts";
 
 const DAY_SECS = 86_400;
-/** No client finds this many zero bits in the time it has, unless it has hardware for it. */
+/**
+ * Limit on the difficulty of a proof of work, in zero bits. Without special hardware, no client reaches a higher one in
+ * the available time.
+ */
 const DIFFICULTY_MAX = 32;
 
 const powDifficulty = z.int().min(0).max(DIFFICULTY_MAX);
@@ -26,12 +29,15 @@ export function pricingToml(from: SecretSource) {
 }
 export type PricingToml = z.output<ReturnType<typeof pricingToml>>;
 
-/** The rules of the file, for code: there the key may be text, which no file holds. */
+/** The schema of options passed in code. There `key` may be the key itself; in the file it must be a reference. */
 export function pricingOptions(from: SecretSource) {
-  return pricingToml(from).extend({ key: secretValue(from).refine(isOperatorKey, NO_PRIVATE_KEY) });
+  return pricingToml(from).extend({ key: secretValue(from).refine(isOperatorKey, PRIVATE_KEY_RULE) });
 }
 
-/** Its signature binds the operator's money, so the key may not stand in a file that people copy, review and show. */
+/**
+ * The private key, as a reference. Its signatures commit the operator's money, so the key must not be in a file that
+ * people copy, review and show.
+ */
 function signingKey(from: SecretSource) {
   return z
     .unknown()
@@ -39,7 +45,7 @@ function signingKey(from: SecretSource) {
       message: "must be env:VAR or file:/path: the key itself must not be in this file",
     })
     .pipe(secretValue(from))
-    .refine(isOperatorKey, NO_PRIVATE_KEY)
+    .refine(isOperatorKey, PRIVATE_KEY_RULE)
     .meta({ writtenAs: z.string().regex(/^(?:env|file):/) });
 }
 
@@ -47,10 +53,10 @@ function isOperatorKey(key: Pick<Secret, "reveal">): boolean {
   return isPrivateKey(key.reveal());
 }
 
-/** The contracts refuse quotes of less. */
+/** Minimum price of a quote that the contracts accept. */
 const QUOTED_PRICE_WEI_MIN = 100n;
 
-/** Why no quote can have this price, in wei; undefined if one can. */
+/** Returns the reason why a quote cannot have this price, in wei; undefined if it can. */
 export function tooCheapToQuote(priceWei: bigint): string | undefined {
   if (priceWei >= QUOTED_PRICE_WEI_MIN) return undefined;
   return `must be at least ${QUOTED_PRICE_WEI_MIN} wei: contracts refuse quotes of less`;

@@ -3,11 +3,11 @@ import { cut } from "../platform/text/cut.ts";
 import { mustBe } from "../platform/text/must-be.ts";
 import { didYouMean, wordsLike } from "../platform/text/similar-words.ts";
 
-/** What is wrong, and at which key of the file. */
+/** A problem, and the key of the file that has it. */
 export type Problem = {
   path: readonly PropertyKey[];
   message: string;
-  /** Another key that the message speaks of; its line is told after it, if the file has it. */
+  /** Another key that the message mentions. Its line is added, if the file has the key. */
   other?: readonly PropertyKey[];
 };
 
@@ -15,7 +15,7 @@ export function problem(path: PropertyKey | readonly PropertyKey[], message: str
   return { path: [path].flat(), message };
 }
 
-/** Hands problems between keys to zod. */
+/** Reports problems between keys to zod. */
 export function report(context: z.RefinementCtx, problems: readonly Problem[]): void {
   for (const { path, message } of problems) context.addIssue({ code: "custom", path: [...path], message });
 }
@@ -23,8 +23,8 @@ export function report(context: z.RefinementCtx, problems: readonly Problem[]): 
 type Issue = z.core.$ZodIssue;
 
 /**
- * A key as problems and warnings write it. An endpoint is told by its `path`, if it has one, so that nobody has to count
- * tables: `endpoint /hooks/github: secret`.
+ * Writes a key for problems and warnings. An endpoint is named by its `path`, if it has one, so that users need not
+ * count tables: `endpoint /hooks/github: secret`.
  */
 export function keyOf(path: readonly PropertyKey[], table: unknown): string {
   const [list, index, ...rest] = path;
@@ -41,12 +41,12 @@ function dotted(path: readonly PropertyKey[]): string {
   }, "");
 }
 
-/** A problem in a line: its key, and what is wrong with it. */
+/** Writes a problem on one line: its key, and what is wrong. */
 export function textOf({ path, message }: Problem, table: unknown): string {
   return `${path.length === 0 ? "(the file)" : keyOf(path, table)}: ${message}`;
 }
 
-/** Text of somebody's file that a terminal shows as it is. */
+/** Matches text from a file that a terminal can show unchanged. */
 const SHOWN = /^[\p{L}\p{N}\p{P}\p{S} ]{1,255}$/u;
 
 function endpointName(element: unknown): string | undefined {
@@ -55,7 +55,10 @@ function endpointName(element: unknown): string | undefined {
   return `endpoint ${/^\/[!-~]*$/.test(path) ? path : JSON.stringify(path)}`;
 }
 
-/** The problems of an issue that zod found: one for each unknown key, and those of the shape that a value was meant to have. */
+/**
+ * Returns the problems of an issue that zod found. Each unknown key is one problem. For a union, the problems are
+ * those of the intended shape.
+ */
 export function problemsOf(issue: Issue): Problem[] {
   switch (issue.code) {
     case "unrecognized_keys":
@@ -71,7 +74,7 @@ export function problemsOf(issue: Issue): Problem[] {
   }
 }
 
-/** Of the shapes that a value may have, only one may fit its type: that one was meant. */
+/** Returns the problems of the intended shape, which is the only one that fits the value's type. */
 function problemsOfMeant(issue: z.core.$ZodIssueInvalidUnion): Problem[] {
   const isOther = ({ code, path }: Issue) =>
     path.length === 0 && (code === "invalid_type" || code === "invalid_value");
@@ -80,7 +83,10 @@ function problemsOfMeant(issue: z.core.$ZodIssueInvalidUnion): Problem[] {
   return meant.flatMap(problemsOf).map(({ path, message }) => problem([...issue.path, ...path], message));
 }
 
-/** The problems without those of a missing key that an unknown key beside it resembles: that one is the key, misspelt. */
+/**
+ * Removes the problem of a missing key if its table has an unknown key with a similar name. The user then misspelt the
+ * key, and the unknown key is reported.
+ */
 export function withoutMisspelt(problems: readonly Problem[]): Problem[] {
   const unknown = problems.filter(({ message }) => message.startsWith("unknown key"));
   const isMisspelt = ({ path, message, other = path }: Problem) =>
@@ -96,13 +102,16 @@ function isLike(one: Path, other: Path): boolean {
 
 type Path = Problem["path"];
 
-/** What a value of a type must be, by zod's name of the type. */
+/** Descriptions of types, by zod's name of the type. */
 type Types = Readonly<Record<string, string>>;
 
-/** The end of the message about a word that is none of the known ones. */
+/** Returns the suggestion at the end of a message about an unknown word. */
 type Hint = typeof didYouMean;
 
-/** What a key says that breaks the rules of zod's own, in a line; undefined leaves it to zod. Of unknown keys each has a line. */
+/**
+ * Returns the message for a value that breaks a built-in rule of zod; undefined leaves the message to zod. The message
+ * has one line, or one line for each unknown key.
+ */
 const messageIn =
   (types: Types, hint: Hint) =>
   (issue: z.core.$ZodRawIssue): string | undefined => {
@@ -132,7 +141,7 @@ function hintFor(input: unknown, values: readonly unknown[], hint: Hint): string
   return typeof input === "string" ? hint(input, words, (word) => JSON.stringify(word)) : "";
 }
 
-/** The keys that a table may have. */
+/** Returns the keys that a table may have. */
 export function knownKeys(schema: z.core.$ZodRawIssue["inst"]): string[] {
   const shape = schema?._zod.def && "shape" in schema._zod.def ? schema._zod.def.shape : {};
   return Object.keys(shape as object);
@@ -150,17 +159,20 @@ const JSON_TYPES: Types = {
 
 const TOML_TYPES: Types = { ...JSON_TYPES, object: "must be a table", record: "must be a table" };
 
-/** For a key of a configuration file. */
+/** Messages for keys of a configuration file. */
 export const messageFor = messageIn(TOML_TYPES, didYouMean);
-/** For a key of an option of code. */
+/** Messages for keys of an option in code. */
 export const messageForOptions = messageIn(JSON_TYPES, didYouMean);
-/** For a field of JSON that somebody sent: nobody's time is spent on guesses at what it means. */
+/** Messages for fields of received JSON. They contain no suggestions, because guessing costs time. */
 export const messageForJson = messageIn(JSON_TYPES, () => "");
 
-/** So much of a field's name is enough to find it; its sender has chosen it. */
+/** Limit on a field's name in a message, because the name comes from the sender. */
 const NAME_MAX = 64;
 
-/** The first problem of JSON that was checked with `messageForJson`, as `details.price: is missing`; `whole` names the JSON. */
+/**
+ * Returns the first problem of JSON that was checked with `messageForJson`, as `details.price: is missing`. If the
+ * problem concerns the JSON as a whole, `whole` is its name.
+ */
 export function firstProblem({ issues }: z.ZodError, whole: string): string {
   const [first] = issues.flatMap(problemsOf);
   const name = first?.path.join(".") || whole;
@@ -170,7 +182,7 @@ export function firstProblem({ issues }: z.ZodError, whole: string): string {
 
 type Issued = Extract<z.core.$ZodRawIssue, { code: "invalid_type" | "too_small" | "too_big" }>;
 
-/** TOML hands on an integer beyond 2^53 as a bigint, which is no type of any key. */
+/** Describes a wrong type. The TOML parser returns integers beyond 2^53 as bigint, which no key accepts. */
 function wrongType(types: Types, { expected, inst, input }: Issued & { code: "invalid_type" }) {
   const isInteger = inst?._zod.def && "check" in inst._zod.def && inst._zod.def.check === "number_format";
   const type = types[isInteger ? "int" : expected];
@@ -179,7 +191,7 @@ function wrongType(types: Types, { expected, inst, input }: Issued & { code: "in
 
 const COUNTED: Readonly<Record<string, string>> = { string: "characters", array: "entries" };
 
-/** A number that was found is shown. Text is not: it may be a secret. */
+/** Describes a number out of range. The message shows a number, but not text, because text may be a secret. */
 function outOfRange({ origin, input }: Issued & { origin: string }, limit: number | bigint, bound: string) {
   const counted = COUNTED[origin];
   if (counted !== undefined)
@@ -196,7 +208,7 @@ function valueAt(value: unknown, key: PropertyKey): unknown {
     : undefined;
 }
 
-/** The values as TOML writes them: `"a", "b" or "c"`. */
+/** Lists the values as TOML writes them: `"a", "b" or "c"`. */
 export function oneOf(values: readonly unknown[]): string {
   const texts = values.map((value) => JSON.stringify(value));
   const last = texts.pop();

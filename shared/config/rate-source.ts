@@ -2,7 +2,7 @@ import { z } from "zod";
 import { compare, parseDecimal } from "../platform/text/decimal.ts";
 import { didYouMean } from "../platform/text/similar-words.ts";
 import { evmAddress, rate, rpcUrl } from "./evm-fields.ts";
-import { inEitherWay, isTable } from "./fields.ts";
+import { eitherNotation, isTable } from "./fields.ts";
 import { oneOf, type Problem } from "./problem.ts";
 import { type SecretSource, secretHeaders, secretValue } from "./secrets.ts";
 
@@ -17,9 +17,9 @@ function chainlink(from: SecretSource) {
     source: z.literal("chainlink"),
     rpc_url: rpcUrl(from),
     feed: evmAddress,
-    /** The feed's heartbeat and a little more. */
+    /** Limit on the age of the feed's answer: the feed's heartbeat and a little more. */
     max_age_secs: secs,
-    /** True if the feed answers native units for a token instead of tokens for a native unit. */
+    /** True if the feed gives native units for a token instead of tokens for a native unit. */
     invert: z.boolean().default(false),
     sequencer_feed: evmAddress.optional(),
     sequencer_grace_secs: z.int().min(0).max(YEAR_SECS).default(3600),
@@ -31,10 +31,10 @@ function twap(from: SecretSource) {
     source: z.literal("uniswap_v3_twap"),
     rpc_url: rpcUrl(from),
     pool: evmAddress,
-    /** The wrapped native coin: one of the pool's two tokens. */
+    /** The wrapped native coin, which is one of the pool's two tokens. */
     native_token: evmAddress,
     window_secs: z.int().min(60).max(86_400).default(1800),
-    /** The age of the node's latest block: a node that stands still is no source. */
+    /** Limit on the age of the node's latest block, because a node that stands still has no current rate. */
     max_age_secs: secs.default(600),
   });
 }
@@ -42,7 +42,7 @@ function twap(from: SecretSource) {
 function httpJson(from: SecretSource) {
   return z.strictObject({
     source: z.literal("http_json"),
-    /** It may hold a credential: some providers take one in the query. */
+    /** Secret, because some providers take a credential in the query. */
     url: secretValue(from).refine(
       (url) => isHttpsUrl(url.reveal()),
       "must be an https URL without user, password or fragment",
@@ -61,7 +61,7 @@ function isHttpsUrl(text: string): boolean {
   return protocol === "https:" && username === "" && password === "" && hash === "";
 }
 
-/** The sources that are not made of others. A new one is added here, and the compiler names the other places. */
+/** Sources that do not combine others. Add a new source here: the compiler then finds the other places to change. */
 function singles(from: SecretSource) {
   return [fixed, chainlink(from), twap(from), httpJson(from)] as const;
 }
@@ -100,7 +100,7 @@ function median(from: SecretSource) {
     });
 }
 
-/** A source that is not made of others. */
+/** A source that is not made of other sources. */
 export type SingleSource = z.output<ReturnType<typeof single>>;
 export type FixedSource = Extract<SingleSource, { source: "fixed" }>;
 export type ChainlinkSource = Extract<SingleSource, { source: "chainlink" }>;
@@ -108,22 +108,22 @@ export type TwapSource = Extract<SingleSource, { source: "uniswap_v3_twap" }>;
 export type HttpJsonSource = Extract<SingleSource, { source: "http_json" }>;
 export type MedianSource = z.output<ReturnType<typeof median>>;
 export type RateSource = SingleSource | MedianSource;
-/** A source that has to be read. */
+/** A source that must be read. */
 export type LiveSource = Exclude<RateSource, { source: "fixed" }>;
 
-/** Tokens for 10^18 wei: a number, or the source of one. A fixed source becomes its number. */
+/** Tokens for 10^18 wei: a number, or a source of the number. A fixed source becomes its number. */
 export function ratePerNativeUnit(from: SecretSource) {
   const table = z.discriminatedUnion("source", [...singles(from), median(from)], {
     error: ({ input }) => `must be ${oneOf(NAMES)}${meant(input, NAMES)}`,
   });
-  return inEitherWay(isTable, table.transform(plainIfFixed), rate);
+  return eitherNotation(isTable, table.transform(plainIfFixed), rate);
 }
 
 function plainIfFixed(source: RateSource): string | LiveSource {
   return source.source === "fixed" ? source.rate : source;
 }
 
-/** The keys beside a token's `rate_per_native_unit`. */
+/** Keys of a token that configure how its rate is read. */
 export const rateSettings = {
   min_rate: rate.optional(),
   max_rate: rate.optional(),
@@ -131,25 +131,28 @@ export const rateSettings = {
   max_rate_age_secs: secs.default(900),
 };
 
-/** A replica sees after up to 5 s that a read is due, and the read takes up to 10 s. */
+/** Maximum delay of a read: a process notices after at most 5 s that the read is due, and the read takes at most 10 s. */
 const POLL_AND_READ_SECS = 15;
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** The number of a rate that the file itself states, in either form; undefined if it has to be read, or is no rate. */
+/**
+ * Returns the number of a fixed rate, which is written as a number or as a table. Returns undefined if the rate must be
+ * read, or is invalid.
+ */
 export function fixedRateIn(value: unknown): string | undefined {
   const text = isTable(value) && value["source"] === "fixed" ? value["rate"] : value;
   return rate.safeParse(text).data;
 }
 
-/** What is wrong between a token's rate and the keys beside it. It takes the row as it is in the file, unchecked. */
+/** Finds problems between a token's rate and the other keys of its row. Takes the row before its validation. */
 export function rateProblems(row: Row, index: number): Problem[] {
   const at = (key: string, message: string): Problem => ({ path: ["accepted_tokens", index, key], message });
   const [min_rate, max_rate] = [rate.safeParse(row["min_rate"]).data, rate.safeParse(row["max_rate"]).data];
   const fixedRate = fixedRateIn(row["rate_per_native_unit"]);
   const outside = fixedRate === undefined ? undefined : outsideOf(fixedRate, { min_rate, max_rate });
   const { rate_refresh_secs = 60, max_rate_age_secs = 900 } = row;
-  // The second period lets a rate outlive one failed read.
+  // Two refresh periods, so that a rate stays usable after one failed read.
   const leastAgeSecs = 2 * Number(rate_refresh_secs) + POLL_AND_READ_SECS;
   return [
     ...(isAbove(min_rate, max_rate) ? [at("min_rate", "must be at most max_rate")] : []),
@@ -170,10 +173,10 @@ function isAbove(low: string | undefined, high: string | undefined): boolean {
   return least !== undefined && most !== undefined && compare(least, most) > 0;
 }
 
-/** The limits of a token's rate, both included. */
+/** Bounds of a token's rate, both inclusive. */
 export type RateBounds = { min_rate?: string | undefined; max_rate?: string | undefined };
 
-/** Why a rate must not be used: it is outside its bounds, or no number. Undefined if it may be used. */
+/** Says why a rate must not be used: it is out of bounds, or not a number. Undefined if it may be used. */
 export function outsideOf(value: string, { min_rate, max_rate }: RateBounds): string | undefined {
   const rate = parseDecimal(value);
   if (rate === undefined || rate.numerator === 0n) return "the rate is not a number above 0";

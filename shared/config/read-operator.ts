@@ -9,7 +9,7 @@ const OPERATOR = "operator.toml";
 
 export type OperatorConfig = PosternConfig & { operator: OperatorToml };
 
-/** Reads `operator.toml`, if it is there, and `postern.toml`. Problems go to `files`. */
+/** Reads `operator.toml` if it exists, and `postern.toml`. Adds problems to `files`. */
 export function readOperator(files: CheckedTables, env: Env, reader: Reader | undefined): OperatorConfig {
   const operator = files.read({ name: OPERATOR, schema: operatorToml({ env, dir: files.dir }) });
   const config = readPostern(files, env, reader);
@@ -27,7 +27,10 @@ function warningsOf(operator: OperatorToml): string[] {
   return [...secretWarnings(OPERATOR, operator), ...guessable(operator), ...clear];
 }
 
-/** A warning for each name with a token that the console lets in only while its address has tries left. */
+/**
+ * Warns about each entry with a token that could be guessed. The console accepts such a token only while the client's
+ * address has attempts left.
+ */
 function guessable({ tokens }: OperatorToml): string[] {
   const warning =
     "is easy to guess. After too many wrong tokens from an address, that address cannot use it. Use the output of openssl rand -hex 32";

@@ -7,16 +7,19 @@ import { type PosternToml, posternToml } from "./postern-toml.ts";
 import { secretWarnings } from "./secret-warnings.ts";
 import type { Env } from "./secrets.ts";
 
-/** Who reads: it gets the secrets that it uses, and needs no other. Without a reader everything is read and checked. */
+/**
+ * The kind of process that reads the files. It gets only the secrets that it uses. Without a reader everything is
+ * read and checked.
+ */
 export type Reader = "gateway" | "pricing" | "producer" | "runner" | "operator" | "command";
 
 export type PosternConfig = {
   postern: PosternToml;
-  /** What is allowed and unwise, one line each. */
+  /** Warnings about permitted but unwise settings, one line each. */
   warnings: readonly string[];
 };
 
-/** Reads `postern.toml`. Problems go to `files`. */
+/** Reads `postern.toml`. Adds problems to `files`. */
 export function readPostern(
   files: CheckedTables,
   env: Env,
@@ -38,8 +41,9 @@ export function readPostern(
 }
 
 /**
- * `postern.toml` without the keys that hold secrets of others than the reader, or are of no use without them. All of them may be absent. A
- * gateway needs the secrets of runners only to take what they deliver.
+ * Removes the keys of `postern.toml` that hold secrets of other processes, and the keys that need these secrets. So
+ * missing secrets of other processes are not reported. A gateway needs the secrets of runners only to accept their
+ * deliveries.
  */
 function withoutUnused(table: unknown, reader: Reader | undefined): unknown {
   if (!isTable(table) || reader === undefined) return table;

@@ -13,18 +13,21 @@ import type { Env } from "./secrets.ts";
 import { repeatedPaths, type WebhooksToml, webhooksToml, webhooksWarnings } from "./webhooks-toml.ts";
 
 export type Config = PosternConfig & {
-  /** Absent without the file: the gateway is off. */
+  /** Undefined if there is no `webhooks.toml`. The webhooks gateway is off then. */
   webhooks: WebhooksToml | undefined;
 };
 
-/** For a reader of more files, to which `webhooks.toml` is one more only if there is no reader. */
+/**
+ * Reads `postern.toml`, for a process that reads its other files itself. Without a `reader`, also reads
+ * `webhooks.toml`, because everything is checked.
+ */
 export function readConfig(files: CheckedTables, env: Env, reader: Reader | undefined): Config | undefined {
   if (reader === undefined) return readWebhooks(files, env, reader);
   const config = readPostern(files, env, reader);
   return config && { ...config, webhooks: undefined };
 }
 
-/** Reads `postern.toml` and `webhooks.toml`. Problems go to `files`. */
+/** Reads `postern.toml` and `webhooks.toml`. Adds problems to `files`. */
 export function readWebhooks(files: CheckedTables, env: Env, reader: Reader | undefined): Config | undefined {
   const config = readPostern(files, env, reader);
   const webhooks = files.read({

@@ -4,14 +4,14 @@ import { z } from "zod";
 import { Secret } from "../platform/crypto/secret.ts";
 import { messageOf } from "../platform/errors/app-error.ts";
 import { between, type Rule, rule } from "./between-keys.ts";
-import { inEitherWay } from "./fields.ts";
+import { eitherNotation } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 import { isSocketUrl, redisUrl } from "./redis-url.ts";
 import { type SecretSource, secretValue } from "./secrets.ts";
 
 const ADDRESS = /^(?:\[(?<ipv6>[0-9a-fA-F:.]+)\]|(?<host>[A-Za-z0-9_.-]+)):(?<port>\d{1,5})$/;
 
-/** `host:port` of a server, with an IPv6 address in brackets. */
+/** `host:port` of a server. An IPv6 address is in brackets. */
 const serverAddress = z.string().transform((text, context) => {
   const { ipv6, host = ipv6, port } = ADDRESS.exec(text)?.groups ?? {};
   if (host !== undefined && Number(port) > 0 && Number(port) <= 65_535) return { host, port: Number(port) };
@@ -52,7 +52,8 @@ const tls = (from: SecretSource) =>
         certificateProblems,
       ),
     )
-    // A certificate is no secret, and processes with different ones are configured differently.
+    // A certificate is not secret. It becomes plain text here, because configurations with different certificates
+    // must have different hashes.
     .transform(({ ca, cert, key, server_name: serverName }) => ({
       ca: ca?.reveal(),
       cert: cert?.reveal(),
@@ -76,7 +77,7 @@ function certificateProblems({ ca, cert, key }: Pems): Problem[] {
   return problems;
 }
 
-/** Catches a slip of the keyboard. */
+/** Limit that catches typing mistakes. */
 const REPLICAS_MAX = 20;
 
 const durability = {
@@ -88,7 +89,7 @@ const masterName = z
   .string()
   .regex(/^[A-Za-z0-9._-]+$/, "must be letters, digits, dots, hyphens and underscores");
 
-/** The keys of a Redis: where it is, how to log in, and what it must promise. */
+/** Keys of a Redis: its address, its login, and its required durability. */
 const keys = (from: SecretSource) => ({
   url: redisUrl(from).optional(),
   sentinels: servers.optional(),
@@ -106,14 +107,17 @@ const keys = (from: SecretSource) => ({
 
 export type RedisTable = z.output<z.ZodObject<ReturnType<typeof keys>>>;
 
-const OF_SENTINELS = ["master_name", "sentinel_username", "sentinel_password", "sentinel_tls"] as const;
+const SENTINEL_KEYS = ["master_name", "sentinel_username", "sentinel_password", "sentinel_tls"] as const;
 
 type Partitions = number | PartitionPlace[];
 /** `[redis]`, or `[runner.redis]`, which has no partitions. */
 type AnyTable = RedisTable & { partitions?: Partitions };
 
-/** A deployment whose partitions have servers of their own has its data nowhere else. */
-const PLACES: Rule<AnyTable> = ({ partitions, url, sentinels, nodes, master_name }) => {
+/**
+ * Checks the addresses of Redis and of its partitions. If each partition has its own server, these
+ * servers hold all data, and `url`, `nodes` and `master_name` are not used.
+ */
+const PLACE_RULE: Rule<AnyTable> = ({ partitions, url, sentinels, nodes, master_name }) => {
   const isSplit = Array.isArray(partitions);
   const given = Object.entries({ url, sentinels, nodes }).filter(([, value]) => value !== undefined);
   const beside = isSplit ? Object.entries({ url, nodes, master_name }) : [];
@@ -130,7 +134,7 @@ const PLACES: Rule<AnyTable> = ({ partitions, url, sentinels, nodes, master_name
   ];
 };
 
-/** Two partitions at one place would be one. */
+/** Reports partitions with the same address or master name, because they would be the same partition. */
 function sharedPlaces(partitions: readonly PartitionPlace[]): Problem[] {
   const texts = partitions.map(({ url, master_name }) => url?.reveal() ?? master_name);
   return texts.flatMap((text, at) => {
@@ -159,7 +163,7 @@ function placeProblems({ url, master_name }: PartitionPlace, at: number, bySenti
 
 const UNUSED: Rule<RedisTable> = (table) => {
   const { sentinels, nodes, nat_map } = table;
-  const ofSentinels = OF_SENTINELS.filter((name) => sentinels === undefined && table[name] !== undefined);
+  const ofSentinels = SENTINEL_KEYS.filter((name) => sentinels === undefined && table[name] !== undefined);
   return [
     ...ofSentinels.map((name) => problem(name, "is not used: sentinels is not set")),
     ...(nat_map !== undefined && sentinels === undefined && nodes === undefined
@@ -184,7 +188,7 @@ const LOGIN: Rule<AnyTable> = ({ url, username, password, tls: settings, partiti
 };
 
 const rules = between<AnyTable>(
-  PLACES,
+  PLACE_RULE,
   UNUSED,
   LOGIN,
   rule(({ username, password }) => username === undefined || password !== undefined, {
@@ -218,7 +222,7 @@ const rules = between<AnyTable>(
   ),
 );
 
-/** A day and a name. */
+/** Form of a deployment's id: a day and a name. */
 export const DEPLOYMENT_ID = /^\d{4}-\d{2}-\d{2}-[a-z0-9-]{1,40}$/;
 
 const deploymentId = z
@@ -239,17 +243,17 @@ const name = z
   .regex(/^[a-z0-9-]{1,40}$/, "must be 1 to 40 lower-case letters, digits and hyphens")
   .refine((text) => !text.endsWith("-runner"), "must not end with -runner: the prefix of runners' keys does");
 
-/** Up to this number, call ids are spread evenly (shared/redis/partition.ts). */
+/** Maximum number of partitions: up to this number, call ids are spread evenly (shared/redis/partition.ts). */
 const PARTITIONS_MAX = 64;
 
-/** Their number on one server or Cluster; or where each is, if each has servers of its own. */
+/** The number of partitions on one server or Cluster, or the place of each partition if each has its own server. */
 function partitions(from: SecretSource) {
   const place = z.strictObject({ url: redisUrl(from).optional(), master_name: masterName.optional() });
   const places = z.array(place).min(2, "must list at least two").max(PARTITIONS_MAX);
-  return inEitherWay(Array.isArray, places, z.int().min(1).max(PARTITIONS_MAX));
+  return eitherNotation(Array.isArray, places, z.int().min(1).max(PARTITIONS_MAX));
 }
 
-/** `[redis]`. Without a place it is on this machine. */
+/** `[redis]`. Without an address, the Redis on this machine is used. */
 export const redis = (from: SecretSource) =>
   z
     .strictObject({
@@ -264,7 +268,7 @@ export const redis = (from: SecretSource) =>
       between(
         rule(({ partitions: number, deployment_id: id }) => number === 1 || id !== undefined, {
           path: ["deployment_id"],
-          message: "is missing: with partitions it tells one that has lost its data from a new one",
+          message: "is missing: with several partitions, it tells a new one from one that has lost its data",
         }),
       ),
     )
@@ -291,7 +295,10 @@ export const runnerRedis = (from: SecretSource) =>
     ),
   );
 
-/** How to connect to the Redis of a table (shared/redis/connect.ts). All keys of the connection begin with `prefix`. */
+/**
+ * Returns the connection options for the Redis of a table (shared/redis/connect.ts). All Redis keys that the
+ * connection uses begin with `prefix`.
+ */
 export function toRedisTarget(table: RedisTable, prefix: string) {
   const {
     url,
@@ -318,10 +325,10 @@ export function toRedisTarget(table: RedisTable, prefix: string) {
   return { ...login, natMap, finder, confirmed };
 }
 
-/** Time of the newest writes that a failover may lose, with what they take to reach a replica. */
+/** Maximum age of the writes that a failover may lose, including their time to reach a replica. */
 const FAILOVER_LOSS_MS = 60_000;
 
-/** Tells the deployment's data from other data, in each partition (shared/redis/deployment.ts). */
+/** Returns the options for checking that a partition has this deployment's data (shared/redis/deployment.ts). */
 export function toDeploymentOptions(table: RedisToml, partition: number) {
   const { deployment_id: id, state_file: file, durability: mode, sentinels, nodes } = table;
   const lossMs = sentinels === undefined && nodes === undefined ? 0 : FAILOVER_LOSS_MS;
@@ -329,24 +336,27 @@ export function toDeploymentOptions(table: RedisToml, partition: number) {
   return { id, stateFile, acceptsLoss: mode === "relaxed", lossMs };
 }
 
-/** The table of each partition that has servers of its own, or how many share those of the one table. */
+/**
+ * Returns one table for each server or Cluster, and the number of partitions that share it. If each partition has its
+ * own server, that number is 1.
+ */
 export function partitionTables({ partitions: written, ...table }: RedisToml) {
   const tables = Array.isArray(written) ? written.map((place) => ({ ...table, ...place })) : [table];
   return { tables, sharing: Array.isArray(written) ? 1 : written };
 }
 
-/** The number of partitions. */
+/** Returns the number of partitions. */
 export function partitionCountOf(redis: RedisToml): number {
   const { tables, sharing } = partitionTables(redis);
   return tables.length * sharing;
 }
 
-/** The table of the Redis that has partition 0. */
+/** Returns the table of the Redis with partition 0. */
 export function toControlTable(redis: RedisToml): RedisTable {
   return partitionTables(redis).tables[0] as RedisTable;
 }
 
-/** What a part asks of its Redis (shared/redis/server-state.ts). */
+/** Returns the durability that this table requires of its Redis (shared/redis/server-state.ts). */
 export function toDurability({ durability: mode }: Pick<RedisTable, "durability">) {
   return { mode };
 }

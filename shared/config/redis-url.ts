@@ -1,7 +1,7 @@
 import { percentDecoded } from "../platform/text/percent-decoded.ts";
 import { type SecretSource, secretValue } from "./secrets.ts";
 
-/** The URL of a Redis, which may hold its password. */
+/** URL of a Redis, which may contain its password. */
 export function redisUrl(from: SecretSource) {
   return secretValue(from).superRefine((url, context) => {
     const problem = redisUrlProblem(url.reveal());
@@ -14,7 +14,7 @@ export function isSocketUrl(text: string): boolean {
   return text.startsWith("unix:");
 }
 
-/** What is wrong with the URL of a Redis, in words that hold nothing of it; undefined if it can be used. */
+/** Says what is wrong with the URL of a Redis, without quoting the URL; undefined if it can be used. */
 export function redisUrlProblem(text: string): string | undefined {
   if (isSocketUrl(text))
     return /^unix:\/\/\/[^?#]+$/.test(text)
@@ -22,7 +22,7 @@ export function redisUrlProblem(text: string): string | undefined {
       : "must have the path of a socket, such as unix:///run/redis.sock";
   const rest = /^rediss?:\/\/(.*)$/s.exec(text)?.[1];
   if (rest === undefined) return "must be a redis://, rediss:// or unix:// URL";
-  // The last @ ends the password for a person, and the first of the others for a parser.
+  // People read everything before the last @ as credentials, but a parser stops at the first /, ? or #.
   const credentials = rest.slice(0, Math.max(0, rest.lastIndexOf("@")));
   const sign = /[/?#]/.exec(credentials)?.[0];
   if (sign !== undefined)

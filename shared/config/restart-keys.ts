@@ -1,6 +1,6 @@
 import { fingerprintOf } from "./fingerprint.ts";
 
-/** Keys that a process reads at its start alone: where it listens, and what its connections and servers are made with. */
+/** Keys that a process reads only at its start: its addresses, and the settings of its connections and servers. */
 const RESTART_KEYS = [
   ...["postern.ops_address", "postern.redis", "postern.runner.redis", "postern.runner.bind_address"],
   ...["postern.console.report", "postern.http.connections", "postern.http.keep_alive_secs"],
@@ -11,7 +11,9 @@ const RESTART_KEYS = [
 
 type Table = Record<string, unknown>;
 
-/** `next` with those keys as they are `now`, and which of them differ. */
+/**
+ * Returns `next` with the values of `now` for keys that need a restart. `changed` names those whose values differ.
+ */
 export function keepingRestartKeys<Config extends object>(
   now: Config,
   next: Config,

@@ -5,7 +5,10 @@ import { type SecretSource, secretValues } from "./secrets.ts";
 
 const MIB = 1024 * 1024;
 
-/** `[results]` of postern.toml: what is kept of what runners answer, who may ask for it, wait for it, or watch (shared/call/results). */
+/**
+ * `[results]` of postern.toml: how results of runners are kept, and the limits on reading, awaiting and watching them
+ * (shared/call/results).
+ */
 export const results = (from: SecretSource) =>
   z
     .strictObject({
@@ -14,7 +17,7 @@ export const results = (from: SecretSource) =>
         .min(60)
         .max(365 * 86_400)
         .default(86_400),
-      // A producer holds that much of each call in hand, and writes it in one step.
+      // A producer holds up to this many bytes of result for each call in flight, and writes them in one step.
       result_bytes_max: z
         .int()
         .min(0)
@@ -39,11 +42,12 @@ export const results = (from: SecretSource) =>
 
 type WithResults = { results: z.output<ReturnType<typeof results>> };
 
-/** Who may ask for results, wait for them, or watch calls (shared/ingress/ingress.ts). */
+/** Returns the limits on clients that read results, wait for them, or watch calls (shared/ingress/ingress.ts). */
 export function toAskOptions(postern: WithResults & { http: { connections: number } }) {
   const { secret = [], wait_secs_max, waiters_max, streams_max, streams_per_call_max } = postern.results;
   const { connections } = postern.http;
-  // At least a quarter is for requests: no payment waits for a connection.
+  // Waiting requests and streams get at most three quarters of the connections. The rest is for other requests, such as
+  // payments.
   return {
     secrets: secret,
     waitMsMax: wait_secs_max * 1000,
@@ -55,7 +59,7 @@ export function toAskOptions(postern: WithResults & { http: { connections: numbe
   };
 }
 
-/** How results are kept in each of so many partitions (shared/call/results/result.ts). */
+/** Returns the limits on the results in each of `partitions` partitions (shared/call/results/result.ts). */
 export function toResultLimits({ results: table }: WithResults, partitions: number) {
   const { secs, result_bytes_max, bytes_max } = table;
   const bytesMax = Math.max(result_bytes_max, Math.floor(bytes_max / partitions));

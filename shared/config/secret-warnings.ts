@@ -3,7 +3,7 @@ import { keyOf } from "./problem.ts";
 
 const SHORT_SECRET_BYTES = 16;
 
-/** A warning for each secret of a checked file that is short enough to be guessed, or hardly what was meant. */
+/** Warns about each secret of a validated file that is so short that it could be guessed, or that looks like a mistake. */
 export function secretWarnings(file: string, checked: unknown): string[] {
   return secretsIn(checked, []).flatMap(({ secret, path }) =>
     warningsOf(secret, path).map((warning) => `${file}: ${keyOf(path, checked)}: ${warning}`),
@@ -23,20 +23,22 @@ function secretsIn(value: unknown, path: readonly PropertyKey[]): PlacedSecret[]
 }
 
 function warningsOf(secret: Secret, path: readonly PropertyKey[]): string[] {
-  const warnings = UNMEANT.filter(({ form }) => form.test(secret.reveal())).map(({ warning }) => warning);
+  const warnings = LIKELY_MISTAKES.filter(({ form }) => form.test(secret.reveal())).map(
+    ({ warning }) => warning,
+  );
   const bytes = secret.bytes().length;
-  // URLs are secret only for the key they may hold.
+  // URLs are secret only because they may contain a key.
   const isUrl = /(?:^|_)url$/.test(String(path.at(-1)));
   if (bytes < SHORT_SECRET_BYTES && !isUrl)
     warnings.push(`the secret has only ${bytes} bytes; use 32 random bytes`);
   return warnings;
 }
 
-/** What is left in a secret by a mistake in a file, a variable or its quoting, and is compared with all the rest. */
-const UNMEANT: readonly { form: RegExp; warning: string }[] = [
+/** Forms of a secret that come from mistakes in a file, a variable or its quoting. */
+const LIKELY_MISTAKES: readonly { form: RegExp; warning: string }[] = [
   { form: /^\s|\s$/, warning: "the secret begins or ends with white space, which is part of it" },
   {
-    form: /^(?!-----BEGIN ).*\S\s*[\r\n].*\S/s,
+    form: /^(?!-----BEGIN |\s*\{).*\S\s*[\r\n].*\S/s,
     warning: "the secret has a line break inside, which is part of it",
   },
   { form: /^(["'`]).*\1$/s, warning: "the secret is enclosed in quotes, which are part of it" },

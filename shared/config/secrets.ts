@@ -9,12 +9,12 @@ import { headerName } from "../webhook-auth/fields.ts";
 export type Env = Readonly<Record<string, string | undefined>>;
 
 /**
- * Source of secrets: variables, and the directory at which relative paths begin. Without a directory they begin at the working directory,
- * as paths do on a command line and in code.
+ * Source of secrets: environment variables, and the directory at which relative paths begin. The default is the
+ * working directory, as on a command line and in code.
  */
 export type SecretSource = { env: Env; dir?: string | undefined };
 
-/** The values that stand for secrets in the example files. They are refused, so that nobody runs with them. */
+/** Placeholders for secrets in the example files. They are refused, so that no deployment runs with them. */
 export const PLACEHOLDERS = [
   "replace-this-github-secret",
   "replace-this-bearer-token",
@@ -31,7 +31,7 @@ export const PLACEHOLDERS = [
   "replace-this-operator-token",
 ] as const;
 
-/** A secret: literal, `env:VAR` or `file:/path`. One line break at the end of a variable or a file is not part of it. */
+/** A secret: literal, `env:VAR` or `file:/path`. One line break at the end of a variable or a file is removed. */
 export function secretValue(from: SecretSource) {
   return z
     .unknown()
@@ -39,7 +39,7 @@ export function secretValue(from: SecretSource) {
     .meta({ writtenAs: z.string() });
 }
 
-/** One secret or several. Several are all active, so that one can be rotated without a gap. */
+/** One secret or several. All of them are active, so that one can be rotated without a gap. */
 export function secretValues(from: SecretSource) {
   const values = z.unknown().transform((value, context) => {
     if (!Array.isArray(value)) return [toSecret(value, from, (message) => context.addIssue(message))];
@@ -88,7 +88,7 @@ function read(text: string, { env, dir = "." }: SecretSource): Resolved {
   return word === undefined ? text : { problem: `must start with ${word} in lower case` };
 }
 
-/** Programs that write a variable or a file often end it with a line break, which nobody sees. */
+/** Removes an invisible line break, which programs often write at the end of a variable or a file. */
 function withoutLineBreak<Text extends string | undefined>(text: Text): Text {
   return text?.replace(/\r?\n$/, "") as Text;
 }
@@ -111,7 +111,10 @@ function readSecretFile(path: string, dir: string): Resolved {
   }
 }
 
-/** The file that a relative path names from the working directory, if there is one and it is not the same: somebody may mean it. */
+/**
+ * Resolves a relative path from the working directory, because the user may have meant that file. Returns undefined if
+ * there is no such file, or if it is the file at `place`.
+ */
 function otherPlace(path: string, place: string): string | undefined {
   const other = resolve(path);
   if (isAbsolute(path) || !existsSync(other)) return undefined;
@@ -121,7 +124,7 @@ function otherPlace(path: string, place: string): string | undefined {
 /** Headers that every request sets itself (RFC 9110, sections 7 and 8). */
 const OWN_HEADERS = ["connection", "content-length", "content-type", "host", "transfer-encoding"];
 
-/** Headers for the requests to another service, such as its credential; by lower-case name. */
+/** Headers, by lower-case name, for requests to another service. A header may hold a credential. */
 export function secretHeaders(from: SecretSource) {
   const value = secretValue(from).refine(
     (secret) => /^[!-~]+(?: [!-~]+)*$/.test(secret.reveal()),
@@ -141,7 +144,7 @@ export function secretHeaders(from: SecretSource) {
     .transform((headers) => lowerCased(headers));
 }
 
-/** Why no credential can be sent in a header of this name; undefined if one can. */
+/** Returns the reason why a header of this name cannot hold a credential; undefined if it can. */
 export function headerNameProblem(name: string): string | undefined {
   if (!headerName.safeParse(name).success) return "must be a header name (RFC 9110)";
   return OWN_HEADERS.includes(name.toLowerCase()) ? "must not be set: the gateway sets it" : undefined;

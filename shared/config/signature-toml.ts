@@ -42,7 +42,10 @@ const scheme = schemeKeys.extend({ timestamp: timestamp.optional() }).check(
   ),
 );
 
-/** What no single key can know: whether the signature covers what it has to, and whether each key has a meaning. */
+/**
+ * Finds problems that involve several keys: whether the signature covers what it must, and whether each key has an
+ * effect.
+ */
 function schemeProblems(scheme: Scheme): Problem[] {
   const parts = parseTemplate(scheme.signed ?? "{body}");
   if (typeof parts === "string") return [];
@@ -59,7 +62,7 @@ function schemeProblems(scheme: Scheme): Problem[] {
   ];
 }
 
-/** How many parts of these kinds are signed. */
+/** Returns the number of signed parts of these kinds. */
 type Count = (...kinds: Part["kind"][]) => number;
 
 const FORMATS_OF_PUBLIC_KEYS: Partial<Record<Algorithm, readonly SecretFormat[]>> = {
@@ -137,7 +140,10 @@ function timeProblems(scheme: Scheme, count: Count): Problem[] {
   return problems;
 }
 
-/** A field says nothing before the body is there, and by then the head has decided which scheme counts. */
+/**
+ * Several schemes. None may have its signature in a `field` of the body, because the scheme is chosen before the body
+ * arrives.
+ */
 const severalSchemes = z
   .array(scheme)
   .min(1)

@@ -2,12 +2,12 @@ import { type AST, parseTOML } from "toml-eslint-parser";
 
 type Path = readonly PropertyKey[];
 
-/** The line of a key, or of the innermost table or list around it that the document has; undefined for the document itself. */
+/** Returns the line of a key, or of the innermost table or list around it; undefined for the document itself. */
 export type LineOf = (path: Path) => number | undefined;
 
 /**
- * Finds the lines of a document's keys, which smol-toml does not tell. Of a document that the two parsers read differently no
- * line is known: a problem without a line is better than none.
+ * Finds the lines of a document's keys, which smol-toml does not report. If the two parsers read a document
+ * differently, no line is returned: a problem without a line is better than no problem.
  */
 export function linesIn(text: string): LineOf {
   const lines = new Map<string, number>();
@@ -37,7 +37,7 @@ function add(lines: Lines, at: readonly Part[], node: AST.TOMLKeyValue | AST.TOM
   const { line } = node.key.loc.start;
   if (node.type === "TOMLTable") {
     addPath(lines, [], node.resolvedKey, line);
-    // Keys below it may have come before the table itself, whose own line is its head's.
+    // If a subtable such as [a.b] comes before [a], its line was recorded for [a] too. Now [a] gets its own line.
     lines.set(nameOf(node.resolvedKey), line);
     for (const inner of node.body) add(lines, node.resolvedKey, inner);
     return;
@@ -47,7 +47,10 @@ function add(lines: Lines, at: readonly Part[], node: AST.TOMLKeyValue | AST.TOM
   addValue(lines, [...at, ...keys], node.value);
 }
 
-/** Tables that only a longer key names are where they are named first. */
+/**
+ * Adds the line of a key, and of the tables that it implies, such as `a` for the key `a.b`. The first line of each
+ * counts.
+ */
 function addPath(lines: Lines, at: readonly Part[], keys: readonly Part[], line: number): void {
   for (let length = 1; length <= keys.length; length += 1) {
     const name = nameOf([...at, ...keys.slice(0, length)]);

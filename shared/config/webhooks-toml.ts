@@ -13,7 +13,7 @@ export function webhooksToml(from: SecretSource) {
   return fields(from).check(between(windowProblems));
 }
 
-/** Endpoints that forget a delivery id while a recorded delivery would still be accepted. */
+/** Reports endpoints that forget a delivery id too early: they would still accept a recording of that delivery. */
 function windowProblems({
   endpoints,
   idempotency_window_secs,
@@ -38,7 +38,10 @@ function fields(from: SecretSource) {
 }
 export type WebhooksToml = z.output<ReturnType<typeof webhooksToml>>;
 
-/** Endpoints with the path of an earlier one. It takes the file unchecked, so that other problems do not hide these. */
+/**
+ * Reports endpoints with the same path as an earlier one. Reads the file before its validation, so that other problems
+ * do not hide these.
+ */
 export function repeatedPaths(table: unknown): Problem[] {
   const endpoints = (table as { endpoints?: unknown }).endpoints;
   if (!Array.isArray(endpoints)) return [];
@@ -57,7 +60,7 @@ export function repeatedPaths(table: unknown): Problem[] {
   });
 }
 
-/** What is allowed in the checked file and unwise. */
+/** Warns about permitted but unwise settings of the validated file. */
 export function webhooksWarnings(webhooks: WebhooksToml): string[] {
   const lists = webhooks.endpoints.map(({ callback_hosts: hosts }, index) => ({
     path: ["endpoints", index, "callback_hosts"],

@@ -16,21 +16,25 @@ import { facilitatorKeys, facilitatorProblems, withFacilitators } from "./facili
 import { address, commonBodyLimit, domainText, httpUrl, id, isTable, positive } from "./fields.ts";
 import type { Problem } from "./problem.ts";
 import { ratePerNativeUnit, rateProblems, rateSettings } from "./rate-source.ts";
+import { receiptKeys } from "./receipt-keys.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
 
 const CONFIRMATIONS_MAX = 1000;
-/** Where a node does not say which block is final: deeper than any reorganisation that a public chain has had. */
+/**
+ * Default of `void_depth`: the depth of a block that counts as final if the node does not know `finalized`. No
+ * reorganisation of a public chain has been this deep so far.
+ */
 const VOID_DEPTH = 512;
 const MAX_TIMEOUT_SECS = 120;
 const SETTLE_TIMEOUT_SECS = 20;
-/** An authorization has to outlive its settle request by this long, or it is refused. */
+/** Minimum validity of an authorization after its settle request. A shorter one is refused. */
 export const SETTLE_MARGIN_SECS = 10;
-/** How far a payer's clock may be ahead of ours. */
+/** Permitted lead of a payer's clock over ours. */
 const CLOCK_SKEW_SECS = 60;
-/** Some clients sign for an hour, whatever they are offered. */
+/** Default maximum validity of an authorization. Some clients sign for an hour, even if the offer asks for less. */
 const PAYMENT_WINDOW_SECS = 3600 + CLOCK_SKEW_SECS;
 
-/** `x402.toml`. Without the file the payment gateway is off. `x402Problems` checks what lies between its keys. */
+/** `x402.toml`. Without the file the payment gateway is off. `x402Problems` checks the rules between its keys. */
 export function x402Toml(from: SecretSource) {
   const file = z
     .strictObject({
@@ -38,10 +42,12 @@ export function x402Toml(from: SecretSource) {
       public_url: httpUrl,
       ...facilitatorKeys(from),
       quote_secret: secretValues(from),
+      receipt_keys: receiptKeys(from).optional(),
       quote_ttl_secs: z.int().min(10).max(86_400).default(300),
       max_timeout_secs: z.int().min(10).max(3600).default(MAX_TIMEOUT_SECS),
       payment_window_secs_max: z.int().min(10).max(86_400).default(PAYMENT_WINDOW_SECS),
       max_offers: positive.optional(),
+      offer_payment_flow: z.boolean().default(true),
       open_payments_per_payer: positive.default(8),
       unpaid_verifies_per_payer: positive.default(30),
       unpaid_verifies_per_address: positive.default(600),
@@ -56,17 +62,22 @@ export function x402Toml(from: SecretSource) {
       rate_per_native_unit: ratePerNativeUnit(from).optional(),
       markup_bps: markupBps.optional(),
       callback_hosts: callbackHosts.optional(),
+      shop: shopTable.optional(),
       job_policies: z.array(jobPolicy(from)).default([]),
       accepted_tokens: z.array(acceptedToken(from)).min(1, "must list at least one token"),
     })
-    .transform(({ rate_per_native_unit, markup_bps, ...rest }, context) => withFacilitators(rest, context));
+    .transform(({ rate_per_native_unit, markup_bps, shop: written, ...rest }, context) => {
+      const shop: z.output<typeof shopTable> = written ?? { tags: [] };
+      const named = { ...rest, shop: { ...shop, name: shop.name ?? new URL(rest.public_url).host } };
+      return withFacilitators(named, context);
+    });
   return z.preprocess(withTokenDefaults, file);
 }
 export type X402Toml = z.output<ReturnType<typeof x402Toml>>;
 export type AcceptedToken = X402Toml["accepted_tokens"][number];
 export type JobPolicy = X402Toml["job_policies"][number];
 
-/** The unchecked file, with the defaults at its top in every token that does not set them itself. */
+/** Copies the defaults at the top of the unvalidated file into every token that does not set them. */
 export function withTokenDefaults(table: unknown): unknown {
   const { accepted_tokens, rate_per_native_unit, markup_bps } = table as Record<string, unknown>;
   if (!Array.isArray(accepted_tokens)) return table;
@@ -82,7 +93,7 @@ export function withTokenDefaults(table: unknown): unknown {
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** What is wrong between keys. It takes the file unchecked, so that other problems do not hide these. */
+/** Finds problems between keys. Takes the file before its validation, so that other problems do not hide these. */
 export function x402Problems(table: unknown): Problem[] {
   const { accepted_tokens, job_policies, trust_facilitator, ...rest } = withTokenDefaults(table) as Row;
   const [tokens, policies] = [rowsOf(accepted_tokens), rowsOf(job_policies)];
@@ -154,7 +165,7 @@ function jobIdentity({ service_id: serviceId, job_index: jobIndex }: Row): strin
   return areIds ? jobKey({ serviceId, jobIndex }) : undefined;
 }
 
-/** The rows of `list` that have the identity of an earlier one; `key` is where that shows. */
+/** Reports rows of `list` with the same identity as an earlier row. The problem is reported at `key`. */
 function repeated(
   rows: ReturnType<typeof rowsOf>,
   list: string,
@@ -169,6 +180,21 @@ function repeated(
     return [{ path: [list, index, key], message, other: [list, first, key] }];
   });
 }
+
+const shopText = z
+  .string()
+  .regex(
+    /^[!-~](?:[ -~]{0,30}[!-~])?$/,
+    "must be 1 to 32 printable ASCII characters, without a space at either end",
+  );
+
+/** `[shop]`: how x402 clients and catalogs present this gateway. The limits are those of x402. */
+const shopTable = z.strictObject({
+  /** Name of the seller. The default is the host of `public_url`, to which the limit on names does not apply. */
+  name: shopText.optional(),
+  tags: z.array(shopText).max(5).default([]),
+  icon_url: httpUrl.optional(),
+});
 
 const timeoutSecs = z.number().min(1).max(120);
 
@@ -190,11 +216,11 @@ const tokenDomain = (part: "name" | "version") =>
     })
     .pipe(domainText);
 
-const ofEip3009Alone = z
+const onlyForEip3009 = z
   .never('is used only with transfer_method = "eip3009": Permit2 has its own domain and events')
   .optional();
 
-/** What the contract of a token must have, by the method that moves it. */
+/** Keys of a token that describe its contract, by transfer method. */
 const methods = {
   eip3009: {
     transfer_method: z.literal("eip3009"),
@@ -204,13 +230,15 @@ const methods = {
   },
   permit2: {
     transfer_method: z.literal("permit2"),
-    eip3009_name: ofEip3009Alone,
-    eip3009_version: ofEip3009Alone,
-    event_order: ofEip3009Alone,
+    eip3009_name: onlyForEip3009,
+    eip3009_version: onlyForEip3009,
+    event_order: onlyForEip3009,
+    /** The EIP-712 domain of the token's EIP-2612 permits, if it supports them. */
+    eip2612_domain: z.strictObject({ name: domainText, version: domainText }).optional(),
   },
 };
 
-/** One of `[[accepted_tokens]]`. `x402Problems` checks what lies between its keys. */
+/** Schema of one table of `[[accepted_tokens]]`. `x402Problems` checks the rules between its keys. */
 export function acceptedToken(from: SecretSource) {
   const common = {
     network,
@@ -243,10 +271,10 @@ function withTransferMethod(token: unknown): unknown {
 
 const job = { service_id: id, job_index: z.int().min(0).max(JOB_INDEX_MAX) };
 
-/** Far enough for any date that a signer writes. */
+/** Upper limit of an expiry, later than any date that a signer uses. */
 const TEN_BILLION_SECS = 10_000_000_000;
 
-/** One of `[[job_policies]]`: who may buy a job. A contract decides that for a `restricted_paid` job. */
+/** Schema of one table of `[[job_policies]]`, which says who may buy a job. For a `restricted_paid` job, a contract decides. */
 function jobPolicy(from: SecretSource) {
   const restricted = {
     ...job,

@@ -15,11 +15,11 @@ import { count, reason } from "./view.ts";
 
 const DisputedFilter = PaymentFilter.pick({ state: true, payer: true, since: true, until: true });
 
-/** The disputed payments that an operator acknowledges, and why. */
+/** Selects the disputed payments to acknowledge, with the reason. */
 export const AcknowledgeOrder = z.strictObject({
   filter: DisputedFilter.default({}),
   call_ids: namedCalls.optional(),
-  /** Every disputed payment. Needed if no payment is named and the filter is empty. */
+  /** Selects every disputed payment. Required if no payment is named and the filter is empty. */
   all: z.literal(true).optional(),
   reason,
 });
@@ -29,7 +29,7 @@ const Progress = z.object({
   done: count,
   unchanged: count,
   unknown: z.array(z.string()),
-  /** How many of the named payments it has come to. */
+  /** Number of named payments that have been processed. */
   seen: count,
 });
 
@@ -38,39 +38,42 @@ export const AcknowledgeView = RunHead.extend({
   kind: z.literal("acknowledge"),
   done: count,
   /**
-   * Payments that are not disputed, or no longer, and those that were acknowledged before; also one that was acknowledged in the moment in
-   * which a process of the service died. They stay as they are.
+   * Number of payments left unchanged, because they are not disputed or were acknowledged before. Also counts a payment
+   * that this operation acknowledged just before its process died.
    */
   unchanged: count,
-  /** Of payments that were named, those that are unknown. */
+  /** Named payments that are unknown. */
   missing: z.array(MissingCall),
 }).meta({ id: "AcknowledgeBulk" });
 export type AcknowledgeView = z.infer<typeof AcknowledgeView>;
 
-/** How a process does such operations. Without ids it takes only payments that were disputed before the run began: an operator has not seen the others. */
+/**
+ * Performs bulk operations that acknowledge disputed payments. Without ids, selects only payments that were disputed
+ * before the operation began. The operator has not seen later ones.
+ */
 export function acknowledgeBulk({ partitions, clock, log }: Omit<OperatorDeps, "by">): DoRun {
   const payments = createAllPayments(partitions);
   const journals = partitions.map((partition) => new PaymentJournal(partition));
 
-  async function* chosen({ call_ids: ids, filter }: AcknowledgeOrder, { at }: Run, seen: number) {
+  async function* selectPayments({ call_ids: ids, filter }: AcknowledgeOrder, { at }: Run, seen: number) {
     if (ids !== undefined) return yield* ids.slice(seen);
     for await (const { id } of payments.disputed(toFilter(filter), at)) yield id;
   }
 
-  return async ({ run, signal, tell }) => {
+  return async ({ run, signal, storeProgressSoon }) => {
     const order = AcknowledgeOrder.parse(run.request);
     const by = run.resumedBy ?? run.by;
     const acknowledges = journals.map((journal) => createAcknowledge({ journal, clock, log, by }));
     const why = { selection: acknowledgeSelection(order), reason: order.reason, run: run.id };
     const progress = progressOf(run);
-    for await (const id of chosen(order, run, progress.seen)) {
+    for await (const id of selectPayments(order, run, progress.seen)) {
       if (signal.aborted) return;
       const [payment] = await payments.read([id]);
       if (payment === undefined) progress.unknown.push(id);
       else if (isDisputed(payment) && (await acknowledges.of(id)(id, why))) progress.done += 1;
       else progress.unchanged += 1;
       progress.seen += 1;
-      tell(progress);
+      storeProgressSoon(progress);
     }
   };
 }
@@ -79,7 +82,7 @@ function progressOf({ progress }: Run): z.infer<typeof Progress> {
   return Progress.parse(progress ?? { done: 0, unchanged: 0, unknown: [], seen: 0 });
 }
 
-/** How the payments are chosen, for the audit: as the options of a command. */
+/** Returns the selection for the audit log, as the options of a command. */
 export function acknowledgeSelection(request: unknown): string {
   const { call_ids: ids, filter } = AcknowledgeOrder.parse(request);
   if (ids !== undefined) return "by id";

@@ -5,11 +5,11 @@ import { AUDIT_STREAMS, isAuditAction } from "../redis/audit/actions.ts";
 import { createReadAudit } from "../redis/audit/read.ts";
 import type { Partitions } from "../redis/partition.ts";
 import { gate } from "./contract/parameters.ts";
-import { next, type PageAsked } from "./cursor.ts";
+import { next, type PageRequest } from "./cursor.ts";
 import { RUN_ID } from "./runs/run.ts";
 import { askedMs, askedTime, count, isoTime } from "./view.ts";
 
-/** What somebody did, and why. What it is about depends on the action. */
+/** An act of an operator: who, when, what and why. The action determines which fields of its subject are present. */
 export const AuditEntryView = z
   .object({
     id: z.string(),
@@ -26,14 +26,17 @@ export const AuditEntryView = z
     /** Address of a Redis server. */
     node: z.string().optional(),
     deployment: z.string().optional(),
-    /** The run that it is about, or that did it. */
+    /** Id of the bulk operation that the act concerns, or that performed the act. */
     run: z.string().optional(),
-    /** The filters, ids or names that chose it; or from where, for how long or how. */
+    /**
+     * The filters, ids or names that selected the subject. An act without a selection has another detail here, such as
+     * the client address of a sign-in.
+     */
     selection: z.string(),
     reason: z.string().optional(),
-    /** The transaction that was named as a payment's, or that has paid back. */
+    /** Transaction that an operator named for the payment, or the transaction of the refund. */
     transaction: z.string().optional(),
-    /** Number of lines of a bulk operation's calls that are joined in this entry. */
+    /** Number of calls whose lines this entry joins. Absent unless it joins the lines of a bulk operation. */
     calls: count.optional(),
   })
   .meta({ id: "AuditEntry" });
@@ -41,7 +44,7 @@ export type AuditEntryView = z.infer<typeof AuditEntryView>;
 
 /** Selects entries that meet every field present. */
 export const AuditFilter = z.strictObject({
-  /** Without it acts and money, or the stream of the action. */
+  /** By default the stream of `action` or, without an action, the streams `acts` and `money`. */
   stream: z.enum(AUDIT_STREAMS).optional(),
   action: z
     .string()
@@ -58,22 +61,22 @@ export type AuditFilter = z.infer<typeof AuditFilter>;
 
 export const AuditPage = z.object({
   entries: z.array(AuditEntryView),
-  /** With it even a page without entries is not the last: an answer looks at so many entries and no more. */
+  /** Null on the last page. Any other page may be empty, because one request reads a limited number of entries. */
   next,
 });
 export type AuditPage = z.infer<typeof AuditPage>;
 
-/** Newest first. With `grouped`, a page joins the lines of a bulk operation's calls in one entry. */
+/** Returns entries, newest first. With `grouped`, a page joins the lines of a bulk operation's calls in one entry. */
 export type ReadAuditTrail = (
   filter: AuditFilter,
-  page: PageAsked & { grouped?: boolean },
+  page: PageRequest & { grouped?: boolean },
 ) => Promise<AuditPage>;
 
 type ReadAudit = ReturnType<typeof createReadAudit>;
 type AuditPageRead = Awaited<ReturnType<ReadAudit>>;
 type Entry = AuditPageRead["entries"][number];
 
-/** Reads what operators did, by the console or by commands. */
+/** Reads the acts of operators in the console and by commands. */
 export function createReadAuditTrail(partitions: Partitions): ReadAuditTrail {
   const read = createReadAudit(partitions);
   return async ({ since, until, ...rest }, { limit, cursor, grouped = false }) => {
@@ -85,7 +88,7 @@ export function createReadAuditTrail(partitions: Partitions): ReadAuditTrail {
 }
 
 const READ_AT_ONCE = 500;
-/** Limit on the matching lines that one grouped page looks at. */
+/** Limit on the matching lines that are read for one grouped page. */
 const LOOKED_AT_MAX = 10_000;
 
 async function readGrouped(
@@ -112,7 +115,10 @@ function createRows(limit: number) {
   const groups = new Map<string, { calls: number }>();
   return {
     entries,
-    /** Returns false if there is no room for the entry. */
+    /**
+     * Adds an entry, or counts it in the entry of its bulk operation. Adds nothing and returns false if the page is
+     * full.
+     */
     add(entry: Entry): boolean {
       const run = bulkOf(entry);
       const known = run === undefined ? undefined : groups.get(run);
@@ -133,7 +139,7 @@ function createRows(limit: number) {
   };
 }
 
-/** Bulk operation that changed the entry's call. */
+/** Returns the bulk operation that changed the entry's call. */
 function bulkOf({ fields }: Entry): string | undefined {
   return fields["call_id"] === undefined ? undefined : fields["run"];
 }

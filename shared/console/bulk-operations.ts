@@ -35,24 +35,24 @@ import {
 } from "./transfer-matches.ts";
 import { createAuditing } from "./unaudited.ts";
 
-/** The state of an audit of the money. */
+/** State of a bulk operation that matches payments with the chain. */
 export const AuditView = RunHead.extend({
   kind: z.literal("audit"),
   order: MatchOrder,
-  /** Has the tokens that it has come to; whole once it is `done`. Null before the first, and in a list. */
+  /** Result for the tokens matched so far; complete in state `done`. Null before the first one, and in lists. */
   result: TransferMatches.nullable(),
 }).meta({ id: "Audit" });
 export type AuditView = z.infer<typeof AuditView>;
 
-/** The state of a search for refunds on the chain. */
+/** State of a bulk operation that searches the chain for refunds. */
 export const RefundCheckView = RunHead.extend({
   kind: z.literal("refund-check"),
-  /** Null before it has ended, and in a list. */
+  /** Null until the search has ended, and in lists of bulk operations. */
   result: RefundCheck.nullable(),
 }).meta({ id: "RefundCheck" });
 export type RefundCheckView = z.infer<typeof RefundCheckView>;
 
-/** Work that outlives its request, in any state. */
+/** State of a bulk operation of any kind. A bulk operation outlives the request that begins it. */
 export const BulkView = z
   .discriminatedUnion("kind", [FailedBulkView, AcknowledgeView, AuditView, RefundCheckView])
   .meta({ id: "Bulk" });
@@ -64,7 +64,7 @@ export type BulkKind = (typeof BULK_KINDS)[number];
 type Kind = {
   selectionOf(request: unknown): string;
   toView(run: Run): BulkView;
-  /** Whether a list has its progress. */
+  /** Whether a list of bulk operations includes their progress. */
   isListedWhole: boolean;
 };
 
@@ -85,11 +85,11 @@ const KINDS: Record<BulkKind, Kind> = {
 type Deps = OperatorDeps & {
   runs: Runs;
   tokens: TokenSource;
-  /** Tells the worker of this process that there is something to do. */
+  /** Tells the worker of this process that a bulk operation waits. */
   wake?: () => void;
 };
 
-/** Begins bulk operations, shows and changes them. To begin one throws `run.too_many`. */
+/** Begins, shows and changes bulk operations. Beginning one throws `run.too_many` if too many are open. */
 export function createBulkOperations({ runs, clock, log, by, wake, tokens, partitions }: Deps) {
   const readOutcome = createReadReplayOutcome(partitions, clock);
 
@@ -99,12 +99,12 @@ export function createBulkOperations({ runs, clock, log, by, wake, tokens, parti
     throw AppError.public("run.unknown", `there is no bulk operation ${id}, or it is no longer kept`);
   }
 
-  async function begin(kind: BulkKind, request: { reason?: string | undefined }, leavesLine = true) {
+  async function begin(kind: BulkKind, request: { reason?: string | undefined }, writesAuditLine = true) {
     const selection = KINDS[kind].selectionOf(request);
     const line = { at: clock(), action: BEGINS[kind], by, selection, reason: request.reason };
     const actOf = (run: string) => ({ ...line, run });
-    const run = await runs.create({ kind, by, request }, leavesLine ? actOf : undefined);
-    if (leavesLine) logAudited(log, actOf(run.id));
+    const run = await runs.create({ kind, by, request }, writesAuditLine ? actOf : undefined);
+    if (writesAuditLine) logAudited(log, actOf(run.id));
     wake?.();
     return run;
   }
@@ -119,7 +119,7 @@ export function createBulkOperations({ runs, clock, log, by, wake, tokens, parti
   }
 
   return {
-    /** With `dry_run` it only counts the calls. */
+    /** Begins a replay or discard. With `dry_run` it only counts the calls. */
     async beginFailed(action: BulkAction, order: StoredOrder): Promise<FailedBulkView> {
       return toFailedBulkView(await begin(action, untilNow(order, clock()), !order.dry_run));
     },
@@ -128,25 +128,25 @@ export function createBulkOperations({ runs, clock, log, by, wake, tokens, parti
       return toAcknowledgeView(await begin("acknowledge", order));
     },
 
-    /** Throws as `FindMatches` does, as far as no chain is asked for it. */
+    /** Begins to match payments with the chain. Throws as `chooseTokens` does. */
     async beginAudit(order: MatchOrder): Promise<AuditView> {
       chooseTokens(tokens, order);
       return toAuditView(await begin("audit", order as object));
     },
 
-    /** Throws `start.config_invalid`. */
+    /** Begins to search the chain for refunds. Throws what `TokenSource.chains` throws. */
     async beginRefundCheck(): Promise<RefundCheckView> {
       tokens.chains();
       return toRefundCheckView(await begin("refund-check", {}));
     },
 
-    /** The newest of a kind, newest first. */
+    /** Lists the bulk operations of a kind, newest first. */
     async list(kind: BulkKind, limit: number): Promise<BulkView[]> {
       const withProgress = KINDS[kind].isListedWhole;
       return (await runs.list(kind, { limit, withProgress })).map(toView);
     },
 
-    /** Throws `run.unknown`, as the others do. */
+    /** Shows a bulk operation. Throws `run.unknown`, as cancel and resume do. */
     async show(id: string): Promise<BulkView> {
       const run = await find(id);
       const view = toView(run);
@@ -156,7 +156,7 @@ export function createBulkOperations({ runs, clock, log, by, wake, tokens, parti
 
     cancel: (id: string) => change(id, "cancel"),
 
-    /** Continues what is left of one that was cancelled or has stopped. Throws `run.not_resumable` and `run.too_many`. */
+    /** Continues a bulk operation that was cancelled or has stopped. Throws `run.not_resumable` and `run.too_many`. */
     resume: (id: string) => change(id, "resume"),
   };
 }
@@ -164,7 +164,10 @@ export function createBulkOperations({ runs, clock, log, by, wake, tokens, parti
 /** Number of mismatches that are kept for each token. */
 const LISTED_MAX = 200;
 
-/** How a process does bulk operations of each kind. An audit or a refund check is done again from the beginning after an interruption. */
+/**
+ * Returns the function that carries out each kind of bulk operation. After an interruption, an audit of payments or a
+ * refund check starts again from the beginning.
+ */
 export function bulkWorkers({
   listedMax = LISTED_MAX,
   ...deps
@@ -176,17 +179,17 @@ export function bulkWorkers({
   return {
     ...failedBulk(deps),
     acknowledge: acknowledgeBulk(deps),
-    async audit({ run, signal, tell, told }) {
+    async audit({ run, signal, storeProgressSoon, storeProgress }) {
       const order = MatchOrder.parse(run.request);
       await auditing(order, async () => {
-        const result = await findMatches(order, { signal, tell });
-        await told(result);
+        const result = await findMatches(order, { signal, tell: storeProgressSoon });
+        await storeProgress(result);
         return result;
       });
     },
-    async "refund-check"({ run, signal, told }) {
+    async "refund-check"({ run, signal, storeProgress }) {
       const by = run.resumedBy ?? run.by;
-      await told(await checkRefunds({ by, selection: "by a refund check", run: run.id }, signal));
+      await storeProgress(await checkRefunds({ by, selection: "by a refund check", run: run.id }, signal));
     },
   };
 }

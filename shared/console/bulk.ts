@@ -26,7 +26,7 @@ import { count } from "./view.ts";
 export const BULK_ACTIONS = ["replay", "discard"] as const;
 export type BulkAction = (typeof BULK_ACTIONS)[number];
 
-/** The lines in the audit with which they begin. */
+/** Audit actions that mark the beginning of each kind of bulk operation. */
 export const BEGINS = {
   replay: "begin_replay",
   discard: "begin_discard",
@@ -35,51 +35,51 @@ export const BEGINS = {
   "refund-check": "begin_refund_check",
 } as const;
 
-/** Which failed calls are to be replayed or discarded, and how. */
+/** Selects the failed calls to replay or discard, with options. */
 export type BulkRequest = {
   action: BulkAction;
-  /** If no call is named, `until` should be there, and at most now: what fails from now on is not chosen then. */
+  /** Selects by properties. Without `ids`, set a past `until` to exclude calls that fail after the start. */
   filter: FailedFilter;
-  /** Only these of the calls that match. */
+  /** Selects only calls of this list, if they also match the filter. */
   ids?: readonly string[] | undefined;
-  /** At most so many, the oldest first. */
+  /** Limit on the number of selected calls; the oldest are selected. */
   limit?: number | undefined;
-  /** Of a replay: also calls that their runner may run twice. */
+  /** Whether a replay includes calls that their runner may run twice. */
   force: boolean;
-  /** Calls at a time. */
+  /** Number of calls that are processed at once. */
   concurrency: number;
   reason?: string | undefined;
-  /** The run that does it, for the lines in the audit. */
+  /** Id of the bulk operation, for its lines in the audit log. */
   run?: string | undefined;
 };
 
-/** What is kept of the calls that were counted before any of them is touched. */
+/** Counts of the selected calls, made before the first change. */
 export const Counted = z.object({
   matched: count,
-  /** Those of them that will be replayed or discarded; the others need force. */
+  /** Number of matched calls that will be replayed or discarded. The others need `force`. */
   chosen: count,
-  /** When the last of them failed, unix ms. */
+  /** Time at which the newest matched call failed, unix ms. */
   newest: z.number(),
   by_code: z.record(z.string(), count),
-  /** Of a discard: what was paid for the chosen calls, whose refunds become due by it. Null of a replay. */
+  /** Sum paid for the chosen calls. A discard makes their refunds due. Null for a replay. */
   paid: PaidSum.nullable(),
-  /** The first of those that need force. */
+  /** Ids of calls that need `force`, at most 1000. */
   needs_force: z.array(z.string()),
-  /** Where each call is that was named and is not among the failed ones. */
+  /** The named calls that are not failed, each with the reason. */
   missing: z.array(z.object({ code: z.string(), detail: z.string() })),
 });
 export type Counted = z.infer<typeof Counted>;
 
 export type BulkApi = {
-  /** Counts the calls, and changes nothing. */
+  /** Counts the calls and changes nothing. */
   count(request: BulkRequest, signal: AbortSignal): Promise<Counted>;
-  /** Replays or discards those that were counted, as far as they are still there. */
+  /** Replays or discards the counted calls, except those that are no longer failed. */
   operate(request: BulkRequest, counted: Counted, work: Work): Promise<BulkResult>;
 };
 
 /**
- * Of a discard: what was paid for the calls that it has ended, and is due back now. It is not whole if calls had left, or another discard had
- * begun with them: this may have been one that died.
+ * Sum paid for the calls that this discard has ended. Their refunds are now due. The sum is incomplete if another
+ * operation, or a process of this discard that died, changed some of the calls.
  */
 type Due = { refundsDue: PartialSum | null };
 
@@ -89,26 +89,29 @@ export type BulkResult = ManyResult & Due;
 type Work = {
   signal: AbortSignal;
   onProgress: (progress: BulkProgress) => void;
-  /** Told of each call that was replayed or discarded, or had left. */
+  /** Called for each call after it was replayed or discarded, also if another operator did that. */
   onDone?: (id: string) => void;
-  /** What was done before, by a run that was ended in between. */
+  /** Progress of an earlier process, if the bulk operation was interrupted. */
   before?: Pick<BulkProgress, "done" | "left" | "refundsDue">;
 };
 
-/** How many of the calls that need force are named. */
+/** Limit on the listed ids of calls that need `force`. */
 const NAMED_MAX = 1000;
-/** Calls whose payments are read at once. */
+/** Number of payments that are read at once. */
 const PAYMENTS_AT_ONCE = 100;
 
-/** The refund of a failed call becomes due by its discard in these states. In others its job is done, or it was not paid for. */
-const BECOME_DUE: readonly PaymentState[] = ["FAILED", "QUEUED", "DISCARDED"];
+/**
+ * States of a payment in which a discard of its failed call makes the refund due. In other states the job is done, or
+ * the payment was not made.
+ */
+const MADE_DUE_BY_DISCARD: readonly PaymentState[] = ["FAILED", "QUEUED", "DISCARDED"];
 
 type Deps = OperatorDeps & { runnerMemoryMs: number; tokens: Pick<TokenSource, "names"> };
 
 /**
- * Replays or discards many failed calls. They are counted first, and then read once more as they are operated on; a million of them need no
- * more memory than a few. The second time only those are chosen that had failed the first time: a call that fails again meanwhile is not
- * taken twice.
+ * Replays or discards many failed calls. Reads them twice, first to count and then to change them, so that memory does
+ * not grow with their number. Skips calls that failed after the count, so that a call that fails again is not changed
+ * twice.
  */
 export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
   const { partitions, clock } = deps;
@@ -117,17 +120,17 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
   const decimalsOf = decimalsFrom(tokens);
   const operations = { replay: operateIn(createReplay, deps), discard: operateIn(createDiscard, deps) };
 
-  function chosenBy({ filter, ids }: BulkRequest, until?: number) {
+  function selectCalls({ filter, ids }: BulkRequest, until?: number) {
     const wanted = toCallFilter(filter);
     return { ...wanted, ids, until: until ?? wanted.until };
   }
 
-  /** The same calls, once what was paid for them is added. */
-  async function* addingPaid(selected: AsyncIterable<FailedCall>, paid: Adding): AsyncGenerator<FailedCall> {
+  /** Yields the calls, after adding their payments to `paid`. */
+  async function* addPaidSums(selected: AsyncIterable<FailedCall>, paid: Adding): AsyncGenerator<FailedCall> {
     for await (const page of inPages(selected, PAYMENTS_AT_ONCE)) {
       const found = await payments.read(page.filter(isPaidFor).map(({ id }) => id));
       for (const payment of found)
-        if (payment === undefined || BECOME_DUE.includes(payment.state)) paid.add(payment);
+        if (payment === undefined || MADE_DUE_BY_DISCARD.includes(payment.state)) paid.add(payment);
       yield* page;
     }
   }
@@ -141,8 +144,8 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
     async count(request, signal) {
       const { ids = [], limit = Number.POSITIVE_INFINITY } = request;
       const paid = request.action === "discard" ? createPaidSum(decimalsOf) : undefined;
-      const selected = select(calls, chosenBy(request), { limit, signal });
-      const counting = paid === undefined ? selected : addingPaid(selected, paid);
+      const selected = select(calls, selectCalls(request), { limit, signal });
+      const counting = paid === undefined ? selected : addPaidSums(selected, paid);
       const { found, ...counted } = await countAll(counting, needsForce(request), ids.length > 0);
       const absent = signal.aborted ? [] : ids.filter((id) => !found.has(id));
       const missing = await Promise.all(absent.map(async (id) => whereIs(partitions.of(id), id)));
@@ -153,11 +156,11 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
       };
     },
 
-    async operate(request, counted, { signal, onProgress, onDone, before = NOTHING_BEFORE }) {
+    async operate(request, counted, { signal, onProgress, onDone, before = NO_PROGRESS }) {
       const { action, concurrency, reason, run, limit = Number.POSITIVE_INFINITY } = request;
       const due = action === "discard" ? createPaidSum(decimalsOf, before.refundsDue) : undefined;
       let isWhole = before.refundsDue?.is_whole ?? true;
-      const again = select(calls, chosenBy(request, counted.newest), { limit, signal });
+      const again = select(calls, selectCalls(request, counted.newest), { limit, signal });
       const ended = before.done + before.left;
       const withBefore = <Result extends Progress>(result: Result): Result & Due => ({
         ...result,
@@ -166,7 +169,7 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
         total: counted.chosen,
         refundsDue: due === undefined ? null : { ...due.sum(), is_whole: isWhole && result.left === 0 },
       });
-      const result = await operateMany(without(again, needsForce(request)), {
+      const result = await operateMany(excluding(again, needsForce(request)), {
         total: counted.chosen - ended,
         operate: async (call, why) => {
           const operated = await operations[action](call, why);
@@ -188,8 +191,8 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
   };
 }
 
-/** Of a run that begins. */
-export const NOTHING_BEFORE = { done: 0, left: 0, refundsDue: null } as const;
+/** Progress of a bulk operation that has just begun. */
+export const NO_PROGRESS = { done: 0, left: 0, refundsDue: null } as const;
 
 function isPaidFor({ queue }: Pick<FailedCall, "queue">): boolean {
   return originOf(queue) === ("x402" satisfies Origin);
@@ -222,18 +225,18 @@ async function countAll(
   return counted;
 }
 
-async function* without<Item>(items: AsyncIterable<Item>, isLeftOut: (item: Item) => boolean) {
+async function* excluding<Item>(items: AsyncIterable<Item>, isLeftOut: (item: Item) => boolean) {
   for await (const item of items) if (!isLeftOut(item)) yield item;
 }
 
-/** How the calls were chosen, for the audit: as the options of a command. */
+/** Returns the selection for the audit log, as the options of a command. */
 export function selectionOf({ filter, ids }: Pick<BulkRequest, "filter" | "ids">): string {
   if (ids !== undefined) return "by id";
   const words = filterWords(filter);
   return shellLine(words.length === 0 ? ["--all"] : words);
 }
 
-/** A filter as the words of a command line that chooses the same calls. */
+/** Writes a filter as the options of a command that selects the same calls. */
 export function filterWords(filter: FailedFilter): string[] {
   const { origin, endpoint, service_id, job_id, code, text, since, until } = filter;
   const time = (text: string | undefined) => (text === undefined ? undefined : toIso(Date.parse(text)));
@@ -248,7 +251,10 @@ export function filterWords(filter: FailedFilter): string[] {
   });
 }
 
-/** The API can name a job of any service, for which a command has no option. */
+/**
+ * Writes the job as an option. The API, unlike the commands, also accepts a job index without a service. The audit log
+ * then has `*` as the service.
+ */
 function jobOption({ service_id, job_id }: FailedFilter) {
   if (job_id === undefined) return { "--service-id": service_id?.toString() };
   return { "--job": `${service_id ?? "*"}/${job_id}` };

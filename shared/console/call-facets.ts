@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type CallFacets, FACETS } from "../call-search/facets.ts";
 import { count } from "./view.ts";
 
-/** How many calls have a value, for the most frequent ones, and how many have another. */
+/** Number of calls for each of the most frequent values of a facet, and for all other values together. */
 export const FacetView = z
   .object({
     name: z.enum(FACETS),
@@ -13,12 +13,12 @@ export const FacetView = z
 export type FacetView = z.infer<typeof FacetView>;
 
 export const CallFacetsView = z.object({
-  /** How many calls match. */
+  /** Number of calls that match. */
   matched: count,
   facets: z.array(FacetView),
-  /** False if not every call that may match was counted. */
+  /** False if some calls that may match were not counted. */
   is_complete: z.boolean(),
-  /** True if calls in the state that is asked for may be found only by their ids. */
+  /** True if some calls in the requested state may be found only by their ids. */
   is_unlisted: z.boolean(),
 });
 export type CallFacetsView = z.infer<typeof CallFacetsView>;

@@ -1,3 +1,3 @@
--- Answers the call that the payment keeps without its body, or an empty text if it keeps none.
+-- Returns the payment's call without its body, or an empty text if the payment keeps no call.
 --@include "../queue/bodiless.lua"
 return bodiless(KEYS.payment, 'call')

@@ -23,18 +23,21 @@ import { createAudit } from "../redis/audit/audit.ts";
 import { byCall, type Partitions } from "../redis/partition.ts";
 import { type CallFacetsView, toFacetsView } from "./call-facets.ts";
 import { errorCode, jobKey, payer, searchText, transaction } from "./contract/parameters.ts";
-import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import { fromCursor, next, type PageRequest, toCursor } from "./cursor.ts";
 import { PaymentView, toPaymentView } from "./payment-view.ts";
 import { createFindRejected, RejectedView } from "./rejected.ts";
 import { type DecimalsOf, decimalsFrom, type TokenSource } from "./tokens.ts";
 import { askedMs, askedTime, count, isoOrNull, isoTime, reason } from "./view.ts";
 
-/** A call that was found. What is null is not known of it. */
+/** A call in a search result. Unknown values are null. */
 export const FoundCallView = z
   .object({
     id: z.string(),
     state: z.enum(CALL_STATES),
-    /** When it came into this state, was queued or was last sent. */
+    /**
+     * Time by which search results are sorted: the failure or injection of the call. For a call in its queue, the time
+     * when it was last queued or sent. If only the payment of the call is stored, the time of its claim.
+     */
     at: isoTime,
     origin: z.string().nullable(),
     /** `<service id>/<job index>` */
@@ -43,12 +46,12 @@ export const FoundCallView = z
     delivery_id: z.string().nullable(),
     payer: z.string().nullable(),
     transaction: z.string().nullable(),
-    /** The sender's type of the event. */
+    /** Event type in the sender's terms. */
     event: z.string().nullable(),
     accepted_at: isoTime.nullable(),
     ended_at: isoTime.nullable(),
     attempts: count.nullable(),
-    /** Why it failed, or its last failed attempt did. */
+    /** Error code of the call's failure or of its last failed attempt. */
     code: z.string().nullable(),
     reason: z.string().nullable(),
   })
@@ -57,16 +60,19 @@ export type FoundCallView = z.infer<typeof FoundCallView>;
 
 /** Selects calls that meet every field present. */
 export const CallSearch = z.strictObject({
-  /** The start of an id of the call, its delivery, payer or transaction; its job; or a part of its event type, endpoint or error. */
+  /**
+   * Text to find: the job, the start of an id, or a part of the event type, endpoint or error. The id is that of the
+   * call, delivery, payer or transaction.
+   */
   q: searchText.optional(),
-  /** A whole id, or a prefix of it. */
+  /** A complete id or a prefix of one. */
   id: z.string().regex(CALL_ID_PREFIX, NOT_A_CALL_ID_PREFIX).optional(),
   delivery_id: z.string().min(1).max(1024).optional(),
   endpoint: z.string().min(1).max(2048).optional(),
   payer: payer.optional(),
   transaction: transaction.optional(),
   event: z.string().min(1).max(1024).optional(),
-  /** Error code of its failure, or of its last failed attempt. */
+  /** Error code of the failure or the last failed attempt. */
   code: errorCode.optional(),
   origin: z.enum(ORIGINS).optional(),
   job: jobKey.optional(),
@@ -76,18 +82,18 @@ export const CallSearch = z.strictObject({
 });
 export type CallSearch = z.infer<typeof CallSearch>;
 
-/** One thing that happened to a call. What it has beside `at` and `what` depends on that. */
+/** One step in the life of a call. `what` determines which other fields are present. */
 const Step = z
   .object({
     at: isoTime,
     what: z.string(),
-    /** How many attempts right before it are no longer kept. */
+    /** Number of attempts just before this step that are no longer kept. */
     missing: count.optional(),
     n: z.int().optional(),
     code: z.string().optional(),
     reason: z.string().optional(),
     worker: z.string().optional(),
-    /** Duration of the attempt. */
+    /** Duration of the attempt in ms. */
     ms: z.int().optional(),
     facilitator: z.string().optional(),
     dispatches: z.int().optional(),
@@ -108,7 +114,7 @@ const Step = z
   })
   .meta({ id: "CallStep" });
 
-/** All that is kept of a call but the bytes of its body and result. */
+/** All data of a call except the bytes of its body and result. */
 export const CallLifeView = z
   .object({
     call_id: z.string(),
@@ -118,7 +124,10 @@ export const CallLifeView = z
     service_id: count.nullable(),
     job_id: count.nullable(),
     queue: z.object({ name: z.string(), as: z.string(), due_at: isoTime.nullable() }).nullable(),
-    /** The oldest first. Of failed attempts, failures, replays and early runs only the newest five of each. */
+    /**
+     * Steps, oldest first. Only the newest five of each kind are kept: failed attempts, failures, replays, and runs
+     * before the due time.
+     */
     timeline: z.array(Step),
     content_type: z.string().nullable(),
     bytes: count.nullable(),
@@ -127,17 +136,17 @@ export const CallLifeView = z
     metadata: z.record(z.string(), z.string()).nullable(),
     endpoint: z.string().nullable(),
     delivery_id: z.string().nullable(),
-    /** How many attempts there were in all, across replays. Null if that is no longer known. */
+    /** Number of attempts in total, across replays. Null if it is no longer known. */
     attempts: count.nullable(),
-    /** How often it was replayed, while its attempts are kept. */
+    /** Number of replays; 0 once the attempts are no longer kept. */
     replays: count,
     body_kept: z.boolean(),
-    /** `answer`, and otherwise why there is none. */
+    /** `answer` if a result is kept; other values say why none is kept. */
     result: z.object({
       what: z.string(),
-      /** Why there is no answer, as a clause; null if there is one. */
+      /** A clause that says why there is no answer; null if there is one. */
       reason: z.string().nullable(),
-      /** Of an answer that is kept. */
+      /** Size of a kept answer. */
       bytes: count.optional(),
       code: z.string().optional(),
       title: z.string().nullable().optional(),
@@ -145,7 +154,10 @@ export const CallLifeView = z
     }),
     payment: PaymentView.nullable(),
     forgotten_at: isoTime.nullable(),
-    /** The delivered call that an operator has replayed as this one, while its metadata is kept. */
+    /**
+     * Id of the delivered call that an operator replayed as this call. Null if this call is no replay, or if its
+     * metadata is no longer kept.
+     */
     replay_of: z.string().nullable(),
   })
   .meta({ id: "CallLife" });
@@ -153,34 +165,37 @@ export type CallLifeView = z.infer<typeof CallLifeView>;
 
 export const FoundCalls = z.object({
   calls: z.array(FoundCallView),
-  /** The refused requests whose id starts with `q`. Only the first page has them. */
+  /** Refused requests whose id starts with `q`. Only the first page has them. */
   rejected: z.array(RejectedView),
   next,
-  /** False if there may be more that match: the time was up, a queue holds more calls than are looked at, or `is_unlisted`. */
+  /**
+   * False if more calls may match: the search ran out of time, a queue holds more calls than a search reads, or
+   * `is_unlisted` is true.
+   */
   is_complete: z.boolean(),
-  /** True if calls in the state that is asked for may be found only by their ids. */
+  /** True if some calls in the requested state may be found only by their ids. */
   is_unlisted: z.boolean(),
 });
 export type FoundCalls = z.infer<typeof FoundCalls>;
 
-/** What came of a call that was to be forgotten. */
+/** Result of forgetting a call. */
 export const ForgottenView = z.object({
   changed: z.boolean(),
-  /** When it was forgotten before. */
+  /** Time at which the call was forgotten earlier; null if this was the first time. */
   forgotten_before: isoTime.nullable(),
 });
 export type ForgottenView = z.infer<typeof ForgottenView>;
 
-/** The new call that a delivered webhook was queued as. */
+/** The new call that replays a delivered webhook. */
 export const ReplayedView = z.object({
   call_id: z.string(),
   replay_of: z.string(),
-  /** False if the same request has queued it before. */
+  /** False if an earlier request with the same `request_id` had queued the call. */
   changed: z.boolean(),
 });
 export type ReplayedView = z.infer<typeof ReplayedView>;
 
-/** Why a delivered webhook is replayed. A request with the same `request_id` is the same replay. */
+/** Asks to replay a delivered webhook. A repeat with the same `request_id` queues no second call. */
 export const Replay = z.strictObject({
   reason,
   request_id: z
@@ -192,34 +207,39 @@ export const Replay = z.strictObject({
 const Place = z.strictObject({ at: z.number(), ids: z.array(z.string()) });
 
 export type CallsApi = {
-  /** How many calls a search finds, by their facets. */
+  /** Counts the calls that a search finds, by their facets. */
   facets(search: CallSearch): Promise<CallFacetsView>;
-  /** The newest first. */
-  find(search: CallSearch, page: PageAsked): Promise<FoundCalls>;
-  /** Throws `call.unknown`, as the others do. */
+  /** Lists calls, newest first. */
+  find(search: CallSearch, page: PageRequest): Promise<FoundCalls>;
+  /** Shows a call. Throws `call.unknown`, as the other methods with an id do. */
   show(id: string): Promise<CallLifeView>;
-  /** With a line in the audit, as `result`. Throws `call.no_body` if it is not kept (any more). */
+  /** Reads the body, and writes a line in the audit log. Throws `call.no_body` if the body is not kept. */
   body(id: string): Promise<Buffer>;
-  /** Throws `call.no_result` if there is none with a body. */
+  /**
+   * Reads the result, and writes a line in the audit log. Throws `call.no_result` if there is no result with a body.
+   */
   result(id: string): Promise<Buffer>;
-  /** Queues a delivered webhook as a new call. Throws `call.paid`, `call.corrupt`, and `call.no_body` if it is not kept. */
+  /**
+   * Queues a delivered webhook as a new call. Throws `call.paid`, `call.corrupt`, and `call.no_body` if its body is
+   * not kept.
+   */
   replay(id: string, why: z.infer<typeof Replay>): Promise<ReplayedView>;
-  /** Throws `call.in_hand` and `call.undecided`. */
+  /** Deletes all data from the call's sender. Throws `call.in_hand` and `call.undecided`. */
   forget(id: string, reason: string): Promise<ForgottenView>;
 };
 
 type Deps = OperatorDeps & {
-  /** Connections on which an answer may take longer, for bodies. */
+  /** Connections for bodies, with a longer timeout. */
   patient: Partitions;
   tokens: TokenSource;
-  /** The paths of the endpoints that there are. */
+  /** Returns the paths of the configured endpoints. */
   paths: () => readonly string[];
 };
 
-/** A search ends then with what it has found. */
+/** Time limit of a search, which then returns what it has found. */
 const PATIENCE_MS = 10_000;
 
-/** What an operator sees of calls, wherever they are, and has forgotten of them. */
+/** Implements the operations on calls: search, show, replay and forget. */
 export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): CallsApi {
   const { partitions, clock, log, by } = deps;
   const decimalsOf = decimalsFrom(tokens);
@@ -237,14 +257,14 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
     throw AppError.public("call.unknown", detail);
   }
 
-  /** Throws `call.unknown`. */
-  async function noBody(id: string): Promise<AppError> {
+  /** Returns the error for a body that is not kept. Throws `call.unknown`. */
+  async function bodyMissingError(id: string): Promise<AppError> {
     const { state } = await show(id);
     return AppError.public("call.no_body", `${id}: its body is not kept; the call is ${state}`);
   }
 
-  /** Says why a call cannot be replayed as a new one. Throws `call.unknown`. */
-  async function notKept(id: string): Promise<AppError> {
+  /** Returns the error for a call that cannot be replayed as a new one. Throws `call.unknown`. */
+  async function notReplayableError(id: string): Promise<AppError> {
     const { state, origin } = await show(id);
     return AppError.public("call.no_body", `${id} cannot be replayed: ${whyNotKept(state, origin)}`);
   }
@@ -272,12 +292,12 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
         await audits.of(id)({ at: clock(), action: "read_body", callId: id, by, selection: "by id" });
         return body;
       }
-      throw await noBody(id);
+      throw await bodyMissingError(id);
     },
 
     async replay(id, { reason, request_id: requestId }) {
       const replayed = await bodies.replay(id, { reason, requestId });
-      if (replayed === undefined) throw await notKept(id);
+      if (replayed === undefined) throw await notReplayableError(id);
       return { call_id: replayed.callId, replay_of: id, changed: replayed.changed };
     },
 
@@ -300,12 +320,12 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
   };
 }
 
-/** Reads and changes a call in its partition. */
+/** Creates the functions that read and change a call in its partition. */
 function operationsIn(deps: OperateDeps) {
   return { readLife: createReadLife(deps.partition), forget: createForget(deps) };
 }
 
-/** Reads what may be large of a call, or copies it, in its partition. */
+/** Creates the functions that read or copy the body and result of a call in its partition. */
 function bodiesIn(deps: OperateDeps) {
   const { partition } = deps;
   return {
@@ -317,9 +337,9 @@ function bodiesIn(deps: OperateDeps) {
 }
 
 function whyNotKept(state: string, origin: string | null): string {
-  if (origin !== null && origin !== "webhook") return `it is not a webhook, but of the origin ${origin}`;
+  if (origin !== null && origin !== "webhook") return `its origin is ${origin}, not webhook`;
   if (state !== "injected")
-    return `it is ${state}, and only a delivered webhook that is kept (keep_delivered) can be`;
+    return `it is ${state}, and only a delivered webhook that is kept (keep_delivered) can be replayed as a new call`;
   return "its endpoint does not keep webhooks (keep_delivered), or no longer keeps this one";
 }
 
@@ -402,7 +422,7 @@ function toResultView(state: string, result: CallLife["result"]): CallLifeView["
   return { what, reason: ended ?? NO_RESULT[what] };
 }
 
-/** Without what is not known. */
+/** Converts keys to snake_case, and leaves out undefined values. */
 function snakeCased(fields: object): Partial<z.infer<typeof Step>> {
   const named = Object.entries(fields).flatMap(([name, value]: [string, unknown]) =>
     value === undefined ? [] : [[name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), value]],

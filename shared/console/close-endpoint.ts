@@ -4,20 +4,20 @@ import { AppError } from "../platform/errors/app-error.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import { logAudited } from "../redis/audit/audit.ts";
 
-/** An endpoint that waited for a secret, and no longer does. */
+/** A closed endpoint: it waited for a secret, and no longer does. */
 export const ClosedEndpoint = z
   .object({
     path: z.string(),
     opened_by: z.string(),
-    /** Whether a secret had arrived that was not shown. */
+    /** Whether the endpoint had received a secret that no operator had seen, and that is now deleted. */
     secret_deleted: z.boolean(),
   })
   .meta({ id: "ClosedEndpoint" });
 export type ClosedEndpoint = z.infer<typeof ClosedEndpoint>;
 
 /**
- * Closes an endpoint that waits for a secret, with a line in the audit; also one that is no longer configured. Throws `request.not_found` if
- * it is not open.
+ * Closes an endpoint that waits for a secret, even if it is no longer configured. Writes a line in the audit log.
+ * Throws `request.not_found` if the endpoint does not wait for a secret.
  */
 export function createCloseEndpoint({ partition, clock, log, by }: OperateDeps) {
   const endpoints = createOpenedEndpoints(partition);

@@ -3,7 +3,7 @@ import type { AcceptedToken } from "../config/x402-toml.ts";
 import { isPublicHost } from "../http/ip/public-address.ts";
 import type { TokenSource } from "./tokens.ts";
 
-/** Names in the configuration, so that a filter by a name that is not there can say so. A list is empty if its names are not known. */
+/** Configured names, so that a filter can reject an unknown name. A list is empty if its names are not known. */
 export const ConfiguredNames = z.object({
   /** Paths of the webhook endpoints. */
   endpoints: z.array(z.string()),
@@ -12,8 +12,8 @@ export const ConfiguredNames = z.object({
   /** Networks of the accepted tokens (CAIP-2). */
   networks: z.array(z.string()),
   /**
-   * Those of them whose nodes are all on the public internet. Only of these does a public explorer show the chain: a chain of this machine, as
-   * the devnet's, has the id of a public one.
+   * Networks whose nodes are all on the public internet. Only for these does a public block explorer show the right
+   * chain: a local chain, such as the devnet, uses the id of a public one.
    */
   public_networks: z.array(z.string()),
 });
@@ -49,7 +49,10 @@ function networksOf(tokens: readonly AcceptedToken[]): string[] {
   return [...new Set(tokens.map(({ network }): string => network))];
 }
 
-/** None if a URL of a node cannot be read. */
+/**
+ * Returns the accepted tokens. Returns none if they cannot be loaded, for example because a secret in `rpc_url` is
+ * missing.
+ */
 function chainsOf(tokens: Pick<TokenSource, "chains">): readonly AcceptedToken[] {
   try {
     return tokens.chains();

@@ -1,19 +1,19 @@
 import { z } from "zod";
 import { AppError } from "../platform/errors/app-error.ts";
 
-/* Where a list goes on: the `next` of the answer before, which says nothing to its reader. */
+/* A cursor is the position at which a list continues: the `next` of the previous answer. Clients must not interpret it. */
 
-/** The `next` of a page: where it goes on, or null after the last one. */
+/** Cursor of the next page; null on the last page. */
 export const next = z.string().nullable();
 
-/** What part of a list is wanted. */
-export type PageAsked = { limit: number; cursor?: string | undefined };
+/** The requested part of a list. */
+export type PageRequest = { limit: number; cursor?: string | undefined };
 
 export function toCursor(place: unknown): string | null {
   return place === undefined ? null : Buffer.from(JSON.stringify(place)).toString("base64url");
 }
 
-/** Throws `request.malformed`. */
+/** Decodes a cursor. Throws `request.malformed`. */
 export function fromCursor<Place extends z.ZodType>(
   place: Place,
   cursor: string | undefined,

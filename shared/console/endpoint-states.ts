@@ -9,7 +9,7 @@ import { count, reached, reachOf, reason } from "./view.ts";
 
 const path = z.string().min(1).max(2048);
 
-/** A new state of an endpoint: `disabled` refuses webhooks with 503, and `held` accepts them and delivers none. */
+/** Sets the state of an endpoint: `disabled` refuses webhooks with 503, and `held` accepts them but delivers none. */
 export const EndpointOrder = z.strictObject({
   path,
   state: z.enum(ENDPOINT_STATES),
@@ -27,19 +27,25 @@ export const EndpointChange = z
   .object({
     path: z.string(),
     state: z.enum(ENDPOINT_STATES),
-    /** Whether anything was changed. */
+    /** Whether the request changed anything. */
     changed: z.boolean(),
-    /** The number of calls that were held before the change. Enabling the endpoint releases them. Those of partitions that are away are not counted. */
+    /**
+     * Number of held calls before the change; enabling the endpoint releases them. Calls of unavailable partitions
+     * are not counted.
+     */
     held: count,
     ...reached,
   })
   .meta({ id: "EndpointChange" });
 export type EndpointChange = z.infer<typeof EndpointChange>;
 
-/** Paths of the configured endpoints; none if they are not known. */
+/** Returns the paths of the configured endpoints. Returns none if they are not known. */
 type Paths = { paths: () => readonly string[] };
 
-/** Sets the state of an endpoint for all gateways, with a line in the audit. Throws `request.not_found` for a path of no endpoint. */
+/**
+ * Sets the state of an endpoint for all gateways, and writes a line in the audit log. Throws `request.not_found` for
+ * an unknown path.
+ */
 export function createSetEndpointState({ partitions, clock, log, by, paths }: OperatorDeps & Paths) {
   const endpoints = openEndpoints(partitions);
   return async ({ path, state, reason: why }: EndpointOrder): Promise<EndpointChange> => {
@@ -54,7 +60,10 @@ export function createSetEndpointState({ partitions, clock, log, by, paths }: Op
   };
 }
 
-/** Has a gateway sign and send a sample to itself, with a line in the audit. Throws `request.not_found` for a path of no endpoint. */
+/**
+ * Has a gateway sign a sample webhook and send it to itself. Writes a line in the audit log. Throws
+ * `request.not_found` for an unknown path.
+ */
 export function createTestEndpoint({ partition, clock, log, by, paths }: OperateDeps & Paths) {
   const orderTest = createOrderTest(partition);
   return async ({ path, reason: why }: EndpointTest): Promise<EndpointTested> => {

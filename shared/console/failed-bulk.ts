@@ -9,7 +9,7 @@ import {
   type BulkRequest,
   Counted,
   createBulk,
-  NOTHING_BEFORE,
+  NO_PROGRESS,
   selectionOf,
 } from "./bulk.ts";
 import { FailedFilter } from "./failed.ts";
@@ -20,26 +20,26 @@ import { RunHead, toHead } from "./runs/view.ts";
 import type { DoRun } from "./runs/worker.ts";
 import { count } from "./view.ts";
 
-/** The calls that a bulk operation is about, if they are named. */
+/** Ids of the calls for a bulk operation. */
 export const namedCalls = z.array(z.string().regex(CALL_ID, NOT_A_CALL_ID)).min(1).max(1000);
 
-/** Why a call that was named is not among those that a bulk operation is about. */
+/** The reason why a bulk operation cannot process a named call. */
 export const MissingCall = z.object({ code: z.string(), detail: z.string() }).meta({ id: "MissingCall" });
 
-/** Which failed calls, and how: what begins a run. */
+/** Asks for a replay or discard of many failed calls. */
 export const BulkOrder = z.strictObject({
   filter: FailedFilter.default({}),
-  /** Only these of the calls that match. */
+  /** Selects only calls of this list, if they also match the filter. */
   call_ids: namedCalls.optional(),
-  /** Every failed call; needed if no call is named and the filter is empty. */
+  /** Selects every failed call. Required if no call is named and the filter is empty. */
   all: z.literal(true).optional(),
-  /** At most so many, the oldest first. */
+  /** Limit on the number of selected calls; the oldest are selected. */
   limit: z.int().min(1).optional(),
-  /** Of a replay: also calls that their runner may run twice. */
+  /** Whether a replay includes calls that their runner may run twice. */
   force: z.boolean().default(false),
-  /** Calls at a time. */
+  /** Number of calls that are processed at once. */
   concurrency: z.int().min(1).max(100).default(8),
-  /** Count the calls, and change nothing. */
+  /** Whether to count the calls without changing them. */
   dry_run: z.boolean().default(false),
 });
 export type BulkOrder = z.infer<typeof BulkOrder>;
@@ -54,37 +54,43 @@ const Progress = z.object({
   refundsDue: PartialSum.nullable(),
 });
 
-/** The state of a replay or discard of many failed calls. */
+/** State of a replay or discard of many failed calls. */
 export const FailedBulkView = RunHead.extend({
   kind: z.enum(BULK_ACTIONS),
   dry_run: z.boolean(),
   force: z.boolean(),
   limit: count.nullable(),
-  /** Null until the calls are counted. Calls that need force are left out. */
+  /** Number of selected calls, including those that need `force`. Null until the calls are counted. */
   matched: count.nullable(),
   by_code: z.record(z.string(), count).nullable(),
-  /** Of a discard: what was paid for these calls, whose refunds become due by it. Null until the calls are counted. */
+  /**
+   * Sum paid for the selected calls. A discard makes their refunds due. Null for a replay, and until the calls are
+   * counted.
+   */
   paid: PaidSum.nullable(),
   needs_force_count: count.nullable(),
-  /** The first of them. */
+  /** Ids of calls that need `force`, at most 1000. */
   needs_force: z.array(z.string()),
-  /** Of calls that were named, those that are not among the failed ones. */
+  /** Named calls that are not failed, each with the reason. */
   missing: z.array(MissingCall),
   done: count,
-  /** Replayed or discarded by somebody else meanwhile, or in the moment in which a process of the service died. */
+  /**
+   * Number of calls that another operator replayed or discarded meanwhile. Also counts a call that this operation
+   * changed just before its process died.
+   */
   left_meanwhile: count,
   /**
-   * Of a discard: what was paid for the calls that it has ended, and is due back now. Null before the first. It is not whole if calls have
-   * left meanwhile, or another discard had begun with them: they may have been ended by a process that died.
+   * Sum paid for the calls that this discard has ended. Their refunds are now due. Null before the first call. The sum
+   * is incomplete if another operation, or a process of this discard that died, changed some of the calls.
    */
   refunds_due: PartialSum.nullable(),
   remaining: count.nullable(),
-  /** Outcome so far of a replay that has ended. Null before its end, for a discard, and in a list. */
+  /** Current outcome of the calls of an ended replay. Null for other operations, and in lists. */
   outcome: ReplayOutcome.nullable(),
 }).meta({ id: "FailedBulk" });
 export type FailedBulkView = z.infer<typeof FailedBulkView>;
 
-/** Excludes calls that fail after `now`, however late the calls are counted. */
+/** Excludes calls that fail after `now`, even if the calls are counted much later. */
 export function untilNow(order: StoredOrder, now: number): StoredOrder {
   const isOpen = order.call_ids === undefined && order.filter.until === undefined;
   return isOpen ? { ...order, filter: { ...order.filter, until: toIso(now) } } : order;
@@ -95,22 +101,22 @@ export function failedSelection(request: unknown): string {
   return selectionOf({ filter, ids });
 }
 
-/** How a process does such operations. Calls that are done already are skipped. */
+/** Performs replays and discards. Calls that are already done are skipped. */
 export function failedBulk(deps: Omit<Parameters<typeof createBulk>[0], "by">): Record<BulkAction, DoRun> {
-  const doRun: DoRun = async ({ run, signal, tell, told }) => {
+  const doRun: DoRun = async ({ run, signal, storeProgressSoon, storeProgress }) => {
     const bulk = createBulk({ ...deps, by: run.resumedBy ?? run.by });
     const { dry_run: isDry, ...order } = StoredOrder.parse(run.request);
     const request = { ...toRequest(run.kind as BulkAction, order), run: run.id };
     const { counted: known, ...before } = progressOf(run);
     const counted = known ?? (await bulk.count(request, signal));
     if (known === undefined) {
-      if (signal.aborted) return; // it may be but a part
-      await told({ counted, ...before });
+      if (signal.aborted) return; // the reading was aborted, so it may be incomplete
+      await storeProgress({ counted, ...before });
       failpoint("console.after_counted");
     }
     if (isDry || signal.aborted) return;
     const onProgress = ({ done, left, refundsDue }: BulkProgress) =>
-      tell({ counted, done, left, refundsDue });
+      storeProgressSoon({ counted, done, left, refundsDue });
     const result = await bulk.operate(request, counted, {
       signal,
       before,
@@ -131,7 +137,7 @@ function toRequest(
 }
 
 function progressOf({ progress }: Run): z.infer<typeof Progress> {
-  return Progress.parse(progress ?? NOTHING_BEFORE);
+  return Progress.parse(progress ?? NO_PROGRESS);
 }
 
 export function toFailedBulkView(run: Run): FailedBulkView {

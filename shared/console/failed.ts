@@ -18,22 +18,22 @@ import { createReplay } from "../queue/replay.ts";
 import { createAudit } from "../redis/audit/audit.ts";
 import type { Partition, Partitions } from "../redis/partition.ts";
 import { errorCode } from "./contract/parameters.ts";
-import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import { fromCursor, next, type PageRequest, toCursor } from "./cursor.ts";
 import { askedMs, askedTime, count, isoTime } from "./view.ts";
 
-/** A failed call without its body. What is absent is not known of it. */
+/** A failed call without its body. Unknown values are absent. */
 export const FailedCallView = z
   .object({
     id: z.string(),
-    /** It may be one that this release does not know. */
+    /** Origin. An older or newer release may have stored a value that is unknown here. */
     origin: z.string(),
-    /** The path of the endpoint that it came in by. */
+    /** Path of the endpoint that received the call. */
     endpoint: z.string().optional(),
     service_id: count,
     job_id: count,
     failed_at: isoTime,
     accepted_at: isoTime,
-    /** Since it was queued or last replayed. */
+    /** Number of attempts since the call was queued or last replayed. */
     attempts: count,
     code: z.string(),
     reason: z.string(),
@@ -47,32 +47,32 @@ export type FailedCallView = z.infer<typeof FailedCallView>;
 
 const AttemptView = z
   .object({
-    /** The n-th failed attempt since the call was accepted. */
+    /** Number of the attempt, counted since the call was accepted. */
     n: z.int(),
     at: isoTime,
     code: z.string(),
     reason: z.string(),
     worker: z.string(),
-    /** Duration. Absent if an earlier build made the attempt. */
+    /** Duration in ms. Absent if an older release made the attempt. */
     ms: count.optional(),
     /** HTTP status of the answer, if one came. */
     status: count.optional(),
   })
   .meta({ id: "FailedAttempt" });
 
-/** All that is known of a failed call but its body. */
+/** All data of a failed call except its body. */
 export const FailedCallDetail = FailedCallView.extend({
-  /** The state in its record; absent of a call without a delivery id. */
+  /** State in the call's record. A call without a delivery id has no record. */
   record: z.string().optional(),
   metadata: z.record(z.string(), z.string()).optional(),
-  /** The newest, oldest first. */
+  /** The newest failed attempts, oldest first. */
   failed_attempts: z.array(AttemptView),
-  /** The stored data, if it is unreadable as a call. */
+  /** The stored data, if it cannot be read as a call. */
   stored: z.unknown().optional(),
 }).meta({ id: "FailedCallDetail" });
 export type FailedCallDetail = z.infer<typeof FailedCallDetail>;
 
-/** The failed calls of one origin of a job that failed with one code. */
+/** Failed calls of one job, with one origin and one error code. */
 export const FailedGroupView = z
   .object({
     origin: z.string(),
@@ -83,13 +83,13 @@ export const FailedGroupView = z
     oldest_at: isoTime,
     newest_at: isoTime,
     newest_reason: z.string(),
-    /** So many of them failed in each hour of the last day, by the clock, the oldest hour first and the one that runs last. */
+    /** Number of failures in each clock hour of the last day, oldest first. The last hour is not over yet. */
     by_hour: z.array(count).length(24),
   })
   .meta({ id: "FailedGroup" });
 export type FailedGroupView = z.infer<typeof FailedGroupView>;
 
-/** Selects failed calls that meet every field present. The times are when a call failed, both inclusive. */
+/** Selects failed calls that meet every field present. The times are those of the failure, both inclusive. */
 export const FailedFilter = z
   .strictObject({
     origin: z.enum(ORIGINS).optional(),
@@ -97,7 +97,7 @@ export const FailedFilter = z
     service_id: count.optional(),
     job_id: count.optional(),
     code: errorCode.optional(),
-    /** Text in the id, reason, endpoint or delivery id, in upper or lower case. */
+    /** Text in the id, reason, endpoint or delivery id; case-insensitive. */
     text: z.string().min(1).max(256).optional(),
     since: askedTime.optional(),
     until: askedTime.optional(),
@@ -107,7 +107,7 @@ export type FailedFilter = z.infer<typeof FailedFilter>;
 
 export const FailedPage = z.object({
   calls: z.array(FailedCallView),
-  /** With it even a page without calls is not the last: an answer looks at so many calls and no more. */
+  /** Null on the last page. Any other page may be empty, because one request reads a limited number of calls. */
   next,
 });
 export type FailedPage = z.infer<typeof FailedPage>;
@@ -115,28 +115,34 @@ export type FailedPage = z.infer<typeof FailedPage>;
 const Place = z.strictObject({ failedAt: z.number(), id: z.string().regex(CALL_ID) });
 
 export type FailedApi = {
-  /** The newest first. */
-  page(filter: FailedFilter, page: PageAsked): Promise<FailedPage>;
-  /** How many match, and how many there are. */
+  /** Lists failed calls, newest first. */
+  page(filter: FailedFilter, page: PageRequest): Promise<FailedPage>;
+  /** Counts the calls that match, and all failed calls. */
   count(filter: FailedFilter, signal?: AbortSignal): Promise<{ matched: number; total: number }>;
   groups(filter: FailedFilter, signal?: AbortSignal): Promise<FailedGroupView[]>;
-  /** Throws `call.not_failed`, `call.forgotten` or `call.unknown`, which say where the call is. So do the others that take an id. */
+  /**
+   * Shows a failed call. Throws `call.not_failed`, `call.forgotten` or `call.unknown`, which say where the call is.
+   * The other methods with an id throw the same.
+   */
   show(id: string): Promise<FailedCallDetail>;
-  /** With a line in the audit. Throws `call.corrupt` if the stored data is unreadable as a call. */
+  /**
+   * Reads the body, and writes a line in the audit log. Throws `call.corrupt` if the stored data cannot be read as a
+   * call.
+   */
   body(id: string): Promise<Buffer>;
-  /** Throws `call.too_old` of a call that its runner may run twice, unless `force` is given. */
+  /** Replays the call. Throws `call.too_old` if its runner may run it twice, unless `force` is set. */
   replay(id: string, why: { reason: string; force: boolean }): Promise<void>;
   discard(id: string, why: { reason: string }): Promise<void>;
 };
 
 type Deps = OperatorDeps & {
-  /** Connections on which an answer may take longer, for bodies. */
+  /** Connections for bodies, with a longer timeout. */
   patient: Partitions;
-  /** For how long the runner remembers keys. */
+  /** Time for which the runner remembers the keys of calls. */
   runnerMemoryMs: number;
 };
 
-/** What an operator sees of failed calls, and does to a single one, with a line in the audit. */
+/** Implements the operations on single failed calls. Each act writes a line in the audit log. */
 export function createFailedApi(deps: Deps): FailedApi {
   const { partitions, clock, log, by, runnerMemoryMs } = deps;
   const calls = createAllFailed(partitions);
@@ -213,7 +219,7 @@ export function createFailedApi(deps: Deps): FailedApi {
 
     async replay(id, { reason, force }) {
       const found = await find(id);
-      if (!force && isTooOld(found, runnerMemoryMs, clock())) throw tooOld(id);
+      if (!force && isTooOld(found, runnerMemoryMs, clock())) throw tooOldError(id);
       await operate(replay, found, reason);
     },
 
@@ -224,12 +230,12 @@ export function createFailedApi(deps: Deps): FailedApi {
 const HOUR_MS = 3_600_000;
 const DAY_HOURS = 24;
 
-/** Whether the runner may have forgotten the call's key, and so may run it twice. */
+/** Whether the runner may have forgotten the call's key, so that it may run the call twice. */
 export function isTooOld({ acceptedAt }: FailedCall, runnerMemoryMs: number, now: number): boolean {
   return now - acceptedAt > runnerMemoryMs;
 }
 
-function tooOld(id: string): AppError {
+function tooOldError(id: string): AppError {
   const why = "it was accepted more than runner.memory_secs ago";
   return AppError.public(
     "call.too_old",
@@ -295,10 +301,10 @@ function toDetail(
   };
 }
 
-/** Says in a sentence where a call is that is not among the failed ones. */
+/** Returns the error for a call that is not failed. Its message says where the call is. */
 export async function whereIs(partition: Partition, id: string): Promise<AppError> {
   const place = (await openRegistry(partition).find(id))?.state;
-  if (place !== undefined) return notFailed(`${id} is not a failed call: it is ${place} in the queue`);
+  if (place !== undefined) return notFailedError(`${id} is not a failed call: it is ${place} in the queue`);
   const records = createCallRecords(partition);
   const [record, forgottenAt] = await Promise.all([records.state(id), records.forgottenAt(id)]);
   if (forgottenAt !== undefined) {
@@ -310,14 +316,14 @@ export async function whereIs(partition: Partition, id: string): Promise<AppErro
       "call.unknown",
       `${id} is unknown: there was no such call, or it is no longer kept`,
     );
-  return notFailed(`${id} is not a failed call${recorded(record)}`);
+  return notFailedError(`${id} is not a failed call${recordText(record)}`);
 }
 
-function notFailed(reason: string): AppError {
+function notFailedError(reason: string): AppError {
   return AppError.public("call.not_failed", reason);
 }
 
-function recorded(record: RecordState): string {
+function recordText(record: RecordState): string {
   if (record === "REFUND_PENDING" || record === "REFUNDED")
     return `: ${REFUNDS[record]}, so it cannot be replayed or discarded`;
   return `: it is ${record.toLowerCase()}`;

@@ -17,36 +17,40 @@ import { openRegistry, type QueueDepth, sumOfDepths } from "../queue/registry.ts
 import { openDelayed } from "../queue/run-delayed.ts";
 import { logAudited } from "../redis/audit/audit.ts";
 import { askAll, askReachable, tryOne } from "../redis/merge.ts";
-import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import { fromCursor, next, type PageRequest, toCursor } from "./cursor.ts";
 import { count, isoTime, OperatorAct, reached, reachOf } from "./view.ts";
 
 /**
- * A job that has a queue, a setting or a name in the configuration: what it holds, over all origins, and what holds it up. Beside the
- * jobs there are the receivers of callbacks, as `callback/receiver.example.com`, and `callback`, all of these together.
+ * A job with a queue, a setting or a name in the configuration: its counts over all origins, its limits and its
+ * pause. Receivers of callbacks are listed with the jobs, as `callback/receiver.example.com`. `callback` is the row of
+ * all receivers together.
  */
 export const JobView = z
   .object({
     job: z.string(),
-    /** The ports of a receiver of callbacks. A name without a port stands for 443 and 80. */
+    /** Ports of a receiver of callbacks: 443 and 80, unless its name includes a port. */
     ports: z.array(count).optional(),
     state: z.enum(["running", "throttled", "paused"]),
-    /** Those by which it has a queue. A queue is forgotten an hour after its last call. */
+    /** Origins of the job's queues. A queue is removed an hour after its last call. */
     origins: z.array(z.string()),
     waiting: count,
     delayed: count,
-    /** Calls that wait until their endpoint is enabled. */
+    /** Calls that wait until an operator enables their endpoint. */
     held: count,
     active: count,
     failed: count,
     oldest_age_ms: count.nullable(),
-    /** Calls in hand at once, over all producers. */
+    /** Limit on calls in flight, over all producers. */
     concurrency: count.nullable(),
-    /** Calls taken in each period, over all producers. */
+    /** Limit on calls in each period, over all producers. */
     rate: z.object({ calls: count, period_ms: count }).nullable(),
-    /** Until when its runner has asked for a pause. */
+    /** End of the pause that the job's runner has requested. */
     throttled_until: isoTime.optional(),
     paused: OperatorAct.optional(),
-    /** Number of partitions in which the pause holds, if there are several. It holds in the others before a call is taken from them. */
+    /**
+     * Number of all partitions (`of`), and of those in which the pause is in force (`paused`). A producer applies the
+     * pause in the other partitions before it takes calls there. Absent if there is only one partition.
+     */
     paused_partitions: z.object({ of: count, paused: count }).optional(),
   })
   .meta({ id: "Job" });
@@ -54,11 +58,11 @@ export type JobView = z.infer<typeof JobView>;
 
 export const JobChange = z
   .object({
-    /** Whether anything was changed. */
+    /** Whether the request changed anything. */
     changed: z.boolean(),
-    /** Whether a queue of this name exists. Without one no call has come yet, or the name is misspelt. */
+    /** Whether a queue of this name exists. If not, no call has arrived yet, or the name is misspelt. */
     has_queue: z.boolean(),
-    /** The job as it is now, under the name that it is stored under. Calls of partitions that were not reached are not counted. */
+    /** The job after the change. Calls of unavailable partitions are not counted. */
     job: JobView,
     ...reached,
   })
@@ -67,46 +71,49 @@ export type JobChange = z.infer<typeof JobChange>;
 
 export const DelayedRun = JobChange.omit({ changed: true })
   .extend({
-    /** The number of delayed calls that wait now. */
+    /** Number of delayed calls that now wait. */
     calls: count,
   })
   .meta({ id: "DelayedRun" });
 export type DelayedRun = z.infer<typeof DelayedRun>;
 
-/** Jobs by service id and job index, then `callback`, then receivers by name. */
+/** A page of jobs, ordered by service id and job index; then `callback`, then receivers by name. */
 export const JobPage = z.object({ jobs: z.array(JobView), next });
 export type JobPage = z.infer<typeof JobPage>;
 
-/** The jobs are named as `readGate` gives them. */
+/** Operations on jobs. The name of a job has the form that `readGate` returns. */
 export type JobsApi = {
-  page(asked: PageAsked): Promise<JobPage>;
-  /** Throws `job.not_found` if the job has neither a queue nor a setting. */
+  page(asked: PageRequest): Promise<JobPage>;
+  /** Shows a job. Throws `job.not_found` if the job has neither a queue nor a setting. */
   show(job: string): Promise<JobView>;
-  /** No producer takes calls of the job any more. Unchanged if it is paused already. */
+  /** Pauses a job: producers no longer take its calls. Changes nothing if it is already paused. */
   pause(job: string, reason: string): Promise<JobChange>;
-  /** The calls of the job are taken again. Unchanged if it is not paused. */
+  /** Ends the pause of a job. Changes nothing if it is not paused. */
   resume(job: string, reason: string): Promise<JobChange>;
-  /** The delayed calls of the job are taken before the time of their next attempt. */
+  /** Runs the delayed calls of the job before the time of their next attempt. */
   runDelayed(job: string, reason: string): Promise<DelayedRun>;
 };
 
 type Deps = OperatorDeps & {
-  /** Names in the configuration, by `<service id>/<job index>`. */
+  /** Returns the names in the configuration, by `<service id>/<job index>`. */
   jobNames: () => Record<string, string>;
 };
 
 type Jobs = ReturnType<typeof openJobs>;
 
-/** Views of jobs: limits and pauses as partition 0 has them, and the sums over the queues of all partitions. */
+/** Creates the views of jobs: limits and pauses are those of partition 0, and counts are summed over all partitions. */
 function createViews(
   { partitions, clock, jobNames }: Pick<Deps, "partitions" | "clock" | "jobNames">,
   jobs: Jobs,
 ) {
   const registries = partitions.map(openRegistry);
 
-  /** By gate: its queues, none if it has only a setting or a name. All callbacks together count only if they have a setting or are asked for. */
-  async function known(asked?: string, askEach = askAll): Promise<Map<string, QueueName[]>> {
-    const [names, named] = await Promise.all([askEach(registries, (each) => each.names()), jobs.named()]);
+  /**
+   * Returns the queues of each gate; none for a gate that has only a stored setting or a configured name. Includes
+   * `callback` only if it has a setting or is requested.
+   */
+  async function queuesByGate(asked?: string, askEach = askAll): Promise<Map<string, QueueName[]>> {
+    const [names, named] = await Promise.all([askEach(registries, (each) => each.names()), jobs.gateNames()]);
     const queues = [...new Set(names.flat())].sort();
     const configured = Object.keys(jobNames()).filter((job) => whyNoJobKey(job) === undefined);
     const queuesOf = new Map<string, QueueName[]>([...configured, ...named].map((gate) => [gate, []]));
@@ -129,11 +136,13 @@ function createViews(
     const queues = [...new Set(asked.flatMap((gate) => queuesOf.get(gate) ?? []))];
     const [gates, read] = await Promise.all([
       jobs.gates(asked),
-      askEach(registries, (each) => (partitions.all.length === 1 ? each : ownOf(each)).depths(queues)),
+      askEach(registries, (each) =>
+        (partitions.all.length === 1 ? each : readOwnQueues(each)).depths(queues),
+      ),
     ]);
     const paused = asked.filter((gate) => gates.get(gate)?.pausedAt !== undefined);
-    const holding = partitions.all.length > 1 ? await jobs.holding(paused, askEach) : undefined;
-    const depths = byQueue(read.flat());
+    const holding = partitions.all.length > 1 ? await jobs.countPausedPartitions(paused, askEach) : undefined;
+    const depths = groupByQueue(read.flat());
     const now = clock();
     return asked.map((gate) => {
       const own = (queuesOf.get(gate) ?? []).flatMap((queue) => depths.get(queue) ?? []);
@@ -147,10 +156,10 @@ function createViews(
   }
 
   /**
-   * The job after a change, also one that has neither a queue nor a setting. A partition that cannot be read now counts as not reached,
-   * because the answer must say that the change was made.
+   * Returns the job after a change, even if it has neither a queue nor a setting. A partition that cannot be read now
+   * counts as unreachable, because the answer must still say that the change was made.
    */
-  async function current(job: string, missed: readonly number[]): Promise<Omit<JobChange, "changed">> {
+  async function currentJob(job: string, missed: readonly number[]): Promise<Omit<JobChange, "changed">> {
     const unreached = new Set(missed);
     const askEach: typeof askAll = async (each, ask) => {
       const reached = await askReachable(each, ask, unreached);
@@ -159,10 +168,11 @@ function createViews(
     };
     for (;;) {
       const before = unreached.size;
-      const queuesOf = await known(job, askEach);
+      const queuesOf = await queuesByGate(job, askEach);
       const [view] = await views([job], queuesOf, askEach);
       if (view === undefined) throw new Error(`no view of ${job}`);
-      // All readings are made again without a partition that one of them could not reach: its other counts must not be in the sums.
+      // If a partition becomes unreachable during these reads, repeats all of them without it. Otherwise the sums would
+      // include only some of its counts.
       if (unreached.size > before) continue;
       const has_queue = (queuesOf.get(job) ?? []).length > 0;
       return {
@@ -176,18 +186,18 @@ function createViews(
     }
   }
 
-  return { known, views, current };
+  return { queuesByGate, views, currentJob };
 }
 
-/** The operations on jobs. Each act has a line in the audit. */
+/** Implements the operations on jobs. Each act writes a line in the audit log. */
 export function createJobsApi(deps: Deps): JobsApi {
   const { partitions, clock, log, by } = deps;
   const jobs = openJobs(partitions);
-  const { known, views, current } = createViews(deps, jobs);
+  const { queuesByGate, views, currentJob } = createViews(deps, jobs);
   const delayed = partitions.map(openDelayed);
 
   async function find(job: string): Promise<JobView | undefined> {
-    const queuesOf = await known();
+    const queuesOf = await queuesByGate();
     return queuesOf.has(job) ? (await views([job], queuesOf))[0] : undefined;
   }
 
@@ -195,15 +205,15 @@ export function createJobsApi(deps: Deps): JobsApi {
     const why = { at: clock(), by, reason };
     const { changed, unreached } = await jobs[action](job, why);
     if (changed) logAudited(log, gateAct(action, job, why));
-    return { changed, ...(await current(job, unreached)) };
+    return { changed, ...(await currentJob(job, unreached)) };
   }
 
-  /** Runs the delayed calls of a job in one partition after another, with one line in the audit. */
+  /** Runs the delayed calls of a job in each partition in turn, with one line in the audit log. */
   async function runDelayed(job: string, why: GateAct) {
     let calls = 0;
     const unreached: number[] = [];
     for (const index of delayed.all.keys()) {
-      const outcome = await tryOne(delayed, index, (each) => each.ofJob(job, why, calls === 0));
+      const outcome = await tryOne(delayed, index, (each) => each.runAllOf(job, why, calls === 0));
       if (outcome.kind === "done") calls += outcome.result;
       else unreached.push(index);
     }
@@ -213,7 +223,7 @@ export function createJobsApi(deps: Deps): JobsApi {
   return {
     async page({ limit, cursor }) {
       const after = fromCursor(z.string(), cursor);
-      const queuesOf = await known();
+      const queuesOf = await queuesByGate();
       const rest = [...queuesOf.keys()]
         .filter((gate) => after === undefined || byNumber(gate, after) > 0)
         .sort(byNumber);
@@ -236,13 +246,13 @@ export function createJobsApi(deps: Deps): JobsApi {
       const why = { at: clock(), by, reason };
       const { calls, unreached } = await runDelayed(job, why);
       if (calls > 0) logAudited(log, gateAct("run_delayed", job, why));
-      return { ...(await current(job, unreached)), calls };
+      return { ...(await currentJob(job, unreached)), calls };
     },
   };
 }
 
-/** Reads only the queues that the partition has. To read those of the others there too would take as long. */
-function ownOf({
+/** Reads only the queues that the partition has, because a read of a missing queue costs as much as any other. */
+function readOwnQueues({
   names,
   depths,
 }: ReturnType<typeof openRegistry>): Pick<ReturnType<typeof openRegistry>, "depths"> {
@@ -256,8 +266,8 @@ function ownOf({
 
 type Row = QueueDepth & { queue: QueueName };
 
-/** The rows of a queue: one of each partition. */
-function byQueue(rows: readonly Row[]): Map<QueueName, Row[]> {
+/** Groups the rows by queue. A queue has one row in each partition. */
+function groupByQueue(rows: readonly Row[]): Map<QueueName, Row[]> {
   const found = new Map<QueueName, Row[]>();
   for (const row of rows) {
     const others = found.get(row.queue);
@@ -267,7 +277,7 @@ function byQueue(rows: readonly Row[]): Map<QueueName, Row[]> {
   return found;
 }
 
-/** Jobs by their numbers, then all callbacks together, then those to each receiver. */
+/** Orders jobs by their numbers, then `callback`, then the single receivers. */
 function byNumber(a: string, b: string): number {
   if (a === b) return 0;
   const [isCallback, isOther] = [a, b].map((gate) => gate.startsWith(CALLBACKS_GATE));
@@ -276,7 +286,7 @@ function byNumber(a: string, b: string): number {
   return ids.serviceId - others.serviceId || ids.jobIndex - others.jobIndex;
 }
 
-/** Of a job that has neither a queue nor a setting. */
+/** Empty settings, for a job that has no stored ones. */
 const NO_GATE: JobGate = {
   pausedAt: undefined,
   pausedBy: undefined,
@@ -284,9 +294,9 @@ const NO_GATE: JobGate = {
   throttledUntil: undefined,
 };
 
-type Holds = QueueDepth & { origins: string[]; now: number };
+type JobCounts = QueueDepth & { origins: string[]; now: number };
 
-function toView(job: string, gate: JobGate, holds: Holds): JobView {
+function toView(job: string, gate: JobGate, holds: JobCounts): JobView {
   const { origins, waiting, delayed, held, active, failed, oldestSince, now } = holds;
   const { concurrency, rate, pausedAt, pausedBy, reason, throttledUntil } = gate;
   const state = stateOf(gate, now);

@@ -1,5 +1,6 @@
--- Notes that an audit of a network covers the unaudited time that was read before it as `unaudited` and `adopted`. Once all `networks` are
--- covered, jobs are sold again, and it answers 1.
+-- Records that an audit has covered a network's payments since the time `unaudited` (unix ms). Once all `networks` are
+-- covered, allows sales again and returns 1; else returns 0. Records nothing if the deployment's `unaudited` or `adopted`
+-- has changed since the audit began.
 local unaudited, adopted = unpack(redis.call('HMGET', KEYS.deployment, 'unaudited', 'adopted'))
 if unaudited ~= ARGV.unaudited or adopted ~= ARGV.adopted then return 0 end
 local covered = ARGV.unaudited .. '/' .. ARGV.adopted

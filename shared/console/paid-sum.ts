@@ -10,9 +10,9 @@ const TokenAmount = z
     network: z.string(),
     asset: z.string(),
     symbol: z.string(),
-    /** Null of a token that is not configured (any more). */
+    /** Null if the token is not configured. */
     decimals: count.nullable(),
-    /** The token's smallest units, a decimal string. */
+    /** Amount in the token's smallest units, as a decimal string. */
     amount: z.string(),
   })
   .meta({ id: "TokenAmount" });
@@ -23,11 +23,11 @@ const Sum = z.object({ calls: count, amounts: z.array(TokenAmount) }).meta({ id:
 /** Sums of the payments for some calls, one for each token. Payments of amount 0 are left out. */
 export const PaidSum = z
   .object({
-    /** The chain has shown these payments, or an operator has answered for them. */
+    /** Payments that the chain has shown, or that an operator has confirmed. */
     confirmed: Sum,
-    /** The chain contradicts these payments, or has not shown them at the configured depth (yet). */
+    /** Payments that the chain contradicts, or has not shown at the configured depth. */
     unconfirmed: Sum,
-    /** How many calls are paid for with an amount that cannot be read: the sums lack them. */
+    /** Number of paid calls whose amount cannot be read. The sums do not include them. */
     unreadable: count,
   })
   .meta({ id: "PaidSum" });
@@ -35,18 +35,18 @@ export type PaidSum = z.infer<typeof PaidSum>;
 
 /** A sum that may lack payments. */
 export const PartialSum = PaidSum.extend({
-  /** False if payments may be missing: each number is then at least so large. */
+  /** False if payments may be missing. Each number is then a minimum. */
   is_whole: z.boolean(),
 }).meta({ id: "PartialPaidSum" });
 export type PartialSum = z.infer<typeof PartialSum>;
 
 export type Adding = {
-  /** Undefined stands for a paid call whose payment is missing. */
+  /** Adds a payment. Undefined means a paid call whose payment is missing. */
   add(payment: PaymentSummary | undefined): void;
   sum(): PaidSum;
 };
 
-/** Adds up what was paid, from `before` on. */
+/** Adds up payments, starting with the sums of `before`. */
 export function createPaidSum(decimalsOf: DecimalsOf, before?: PaidSum | null): Adding {
   const sum: PaidSum = before == null ? nothing() : structuredClone(before);
   return {

@@ -3,23 +3,23 @@ import type { Payment, PaymentState } from "../payments/payment.ts";
 
 /** Actions of an operator on a payment. */
 export const PAYMENT_ACTIONS = [
-  /** Have a gateway look at it now. */
+  /** Have a gateway check the payment now. */
   "reconcile",
-  /** Say that it is paid, and by which transaction. */
+  /** Decide that the payment was made, and by which transaction. */
   "settle",
-  /** Say that it is not paid, and will not be. */
+  /** Decide that the payment was not made and can no longer be made. */
   "void",
-  /** Record that an operator has seen what contradicts it. */
+  /** Record that an operator has seen the contradicting evidence. */
   "acknowledge",
-  /** Delete its body although it may still be paid: no further settle request is sent. */
+  /** Delete the payment's body although the payment may still be made. No further settle request is sent. */
   "drop",
-  /** Of its call: run it again, or end it. */
+  /** Replay or discard the payment's call. */
   "replay",
   "discard",
-  /** Export its refund; or, once it is exported, look whether the chain shows it. */
+  /** Export the payment's refund, or check whether the chain shows the exported refund. */
   "refund",
   "refund-check",
-  /** Take its exported refund back, because the runner has done the job. */
+  /** Withdraw its exported refund, because the runner has done the job. */
   "refund-withdraw",
 ] as const;
 type PaymentAction = (typeof PAYMENT_ACTIONS)[number];

@@ -4,7 +4,7 @@ import { isRefundable } from "../payments/refunds.ts";
 import { toIso } from "../platform/time/iso.ts";
 import { signedTime } from "./view.ts";
 
-/** What a state says of the money and of the job. */
+/** The meaning of a payment's state, for the money and the job. */
 const MEANINGS: Readonly<Record<PaymentState, string>> = {
   SETTLING: "the outcome is not known yet",
   QUEUED: "the payment was made, and its call waits for the runner",
@@ -23,17 +23,17 @@ export function meaningOf(payment: Payment): string {
     : MEANINGS[payment.state];
 }
 
-/** What is known of whether it is paid, and of what its job did, one sentence each. */
+/** Returns the evidence for whether the payment was made and whether its job had an effect, one sentence each. */
 export function evidenceOf(payment: Payment): string[] {
   const { state, reason, facilitator, dispatches, dispatchedAt, decided, acknowledged, dropped } = payment;
   const why = isContradicted(payment) ? "Contradicted" : (WHY[state] ?? "It was in review");
   return [
     ...(reason === undefined ? [] : [sentence(`${why}: ${reason}`)]),
     `The facilitator (${facilitator}) was asked ${dispatches === 1 ? "once to settle it," : `${dispatches} times to settle it, last`} at ${toIso(dispatchedAt)}.`,
-    ...ofChain(payment),
-    ...ofSettlement(payment),
-    ...ofJob(payment),
-    ...ofRefund(payment),
+    ...chainSentences(payment),
+    ...settlementSentences(payment),
+    ...jobSentences(payment),
+    ...refundSentences(payment),
     ...(dropped === undefined
       ? []
       : [
@@ -46,14 +46,14 @@ export function evidenceOf(payment: Payment): string[] {
   ];
 }
 
-/** Ends a text with a full stop, unless it ends as a sentence does. */
+/** Ends a text with a full stop, unless it already ends as a sentence. */
 function sentence(text: string): string {
   return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 
 const WHY: Partial<Record<PaymentState, string>> = { VOID: "Not paid", REVIEW: "In review" };
 
-function ofChain({ sinceBlock, searched, settlement, terms }: Payment): string[] {
+function chainSentences({ sinceBlock, searched, settlement, terms }: Payment): string[] {
   if (sinceBlock === 0n) return ["The chain was not checked: the token has no node."];
   const expiry = signedTime(terms.valid_before);
   const valid = `The authorization of ${terms.payer} ${expiry === null ? "never expires" : `expires at ${expiry}`}.`;
@@ -62,7 +62,7 @@ function ofChain({ sinceBlock, searched, settlement, terms }: Payment): string[]
   return [`Its authorization was not used in blocks ${sinceBlock} to ${searched}.`, valid];
 }
 
-function ofSettlement(payment: Payment): string[] {
+function settlementSentences(payment: Payment): string[] {
   const { settlement, proven } = payment;
   if (settlement === undefined) return ["No transaction that paid it is known."];
   const { transaction, by } = settlement;
@@ -83,7 +83,7 @@ const REPORTERS = {
   operator: "An operator",
 } as const;
 
-function ofJob(payment: Payment): string[] {
+function jobSentences(payment: Payment): string[] {
   if (!isRefundable(payment) && payment.state !== "REFUND_PENDING") return [];
   return [
     payment.effect === "none"
@@ -92,7 +92,7 @@ function ofJob(payment: Payment): string[] {
   ];
 }
 
-function ofRefund({ refund, refunded, lateAt }: Payment): string[] {
+function refundSentences({ refund, refunded, lateAt }: Payment): string[] {
   return [
     ...(refund === undefined
       ? []

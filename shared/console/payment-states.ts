@@ -1,4 +1,4 @@
-/** The states of a payment, as an operator is shown them. */
+/** The states of a payment in the operator's views. */
 export const PAYMENT_STATE_VIEWS = [
   "settling",
   "queued",

@@ -30,7 +30,7 @@ export const PaymentView = z
     claimed_at: isoTime,
     changed_at: isoTime,
     terms: TermsView,
-    /** Of its token; null if that is not configured here (any more). */
+    /** Decimals of the token; null if the token is not configured here. */
     decimals: z.int().nullable(),
     settlement: z
       .object({
@@ -43,18 +43,18 @@ export const PaymentView = z
       })
       .meta({ id: "Settlement" })
       .nullable(),
-    /** Whether the chain has shown it at the configured depth. */
+    /** Whether the chain has shown the payment at the configured depth. */
     proven: z.boolean(),
-    /** Whether evidence contradicts it, although it counts as paid. */
+    /** Whether the payment counts as paid but evidence contradicts it. */
     contradicted: z.boolean(),
-    /** Whether it is contradicted, and no operator has acknowledged that. */
+    /** Whether the payment is contradicted and no operator has acknowledged that. */
     disputed: z.boolean(),
-    /** How often it was sent to settle. */
+    /** Number of settle requests for the payment. */
     dispatches: count,
     since_block: z.string(),
-    /** Why it is void or in review, or what contradicts it. */
+    /** The reason why the payment is void or in review, or the contradicting evidence. */
     reason: z.string().nullable(),
-    /** Whether an attempt may have done the job. */
+    /** `none` if no attempt had an effect; `unknown` if one may have done the job. */
     effect: z.enum(["none", "unknown"]),
     refund: z
       .object({ export: z.string(), at: isoTime, block: z.string() })
@@ -64,19 +64,19 @@ export const PaymentView = z
       .object({ transaction: z.string(), position: z.int(), block: z.string(), from: z.string() })
       .meta({ id: "RefundTransfer" })
       .nullable(),
-    /** When the runner took the call although its refund was exported. */
+    /** Time at which the runner accepted the call although its refund was exported. */
     late_at: isoTime.nullable(),
-    /** What an operator may do about it. */
+    /** Actions that an operator can take. */
     actions: z.array(z.enum(PAYMENT_ACTIONS)),
   })
   .meta({ id: "Payment" });
 export type PaymentView = z.infer<typeof PaymentView>;
 
-/** All that is known of a payment but its body. */
+/** All data of a payment except its body. */
 export const PaymentDetail = PaymentView.extend({
   decided: Decided.nullable(),
   acknowledged: Decided.nullable(),
-  /** Who dropped its body before it was settled. */
+  /** The operator who deleted the body before the payment was settled. */
   dropped: Decided.nullable(),
   facilitator: z.string(),
   dispatched_at: isoTime,
@@ -85,16 +85,16 @@ export const PaymentDetail = PaymentView.extend({
   body_sha256: z.string(),
   body_kept: z.boolean(),
   content_type: z.string().nullable(),
-  /** What its state says of the money and of the job, or that the chain contradicts the payment. */
+  /** Says what the payment's state means for the money and the job, or that the chain contradicts the payment. */
   meaning: z.string(),
-  /** What is known of whether it is paid, and of what its job did, one sentence each. */
+  /** Evidence for whether the payment was made and whether its job had an effect, one sentence each. */
   evidence: z.array(z.string()),
 }).meta({ id: "PaymentDetail" });
 export type PaymentDetail = z.infer<typeof PaymentDetail>;
 
 type Signed = Pick<PaymentTerms, "service_id" | "job_index" | "valid_after" | "valid_before">;
 
-/** The terms with their job and times as every view has them. */
+/** Converts the terms to the form of the views, with their job and times. */
 export function toTermsView<Terms extends Signed>({ service_id, job_index: job_id, ...rest }: Terms) {
   const { valid_after, valid_before } = rest;
   const times = { valid_after: signedTime(valid_after), valid_before: signedTime(valid_before) };

@@ -16,7 +16,7 @@ import { text } from "../redis/reply.ts";
 import { createCountOnce } from "../telemetry/series/count-once.ts";
 import callHeadLua from "./call-head.lua";
 import { payer, transaction } from "./contract/parameters.ts";
-import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import { fromCursor, next, type PageRequest, toCursor } from "./cursor.ts";
 import { PAYMENT_STATE_VIEWS } from "./payment-states.ts";
 import { type PaymentDetail, PaymentView, toPaymentDetail, toPaymentView } from "./payment-view.ts";
 import { createInFlight, createReconcile, type InFlightPage, type Reconciled } from "./reconcile.ts";
@@ -26,17 +26,17 @@ import { askedMs, askedTime, reason } from "./view.ts";
 
 const CALL_HEAD = defineScript({ source: callHeadLua, keys: "payment", proof: "reads", reply: text });
 
-/** Selects payments that meet every field present. The times are when a payment was claimed, both inclusive. */
+/** Selects payments that meet every field present. The times are those of the claim, both inclusive. */
 export const PaymentFilter = z.strictObject({
   state: z.enum(PAYMENT_STATE_VIEWS).optional(),
   payer: payer.optional(),
   since: askedTime.optional(),
   until: askedTime.optional(),
-  /** Not in a final state. */
+  /** True selects payments whose state is not final. */
   open: z.boolean().optional(),
-  /** Contradicted by evidence, although it counts as paid, and no operator has seen that. */
+  /** True selects payments that count as paid but are contradicted by evidence that no operator has acknowledged. */
   disputed: z.boolean().optional(),
-  /** Contradicted by evidence, although it counts as paid, and an operator has acknowledged that. */
+  /** True selects payments that count as paid but are contradicted by evidence that an operator has acknowledged. */
   acknowledged: z.boolean().optional(),
 });
 export type PaymentFilter = z.infer<typeof PaymentFilter>;
@@ -44,13 +44,16 @@ export type PaymentFilter = z.infer<typeof PaymentFilter>;
 /** An operator's decision about a payment. */
 export const Decision = z
   .discriminatedUnion("verdict", [
-    /** The money is there: its call runs. */
+    /** The payment was made. Its call is queued. */
     z.strictObject({ verdict: z.literal("settled"), transaction, reason }).meta({ id: "SettledDecision" }),
-    /** It was not paid, and is not going to be: its body is deleted. */
+    /** The payment was not made and can no longer be made. Its body is deleted. */
     z.strictObject({ verdict: z.literal("void"), reason }).meta({ id: "VoidDecision" }),
-    /** Of a disputed one: it was seen. */
+    /** The operator has seen that the payment is disputed. */
     z.strictObject({ verdict: z.literal("acknowledged"), reason }).meta({ id: "AcknowledgedDecision" }),
-    /** Of one that is settling or in review: its body is deleted and no settle is sent. Money that comes all the same is due back. */
+    /**
+     * Gives up a payment that is settling or in review. Its body is deleted, and no further settle request is sent.
+     * If the money arrives nevertheless, a refund is due.
+     */
     z.strictObject({ verdict: z.literal("dropped"), reason }).meta({ id: "DroppedDecision" }),
   ])
   .meta({ id: "Decision" });
@@ -58,7 +61,7 @@ export type Decision = z.infer<typeof Decision>;
 
 export const PaymentPage = z.object({
   payments: z.array(PaymentView),
-  /** With it even a page without payments is not the last: an answer looks at so many payments and no more. */
+  /** Null on the last page. Any other page may be empty, because one request reads a limited number of payments. */
   next,
 });
 export type PaymentPage = z.infer<typeof PaymentPage>;
@@ -66,32 +69,33 @@ export type PaymentPage = z.infer<typeof PaymentPage>;
 export const PaymentPlace = z.strictObject({ at: z.number(), id: z.string().regex(CALL_ID) });
 
 export type PaymentsApi = {
-  /** The newest first. */
-  page(filter: PaymentFilter, page: PageAsked): Promise<PaymentPage>;
-  /** Throws `payment.unknown`. */
+  /** Lists payments, newest first. */
+  page(filter: PaymentFilter, page: PageRequest): Promise<PaymentPage>;
+  /** Shows a payment. Throws `payment.unknown`. */
   show(id: string): Promise<PaymentDetail>;
   /**
-   * Throws `payment.unknown`; `payment.undecidable` if its state does not allow the decision; `payment.not_shown` if the chain does not show
-   * the transaction as its payment; `payment.transfer_taken` if that pays for another call.
+   * Records a decision about a payment. Throws `payment.unknown`, or `payment.undecidable` if its state does not allow
+   * the decision. Throws `payment.not_shown` if the transaction does not pay for the call, and
+   * `payment.transfer_taken` if it pays for another call.
    */
   resolve(id: string, decide: Decision): Promise<void>;
-  /** Makes the payment due, and waits at most so long until a gateway has looked at it. */
+  /** Makes the payment due for a check, and waits at most `waitMs` until a gateway has checked it. */
   reconcile(id: string, waitMs: number): Promise<Reconciled>;
   /**
-   * The payments that gateways look after, except those whose call a producer has, or that has failed; first those that are looked at
-   * soonest. With `next` even a page without payments is not the last.
+   * Lists the payments that gateways work on, in the order of their next checks. Leaves out payments whose call is in a
+   * queue or has failed. A page without payments is the last one only if `next` is null.
    */
-  inFlight(page: PageAsked): Promise<InFlightPage>;
+  inFlight(page: PageRequest): Promise<InFlightPage>;
   spentElsewhere: ListSpentElsewhere;
 };
 
 type Deps = OperatorDeps & {
   tokens: TokenSource;
-  /** Whether what is settled by an operator counts as earned (shared/telemetry/series). */
+  /** Whether a payment that an operator settles counts as revenue (shared/telemetry/series). */
   countsEarned: boolean;
 };
 
-/** What an operator sees of payments, and decides about them, with a line in the audit. */
+/** Implements the operations on payments. Each decision writes a line in the audit log. */
 export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): PaymentsApi {
   const { partitions, clock, log, by } = deps;
   const { control } = partitions;
@@ -102,8 +106,8 @@ export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): Paym
       const journal = new PaymentJournal(partition);
       const decide = createResolve({ journal, clock, log, by, ...(count && { count }) });
       return {
-        look: (id: string) => journal.look(id),
-        lookWhole: createLookWhole(partition, journal),
+        findWithoutCall: (id: string) => journal.findWithoutCall(id),
+        lookWhole: createReadWithBodyType(partition, journal),
         decide: (_id: string, ...decision: Parameters<typeof decide>) => decide(...decision),
         reconcile: createReconcile({ ...deps, partition }),
       };
@@ -130,29 +134,32 @@ export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): Paym
     },
 
     async resolve(id, decision) {
-      const payment = await own.look(id);
+      const payment = await own.findWithoutCall(id);
       if (payment === undefined) throw unknownPayment(id);
       const asked =
         decision.verdict === "settled"
-          ? await settledBy(tokens, payment, decision.transaction)
+          ? await findSettlement(tokens, payment, decision.transaction)
           : { kind: decision.verdict };
       const resolved = await own.decide(id, payment, asked, decision.reason);
-      if (resolved.kind === "left") throw whyLeft(payment, asked, resolved.state);
+      if (resolved.kind === "left") throw whyUndecidable(payment, asked, resolved.state);
     },
   };
 }
 
-/** Reads a payment, and the content type of its body as long as that is kept. */
-function createLookWhole({ redis, keys }: Partition, journal: PaymentJournal) {
+/** Reads a payment, and the content type of its body as long as the body is kept. */
+function createReadWithBodyType({ redis, keys }: Partition, journal: PaymentJournal) {
   const callHead = CALL_HEAD.on(redis);
   return async (id: string): Promise<[Payment | undefined, string | undefined]> => {
-    const [payment, head] = await Promise.all([journal.look(id), callHead({ payment: keys.payment(id) })]);
+    const [payment, head] = await Promise.all([
+      journal.findWithoutCall(id),
+      callHead({ payment: keys.payment(id) }),
+    ]);
     const { content_type } = head === "" ? {} : (JSON.parse(head) as { content_type?: string });
     return [payment, content_type];
   };
 }
 
-/** Says that an id is not in the journal. */
+/** Returns the error for an id that is not in the journal. */
 export function unknownPayment(id: string): AppError {
   const detail = `${id} is unknown: there was no such payment, or its call ended more than 30 days ago`;
   return AppError.public("payment.unknown", detail);
@@ -167,7 +174,11 @@ export function toFilter({ state, since, until, ...rest }: PaymentFilter): Filte
   };
 }
 
-function whyLeft({ id, decided, acknowledged }: Payment, verdict: Verdict, state: FoundState): AppError {
+function whyUndecidable(
+  { id, decided, acknowledged }: Payment,
+  verdict: Verdict,
+  state: FoundState,
+): AppError {
   if (state === TRANSFER_TAKEN) {
     const transaction = verdict.kind === "settled" ? verdict.transaction : "";
     const detail = `the transfer in transaction ${transaction} pays for another call; nothing was changed`;
@@ -176,7 +187,7 @@ function whyLeft({ id, decided, acknowledged }: Payment, verdict: Verdict, state
   const isAcknowledged = verdict.kind === "acknowledged";
   const which = ONLY[verdict.kind];
   const left = `${id} is ${state?.toLowerCase() ?? "gone"}: ${which}; nothing was changed`;
-  // An earlier decision may have died before its line in the audit.
+  // Names the earlier decision. The audit log may lack it, because a process can die before it writes the line.
   const earlier = isAcknowledged ? acknowledged : decided;
   const words = earlier === undefined ? left : `${left}. It was decided by ${earlier.by}: ${earlier.reason}`;
   return AppError.public("payment.undecidable", words);
@@ -191,8 +202,15 @@ const ONLY = {
   dropped: "only the body of a payment that is settling or in review can be dropped",
 } as const;
 
-/** Asks the chain for the transfer, unless the token has no node to ask. Throws what it shows instead. */
-async function settledBy(tokens: TokenSource, { id, terms }: Payment, transaction: string): Promise<Verdict> {
+/**
+ * Reads the payment's transfer from the chain, unless the token has no node. Throws if the transaction does not pay
+ * for the call.
+ */
+async function findSettlement(
+  tokens: TokenSource,
+  { id, terms }: Payment,
+  transaction: string,
+): Promise<Verdict> {
   const token = tokenOf(tokens.chains(), terms);
   if (token === undefined) {
     const detail = `x402.toml has no token ${terms.asset} on ${terms.network}, so its chain cannot be queried`;

@@ -7,12 +7,12 @@ import { isLive, type LiveToken, type RateReading } from "../pricing/rates/sourc
 import type { Partition } from "../redis/partition.ts";
 import { count } from "./view.ts";
 
-/** One reading of a source. Rates are decimal strings: tokens for 10^18 wei. */
+/** Rate from one source, or the reason why it has none. A rate is a decimal string: tokens for 10^18 wei. */
 export const ReadingView = z.object({
   source: z.string(),
   value: z.string().nullable(),
   reason: z.string().nullable(),
-  /** Those of a median. */
+  /** Rates of several sources, whose median is the value. */
   get legs() {
     return z.array(ReadingView).optional();
   },
@@ -20,7 +20,7 @@ export const ReadingView = z.object({
 
 z.globalRegistry.add(ReadingView, { id: "RateReading" });
 
-/** What a token is worth, and whether it is offered for that. */
+/** The rate of a token, and whether the token is offered at this rate. */
 export const RateView = z
   .object({
     /** CAIP-2. */
@@ -35,28 +35,28 @@ export const RateView = z
     value: z.string().nullable(),
     reason: z.string().nullable(),
     legs: z.array(ReadingView).optional(),
-    /** Of the last read by a gateway; null if it went well. */
+    /** Failure of a gateway's last attempt to read the rate; null if it succeeded. */
     last_failure: z.object({ reason: z.string(), age_ms: count }).nullable(),
   })
   .meta({ id: "Rate" });
 export type RateView = z.infer<typeof RateView>;
 
-/** A token's rate: a value that can be used, or the reason why there is none. */
+/** A token's rate: a usable value, or the reason why it has no rate. */
 export type RateReport = RateReading & {
   token: Pick<AcceptedToken, "network" | "asset" | "symbol">;
   min_rate: string | undefined;
   max_rate: string | undefined;
   ageMs?: number;
-  /** Of the last read by a gateway; undefined if it went well. */
+  /** Failure of a gateway's last attempt to read the rate; undefined if it succeeded. */
   lastFailure?: { reason: string; ageMs: number };
 };
 
-/** The rate at which the gateways offer a token: the one that they share, or the one that is configured. */
+/** Returns the rate at which the gateways offer a token: the one that they share in Redis, or a fixed one. */
 export async function readRate(partition: Partition, token: AcceptedToken): Promise<RateReport> {
   return isLive(token) ? sharedRate(partition, token) : fixedRate(token);
 }
 
-/** A rate that is configured. */
+/** Returns the fixed rate from the configuration. */
 export function fixedRate(token: AcceptedToken): RateReport {
   const { rate_per_native_unit: rate } = token;
   return { ...rateReport(token), value: typeof rate === "string" ? rate : undefined, ageMs: 0 };
@@ -74,7 +74,7 @@ async function sharedRate(partition: Partition, token: AcceptedToken & LiveToken
   return reason === undefined ? { ...report, value: last, ageMs } : { ...report, reason, ageMs };
 }
 
-/** What is known of a token's rate without reading it. */
+/** Returns the configured source and limits of a token's rate, without a value. */
 export function rateReport(token: AcceptedToken): RateReport {
   const { rate_per_native_unit: rate, min_rate, max_rate } = token;
   return { token, source: typeof rate === "string" ? "fixed" : describeSource(rate), min_rate, max_rate };

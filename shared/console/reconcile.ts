@@ -1,40 +1,43 @@
 import { z } from "zod";
 import { CALL_ID } from "../call/call-id.ts";
 import { PaymentJournal } from "../payments/journal.ts";
-import { createDue, createPaymentList, lookedAtMax } from "../payments/list.ts";
+import { createDueList, createPaymentList, lookedAtMax } from "../payments/list.ts";
 import type { PaymentState } from "../payments/payment.ts";
 import { delay } from "../platform/time/clock.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import { createAudit } from "../redis/audit/audit.ts";
 import { askAll, mergedPage } from "../redis/merge.ts";
 import type { Partition, Partitions } from "../redis/partition.ts";
-import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import { fromCursor, next, type PageRequest, toCursor } from "./cursor.ts";
 
 const POLL_MS = 100;
-/** How long a gateway that has taken a payment up may need to change its state. */
-const UNDER_WAY_MS = 3000;
+/** Maximum wait for a change of state, once a gateway has begun the check. */
+const CHECK_MS = 3000;
 
-/** What came of a look that was asked for. */
+/** Result of a requested check. */
 export const Reconciled = z.object({
   call_id: z.string(),
-  /** Null of a payment that is unknown. */
+  /** Null if the payment is unknown. */
   state_before: z.string().nullable(),
   state: z.string().nullable(),
-  /** Whether a gateway has looked; null if none looks after this payment. */
+  /** Whether a gateway has checked the payment; null if no gateway works on it. */
   looked: z.boolean().nullable(),
 });
 export type Reconciled = z.infer<typeof Reconciled>;
 
-/** When a payment is looked at next, unix ms. */
+/** Position in the list: a payment and the time of its next check, unix ms. */
 const DuePlace = z.strictObject({ at: z.number(), id: z.string().regex(CALL_ID) });
 type DuePlace = z.infer<typeof DuePlace>;
 
 export const InFlightPage = z.object({ call_ids: z.array(z.string()), next });
 export type InFlightPage = z.infer<typeof InFlightPage>;
 
-/** Makes a payment due, with a line in the audit, and watches what the gateways make of it. One that takes it up moves its next due time, or takes it off. */
+/**
+ * Makes a payment due for a check, writes a line in the audit log, and waits for the result. The check has begun once a
+ * gateway has changed or removed the due time of the payment.
+ */
 export function createReconcile({ partition, clock, log, by }: OperateDeps) {
-  const due = createDue(partition);
+  const due = createDueList(partition);
   const journal = new PaymentJournal(partition);
   const payments = createPaymentList(partition);
   const audit = createAudit(partition, log);
@@ -51,7 +54,7 @@ export function createReconcile({ partition, clock, log, by }: OperateDeps) {
       const { state, dueAt } = await look(id);
       if (state !== before || dueAt === undefined) return { state, looked: true };
       const now = clock();
-      if (dueAt !== pushedAt && !looked) [looked, until] = [true, Math.min(deadline, now + UNDER_WAY_MS)];
+      if (dueAt !== pushedAt && !looked) [looked, until] = [true, Math.min(deadline, now + CHECK_MS)];
       if (now >= until) return { state, looked };
       await delay(POLL_MS);
     }
@@ -63,16 +66,16 @@ export function createReconcile({ partition, clock, log, by }: OperateDeps) {
     if (before === undefined || dueAt === undefined)
       return { ...known, state: known.state_before, looked: null };
     await audit({ at: clock(), action: "reconcile", callId: id, by, selection: "by id" });
-    const pushedAt = await journal.lookAgain(id, 0);
+    const pushedAt = await journal.reschedule(id, 0);
     const { state, looked } = await watch(id, before, pushedAt, clock() + waitMs);
     return { ...known, state: state?.toLowerCase() ?? null, looked };
   };
 }
 
-/** Lists the payments that gateways look after in all partitions, as `PaymentsApi` says. */
+/** Lists the payments that the gateways work on in all partitions, as `PaymentsApi` describes. */
 export function createInFlight(partitions: Partitions) {
   const each = partitions.map(createInFlightIn);
-  return async function inFlight({ limit, cursor }: PageAsked): Promise<InFlightPage> {
+  return async function inFlight({ limit, cursor }: PageRequest): Promise<InFlightPage> {
     const after = fromCursor(DuePlace, cursor);
     const pages = await askAll(each, (read) => read(limit, after));
     const { items, next } = mergedPage(pages, { limit, isBefore: isSooner, placeOf: (place) => place });
@@ -81,7 +84,7 @@ export function createInFlight(partitions: Partitions) {
 }
 
 function createInFlightIn(partition: Partition) {
-  const due = createDue(partition);
+  const due = createDueList(partition);
   const payments = createPaymentList(partition);
   return async (limit: number, after: DuePlace | undefined) => {
     const found: DuePlace[] = [];

@@ -4,13 +4,14 @@ import { inPages, walkScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 
 /**
- * The states of a payment whose call was not done, in the order in which it goes through them. `FAILED`: its call can be run again, or its
- * money paid back. `DISCARDED`: its money must be paid back. `REFUND_PENDING`: its refund is exported.
+ * States of a payment whose call was not done, in the order in which it passes them. `FAILED`: its call can be
+ * replayed, or its money paid back. `DISCARDED`: its money must be paid back. `REFUND_PENDING`: its refund is
+ * exported.
  */
 export const CASE_STATES = ["FAILED", "DISCARDED", "REFUND_PENDING"] as const;
 export type CaseState = (typeof CASE_STATES)[number];
 
-/** Why the call failed, if it still lies among the failed ones. */
+/** The reason of the call's failure, if it is still among the failed calls. */
 export type Failure = { code: string; reason: string };
 
 export type Case = { payment: PaymentSummary; failure: Failure | undefined };
@@ -18,8 +19,8 @@ export type Case = { payment: PaymentSummary; failure: Failure | undefined };
 const AT_ONCE = 100;
 
 /**
- * Reads the payments in one of these states in pages, with how many were looked at for it. It reads lists that have little else, so other
- * payments cost nothing, however many there are.
+ * Reads the payments in one of `CASE_STATES` page by page. Each state has its own list, so the cost does not depend on
+ * the total number of payments. `lookedAt` is the number of payments that were read for a page.
  */
 export function createRefundCases(partition: Partition) {
   const { redis, keys } = partition;

@@ -17,43 +17,47 @@ import { isoOrNull, isoTime } from "./view.ts";
 
 const Case = z.object({
   call_id: z.string(),
-  /** When its runner took the call although its refund was exported. */
+  /** Time at which the runner accepted the call although its refund was exported. */
   late_at: isoTime.nullable(),
 });
 
-/** What a look for refunds on the chain has found. */
+/** Result of a search for refunds on the chain. */
 export const RefundCheck = z
   .object({
-    /** Those that a transfer has paid back, and that are closed now. */
+    /** Payments whose refund was found. Their state is now `refunded`. */
     closed: z.array(
       Case.extend({ transaction: z.string(), position: z.int(), block: z.string(), from: z.string() }),
     ),
-    /** Those that no transfer has paid back yet. */
+    /** Payments that no transfer has paid back yet. */
     open: z.array(Case.extend({ export: z.string() })),
-    /** Those of a token without a node or a sender. */
+    /** Ids of payments whose token has no node or no address in `refund_from`. */
     not_looked_for: z.array(z.string()),
-    /** The same, with the token. */
+    /** The payments in `not_looked_for`, with their token. */
     unwatched: z.array(Case.extend({ network: z.string(), asset: z.string() })),
-    /** Why some could not be looked for: a node that does not answer, a partition that is away, or what is stored of them cannot be read. */
+    /**
+     * Reasons why the refunds of some payments could not be searched for: a node does not answer, a partition is
+     * unavailable, or the stored payment cannot be read.
+     */
     problems: z.array(z.string()),
   })
   .meta({ id: "RefundFindings" });
 export type RefundCheck = z.infer<typeof RefundCheck>;
 
-/** What a refund check looks for, as its line in the audit says it. */
+/** `selection` of a refund check in the audit log. */
 export const ALL_PENDING = "all pending refunds";
 
 type Deps = { partitions: Partitions; tokens: TokenSource; clock: Clock; log: Logger };
 
 /**
- * Looks on the chain for what the senders in `refund_from` have paid back, and closes those cases, each with its line in the audit. Once the
- * signal is aborted it stops, and resolves with what was found. Throws `start.config_invalid`.
+ * Searches the chain for refunds from the senders in `refund_from`. Sets each payment that was paid back to refunded,
+ * with a line in the audit log. Stops when the signal aborts, and resolves with the result so far. Throws what
+ * `TokenSource.chains` throws.
  */
 export function createCheckRefunds({ partitions, tokens, clock, log }: Deps) {
   const refunds = createAllRefunds(partitions);
   const pendings = partitions.map(createReadPending);
 
-  /** Leaves out partitions that are away, and names them among the problems. */
+  /** Reads the pending payments. Unavailable partitions are left out and added to the problems. */
   async function readPending(problems: string[]): Promise<Payment[]> {
     const { answers, unreached } = await askReachable(pendings, (read) => read(problems));
     problems.push(...[...unreached.values()].map(messageOf));
@@ -93,7 +97,7 @@ export function createCheckRefunds({ partitions, tokens, clock, log }: Deps) {
   };
 }
 
-/** Reads the pending cases of a partition, and says which cannot be read. */
+/** Reads the payments of a partition whose refunds are pending. Reports payments that cannot be read. */
 function createReadPending(partition: Partition) {
   const journal = new PaymentJournal(partition);
   const refunds = createRefunds(partition);
@@ -101,7 +105,7 @@ function createReadPending(partition: Partition) {
     const pending: Payment[] = [];
     for (const id of await refunds.pending()) {
       const payment = await journal
-        .look(id)
+        .findWithoutCall(id)
         .catch((error) => void problems.push(`${id}: ${messageOf(error)}`));
       if (payment !== undefined) pending.push(payment);
     }

@@ -9,14 +9,14 @@ import { CASE_STATES, type Case, type CaseState, createRefundCases, type Failure
 import type { DecimalsOf } from "./tokens.ts";
 
 /*
- * A report on the payments for calls that were not done, for bookkeeping. It changes nothing. An export of refunds is another thing: it
- * commits to paying them (refunds.ts).
+ * A report on the payments for calls that were not done, for bookkeeping. It changes nothing, unlike an export of
+ * refunds, which commits the operator to paying them (refunds.ts).
  */
 
-type Told = { of: Case; why: Failure | undefined; decimals: number | undefined };
+type ReportRow = { of: Case; why: Failure | undefined; decimals: number | undefined };
 
-/** The columns by their names. The table stays readable for programs: columns are added, and never renamed or removed. */
-const COLUMNS: Readonly<Record<string, (told: Told) => string | undefined>> = {
+/** The columns by name. Programs read this table: columns are added, but never renamed or removed. */
+const COLUMNS: Readonly<Record<string, (told: ReportRow) => string | undefined>> = {
   call_id: ({ of }) => of.payment.id,
   state: ({ of }) => of.payment.state.toLowerCase(),
   network: ({ of }) => of.payment.terms.network,
@@ -50,13 +50,13 @@ function isReadable({ payment }: Case): boolean {
   return obstacleOf(payment) !== "unreadable";
 }
 
-function whyText({ of: { payment }, why }: Told): string | undefined {
+function whyText({ of: { payment }, why }: ReportRow): string | undefined {
   const { dropped } = payment;
   if (dropped !== undefined) return `${dropped.by} dropped its body: ${dropped.reason}`;
   return why && `${why.code}: ${why.reason}`;
 }
 
-/** The report as CSV (RFC 4180), some lines at a time: first the header, then a line for each payment, however many. */
+/** Writes the report as CSV (RFC 4180), some lines at a time: first the header, then a line for each payment. */
 export function createRefundReport(partitions: Partitions, decimalsOf: DecimalsOf) {
   const each = partitions.map(createRefundCases);
 
@@ -66,18 +66,19 @@ export function createRefundReport(partitions: Partitions, decimalsOf: DecimalsO
 
   return async function* refundReport(signal?: AbortSignal): AsyncGenerator<string> {
     yield toLine(Object.keys(COLUMNS));
-    // A call that moves on to the next state during the report would come twice. In another order it could be missed.
+    // Calls pass the states in this order, so the report does not miss a call that changes its state meanwhile. `told`
+    // prevents that such a call is listed twice.
     const told = new Set<string>();
     for (const state of CASE_STATES) {
       for await (const { cases } of casesIn(state, signal)) {
         const fresh = cases.filter(({ payment }) => !told.has(payment.id));
         for (const { payment } of fresh) told.add(payment.id);
-        const whys = await Promise.all(
+        const failures = await Promise.all(
           fresh.map(({ failure, payment: { id } }) => failure ?? lastFailure(partitions, id)),
         );
         yield fresh
-          .map((of, i) => ({ of, why: whys[i], decimals: decimalsOf(of.payment.terms) }))
-          .map((row) => toLine(Object.values(COLUMNS).map((cellOf) => cellOf(row) ?? "")))
+          .map((of, i) => ({ of, why: failures[i], decimals: decimalsOf(of.payment.terms) }))
+          .map((row) => toLine(Object.values(COLUMNS).map((columnValue) => columnValue(row) ?? "")))
           .join("");
       }
     }
@@ -85,7 +86,10 @@ export function createRefundReport(partitions: Partitions, decimalsOf: DecimalsO
   };
 }
 
-/** Why the call failed last: what its last failed attempt said, or why it failed for good without one. */
+/**
+ * Returns the reason of the call's last failure: the message of its last failed attempt, or why it failed without an
+ * attempt.
+ */
 async function lastFailure(partitions: Partitions, id: string): Promise<Failure | undefined> {
   const { redis, keys } = partitions.of(id);
   const { entries } = toCallLog(await redis.lrange(keys.attempts(id), 0, -1));
@@ -98,12 +102,15 @@ function toLine(cells: readonly string[]): string {
   return `${cells.map(toCell).join(",")}\r\n`;
 }
 
-/** How a formula begins: at the beginning of a cell, or behind what some spreadsheets take for the end of one. */
+/**
+ * Matches the start of a formula: at the start of a cell, or after a character that some spreadsheets treat as the
+ * end of a cell.
+ */
 const FORMULA = /(^|;)(?=\s*[=+\-@\uFF1D\uFF0B\uFF0D\uFF20])/gu;
 
 /**
- * A cell as RFC 4180 has it. Some texts are a runner's, and a spreadsheet would compute one that begins as a formula does: an apostrophe
- * before it prevents that. Control characters become spaces.
+ * Writes a cell as RFC 4180 requires. Some texts come from a runner, and a spreadsheet would compute a text that
+ * begins like a formula. An apostrophe before the text prevents that. Control characters become spaces.
  */
 function toCell(text: string): string {
   const inert = text.replace(/\p{Cc}+/gu, " ").replace(FORMULA, "$1'");

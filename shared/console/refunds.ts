@@ -14,7 +14,7 @@ import { failpoint } from "../platform/lifecycle/failpoint.ts";
 import { toIso } from "../platform/time/iso.ts";
 import type { OperatorDeps } from "../queue/operate.ts";
 import { logAudited } from "../redis/audit/audit.ts";
-import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import { fromCursor, next, type PageRequest, toCursor } from "./cursor.ts";
 import { PaymentView, toPaymentView } from "./payment-view.ts";
 import { PaymentPlace, unknownPayment } from "./payments.ts";
 import { createRefundReport } from "./refund-report.ts";
@@ -23,7 +23,7 @@ import { count, isoOrNull, isoTime } from "./view.ts";
 
 /** A payment whose call failed or was discarded, or whose refund is exported. */
 export const RefundCase = PaymentView.extend({
-  /** Why it is not simply to be paid back; null if nothing is in the way, or its refund is exported. */
+  /** Reason why the money should not simply be paid back. Null without such a reason, or if the refund is exported. */
   obstacle: z.string().nullable(),
 }).meta({ id: "RefundCase" });
 export type RefundCase = z.infer<typeof RefundCase>;
@@ -32,16 +32,16 @@ export const RefundPage = z.object({ payments: z.array(RefundCase), next });
 export type RefundPage = z.infer<typeof RefundPage>;
 
 export const ExportOrder = z.strictObject({
-  /** Chosen by whoever asks, so that he can find the export if its answer was lost. */
+  /** Id that the client chooses, so that it can find the export if the answer was lost. */
   id: z.string().regex(EXPORT_ID, NOT_AN_EXPORT_ID).optional(),
-  /** Of one network. */
+  /** The calls whose payments to export. All payments must be on one network. */
   call_ids: z.array(z.string().regex(CALL_ID, NOT_A_CALL_ID)).min(1).max(EXPORTED_MAX),
-  /** Also those of which an attempt may have done the job. */
+  /** Whether to include payments for which an attempt may have done the job. */
   effect_unknown: z.boolean().default(false),
 });
 export type ExportOrder = z.infer<typeof ExportOrder>;
 
-/** Who gets what, as it was exported. Amounts are in the token's smallest unit. */
+/** The exported recipients and amounts. Amounts are in the token's smallest unit. */
 export const RefundExportView = z
   .object({
     id: z.string(),
@@ -57,9 +57,9 @@ export const RefundExportView = z
         decimals: count,
         payer: z.string(),
         amount: z.string(),
-        /** That of the payment now; null if it is not remembered. */
+        /** Current state of the payment; null if the payment is no longer stored. */
         state: z.string().nullable(),
-        /** When the runner took the call although its refund was exported. */
+        /** Time at which the runner accepted the call although its refund was exported. */
         late_at: isoTime.nullable(),
       }),
     ),
@@ -68,28 +68,32 @@ export const RefundExportView = z
 export type RefundExportView = z.infer<typeof RefundExportView>;
 
 export type RefundsApi = {
-  /** The newest first. */
-  page(page: PageAsked): Promise<RefundPage>;
-  /** All of them as a table for bookkeeping, in pieces of CSV. It changes nothing. */
+  /** Lists refunds, newest first. */
+  page(page: PageRequest): Promise<RefundPage>;
+  /** Writes all refunds as a CSV table for bookkeeping, in pieces. It changes nothing. */
   report(signal?: AbortSignal): AsyncIterable<string>;
   /**
-   * Exports those of these payments whose refund is still due, in one step for each partition with their lines of the audit. Asked for again
-   * under its id it is the same. Throws `payment.undecidable` if none is due or if that export is of other payments, `token.unconfigured` if their refunds could
-   * never be seen, `request.malformed` if they are on several networks, and `payment.unavailable`.
+   * Exports the refunds that are still due among these payments. Each partition writes its refunds and their audit
+   * lines in one step. A repeat with the same id returns the same export. Throws `payment.undecidable` if none is due,
+   * or if the export with this id has other payments. Throws `token.unconfigured` if no search can find the refunds,
+   * `request.malformed` if the payments are on several networks, and `payment.unavailable`.
    */
   export(order: ExportOrder, reason: string): Promise<RefundExportView>;
-  /** Throws `refund.unknown`. */
+  /** Shows an export. Throws `refund.unknown`. */
   show(exportId: string): Promise<RefundExportView>;
-  /** Throws `payment.unknown`, and `payment.undecidable` if its runner has not taken the call since its export. */
+  /**
+   * Withdraws an exported refund. Throws `payment.unknown`, and `payment.undecidable` unless its runner has accepted
+   * the call since the export.
+   */
   withdraw(id: string, reason: string): Promise<void>;
 };
 
-/** The oldest payments are the last ones, as in any list. */
+/** States of the payments in the list, which is sorted by time and not by state. */
 const STATES: readonly PaymentState[] = ["FAILED", "DISCARDED", "REFUND_PENDING"];
 
 type Deps = OperatorDeps & { tokens: TokenSource };
 
-/** What an operator sees of refunds, and does about them, with a line in the audit. */
+/** Implements the operations on refunds. Each act writes a line in the audit log. */
 export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
   const { partitions, clock, log, by } = deps;
   const payments = createAllPayments(partitions);
@@ -132,7 +136,7 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
       requireClosable(chosen, accepted);
       const network = networkOf(chosen);
       if (network === undefined) throw noneDue();
-      const found = await Promise.all(ids.map(async (id) => journals.of(id).look(id)));
+      const found = await Promise.all(ids.map(async (id) => journals.of(id).findWithoutCall(id)));
       const cases = found.flatMap((payment) => toExported(payment, accepted));
       const block = await headOf(tokens, new Set(cases.map(({ token }) => token)));
       const at = clock();
@@ -159,7 +163,7 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
     },
 
     async withdraw(id, reason) {
-      const payment = await journals.of(id).look(id);
+      const payment = await journals.of(id).findWithoutCall(id);
       if (payment === undefined) throw unknownPayment(id);
       const act = { at: clock(), action: "withdraw", callId: id, by, selection: "by id", reason } as const;
       if (!(await refunds.withdraw(payment, act))) {
@@ -178,7 +182,7 @@ function noneDue(): AppError {
 
 const WITHDRAWABLE = "only a pending refund whose call was injected after the export can be withdrawn";
 
-/** Throws if an export that was made before has other payments than these. */
+/** Throws if an earlier export with this id has other payments. */
 function requireSame(made: RefundExport, ids: readonly string[]): RefundExport {
   const other = made.rows.find(({ call }) => !ids.includes(call));
   if (other === undefined) return made;
@@ -194,7 +198,7 @@ function toExported(payment: Payment | undefined, accepted: readonly AcceptedTok
   return [{ payment, row, token }];
 }
 
-/** Throws if the payments are on several networks; undefined if there is none. */
+/** Returns the network of the payments; undefined without payments. Throws if they are on several networks. */
 function networkOf(payments: readonly PaymentSummary[]): string | undefined {
   const [network, ...others] = [...new Set(payments.map(({ terms }) => terms.network))];
   if (others.length === 0) return network;
@@ -205,7 +209,7 @@ function networkOf(payments: readonly PaymentSummary[]): string | undefined {
   );
 }
 
-/** Throws if a case could never be closed. */
+/** Throws if no search can ever find the refund of a payment. The refund would stay pending forever. */
 function requireClosable(payments: readonly PaymentSummary[], accepted: readonly AcceptedToken[]): void {
   const problems = payments.map((payment) => problemOf(payment, tokenOf(accepted, payment.terms)));
   const [problem] = problems.filter((each) => each !== undefined);
@@ -222,7 +226,7 @@ function problemOf({ terms }: PaymentSummary, token: AcceptedToken | undefined):
   return `${name} has no refund_from: list the addresses that pay refunds, such as your multisig's`;
 }
 
-/** The furthest head of the nodes: what is in an earlier block was sent before. */
+/** Returns the newest block that any node reports. A transfer in an earlier block was sent before the export. */
 async function headOf(tokens: TokenSource, exported: ReadonlySet<AcceptedToken>): Promise<bigint> {
   const chains = [...exported].flatMap((token) => tokens.chainOf(token) ?? []);
   const heads = await Promise.all(chains.map((chain) => chain.freshHead()));

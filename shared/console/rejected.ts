@@ -12,15 +12,18 @@ import {
 } from "../telemetry/rejected/list.ts";
 import { CREDENTIAL_KINDS } from "../webhook-auth/advice.ts";
 import { errorCode } from "./contract/parameters.ts";
-import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import { fromCursor, next, type PageRequest, toCursor } from "./cursor.ts";
 import { askedMs, askedTime, count, isoTime } from "./view.ts";
 
-/** A request that was refused before it was a call, without its body. It holds no value of a query, and of a header only the delivery id. */
+/**
+ * A request that was refused before it became a call, without its body and query values. The delivery id is its only
+ * header value.
+ */
 export const RejectedView = z
   .object({
     id: z.string(),
     refused_at: isoTime,
-    /** The path of the endpoint that refused it; null if no endpoint had the request's path. */
+    /** Path of the endpoint that refused it; null if no endpoint had the request's path. */
     endpoint: z.string().nullable(),
     address: z.string(),
     method: z.string(),
@@ -28,34 +31,34 @@ export const RejectedView = z
     query_names: z.array(z.string()),
     code: z.string(),
     reason: z.string(),
-    /** At most its first 128 characters; null unless the endpoint reads it from headers. */
+    /** At most the first 128 characters; null unless the endpoint reads the delivery id from headers. */
     delivery_id: z.string().nullable(),
     header_names: z.array(z.string()),
-    /** The names of the credential headers that came, and where the endpoint wanted a credential. */
+    /** Names of the received credential headers (`came`), and the places of the expected credential (`wanted`). */
     signature_headers: z
       .object({ came: z.array(z.string()).nullable(), wanted: z.array(z.string()).nullable() })
       .meta({ id: "SignatureHeaders" }),
-    /** How the sender had to prove who it is; null if it was not refused for that. */
+    /** Kind of credential that the sender had to use; null if the request was not refused for its credential. */
     credential: z.enum(CREDENTIAL_KINDS).nullable(),
-    /** How many bytes of the body arrived, or were declared. */
+    /** Number of bytes of the body that arrived or were declared. */
     bytes: count.nullable(),
-    /** How many came between it and the one before, and were not kept. */
+    /** Number of refused requests that were not kept, between the previous kept one and this one. */
     missed_before: count,
   })
   .meta({ id: "Rejected" });
 export type RejectedView = z.infer<typeof RejectedView>;
 
 export const RejectedDetail = RejectedView.extend({
-  /** The body, or its beginning, if the endpoint keeps the bodies of rejected requests. */
+  /** The body or its beginning; null unless the endpoint keeps the bodies of rejected requests. */
   body_base64: z.string().nullable(),
 }).meta({ id: "RejectedDetail" });
 export type RejectedDetail = z.infer<typeof RejectedDetail>;
 
 /** Selects refused requests that meet every field present. */
 export const RejectedFilter = z.strictObject({
-  /** Refused by the endpoint with this path. */
+  /** Path of the endpoint that refused the request. */
   endpoint: z.string().min(1).max(2048).optional(),
-  /** Sent to a path that no endpoint has. */
+  /** True selects requests to paths that no endpoint has. */
   unknown: z.boolean().optional(),
   since: askedTime.optional(),
   code: errorCode.optional(),
@@ -65,7 +68,7 @@ export const RejectedFilter = z.strictObject({
 export type RejectedFilter = z.infer<typeof RejectedFilter>;
 
 export const RejectedPage = z.object({
-  /** How many match. */
+  /** Number of requests that match. */
   count,
   requests: z.array(RejectedView),
   next,
@@ -78,10 +81,10 @@ export const RejectedGroupView = z
     /** Null if no endpoint had the path. */
     endpoint: z.string().nullable(),
     code: z.string(),
-    /** Reason without its detail. */
+    /** Reason without its detail: the text before the first colon. */
     reason: z.string(),
     count,
-    /** The time of the oldest request that is kept. */
+    /** Time of the oldest kept request of this group. */
     oldest_at: isoTime,
     newest_at: isoTime,
   })
@@ -91,15 +94,18 @@ export type RejectedGroupView = z.infer<typeof RejectedGroupView>;
 const Place = z.strictObject({ at: z.number(), id: z.string() });
 
 export type RejectedApi = {
-  /** The newest first. */
-  page(filter: RejectedFilter, page: PageAsked): Promise<RejectedPage>;
+  /** Lists refused requests, newest first. */
+  page(filter: RejectedFilter, page: PageRequest): Promise<RejectedPage>;
   /** Groups the matching requests by endpoint, code and reason, the largest group first. */
   groups(filter: RejectedFilter): Promise<RejectedGroupView[]>;
-  /** The one whose id begins so; with a line in the audit if a body was kept. Throws `rejected.unknown`, and `rejected.ambiguous` if there are several. */
+  /**
+   * Shows the request whose id begins with `beginning`. Writes a line in the audit log if a body was kept. Throws
+   * `rejected.unknown`, and `rejected.ambiguous` if several requests match.
+   */
   show(beginning: string): Promise<RejectedDetail>;
 };
 
-/** What an operator sees of the requests that were refused. */
+/** Implements the operations on refused requests. */
 export function createRejectedApi({ partition, clock, log, by }: OperateDeps): RejectedApi {
   const rejected = createRejectedList(partition, clock);
   const audit = createAudit(partition, log);

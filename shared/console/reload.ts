@@ -3,16 +3,19 @@ import type { OperateDeps } from "../queue/operate.ts";
 import { createAudit } from "../redis/audit/audit.ts";
 import { count } from "./view.ts";
 
-/** All processes are asked to read their configuration again. */
+/** Confirms that all processes have been asked to read their configuration again. */
 export const ReloadAsked = z
   .object({
-    /** A process has done it once its `reloads` in the overview is this or more. Each looks every ten seconds. */
+    /**
+     * Number of this reload. A process has completed it once its `reloads` in the overview is at least this number.
+     * Each process checks for a reload every ten seconds.
+     */
     number: count,
   })
   .meta({ id: "ReloadAsked" });
 export type ReloadAsked = z.infer<typeof ReloadAsked>;
 
-/** Asks all processes that report to read their configuration again. */
+/** Asks all processes to read their configuration again. A process that does not report to Redis ignores this. */
 export function createAskReload({ partition, clock, log, by }: OperateDeps) {
   const { redis, keys, prefix } = partition;
   const audit = createAudit(partition, log);

@@ -9,7 +9,7 @@ import type { Partitions } from "../redis/partition.ts";
 import type { Run } from "./runs/run.ts";
 import { count } from "./view.ts";
 
-/** Outcome so far of the calls that a bulk replay returned to the queue. */
+/** Current outcome of the calls that a bulk replay returned to the queue. */
 export const ReplayOutcome = z
   .object({
     injected: count,
@@ -25,8 +25,8 @@ export const ReplayOutcome = z
 export type ReplayOutcome = z.infer<typeof ReplayOutcome>;
 
 const CALLS_MAX = 1000;
-/** The clocks of two processes differ by less. */
-const CLOCKS_APART_MS = 3_600_000;
+/** Maximum difference between the clocks of two processes. */
+const CLOCK_DIFFERENCE_MS_MAX = 3_600_000;
 
 export type ReadReplayOutcome = (run: Pick<Run, "id" | "at">, done: number) => Promise<ReplayOutcome>;
 
@@ -46,13 +46,13 @@ export function createReadReplayOutcome(partitions: Partitions, clock: () => num
   }
 
   return async function readReplayOutcome({ id, at }, done) {
-    const wanted = { action: "replay", run: id, since: at - CLOCKS_APART_MS } as const;
+    const wanted = { action: "replay", run: id, since: at - CLOCK_DIFFERENCE_MS_MAX } as const;
     const { entries } = await readAudit(wanted, { limit: CALLS_MAX });
     const ids = [...new Set(entries.flatMap(({ fields }) => fields["call_id"] ?? []))];
     const failed = await failedOf(ids);
     const rest = ids.filter((each) => !failed.has(each));
     const states = await Promise.all(rest.map(async (each) => records.of(each).state(each)));
-    // Without a record a call waits, unless it was injected so long ago that its record is gone.
+    // A call without a record is still waiting if the replay is recent. Otherwise the record has expired.
     const isRecent = clock() - at < RANDOM_ID_KEEP_MS;
     const injected = states.filter((state) => state === "INJECTED").length;
     const waiting = states.filter((state) =>

@@ -7,7 +7,10 @@ import type { CallsApi } from "./calls.ts";
 
 type Deps = OperatorDeps & Pick<CallsApi, "show">;
 
-/** Runs a delayed call before its time, with a line in the audit. Throws `call.unknown` and `call.not_delayed`. */
+/**
+ * Runs a delayed call before its time, and writes a line in the audit log. Throws `call.unknown` and
+ * `call.not_delayed`.
+ */
 export function createRunNow({ partitions, clock, log, by, show }: Deps) {
   const registries = partitions.map(openRegistry);
   const delayed = partitions.map(openDelayed);

@@ -7,19 +7,24 @@ import { count, isoOrNull, isoTime } from "./view.ts";
 export const RunnerView = z.object({
   name: z.string(),
   url: z.string(),
-  /** The worst that one of them sees: `away`, `silent`, `failing`, `answers`, or `unasked` if none has sent it a call. */
+  /**
+   * The worst state that a producer sees: `away`, `silent`, `failing`, `answers`, or `unasked` if no producer has sent
+   * the runner a call.
+   */
   state: z.string(),
-  /** Since when one of them finds it failing, silent or away. */
+  /** Start of this state, if it is `failing`, `silent` or `away`. */
   since: isoTime.nullable(),
-  /** Whether it may have begun before: the producer that saw it first has known nothing else since its start. */
+  /**
+   * Whether the state may have begun before `since`, because the producer has seen no other state since its own start.
+   */
   or_earlier: z.boolean(),
-  /** What its calls meet. */
+  /** Error that calls to the runner got; null without an error. */
   reason: z.string().nullable(),
-  /** When it has last answered any of them. */
+  /** Time of the runner's last answer to any producer. */
   answered_at: isoTime.nullable(),
-  /** How many producers have it in their configuration. */
+  /** Number of producers that have the runner in their configuration. */
   producers: count,
-  /** For how many of them it is silent or away. */
+  /** Number of producers for which the runner is silent or away. */
   unanswered: count,
 });
 export type RunnerView = z.infer<typeof RunnerView>;

@@ -10,32 +10,32 @@ import {
 import { messageOf } from "../platform/errors/app-error.ts";
 import { toIso } from "../platform/time/iso.ts";
 import type { Partition } from "../redis/partition.ts";
-import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import { fromCursor, next, type PageRequest, toCursor } from "./cursor.ts";
 import { TermsView, toTermsView } from "./payment-view.ts";
 import { decimalsFrom, type TokenSource } from "./tokens.ts";
 import { isoTime } from "./view.ts";
 
 const { block } = SpentElsewhereTerms.shape;
 
-/** A payment that was refused because it was spent before it came, and what the chain says of that. */
+/** A payment that was refused because its authorization was already used, and what the chain shows about that. */
 export const SpentElsewhereView = TermsView.omit({
   quote_digest: true,
   x402_version: true,
   body_bytes: true,
 })
   .extend({
-    /** The newest block when it came: the authorization was spent in this one or in an earlier one. */
+    /** The newest block at the time of the request. The authorization was used in this block or an earlier one. */
     block,
-    /** The call that it would have bought. */
+    /** The call that the payment would have paid for. */
     call_id: z.string(),
     came_at: isoTime,
-    /** Of its token; null if that is not configured here (any more). */
+    /** Decimals of the token; null if the token is not configured here. */
     decimals: z.int().nullable(),
-    /** What has spent it; null if that is not known. */
+    /** The transaction that used the authorization; null if it is not known. */
     transaction: z.string().nullable(),
-    /** Whether the money has come to `pay_to`; null if that is not known. */
+    /** Whether `pay_to` received the money; null if that is not known. */
     paid: z.boolean().nullable(),
-    /** The same in words. */
+    /** A sentence that says what the chain shows. */
     chain: z.string(),
   })
   .meta({ id: "SpentElsewhere" });
@@ -46,8 +46,11 @@ export type SpentElsewherePage = z.infer<typeof SpentElsewherePage>;
 
 const Place = z.strictObject({ at: z.number(), id: z.string() });
 
-/** The newest first. The chain is asked about each of them. Throws `start.config_invalid` if the tokens are not known. */
-export type ListSpentElsewhere = (page: PageAsked) => Promise<SpentElsewherePage>;
+/**
+ * Lists payments whose authorization was already used, newest first. Asks the chain about each of them. Throws what
+ * `TokenSource.chains` throws.
+ */
+export type ListSpentElsewhere = (page: PageRequest) => Promise<SpentElsewherePage>;
 
 export function createListSpentElsewhere(partition: Partition, tokens: TokenSource): ListSpentElsewhere {
   const spent = createSpentElsewhere(partition);
@@ -55,7 +58,9 @@ export function createListSpentElsewhere(partition: Partition, tokens: TokenSour
 
   async function toView(payment: SpentElsewhere): Promise<SpentElsewhereView> {
     const { id, at, ...terms } = payment;
-    const fate = await fateOf(tokens, payment).catch((error): Fate => ({ text: messageOf(error) }));
+    const fate = await readEvidence(tokens, payment).catch(
+      (error): ChainEvidence => ({ text: messageOf(error) }),
+    );
     return {
       call_id: id,
       came_at: toIso(at),
@@ -69,7 +74,7 @@ export function createListSpentElsewhere(partition: Partition, tokens: TokenSour
 
   return async function list({ limit, cursor }) {
     const after = fromCursor(Place, cursor);
-    tokens.chains(); // if they are not known, that is to be said once
+    tokens.chains(); // throws once if the tokens are not known
     const left = (await spent.list()).filter(
       ({ at, id }) => after === undefined || at < after.at || (at === after.at && id < after.id),
     );
@@ -80,10 +85,13 @@ export function createListSpentElsewhere(partition: Partition, tokens: TokenSour
   };
 }
 
-/** What the chain says of it. `paid`: whether the money has come to `pay_to`, if that is known. */
-type Fate = { transaction?: string; paid?: boolean; text: string };
+/**
+ * Evidence on the chain for the use of the authorization. `paid` is undefined if it is not known whether `pay_to`
+ * received the money.
+ */
+type ChainEvidence = { transaction?: string; paid?: boolean; text: string };
 
-async function fateOf(tokens: TokenSource, payment: SpentElsewhere): Promise<Fate> {
+async function readEvidence(tokens: TokenSource, payment: SpentElsewhere): Promise<ChainEvidence> {
   const token = tokenOf(tokens.chains(), payment);
   const chain = token && tokens.chainOf(token);
   if (token === undefined || chain === undefined) return { text: "x402.toml has no rpc_url for its token" };
@@ -92,10 +100,14 @@ async function fateOf(tokens: TokenSource, payment: SpentElsewhere): Promise<Fat
   if (spend === undefined) return { text: "no transaction in the 10,000 blocks before the request spent it" };
   const { transaction, how } = spend;
   if (how === "cancelled") return { transaction, paid: false, text: `cancelled in ${transaction}` };
-  return { transaction, ...(await moneyIn(chain, transaction, authorization)) };
+  return { transaction, ...(await findPayment(chain, transaction, authorization)) };
 }
 
-async function moneyIn(chain: Chain, transaction: string, authorization: ReturnType<typeof toAuthorization>) {
+async function findPayment(
+  chain: Chain,
+  transaction: string,
+  authorization: ReturnType<typeof toAuthorization>,
+) {
   const proof = await chain.proofOf(transaction as `0x${string}`, authorization);
   if (proof?.kind === "paid") return { paid: true, text: `paid to you in ${transaction}` };
   if (proof?.kind === "none") return { paid: false, text: `spent in ${transaction}, but not paid to you` };

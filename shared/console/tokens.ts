@@ -6,33 +6,36 @@ import type { AcceptedToken } from "../config/x402-toml.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import type { Clock } from "../platform/time/clock.ts";
 
-/** The accepted tokens of x402.toml, as far as they are needed: who only names them needs no credential, and no file. */
+/** Reads the accepted tokens from x402.toml. Their names can be read without the secrets of the file. */
 export type TokenSource = {
-  /** What they are; none if that is not known. */
+  /** Returns the accepted tokens. Returns none if x402.toml is missing or invalid. */
   names(): readonly AcceptedToken[];
-  /** With where their chains are. Throws `token.unconfigured` without x402.toml, and `start.config_invalid` if it is wrong. */
+  /**
+   * Returns the tokens with the addresses of their chains. Throws `token.unconfigured` without x402.toml, and
+   * `start.config_invalid` if it is invalid.
+   */
   chains(): readonly AcceptedToken[];
-  /** Undefined if the token has no `rpc_url`. */
+  /** Returns a client of the token's chain; undefined if the token has no `rpc_url`. */
   chainOf(token: AcceptedToken): Chain | undefined;
 };
 
-/** How many decimals a token has, if it is known. */
+/** Returns the number of decimals of a token, or undefined if it is not known. */
 export type DecimalsOf = (terms: { network: string; asset: string }) => number | undefined;
 
 type Options = { configDir: string; env: Env; clock: Clock };
 
-/** A process that runs long sees a change of the file so soon. */
+/** Time for which the tokens are cached. A long-running process notices a change of the file within this time. */
 const KNOWN_MS = 10_000;
 
 export function createTokenSource({ configDir: dir, env, clock }: Options): TokenSource {
-  const names = knownFor(KNOWN_MS, clock, () => {
+  const names = cachedFor(KNOWN_MS, clock, () => {
     try {
       return loadAcceptedTokens({ dir, env }, "names") ?? [];
     } catch {
       return [];
     }
   });
-  const chains = knownFor(KNOWN_MS, clock, () => {
+  const chains = cachedFor(KNOWN_MS, clock, () => {
     const tokens = loadAcceptedTokens({ dir, env }, "chains");
     if (tokens !== undefined) return tokens;
     const publicDetail = "x402.toml not found, so tokens and chains are unknown";
@@ -49,7 +52,7 @@ export function createTokenSource({ configDir: dir, env, clock }: Options): Toke
   };
 }
 
-function knownFor<Value>(ms: number, clock: Clock, load: () => Value): () => Value {
+function cachedFor<Value>(ms: number, clock: Clock, load: () => Value): () => Value {
   let known: { value: Value; at: number } | undefined;
   return () => {
     const now = clock();

@@ -14,18 +14,18 @@ import { count } from "./view.ts";
 
 const block = z.string().regex(/^\d{1,18}$/, "must be a block number in decimal digits");
 
-/** Which transfers are matched with the payments. */
+/** Selects the transfers to match with the payments. */
 export const MatchOrder = z.strictObject({
-  /** CAIP-2; needed with a block, if the tokens are on several networks. */
+  /** Network (CAIP-2). Required if a block is given and the tokens are on several networks. */
   network: z.string().max(64).optional(),
-  /** Without it the last 50,000 blocks. */
+  /** First block; by default 50,000 blocks before the newest. */
   from_block: block.optional(),
-  /** Without it the newest. */
+  /** Last block; by default the newest. */
   to_block: block.optional(),
 });
 export type MatchOrder = z.infer<typeof MatchOrder>;
 
-/** A transfer to us. The amount is in the token's smallest unit. */
+/** A transfer to one of our recipients. The amount is in the token's smallest unit. */
 const TransferView = z.object({
   transaction: z.string(),
   block: z.string(),
@@ -34,7 +34,7 @@ const TransferView = z.object({
   nonce: z.string().nullable(),
 });
 
-/** What the chain shows of one token, against the journal. */
+/** A transfer and its payment. */
 const PaymentTransfer = TransferView.extend({ payment: PaymentView }).meta({ id: "PaymentTransfer" });
 
 export const TokenMatches = z
@@ -47,17 +47,17 @@ export const TokenMatches = z
     from_block: z.string(),
     to_block: z.string(),
     matched: count,
-    /** The matched transfers that are listed, to compare with those of another deployment. */
+    /** Some matched transfers, at most `listedMax`, to compare with those of another deployment. */
     matches: z.array(z.object({ transaction: z.string(), position: z.int(), call_id: z.string() })),
-    /** Money that no payment explains; `call_id` is the payment that its authorization names, which is unknown here. */
+    /** Transfers without a known payment. `call_id` is the unknown call that the transfer's authorization names. */
     orphans: z.array(TransferView.extend({ call_id: z.string().nullable() })),
-    /** Money for payments that do not count as paid. */
+    /** Transfers for payments that do not count as paid. */
     unsettled: z.array(PaymentTransfer),
-    /** Payments that count as paid, and whose money the chain does not show. */
+    /** Payments that count as paid, but have no transfer on the chain. */
     missing: z.array(z.object({ payment: PaymentView })),
-    /** Refunds beyond the one that closed the payment's case. `from` is the sender in `refund_from`. */
+    /** Further refunds of a payment that was already paid back. `from` is the account that sent the refund. */
     surplus_refunds: z.array(PaymentTransfer),
-    /** So many more do not result, and are not listed. */
+    /** Number of mismatches that are not listed. */
     more: count,
   })
   .meta({ id: "TokenAudit" });
@@ -67,8 +67,9 @@ export const TransferMatches = z.object({ tokens: z.array(TokenMatches) });
 export type TransferMatches = z.infer<typeof TransferMatches>;
 
 /**
- * Matches transfers with payments. Throws `request.malformed` if the network is to be chosen, `token.unconfigured` if a chain cannot be asked,
- * `start.config_invalid` and `payment.unavailable`; and something else once the signal is aborted.
+ * Matches transfers with payments. Throws `request.malformed` if the network is missing or unknown, or if the first
+ * block is after the last. Throws what `chooseTokens` throws about the tokens, `payment.unavailable` if a node fails,
+ * and the signal's reason once the signal is aborted.
  */
 export type FindMatches = (order: MatchOrder, work?: MatchWork) => Promise<TransferMatches>;
 
@@ -78,7 +79,7 @@ const BLOCKS = 50_000n;
 
 type Chosen = { token: AcceptedToken; chain: Chain };
 
-/** `listedMax`: how many mismatches of each token are listed. */
+/** Creates a `FindMatches`. `listedMax` limits the mismatches that are listed for each token. */
 export function createFindMatches(
   partitions: Partitions,
   tokens: TokenSource,
@@ -96,9 +97,9 @@ export function createFindMatches(
     const money = { network, asset, method, eventOrder, payTo, refundFrom };
     const range = { ...money, fromBlock, toBlock, signal: work.signal };
     for await (const found of matchTransfers(range)) {
-      if (found.kind === "matched") noteMatch(result, found, listedMax);
+      if (found.kind === "matched") addMatch(result, found, listedMax);
       else if (listedIn(result) >= listedMax) result.more += 1;
-      else note(result, found, decimalsOf);
+      else addMismatch(result, found, decimalsOf);
     }
   }
 
@@ -120,13 +121,17 @@ export function createFindMatches(
   };
 }
 
-/** The range, as the options of a command. */
+/** Writes the order as the options of a command. */
 export function matchSelection({ network, from_block: from, to_block: to }: MatchOrder): string {
   const given = optionWords({ "--network": network, "--from-block": from, "--to-block": to });
   return given.length === 0 ? "the newest blocks" : shellLine(given);
 }
 
-/** The configured tokens that the order selects, with their chains. Throws as `FindMatches` does. */
+/**
+ * Returns the configured tokens that the order selects, with their chains. Throws `token.unconfigured` if a selected
+ * token has no node. An order that selects several networks leaves out such tokens, and throws only if no token
+ * remains. Also throws `request.malformed` as `FindMatches` does, and what `TokenSource.chains` throws.
+ */
 export function chooseTokens(source: TokenSource, { network, ...blocks }: MatchOrder): Chosen[] {
   assertInOrder(blocks);
   const accepted = source.chains();
@@ -146,7 +151,7 @@ export function chooseTokens(source: TokenSource, { network, ...blocks }: MatchO
   return chosen;
 }
 
-/** Nodes differ by some blocks: the range ends where all have been. */
+/** Returns the range of blocks. Nodes differ by some blocks, so the range ends at the last block that all of them have. */
 async function rangeOf({ from_block, to_block }: MatchOrder, chosen: readonly Chosen[]) {
   const heads = await Promise.all(chosen.map(({ chain }) => chain.freshHead()));
   const latest = heads.reduce(
@@ -197,7 +202,7 @@ function listedIn({ orphans, unsettled, missing, surplus_refunds }: TokenMatches
   return orphans.length + unsettled.length + missing.length + surplus_refunds.length;
 }
 
-function noteMatch(
+function addMatch(
   result: TokenMatches,
   { transfer: { transaction, position }, payment }: Extract<Finding, { kind: "matched" }>,
   listedMax: number,
@@ -206,7 +211,7 @@ function noteMatch(
   if (result.matches.length < listedMax) result.matches.push({ transaction, position, call_id: payment.id });
 }
 
-function note(result: TokenMatches, found: Mismatch, decimalsOf: DecimalsOf): void {
+function addMismatch(result: TokenMatches, found: Mismatch, decimalsOf: DecimalsOf): void {
   switch (found.kind) {
     case "orphan":
       result.orphans.push({ ...toTransferView(found.transfer), call_id: found.callId ?? null });

@@ -19,8 +19,9 @@ const NOTE_AUDITED = defineScript({
 type Deps = { partitions: Partitions; tokens: TokenSource; log: Logger };
 
 /**
- * Runs an audit, and has jobs sold again if payments were unaudited before it, and it covers their time on each network. Its range must end
- * at the newest block. Partition 0, in which gateways see what they may offer, comes last.
+ * Runs an audit of payments, and allows sales again if no further audit is needed. After `postern redis adopt`, no job
+ * is sold, because the payments since a stored time may be unaudited. Audits must cover each network from that time to
+ * the newest block. Partition 0 allows sales last, because gateways read there whether they may offer jobs.
  */
 export function createAuditing({ partitions, tokens, log }: Deps) {
   const each = partitions.map(createUnaudited);
@@ -55,7 +56,7 @@ export function createAuditing({ partitions, tokens, log }: Deps) {
   };
 }
 
-/** The time of which payments are unaudited in a partition, if there is one, and the note that an audit has covered it on a network. */
+/** Reads the time since which a partition's payments are unaudited. Records which networks an audit has covered. */
 function createUnaudited(partition: Partition) {
   const { redis, keys } = partition;
   const noteAudited = NOTE_AUDITED.on(redis);

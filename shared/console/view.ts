@@ -3,27 +3,30 @@ import { toIso } from "../platform/time/iso.ts";
 import type { Partitioned } from "../redis/partition.ts";
 
 /*
- * What an operator is shown, as JSON: by a command with -o json, and by the API of `postern operator`. Members are added, and never renamed
- * or removed. A member that is not known is null or absent.
+ * Schemas of what an operator sees, as JSON: in the output of commands with -o json, and in the API of `postern
+ * operator`. Fields are added, but never renamed or removed. An unknown value is null or absent.
  */
 
 export const count = z.int().min(0);
 export const isoTime = z.iso.datetime();
-/** As it is asked for, of any zone. */
+/** Time in a request, in any time zone. */
 export const askedTime = z.iso.datetime({ offset: true });
 
-/** Why something is done, for the audit. */
+/** The reason for an act, which the audit log shows. */
 export const reason = z.string().trim().min(1, "is empty").max(1000);
 
-/** Unix ms as they are shown, and what is asked for as unix ms. */
+/** Converts unix ms to the ISO format of answers; undefined becomes null. */
 export function isoOrNull(at: number | undefined): string | null {
   return at === undefined ? null : toIso(at);
 }
 
-/** Four digits of a year, as RFC 3339 has them. */
+/** First time that RFC 3339 cannot write, because its years have four digits. */
 const YEAR_10000 = Date.UTC(10_000, 0);
 
-/** A time that a payer signed, in unix seconds. Payers sign any number: null after the year 9999. */
+/**
+ * Converts a time that a payer signed, in unix seconds. Returns null after the year 9999, because payers can sign any
+ * number.
+ */
 export function signedTime(seconds: string): string | null {
   const ms = Number(seconds) * 1000;
   return ms < YEAR_10000 ? toIso(ms) : null;
@@ -38,7 +41,10 @@ export const OperatorAct = z
   .object({ at: isoTime, by: z.string(), reason: z.string() })
   .meta({ id: "OperatorAct" });
 
-/** For the answer to an act on a whole job or endpoint, if there are several partitions: their number, and the indexes of those that are away. */
+/**
+ * The number of partitions, and the indexes of unavailable ones. Present in the answer to an act on a whole job or
+ * endpoint if there are several partitions.
+ */
 export const reached = {
   partitions: z
     .object({ of: count, unreached: z.array(count) })

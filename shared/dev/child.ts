@@ -9,11 +9,11 @@ export type Exit = { readonly code: number | null; readonly signal: NodeJS.Signa
 
 export type Child = {
   readonly pid: number;
-  /** Resolves once the process has ended and all its output was read. */
+  /** Resolves once the process has ended and all its output has been read. */
   readonly exit: Promise<Exit>;
-  /** Sends the signal and waits for the end. */
+  /** Sends the signal and waits until the process has ended. */
   kill(signal?: NodeJS.Signals): Promise<Exit>;
-  /** Its newest lines on stdout and stderr, to be shown with a failure. */
+  /** Newest lines that the program wrote to stdout and stderr, for error messages. */
   tail(): string;
 };
 
@@ -22,18 +22,24 @@ export type ChildOptions = {
   args: readonly string[];
   env: NodeJS.ProcessEnv;
   cwd?: string | undefined;
-  /** Out of reach of the terminal's Ctrl-C: for a parent that ends its children itself, in order. */
+  /** Keeps the terminal's Ctrl-C from the program, for a parent that ends its children one after another. */
   detached?: boolean | undefined;
-  /** The signal it gets if this process ends before it, in whatever way; SIGTERM if it has children of its own to end. */
+  /**
+   * Signal that the program gets if this process ends first, for any reason. Use SIGTERM if the program has children
+   * to end.
+   */
   lastSignal?: NodeJS.Signals | undefined;
   onLine?: ((line: string, from: "stdout" | "stderr") => void) | undefined;
-  /** Its output goes straight to this file, which costs this process nothing; `onLine` is then not called. */
+  /** File that gets the program's output directly, at no cost to this process. `onLine` is then not called. */
   logFile?: string | undefined;
 };
 
 const TAIL_LINES = 40;
 
-/** Starts a program whose output is read by line and which does not outlive this process, even if that is killed. */
+/**
+ * Starts a program and reads its output line by line. The program ends with this process, even if this process is
+ * killed.
+ */
 export function spawnChild(options: ChildOptions): Child {
   const { command, args, env, cwd, detached = false, lastSignal = "SIGKILL", onLine, logFile } = options;
   const output = logFile === undefined ? "pipe" : openSync(logFile, "w");
@@ -49,7 +55,7 @@ export function spawnChild(options: ChildOptions): Child {
   };
   eachLine(child.stdout, take("stdout"));
   eachLine(child.stderr, take("stderr"));
-  const exit = ended(child, (error) => lines.push(error.message));
+  const exit = exitOf(child, (error) => lines.push(error.message));
   return {
     pid: child.pid ?? -1,
     exit,
@@ -64,8 +70,15 @@ export function spawnChild(options: ChildOptions): Child {
   };
 }
 
-/** Resolves once the child answers. If it ends first, or takes too long, kills it and rejects with its newest lines. */
-export async function untilAnswers(name: string, child: Child, ask: () => Promise<boolean>): Promise<void> {
+/**
+ * Resolves once the child answers. If the child ends first or takes too long, kills it and rejects with its newest
+ * lines.
+ */
+export async function waitUntilAnswers(
+  name: string,
+  child: Child,
+  ask: () => Promise<boolean>,
+): Promise<void> {
   const ended = child.exit.then((): never => {
     throw new Error("it exited immediately");
   });
@@ -78,18 +91,23 @@ export async function untilAnswers(name: string, child: Child, ask: () => Promis
 }
 
 /**
- * Becomes the program, which so has the pid that was spawned. A guard beside it holds the other end of a pipe from this
- * process, and sends the last signal if the pipe closes before a line has come through it: a process that is killed with
- * SIGKILL can tell nobody, but its pipes close. POSIX sh: $0 is the signal, $$ the program's pid.
+ * Shell script that runs the program with a guard, which ends the program if this process dies. The script starts the
+ * guard and then becomes the program by `exec`, so the program has the pid that was spawned. The guard reads a pipe
+ * from this process. If the pipe closes before a line arrives, the guard sends `lastSignal` to the program. This works
+ * after a SIGKILL too: a killed process cannot send a message, but its pipes close. POSIX sh: $0 is the signal, $$ the
+ * program's pid.
  */
 const GUARDED = `
   { trap '' HUP INT TERM; read -r line <&3 || kill -s "$0" $$; } </dev/null >/dev/null 2>&1 &
   exec "$@" 3<&-`;
 
-/** Once the program has ended there is nothing to signal: its pid may be another's soon. */
+/**
+ * Ends the guard (see GUARDED) once its program has ended. It could otherwise later signal another process with the
+ * same pid.
+ */
 function dismissGuard(child: ChildProcess): void {
   const pipe = child.stdio[3] as Writable | null | undefined;
-  pipe?.on("error", () => {}); // the guard is gone already
+  pipe?.on("error", () => {}); // the guard has already ended
   child.once("exit", () => pipe?.end("\n"));
 }
 
@@ -98,8 +116,11 @@ function eachLine(stream: Readable | null, take: (line: string) => void): void {
   createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY }).on("line", take);
 }
 
-/** A program that is not there ends with code 127, as the shell says it; if there is no shell, with neither code nor signal. */
-function ended(child: ChildProcess, onError: (error: Error) => void): Promise<Exit> {
+/**
+ * Resolves when the program ends. The code is 127 if the program does not exist. Code and signal are null if the shell
+ * cannot be started.
+ */
+function exitOf(child: ChildProcess, onError: (error: Error) => void): Promise<Exit> {
   return new Promise((resolve) => {
     child.on("error", (error) => {
       onError(error);

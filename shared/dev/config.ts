@@ -5,10 +5,10 @@ import { createSigner } from "../chain/signatures.ts";
 import type { ConfigTables } from "../config/config-tables.ts";
 import type { Devnet } from "./devnet.ts";
 
-/** The jobs of the reference runner. */
+/** Job numbers of the reference runner. */
 export const DEV_JOBS = { echo: 1, keccak256: 2, slow: 3 } as const;
 
-/** What a configuration to try things with keeps secret. `pricing` is the key that signs quotes, without its 0x. */
+/** Secrets of a configuration for trials. `pricing` is the key that signs quotes, without its 0x. */
 export type DevSecrets = Record<"runner" | "bearer" | "hmac" | "apiKey" | "quote" | "pricing", string>;
 
 export function newDevSecrets(): DevSecrets {
@@ -16,7 +16,10 @@ export function newDevSecrets(): DevSecrets {
   return { runner, bearer, hmac, apiKey, quote: newSecret(), pricing: newSecret() };
 }
 
-/** A webhooks gateway to try things with, at this `host:port`, with one endpoint for each way to authenticate. */
+/**
+ * Configuration of a webhooks gateway for trials: it listens at `address`, and has one endpoint for each way to
+ * authenticate.
+ */
 export function createDevWebhooks(address: string, secrets: DevSecrets) {
   return {
     bind_address: address,
@@ -49,7 +52,7 @@ export function createDevWebhooks(address: string, secrets: DevSecrets) {
   };
 }
 
-/** A body that the job of this id takes. */
+/** Example body that the job with this id accepts. */
 export function exampleBody(jobId: number | undefined): string {
   return JSON.stringify(jobId === DEV_JOBS.slow ? { steps: 3 } : { hello: "postern" });
 }
@@ -58,8 +61,11 @@ export function newSecret(): string {
   return randomBytes(32).toString("hex");
 }
 
-/** At the rate below three to eight cents, which official clients pay without being told to. */
-const SOLD = {
+/**
+ * Prices and descriptions of the jobs. At the rate in `devToken`, a job costs three to eight cents, which clients pay
+ * without confirmation.
+ */
+const JOBS_FOR_SALE = {
   [DEV_JOBS.echo]: {
     price_wei: "10000000000000",
     name: "echo",
@@ -93,13 +99,16 @@ type PaymentOptions = {
   address: string;
   serviceId: string;
   secrets: DevSecrets;
-  /** Whether the runner may do other jobs under these numbers: nothing is then said of what they are and take. */
+  /**
+   * Leaves out the descriptions and input schemas of the jobs, because the runner may do other jobs under these
+   * numbers.
+   */
   unknownJobs?: boolean;
 };
 
 /**
- * The configuration of a payment gateway that sells jobs with the numbers of the reference runner's, as those of service
- * `serviceId`, for the devnet's tokens.
+ * Configuration of a payment gateway that sells the reference runner's jobs, as jobs of service `serviceId`, for the
+ * devnet's tokens.
  */
 export function createDevPayments(
   devnet: TokenPlace & Pick<Devnet, "facilitatorUrl">,
@@ -114,15 +123,18 @@ export function createDevPayments(
       quote_secret: secrets.quote,
       accepted_tokens: [{ ...devToken(devnet), confirmations: 1 }],
     },
-    job_pricing: { [serviceId]: unknownJobs ? pricesAlone() : { ...SOLD } },
+    job_pricing: { [serviceId]: unknownJobs ? onlyPrices() : { ...JOBS_FOR_SALE } },
   } satisfies ConfigTables;
 }
 
-function pricesAlone() {
-  return Object.fromEntries(Object.entries(SOLD).map(([job, { price_wei }]) => [job, price_wei]));
+function onlyPrices() {
+  return Object.fromEntries(Object.entries(JOBS_FOR_SALE).map(([job, { price_wei }]) => [job, price_wei]));
 }
 
-/** The devnet's token as an accepted token of x402.toml, at 3200 for 10^18 wei. */
+/**
+ * Returns the devnet's token as an entry of `accepted_tokens` in x402.toml. At its rate, a price of 10^18 wei is 3200
+ * tokens.
+ */
 export function devToken({ network, token, seller, rpcUrl }: TokenPlace) {
   return {
     network,
@@ -137,17 +149,18 @@ export function devToken({ network, token, seller, rpcUrl }: TokenPlace) {
   };
 }
 
-/** No contract redeems quotes on a devnet: they are paid through x402. */
+/** Placeholder contract address: no contract redeems quotes on a devnet, because clients pay them through x402. */
 const REDEEMED_BY = "0x1111111111111111111111111111111111111111";
 
-/** Bits of a proof of work that takes a moment. */
+/** Difficulty of the proof of work, in bits. A client needs only a moment for it. */
 const DEV_DIFFICULTY = 14;
 
 type PricingOptions = { grpc: string; http: string; secrets: DevSecrets };
 
 /**
- * The configuration of a pricing engine, and of a payment gateway that honours its quotes. `grpc` and `http` are the `host:port`
- * of the engine's two servers. The operator's key is written to `dir`: pricing.toml holds no key.
+ * Configuration of a pricing engine, and of a payment gateway that accepts its quotes. `grpc` and `http` are the
+ * `host:port` of the engine's two servers. The operator's key is written to a file in `dir`, because pricing.toml
+ * must not hold a key.
  */
 export function createDevPricing(devnet: Devnet, { grpc, http, secrets }: PricingOptions, dir: string) {
   const key = `0x${secrets.pricing}` as const;

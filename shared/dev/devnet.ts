@@ -3,34 +3,34 @@ import { type Part, type ProcessOptions, startPart } from "./process.ts";
 
 type Hex = `0x${string}`;
 
-/** A devnet, as its control port describes it. */
+/** A devnet, as the JSON of its control port describes it. */
 export type Devnet = {
   readonly rpcUrl: string;
-  /** The same chain by a node that has ills on command. */
+  /** URL of a second node of the same chain. This node misbehaves on command. */
   readonly nodeUrl: string;
   readonly facilitatorUrl: string;
   readonly controlUrl: string;
   readonly chainId: number;
-  /** The network's name in version 2 of x402 (CAIP-2) and in version 1. */
+  /** Network name in version 2 of x402 (CAIP-2). */
   readonly network: string;
   readonly networkV1: string;
   /** USDC: 6 decimals, EIP-712 domain name "USDC", version "2". */
   readonly token: Hex;
-  /** Without EIP-3009: USDT with 6 decimals, whose transfers return nothing, and DAI with 18. */
+  /** Tokens without EIP-3009: USDT (6 decimals; its transfers return no value) and DAI (18 decimals). */
   readonly permit2Tokens: { readonly usdt: Hex; readonly dai: Hex };
-  /** `createWallet(address owner, uint256 salt)` deploys a wallet that signs as ERC-1271 says. */
+  /** Contract whose `createWallet(address owner, uint256 salt)` deploys a wallet that signs by ERC-1271. */
   readonly walletFactory: Hex;
   readonly callerRegistry: Hex;
-  /** Each holds a million of each token; everybody knows the keys. */
+  /** Payers that each hold a million of each token. Their keys are public. */
   readonly payers: readonly { readonly address: Hex; readonly privateKey: Hex }[];
-  /** Has no tokens. */
+  /** Account that receives payments. It starts without tokens. */
   readonly seller: Hex;
 };
 
 export type DevnetPart = { part: Part; devnet: Devnet };
 
 type Options = Pick<ProcessOptions, "env" | "onLine"> & {
-  /** On 127.0.0.1; 0 is a free one. */
+  /** Ports on 127.0.0.1; 0 chooses a free one. */
   ports: { rpc: number; facilitator: number; control: number };
   blockTimeMs: number;
 };
@@ -38,8 +38,8 @@ type Options = Pick<ProcessOptions, "env" | "onLine"> & {
 const MISSING: readonly unknown[] = ["start.program_missing", "start.package_missing"];
 
 /**
- * Runs `postern devnet` out of reach of the terminal's Ctrl-C. Without anvil or its packages there is no devnet: `missing` then says what to
- * install. Throws `start.part_ended` if it does not start for another reason.
+ * Runs `postern devnet`, hidden from the terminal's Ctrl-C. If anvil or a package is missing, returns `missing`,
+ * which says what to install. Throws `start.part_ended` if the devnet does not start for another reason.
  */
 export async function provideDevnet(options: Options): Promise<DevnetPart | { missing: string }> {
   const { env, ports, blockTimeMs, onLine } = options;

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 
-/** The first of these programs that is on the PATH, as a full path. */
+/** Returns the full path of the first of these programs that is on the PATH. */
 export function findProgram(names: readonly string[], env: NodeJS.ProcessEnv): string | undefined {
   const folders = (env["PATH"] ?? "").split(delimiter).filter((folder) => folder !== "");
   const candidates = names.flatMap((name) => folders.map((folder) => join(folder, name)));
@@ -19,9 +19,9 @@ function isExecutable(path: string): boolean {
 }
 
 /**
- * Installs Debian packages where that asks for no password: apt-get is there, this user is root or may use sudo without a
- * password, and POSTERN_NO_INSTALL is not set. `findProgram` then says whether it worked. Each package is installed by itself,
- * because apt-get installs none of several if one of them does not exist.
+ * Installs Debian packages if no password is needed: apt-get exists, this user is root or may use sudo without a
+ * password, and POSTERN_NO_INSTALL is not set. Call `findProgram` afterwards to see whether it worked. Each package
+ * is installed by itself, because apt-get installs none of several if one of them does not exist.
  */
 export function installPackages(names: readonly string[], env: NodeJS.ProcessEnv): void {
   const apt = findProgram(["apt-get"], env);
@@ -36,7 +36,7 @@ export function installPackages(names: readonly string[], env: NodeJS.ProcessEnv
   }
 }
 
-/** The words before a command that run it as root; undefined if this user cannot. */
+/** Returns the words to put before a command to run it as root; undefined if this user cannot become root. */
 function asRoot(env: NodeJS.ProcessEnv): string[] | undefined {
   if (process.getuid?.() === 0) return [];
   return spawnSync("sudo", ["-n", "true"], { env, stdio: "ignore" }).status === 0

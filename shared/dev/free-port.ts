@@ -4,23 +4,25 @@ import { createServer } from "node:net";
 import { messageOf } from "../platform/errors/app-error.ts";
 
 /*
- * These ports lie below the range of outgoing connections. In that range, a client that keeps connecting to a server which
- * is being restarted may be given the server's own port, and the server cannot come back.
+ * These ports are below the range from which the system takes the ports of outgoing connections. With a port of that
+ * range, a client that keeps connecting to a restarting server could get the server's own port. The server could then
+ * not listen again.
  */
 const FIRST = 18_000;
 const END = 32_000;
 const TRIES = 100;
 const BIND_TRIES = 5;
 
-/** The preferred port of 127.0.0.1 if it is free, else one that is reserved as by `freePorts`. */
+/** Returns the preferred port of 127.0.0.1 if it is free, else a port reserved by `freePorts`. */
 export async function freePort(preferred?: number): Promise<number> {
   if (preferred !== undefined && (await canListen(preferred))) return preferred;
   return freePorts(1);
 }
 
 /**
- * The first of so many free ports in a row on 127.0.0.1. Until this process ends, no other call gives one of them, in any process. So a
- * server can be restarted there. A program that chooses its ports by itself may still bind one: `onFreePort` then tries another.
+ * Reserves `count` consecutive free ports on 127.0.0.1 and returns the first. No other call, in any process, gets
+ * these ports until this process ends, so a server can restart on them. A program that does not use this function may
+ * still bind one: `onFreePort` then tries another.
  */
 export async function freePorts(count: number): Promise<number> {
   for (let i = 0; i < TRIES; i++) {
@@ -30,7 +32,7 @@ export async function freePorts(count: number): Promise<number> {
   throw new Error(`no free port found between ${FIRST} and ${END}`);
 }
 
-/** Starts a server on a free port; on another one if the error says that the port is already in use. */
+/** Starts a server on a free port. Tries another port if the error says that the port is already in use. */
 export async function onFreePort<Server>(start: (port: number) => Promise<Server>): Promise<Server> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -41,7 +43,10 @@ export async function onFreePort<Server>(start: (port: number) => Promise<Server
   }
 }
 
-/** Holds the UDP ports of the same numbers, which the servers do not need. The system frees them when this process ends. */
+/**
+ * Reserves the ports by binding the UDP ports of the same numbers, which the servers do not need. They are free again
+ * when this process ends.
+ */
 async function reserve(ports: readonly number[]): Promise<boolean> {
   const held = ports.map(() => createSocket("udp4").unref());
   const isFree = await Promise.all(held.map((socket, i) => isHeld(socket, ports[i] as number)));

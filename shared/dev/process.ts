@@ -8,26 +8,26 @@ import { delay } from "../platform/time/clock.ts";
 import { type Child, type ChildOptions, type Exit, spawnChild } from "./child.ts";
 import { eventually } from "./wait.ts";
 
-/** A long-running process that can die and come back under the same arguments. */
+/** A long-running process that can be killed and restarted with the same arguments. */
 export type Part = {
-  /** The process that runs now, or ran last. */
+  /** The current process, or the last one if none runs. */
   readonly process: PosternProcess;
-  /** `host:port` of its public listener, if it has one. */
+  /** `host:port` of the process's public listener, if it has one. */
   readonly address: string;
-  /** `host:port` of its probes, if they are not on the public listener. */
+  /** `host:port` of the process's probes, if they are not on the public listener. */
   readonly opsAddress: string | undefined;
   kill(signal?: NodeJS.Signals): Promise<Exit>;
-  /** Kills it if it still runs, starts it again and waits until it listens. `env` is added for this run only. */
+  /** Kills the process if it runs, starts it again and waits until it listens. `env` is added for this run only. */
   restart(env?: NodeJS.ProcessEnv): Promise<void>;
 };
 
 export type PosternProcess = Child & {
   readonly name: string;
-  /** What it logged so far, oldest first: all of it, or one kind. */
+  /** Events that the process has logged so far, oldest first: all of them, or those with this name. */
   events(name?: string): LoggedEvent[];
   /**
-   * The first event of that name, already logged or yet to come. Rejects, with the newest lines, if the process ends
-   * first or the deadline passes.
+   * Resolves with the first event of that name, already logged or logged later. Rejects, with the newest lines, if
+   * the process ends first or the deadline passes.
    */
   waitForEvent(name: string, options?: WaitOptions): Promise<LoggedEvent>;
 };
@@ -35,13 +35,13 @@ export type PosternProcess = Child & {
 type WaitOptions = { where?: Matches; deadlineMs?: number };
 
 export type ProcessOptions = Omit<ChildOptions, "command" | "onLine"> & {
-  /** For messages. */
+  /** Name of the process in error messages. */
   name: string;
-  /** The Node that runs it; without it the one that runs this process. */
+  /** Path of the Node binary that runs the process. Default: the Node of this process. */
   node?: string | undefined;
-  /** Node's own arguments and the script; without it, the built program `postern`. */
+  /** Node's own arguments and the script. Default: the built program `postern`. */
   entry?: readonly string[] | undefined;
-  /** Every line of the process, as it comes. */
+  /** Receives every line that the process writes, as it is written. */
   onLine?: ((line: string) => void) | undefined;
 };
 
@@ -83,7 +83,7 @@ async function startListening(options: ProcessOptions) {
   }
 }
 
-/** Starts a process of this program, or a test's own, and reads the JSON lines that it logs. */
+/** Starts a process of this program, or a script of a test, and reads the JSON lines that it logs. */
 export function startProcess(options: ProcessOptions): PosternProcess {
   const { name, args, node = process.execPath, onLine, logFile, ...rest } = options;
   const { entry = builtEntry("services/cli/main.js"), ...run } = rest;
@@ -115,7 +115,7 @@ export function startProcess(options: ProcessOptions): PosternProcess {
   };
 }
 
-/** Rejects when the process ends or the time is over. */
+/** Rejects when the process ends or the deadline passes. */
 function neverLogged(child: Child, what: string, deadlineMs: number, signal: AbortSignal): Promise<never> {
   const fail = (why: string): never => {
     throw new Error(`${what} was not logged ${why}\n${child.tail()}`);
@@ -128,7 +128,7 @@ function neverLogged(child: Child, what: string, deadlineMs: number, signal: Abo
   return never;
 }
 
-/** A program as built; found by the package's own name, so from the sources and from dist/ alike. */
+/** Returns Node's arguments for a built program. It is found by the package's name, from sources and dist/ alike. */
 export function builtEntry(file: string): string[] {
   const root = dirname(createRequire(import.meta.url).resolve("postern/package.json"));
   return ["--enable-source-maps", join(root, "dist", file)];
@@ -138,27 +138,27 @@ export type LoggedEvent = Fields & { readonly event: string };
 type Matches = (event: LoggedEvent) => boolean;
 
 type EventSource = {
-  /** Oldest first; without a name, all of them. */
+  /** Returns the events with this name, or all events, oldest first. */
   named(name?: string): LoggedEvent[];
-  /** The first match, seen already or yet to come; rejects if `givenUp` rejects first. */
+  /** Resolves with the first matching event, already logged or logged later. Rejects if `givenUp` rejects first. */
   first(matches: Matches, givenUp: Promise<never>): Promise<LoggedEvent>;
 };
 
 type Waiter = { matches: Matches; resolve(event: LoggedEvent): void };
 
-const KEPT = 10_000;
+const EVENTS_KEPT = 10_000;
 
-/** The events of one process, line by line as they come. The newest 10,000, at least, are kept. */
+/** The events of one process, collected line by line. Keeps at least the newest 10,000. */
 export class EventLog implements EventSource {
   readonly #events: LoggedEvent[] = [];
   readonly #waiters = new Set<Waiter>();
 
-  /** Takes a line of the process; a line that is no event is ignored. */
+  /** Adds a line of the process; ignores a line that is not an event. */
   take(line: string): void {
     const event = parseEvent(line);
     if (event === undefined) return;
     this.#events.push(event);
-    if (this.#events.length >= 2 * KEPT) this.#events.splice(0, KEPT);
+    if (this.#events.length >= 2 * EVENTS_KEPT) this.#events.splice(0, EVENTS_KEPT);
     for (const waiter of this.#waiters) if (waiter.matches(event)) waiter.resolve(event);
   }
 
@@ -182,7 +182,7 @@ export class EventLog implements EventSource {
   }
 }
 
-/** The events in a log file, which is read again each time. */
+/** Reads events from a log file. Each call reads the file again. */
 function eventsIn(logFile: string): EventSource {
   const read = () => {
     const lines = readFileSync(logFile, "utf8").split("\n").slice(0, -1);

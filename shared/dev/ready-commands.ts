@@ -12,18 +12,25 @@ type CurlOptions = {
   address: string;
   body: string;
   contentType?: string;
-  /** Only a secret that was made for this run may be shown. Of another one the variable that holds it is named, if there is one. */
+  /**
+   * Show the secret only if it was made for this run. For any other secret, the command names the variable that holds
+   * it.
+   */
   secret?: "shown" | { variable: string | undefined };
 };
 
 /**
- * A command that a terminal takes as it stands and the gateway accepts. A signature is always shown, because it is valid for this body only.
- * Undefined if there is no such command: for a sender that signs in a way of its own, for a secret in a field of the body, and for one that
- * may not be shown and that no variable holds as the request has it.
+ * Returns a curl command that the gateway accepts, ready to paste into a terminal. A signature is always shown,
+ * because it is valid for this body only. Returns undefined if the sender signs with a private key or by a scheme
+ * of its own, or if the secret is a field of the body. Also returns undefined if the secret must not be shown, and no
+ * variable holds it in the form that the request needs.
  */
 export function readyCurl(endpoint: EndpointToml, options: CurlOptions): string | undefined {
   const { address, body, contentType = "application/json", secret = "shown" } = options;
-  const credential = secret === "shown" ? shown(endpoint, body) : named(endpoint, body, secret.variable);
+  const credential =
+    secret === "shown"
+      ? withShownSecret(endpoint, body)
+      : withSecretVariable(endpoint, body, secret.variable);
   if (credential === undefined) return undefined;
   const { query = "", header } = credential;
   const headers = [shellQuote(`Content-Type: ${contentType}`), ...(header === undefined ? [] : [header])];
@@ -37,19 +44,15 @@ export function readyCurl(endpoint: EndpointToml, options: CurlOptions): string 
   ].join(" ");
 }
 
-/** What a command says to prove who sends. */
+/** Part of a command that authenticates the sender. */
 type ShownCredential = { query?: string; header?: string };
 
-function shown(endpoint: EndpointToml, body: string): ShownCredential | undefined {
+function withShownSecret(endpoint: EndpointToml, body: string): ShownCredential | undefined {
   const { proof } = endpoint;
-  switch (proof.by) {
-    case "nothing":
-      return {};
-    case "secret":
-      return shownHeader(endpoint, body);
-    case "schemes":
-      return shownHeader(endpoint, body) ?? shownQuery(endpoint, proof.schemes);
-  }
+  if (proof.by === "nothing") return {};
+  if (proof.by === "secret") return shownHeader(endpoint, body);
+  if (proof.by === "schemes") return shownHeader(endpoint, body) ?? shownQuery(endpoint, proof.schemes);
+  return undefined;
 }
 
 function shownHeader(endpoint: EndpointToml, body: string): ShownCredential | undefined {
@@ -57,18 +60,18 @@ function shownHeader(endpoint: EndpointToml, body: string): ShownCredential | un
   return header && { header: shellQuote(`${header.name}: ${header.value}`) };
 }
 
-function named(
+function withSecretVariable(
   endpoint: EndpointToml,
   body: string,
   variable: string | undefined,
 ): ShownCredential | undefined {
   const { proof } = endpoint;
-  if (!showsSecret(proof)) return shown(endpoint, body);
+  if (!showsSecret(proof)) return withShownSecret(endpoint, body);
   if (proof.by !== "secret" || variable === undefined || proof.encode !== undefined) return undefined;
   return { header: `${shellQuote(`${proof.header}: ${proof.before}`)}"$${variable}"` };
 }
 
-/** The query that holds the secret itself, if that is all that a request needs. */
+/** Returns the query parameter that holds the secret itself, if the request needs no other credential. */
 function shownQuery(
   endpoint: EndpointToml,
   [scheme, ...more]: readonly Scheme[],
@@ -77,46 +80,43 @@ function shownQuery(
   return { query: `?${encodeURIComponent(scheme.query)}=${encodeURIComponent(firstSecret(endpoint))}` };
 }
 
-/** A command that signs and sends a sample as the endpoint's sender would, with the secret that the configuration names. */
+/**
+ * Returns a command that signs and sends a sample as the endpoint's sender would, with the secret that the
+ * configuration names.
+ */
 export function readySend(path: string, configDir: string, program: string): string {
   return `${program} send ${shellQuote(path)} --config-dir ${shellQuote(configDir)}`;
 }
 
 type PayOptions = {
   body: string;
-  /** It is shown, so only a devnet's will do. */
+  /** Private key of the payer. The command shows it, so use only a key of a devnet. */
   payerKey: string;
   program?: string;
-  /** In whole tokens, rounded up. */
+  /** Price in whole tokens, rounded up. */
   price?: bigint;
 };
 
-/** A command that a terminal takes as it stands and that buys the job. */
+/** Returns a command that buys the job, ready to paste into a terminal. */
 export function readyPay(jobUrl: string, options: PayOptions): string {
   const { body, payerKey, program = PROGRAM_OF_CLONE, price = 0n } = options;
   const pay = `${program} pay ${shellQuote(jobUrl)} --body ${shellQuote(body)}`;
-  return `POSTERN_PAYER_KEY=${payerKey} ${pay}${price > MAX_UNASKED ? ` --max ${price}` : ""}`;
+  return `POSTERN_PAYER_KEY=${payerKey} ${pay}${price > MAX_WITHOUT_OPTION ? ` --max ${price}` : ""}`;
 }
 
-/** Tokens that `postern pay` pays without being told to. */
-const MAX_UNASKED = 1n;
+/** Highest price, in tokens, that `postern pay` pays without `--max`. */
+const MAX_WITHOUT_OPTION = 1n;
 
 type CredentialHeader = { name: string; value: string };
 
 /**
- * The credential header of a webhook with this body, made with the endpoint's first secret. Undefined if it has none, or one that needs
- * more than the body. A preset may need other headers too.
+ * Makes the credential header of a webhook with this body, from the endpoint's first secret. Returns undefined if the
+ * endpoint has no such header, or if the header needs more than the body. A preset may need further headers.
  */
 export function credentialHeader(endpoint: EndpointToml, body: string): CredentialHeader | undefined {
   const { proof } = endpoint;
-  switch (proof.by) {
-    case "nothing":
-      return undefined;
-    case "secret":
-      return { name: proof.header, value: secretText(proof, firstSecret(endpoint)) };
-    case "schemes":
-      return signatureHeader(endpoint, proof.schemes, body);
-  }
+  if (proof.by === "secret") return { name: proof.header, value: secretText(proof, firstSecret(endpoint)) };
+  return proof.by === "schemes" ? signatureHeader(endpoint, proof.schemes, body) : undefined;
 }
 
 function signatureHeader(

@@ -3,43 +3,43 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AppError } from "../platform/errors/app-error.ts";
-import { type Child, type Exit, spawnChild, untilAnswers } from "./child.ts";
+import { type Child, type Exit, spawnChild, waitUntilAnswers } from "./child.ts";
 import { findProgram, installPackages } from "./find-program.ts";
 import { onFreePort } from "./free-port.ts";
 
 type RedisServerOptions = {
   env: NodeJS.ProcessEnv;
-  /** The folder of its data; without it a new temporary one, which `stop` removes. */
+  /** Folder of Redis's data. Default: a new temporary folder, which `stop` removes. */
   dir?: string | undefined;
-  /** Without it a free one. */
+  /** Port of Redis. Default: a free port. */
   port?: number | undefined;
-  /** Further arguments of redis-server; they win over those given here. */
+  /** Further arguments of redis-server; they override the arguments set here. */
   args?: readonly string[];
   detached?: boolean;
 };
 
-/** A Redis on 127.0.0.1 with the settings that the strict mode asks for. It ends with this process. */
+/** A Redis on 127.0.0.1 with the settings that the strict mode requires. It ends with this process. */
 export type PrivateRedis = {
   readonly url: string;
   readonly port: number;
   readonly pid: number;
   readonly dir: string;
-  /** The end of the process that runs now, or ran last. */
+  /** Resolves when the current process ends. Already resolved if no process runs. */
   readonly exit: Promise<Exit>;
-  /** Sends the signal and waits for the end; the data stays. */
+  /** Sends the signal and waits until Redis has ended. The data stays. */
   kill(signal: NodeJS.Signals): Promise<Exit>;
-  /** Starts it again, ending it first if it runs: same port, same data. */
+  /** Starts Redis again, on the same port with the same data. If Redis still runs, ends it first. */
   restart(): Promise<void>;
   stop(): Promise<void>;
 };
 
 type ProvidedRedis = {
   readonly url: string;
-  /** Absent if the Redis is the one of REDIS_URL, which nobody here may stop. */
+  /** Undefined if REDIS_URL names the Redis, because this program must not stop that Redis. */
   readonly private?: PrivateRedis;
 };
 
-/** The Redis of REDIS_URL if that is set, else a private one. */
+/** Returns the Redis that REDIS_URL names; if REDIS_URL is not set, starts a private one. */
 export async function provideRedis(options: RedisServerOptions): Promise<ProvidedRedis> {
   const url = options.env["REDIS_URL"];
   if (url) return { url };
@@ -55,7 +55,7 @@ export async function startRedis(options: RedisServerOptions): Promise<PrivateRe
   mkdirSync(home, { recursive: true });
   const launch = async (port: number) => {
     const child = spawnChild({ command, args: [...settings(port, home), ...args], env, cwd: home, detached });
-    await untilAnswers(`redis-server on port ${port}`, child, () => answers(port, child.pid));
+    await waitUntilAnswers(`redis-server on port ${port}`, child, () => answers(port, child.pid));
     return { port, child };
   };
   const removeOwn = () => dir === undefined && rmSync(home, { recursive: true, force: true });
@@ -86,14 +86,14 @@ export async function startRedis(options: RedisServerOptions): Promise<PrivateRe
   };
 }
 
-/** Asks again until it ends: Redis refuses to end while it writes its first append-only file. */
+/** Ends Redis. Repeats the signal, because Redis refuses to end while it writes its first append-only file. */
 async function end(child: Child): Promise<void> {
   const again = setInterval(() => child.kill("SIGTERM"), 500);
   await child.kill("SIGTERM");
   clearInterval(again);
 }
 
-/** The same as in config/docker/redis.conf; a test compares. */
+/** Settings of redis-server. They equal those in config/docker/redis.conf; a test compares them. */
 function settings(port: number, dir: string): string[] {
   return [
     ...["--port", String(port), "--bind", "127.0.0.1", "--protected-mode", "yes", "--dir", dir],
@@ -104,8 +104,9 @@ function settings(port: number, dir: string): string[] {
 const ANSWER_TIMEOUT_MS = 1000;
 
 /**
- * Whether the Redis at this port has loaded its data, takes commands and is the process `pid`: another server may have
- * taken the port meanwhile. Speaks the protocol itself, because a client library would keep reconnecting.
+ * Returns whether the Redis at this port has loaded its data, accepts commands and is the process `pid`. The pid is
+ * compared because another server may have taken the port. No client library is used, because it would keep
+ * reconnecting.
  */
 function answers(port: number, pid: number): Promise<boolean> {
   return new Promise((resolve) => {
@@ -130,8 +131,8 @@ function answers(port: number, pid: number): Promise<boolean> {
 const NAMES = ["redis-server", "valkey-server"];
 
 /**
- * The path of a Redis or Valkey server: from the PATH, else installed from the distribution's packages if that is allowed.
- * Throws `start.program_missing` with what to run.
+ * Returns the path of a Redis or Valkey server from the PATH. If neither is there, installs the distribution's package
+ * where that is allowed. Otherwise throws `start.program_missing`, with instructions.
  */
 export function findRedisServer(env: NodeJS.ProcessEnv): string {
   const present = findProgram(NAMES, env);

@@ -6,35 +6,35 @@ import { eventually } from "./wait.ts";
 export type ServiceName = "runner" | "producer" | "webhooks" | "x402" | "pricing" | "operator";
 
 type StackOptions = {
-  /** The configuration that all services of the stack read. */
+  /** Folder of the configuration that all services of the stack read. */
   configDir: string;
   env: NodeJS.ProcessEnv;
-  /** Out of reach of the terminal's Ctrl-C. */
+  /** Hides the services from the terminal's Ctrl-C. */
   detached?: boolean;
-  /** Node's own arguments and the script of the program; else the program as built. */
+  /** Node's own arguments and the script of the program. Default: the built program. */
   entry?: readonly string[];
-  /** Every line that a part logs. */
+  /** Receives every line that a service logs. */
   onLine?: (part: string, line: string) => void;
-  /** Each part logs to a file of its name in this folder, at no cost to this process; `onLine` is then not called. */
+  /** Folder where each service logs to a file of its name, at no cost to this process. `onLine` is then not called. */
   logDir?: string;
 };
 
 type StartOptions = {
-  /** For messages; without it the service's name. */
+  /** Name in error messages. Default: the service's name. */
   name?: string;
-  /** `host:port` of its probes; without it a free port. */
+  /** `host:port` of the service's probes. Default: a free port. */
   opsAddress?: string;
-  /** Further arguments; they win over the stack's own. */
+  /** Further arguments; they override those of the stack. */
   args?: readonly string[];
-  /** In place of the stack's. */
+  /** Replaces the `entry` of the stack for this service. */
   entry?: readonly string[] | undefined;
 };
 
-/** Services of the program, each as a process, under one configuration. */
+/** Services of the program with one configuration. Each service is a process. */
 export type Stack = {
-  /** Every part that was started. */
+  /** Every service that was started, in order. */
   readonly parts: readonly Part[];
-  /** Starts a service and resolves once it listens; `untilReady` says when it is ready. */
+  /** Starts a service and resolves once it listens; `untilReady` waits until the service is ready. */
   start(service: ServiceName, options?: StartOptions): Promise<Part>;
 };
 
@@ -68,7 +68,10 @@ type CommandOptions = {
   entry: readonly string[] | undefined;
 };
 
-/** Without an entry, the pricing engine has its x402 settlement extension. No subcommand runs that, and it takes no options. */
+/**
+ * Returns the command of a service. Without an entry, the pricing engine runs from a script that adds its x402
+ * settlement extension, because no subcommand offers the extension. The script takes no options.
+ */
 function commandOf(service: ServiceName, { configDir, opsAddress, args, entry }: CommandOptions) {
   if (service === "pricing" && entry === undefined) {
     return { entry: builtEntry("services/pricing/main-with-x402.js"), args: [configDir, opsAddress] };
@@ -79,8 +82,8 @@ function commandOf(service: ServiceName, { configDir, opsAddress, args, entry }:
 const READY_DEADLINE_MS = 60_000;
 
 /**
- * Resolves with the checks of the part's readiness probe once it answers 200: a part listens before it has reached Redis.
- * Rejects with the part's newest lines.
+ * Resolves once the readiness probe answers 200, with the checks in that answer. A service listens before it has
+ * reached Redis, so listening is not enough. Rejects with the newest lines of the service.
  */
 export async function untilReady(part: Part): Promise<Record<string, unknown>> {
   const { process } = part;
@@ -99,7 +102,7 @@ export async function untilReady(part: Part): Promise<Record<string, unknown>> {
   }
 }
 
-/** Resolves once the payment gateway has reached its facilitators and its chains: until then it sells nothing. */
+/** Resolves once the payment gateway has reached its facilitators and its chains. It sells nothing before that. */
 export async function untilSelling(x402: Part): Promise<void> {
   await eventually("the payment gateway reaches its facilitators and chains", async () => {
     const { ok, checks } = await probe(x402);
@@ -108,7 +111,7 @@ export async function untilSelling(x402: Part): Promise<void> {
   });
 }
 
-/** The URL of the part's readiness probe. */
+/** Returns the URL of the service's readiness probe. */
 export function readinessUrl({ opsAddress, address }: Part): string {
   return `http://${opsAddress ?? address}/readyz`;
 }

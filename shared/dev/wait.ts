@@ -4,8 +4,8 @@ const EVERY_MS = 20;
 const DEADLINE_MS = 60_000;
 
 /**
- * Asks until the answer is truthy and resolves with it; an error counts as "not yet". Rejects after the deadline, and with
- * the error of `givenUp` if that rejects first.
+ * Calls `ask` until it returns a truthy value, and resolves with that value; an error counts as "not yet". Rejects
+ * after the deadline, or with the error of `givenUp` if that rejects first.
  */
 export async function eventually<Answer>(
   what: string,
@@ -22,12 +22,13 @@ export async function eventually<Answer>(
     const answer = await attempt(ask);
     if ("value" in answer && answer.value) return answer.value;
     if (reason !== undefined) throw reason.error;
-    if (systemClock() > deadline) throw late(what, deadlineMs, `(last: ${String(Object.values(answer)[0])})`);
+    if (systemClock() > deadline)
+      throw timeoutError(what, deadlineMs, `(last: ${String(Object.values(answer)[0])})`);
     await delay(EVERY_MS);
   }
 }
 
-/** The result of the work. Rejects if the deadline passes first; the work itself then goes on. */
+/** Resolves with the result of `work`. Rejects if the deadline passes first; the work itself then continues. */
 export async function beforeDeadline<Result>(
   what: string,
   work: Promise<Result>,
@@ -40,7 +41,7 @@ export async function beforeDeadline<Result>(
     case "failed":
       throw outcome.error;
     case "late":
-      throw late(what, deadlineMs);
+      throw timeoutError(what, deadlineMs);
   }
 }
 
@@ -52,6 +53,6 @@ async function attempt<Answer>(ask: () => Answer | Promise<Answer>) {
   }
 }
 
-function late(what: string, deadlineMs: number, last = ""): Error {
+function timeoutError(what: string, deadlineMs: number, last = ""): Error {
   return new Error(`timed out after ${deadlineMs} ms: ${what} ${last}`.trimEnd());
 }

@@ -1,9 +1,9 @@
 import type { ServerResponse } from "node:http";
 
-/** Headers of every answer: none may be cached or sniffed. */
+/** Headers of every answer: no caching, no content sniffing. */
 export const COMMON_HEADERS = { "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff" } as const;
 
-/** Answers 200. */
+/** Answers 200 with this body. */
 export function sendBody(
   res: ServerResponse,
   contentType: string,

@@ -1,28 +1,34 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 
-/** On the objects themselves: every request passes here, and a WeakSet costs many times as much. */
+/**
+ * Keys of properties that are set on the request and the connection. A WeakSet would be many times slower, and every
+ * request passes here.
+ */
 const AUTHENTICATED = Symbol("authenticated");
 const ON_AUTHENTICATED = Symbol("on authenticated");
 
 type MarkedRequest = IncomingMessage & { [AUTHENTICATED]?: true };
 type MarkedConnection = Duplex & { [ON_AUTHENTICATED]?: (() => void) | undefined };
 
-/** Notes that this request is authenticated: it gives way to no other, and neither does its connection. */
+/**
+ * Marks this request as authenticated. Until it is answered, its connection is then never closed to free capacity for
+ * another one.
+ */
 export function markAuthenticated(req: MarkedRequest): void {
   req[AUTHENTICATED] = true;
   const connection: MarkedConnection = req.socket;
-  const tell = connection[ON_AUTHENTICATED];
-  if (tell === undefined) return;
+  const callback = connection[ON_AUTHENTICATED];
+  if (callback === undefined) return;
   connection[ON_AUTHENTICATED] = undefined;
-  tell();
+  callback();
 }
 
 export function isAuthenticated(req: MarkedRequest): boolean {
   return req[AUTHENTICATED] === true;
 }
 
-/** Calls back when the first request of this connection is authenticated. */
-export function onAuthenticated(connection: MarkedConnection, tell: () => void): void {
-  connection[ON_AUTHENTICATED] = tell;
+/** Calls `callback` when the first request of this connection is authenticated. */
+export function onAuthenticated(connection: MarkedConnection, callback: () => void): void {
+  connection[ON_AUTHENTICATED] = callback;
 }

@@ -1,11 +1,11 @@
 import { parseBoundedJson } from "../platform/text/bounded-json.ts";
 
-/** Node takes 16 KiB of headers in all. */
+/** Limit on the length of the header. It is below Node's limit of 16 KiB for all headers together. */
 const HEADER_BYTES_MAX = 14 * 1024;
-/** All of its padding, or none. */
+/** Base64 with complete padding or none. */
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/;
 
-/** The JSON object that a header holds in base64, padded or not, or what is wrong with it. */
+/** Decodes a header that holds a JSON object in base64, padded or not. Returns the object or the problem. */
 export function decodeBase64Json(header: string): { value: object } | { problem: string } {
   if (header.length > HEADER_BYTES_MAX) return { problem: `is over ${HEADER_BYTES_MAX} bytes` };
   if (header === "" || !BASE64.test(header)) return { problem: "is not base64" };

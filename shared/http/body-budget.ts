@@ -7,29 +7,38 @@ import { abortRequest } from "./body.ts";
 import type { ClientAddressOf } from "./client-address.ts";
 import { addressKey } from "./ip/address.ts";
 
-/** What the body of one request takes of the budget. */
+/** Share of the budget that one request's body uses. */
 export type BodyLease = {
-  /** Counts more bytes. This may cut bodies, and this one among them: its request is then aborted when this returns. */
+  /**
+   * Counts more bytes. If the budget is used up, cuts unverified bodies until the rest fits; this one may be among them.
+   * A cut refuses the request and returns its bytes to the budget, before this function returns.
+   */
   take(bytes: number): void;
-  /** The body is whole, in this many bytes. From now on it is not cut, since that would free nothing. */
+  /**
+   * Records the size of the whole body, which has arrived. From then on the body is not cut, because that would free
+   * nothing.
+   */
   arrived(bytes: number): void;
   /**
-   * The whole body waits before anything is proven, and may be cut again: `onCut` is called then, with the refusal. Returns what ends
-   * the wait.
+   * Allows cuts of a whole body while its unverified request waits, for instance for a public key. A cut calls `onCut`
+   * with the refusal. Returns a function that ends the wait.
    */
   wait(onCut: (refusal: AppError) => void): () => void;
-  /** Counts what is about to be made of a whole body. Throws `request.over_budget` if an unproven one finds no room. */
+  /**
+   * Counts the memory of a new copy of a whole body, such as its decoded form. Throws `request.over_budget` if the
+   * budget is used up and the request is unverified.
+   */
   reserve(bytes: number): void;
-  /** The request's credential holds. From now on the body is never cut, and counts for no address. */
-  prove(): void;
-  /** The body is not needed any more. Call it however the request ends; twice does nothing. */
+  /** Records that the request is verified. From then on its body is never cut, and is not charged to an address. */
+  markVerified(): void;
+  /** Returns the bytes to the budget. Call it however the request ends; a second call does nothing. */
   release(): void;
 };
 
 export type BodyBudget = {
-  /** Opens the lease of a request whose body is about to be read. */
+  /** Opens the lease of a request before its body is read. */
   lease(req: IncomingMessage): BodyLease;
-  /** What all bodies in flight take. */
+  /** Returns the bytes that all bodies in flight use. */
   bytes(): number;
   /** Logs the cuts that are not logged yet. */
   flush(): void;
@@ -40,71 +49,72 @@ type Options = { bytesMax?: number | undefined; addressOf: ClientAddressOf; log:
 const BYTES_MAX = 256 * 1024 * 1024;
 
 /**
- * The bytes that the bodies of all requests in flight may take together. While there is room nobody is cut, so the senders
- * behind one load balancer may have all of it. Without room, the address whose unproven bodies take most loses the largest
- * of them, until there is room again: whoever takes less than an equal part is not cut for what others take.
+ * Limits the bytes that the bodies of all requests in flight use together. While the budget lasts, no request is
+ * refused, so the senders behind one load balancer may use all of it. Once it is used up, requests are refused (their
+ * bodies are "cut") until the rest fits. Each time, the address whose unverified bodies use most loses the largest of
+ * them. So an address that uses less than an equal share is never cut because of others.
  */
 export function createBodyBudget({ bytesMax = BYTES_MAX, addressOf, log }: Options): BodyBudget {
   const cuts = createEventCounter(log, "http.bodies_cut", "warn");
-  const books: Books = { bytesMax, inFlight: 0, shares: new Map(), cuts };
+  const usage: Usage = { bytesMax, inFlight: 0, shares: new Map(), cuts };
   return {
-    lease: (req) => new Lease(books, req, addressOf),
-    bytes: () => books.inFlight,
+    lease: (req) => new Lease(usage, req, addressOf),
+    bytes: () => usage.inFlight,
     flush: cuts.flush,
   };
 }
 
-/** The unproven bodies of one address: what they take, and those that can be cut. */
-type Share = { bytes: number; arriving: Set<Lease> };
+/** Unverified bodies of one address: the bytes they use, and those that can be cut. */
+type Share = { bytes: number; cuttable: Set<Lease> };
 
-type Books = { bytesMax: number; inFlight: number; shares: Map<string, Share>; cuts: EventCounter };
+type Usage = { bytesMax: number; inFlight: number; shares: Map<string, Share>; cuts: EventCounter };
 
 class Lease implements BodyLease {
   readonly req: IncomingMessage;
-  readonly #books: Books;
+  readonly #usage: Usage;
   readonly #addressOf: ClientAddressOf;
   #key = "";
-  /** While the body is unproven and takes something. */
+  /** Set while the body is unverified and uses memory. */
   #share: Share | undefined;
   #isWhole = false;
   #onCut = (refusal: AppError): void => abortRequest(this.req, refusal);
-  #state: "unproven" | "proven" | "released" = "unproven";
+  #state: "unverified" | "verified" | "released" = "unverified";
   bytes = 0;
 
-  constructor(books: Books, req: IncomingMessage, addressOf: ClientAddressOf) {
-    this.#books = books;
+  constructor(usage: Usage, req: IncomingMessage, addressOf: ClientAddressOf) {
+    this.#usage = usage;
     this.req = req;
     this.#addressOf = addressOf;
   }
 
   take(bytes: number): void {
     if (this.#state === "released") return;
-    if (this.#state === "unproven" && this.#share === undefined) this.#openShare();
+    if (this.#state === "unverified" && this.#share === undefined) this.#openShare();
     this.#add(bytes);
-    const { inFlight, bytesMax } = this.#books;
-    if (inFlight > bytesMax) makeRoom(this.#books);
+    const { inFlight, bytesMax } = this.#usage;
+    if (inFlight > bytesMax) cutUntilFits(this.#usage);
   }
 
   arrived(bytes: number): void {
     if (this.#state === "released") return;
     this.#add(bytes - this.bytes);
     this.#isWhole = true;
-    this.#share?.arriving.delete(this);
+    this.#share?.cuttable.delete(this);
   }
 
   wait(onCut: (refusal: AppError) => void): () => void {
-    if (this.#state !== "unproven") return () => {};
+    if (this.#state !== "unverified") return () => {};
     this.#isWhole = false;
     this.#onCut = onCut;
     if (this.#share === undefined) this.#openShare();
-    this.#share?.arriving.add(this);
+    this.#share?.cuttable.add(this);
     return () => {
       this.#isWhole = true;
-      this.#share?.arriving.delete(this);
+      this.#share?.cuttable.delete(this);
     };
   }
 
-  /** Takes its bytes back for others. */
+  /** Aborts the request and returns its bytes to the budget. */
   cut(refusal: AppError): void {
     this.#onCut(refusal);
     this.release();
@@ -112,17 +122,17 @@ class Lease implements BodyLease {
 
   reserve(bytes: number): void {
     this.take(bytes);
-    const { inFlight, bytesMax } = this.#books;
-    if (inFlight <= bytesMax || this.#state !== "unproven") return;
+    const { inFlight, bytesMax } = this.#usage;
+    if (inFlight <= bytesMax || this.#state !== "unverified") return;
     this.#add(-bytes);
     throw overBudget(
-      `the request needs ${bytes} more bytes, and all bodies in flight use ${this.#books.inFlight}`,
+      `the request needs ${bytes} more bytes, and all bodies in flight use ${this.#usage.inFlight}`,
     );
   }
 
-  prove(): void {
-    if (this.#state !== "unproven") return;
-    this.#state = "proven";
+  markVerified(): void {
+    if (this.#state !== "unverified") return;
+    this.#state = "verified";
     markAuthenticated(this.req);
     this.#leaveShare();
   }
@@ -131,23 +141,23 @@ class Lease implements BodyLease {
     if (this.#state === "released") return;
     this.#state = "released";
     this.#leaveShare();
-    this.#books.inFlight -= this.bytes;
+    this.#usage.inFlight -= this.bytes;
   }
 
   #add(bytes: number): void {
     this.bytes += bytes;
-    this.#books.inFlight += bytes;
+    this.#usage.inFlight += bytes;
     if (this.#share !== undefined) this.#share.bytes += bytes;
   }
 
   #openShare(): void {
-    const { shares } = this.#books;
+    const { shares } = this.#usage;
     this.#key = addressKey(this.#addressOf(this.req));
     const known = shares.get(this.#key);
-    this.#share = known ?? { bytes: 0, arriving: new Set() };
+    this.#share = known ?? { bytes: 0, cuttable: new Set() };
     if (known === undefined) shares.set(this.#key, this.#share);
     this.#share.bytes += this.bytes;
-    if (!this.#isWhole) this.#share.arriving.add(this);
+    if (!this.#isWhole) this.#share.cuttable.add(this);
   }
 
   #leaveShare(): void {
@@ -155,17 +165,17 @@ class Lease implements BodyLease {
     if (share === undefined) return;
     this.#share = undefined;
     share.bytes -= this.bytes;
-    share.arriving.delete(this);
-    if (share.bytes === 0) this.#books.shares.delete(this.#key);
+    share.cuttable.delete(this);
+    if (share.bytes === 0) this.#usage.shares.delete(this.#key);
   }
 }
 
-function makeRoom(books: Books): void {
-  while (books.inFlight > books.bytesMax) {
-    const largest = largestOf(heaviestOf(books.shares));
+function cutUntilFits(usage: Usage): void {
+  while (usage.inFlight > usage.bytesMax) {
+    const largest = largestBody(largestShare(usage.shares));
     if (largest === undefined) return;
-    books.cuts.count("", { bytesMax: books.bytesMax });
-    const reason = `the request used ${largest.bytes} bytes, and all bodies in flight use ${books.inFlight}`;
+    usage.cuts.count("", { bytesMax: usage.bytesMax });
+    const reason = `the request used ${largest.bytes} bytes, and all bodies in flight use ${usage.inFlight}`;
     largest.cut(overBudget(reason));
   }
 }
@@ -174,18 +184,18 @@ function overBudget(reason: string): AppError {
   return new AppError("request.over_budget", { reason, retryAfterMs: 5000 });
 }
 
-/** Of the shares that hold anything to be cut. */
-function heaviestOf(shares: ReadonlyMap<string, Share>): Share | undefined {
-  let heaviest: Share | undefined;
+/** Returns the share with the most bytes, among those with a body that can be cut. */
+function largestShare(shares: ReadonlyMap<string, Share>): Share | undefined {
+  let largest: Share | undefined;
   for (const share of shares.values()) {
-    if (share.arriving.size > 0 && share.bytes > (heaviest?.bytes ?? -1)) heaviest = share;
+    if (share.cuttable.size > 0 && share.bytes > (largest?.bytes ?? -1)) largest = share;
   }
-  return heaviest;
+  return largest;
 }
 
-function largestOf(share: Share | undefined): Lease | undefined {
+function largestBody(share: Share | undefined): Lease | undefined {
   let largest: Lease | undefined;
-  for (const lease of share?.arriving ?? []) {
+  for (const lease of share?.cuttable ?? []) {
     if (lease.bytes > (largest?.bytes ?? -1)) largest = lease;
   }
   return largest;

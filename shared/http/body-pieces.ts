@@ -1,4 +1,4 @@
-/** What a Buffer costs beside its bytes, as measured: a chunk of one byte takes 500. */
+/** Memory that a Buffer uses in addition to its content. A chunk of one byte was measured to use about 500 bytes. */
 const BUFFER_COST_BYTES = 512;
 const FIRST_BLOCK_BYTES = 1024;
 const BLOCK_BYTES_MAX = 64 * 1024;
@@ -7,39 +7,40 @@ const SPARE_BLOCKS_MAX = 1024;
 const SPARE_KEPT_MS = 5000;
 
 /**
- * Blocks of the largest size that no body uses. Left to the collector, bodies that are cut would take twice the budget. They are
- * let go once no body has given one back for a while.
+ * Unused blocks of the largest size, kept for reuse. Without reuse, the blocks of cut bodies would use twice the budget
+ * until the garbage collector frees them. All are dropped once no body has returned a block for SPARE_KEPT_MS.
  */
 const spare: Buffer[] = [];
-let lettingGo: NodeJS.Timeout | undefined;
+let dropTimer: NodeJS.Timeout | undefined;
 
 function keepSpare(block: Buffer): void {
   if (spare.length >= SPARE_BLOCKS_MAX) return;
   spare.push(block);
-  lettingGo ??= setTimeout(() => {
-    lettingGo = undefined;
+  dropTimer ??= setTimeout(() => {
+    dropTimer = undefined;
     spare.length = 0;
   }, SPARE_KEPT_MS).unref();
-  lettingGo.refresh();
+  dropTimer.refresh();
 }
 
-/** What the blocks take that no body uses. */
+/** Returns the bytes of the unused blocks. */
 export const spareBytes = (): number => spare.length * BLOCK_BYTES_MAX;
 
 const NOTHING = Buffer.alloc(0);
 
 /**
- * The pieces of a body as they arrive. A sender chooses the size of its chunks, down to a byte: so all but the first are
- * copied together into blocks that grow with the body, and memory follows the bytes. A body in one chunk is not copied.
+ * Collects the chunks of a body as they arrive. A sender may send chunks of one byte, each of which would use much
+ * memory as a Buffer. So all chunks but the first are copied into blocks that grow with the body. A body in one chunk
+ * is not copied.
  */
 export class BodyPieces {
   #first: Buffer | undefined;
   #blocks: Buffer[] = [];
   #bytes = 0;
-  /** How much of the last block is filled. */
+  /** Filled bytes of the last block. */
   #filled = 0;
 
-  /** Returns how much memory this chunk has taken. */
+  /** Adds a chunk. Returns how much more memory the body uses now. */
   add(chunk: Buffer): number {
     this.#bytes += chunk.length;
     if (this.#first === undefined) {
@@ -60,14 +61,17 @@ export class BodyPieces {
     }
   }
 
-  /** The whole body, and no byte more. The pieces are given up. */
+  /** Returns the whole body in a buffer of exactly its size, and drops the pieces. */
   whole(): Buffer {
     const whole = this.#blocks.length === 0 ? (this.#first ?? NOTHING) : this.#joined();
-    this.giveUp();
+    this.discard();
     return whole;
   }
 
-  /** In memory of its own: a slice of Node's buffer pool would keep 8 KiB for as long as the body lives, and 64 KiB since Node 24. */
+  /**
+   * Joins the pieces in separate memory. A slice of Node's buffer pool would keep the whole pool for as long as the
+   * body lives: 8 KiB, or 64 KiB since Node 24.
+   */
   #joined(): Buffer {
     const whole = Buffer.allocUnsafeSlow(this.#bytes);
     let at = this.#first?.copy(whole) ?? 0;
@@ -75,7 +79,7 @@ export class BodyPieces {
     return whole;
   }
 
-  giveUp(): void {
+  discard(): void {
     for (const block of this.#blocks) {
       if (block.length === BLOCK_BYTES_MAX) keepSpare(block);
     }
@@ -83,7 +87,7 @@ export class BodyPieces {
     this.#blocks = [];
   }
 
-  /** Half as large as all that is there, so that little of it stays empty. */
+  /** Adds a block of about half the body's size so far, so that only a small part of the memory stays empty. */
   #addBlock(wanted: number): number {
     const roomy = Math.max(FIRST_BLOCK_BYTES, wanted, Math.ceil(this.#bytes / 2));
     const bytes = Math.min(roomy, BLOCK_BYTES_MAX);

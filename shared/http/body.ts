@@ -6,34 +6,42 @@ import { lingerOnClose } from "./linger.ts";
 import { ReadingTurns } from "./reading-turns.ts";
 import { transferCodingProblem } from "./transfer-coding.ts";
 
-/** What the reading of one body takes of a budget (body-budget.ts). */
+/** Counter of one body's bytes (body-budget.ts). */
 type Lease = { take(bytes: number): void; arrived(bytes: number): void; release(): void };
 
-/** Those of all bodies that this process reads. */
+/** Limits how many bytes of all bodies this process reads in one turn of the event loop. */
 const turns = new ReadingTurns();
 
-/** What becomes of the bytes of a body. */
+/** Consumer of a body's bytes. */
 type Sink<Whole> = {
-  /** `isWhole` if this chunk is the whole body, as its declared length says. */
+  /** Takes a chunk. `isWhole` is true if the chunk is the whole body by its declared length. */
   add(chunk: Buffer, isWhole: boolean): void;
-  /** After the last byte. What it throws refuses the body. */
+  /** Runs after the last byte. An error thrown here refuses the body. */
   whole(): Whole;
-  giveUp(): void;
+  discard(): void;
 };
 
 type ReadOptions = {
-  /** Counts the bytes as they arrive. A body that is refused releases it; the reader of a whole one does so in the end. */
+  /**
+   * Counts the bytes as they arrive. A refused body releases the lease. After a whole body, the caller must release it.
+   */
   lease?: Lease | undefined;
-  /** Sees the bytes as they arrive, in order, before the body is whole. It must not throw, and not keep them. */
+  /**
+   * Receives the bytes in order as they arrive, before the body is complete. It must not throw and must not keep them.
+   */
   onBytes?: ((bytes: Buffer) => void) | undefined;
-  /** Comes after the last byte. What it throws refuses the body before it is put together, which takes as much again. */
+  /**
+   * Runs after the last byte. An error thrown here refuses the body before its pieces are joined, which would use as
+   * much memory again.
+   */
   onEnd?: (() => void) | undefined;
 };
 
 /**
- * Reads the request's bytes as they came, of any type and in any framing; no body is an empty buffer. Throws
- * `request.too_large`, from the declared length if there is one, else as soon as the limit is passed, and reads no further;
- * `request.transfer_coding_unsupported`, and reads nothing; `request.body_consumed` if somebody else has read of it. Rejects with the reason when the request is aborted.
+ * Reads the request's bytes as received, of any type and framing. Without a body the result is empty. Throws
+ * `request.too_large` once the declared or the received length is over the limit. Throws
+ * `request.transfer_coding_unsupported` before reading anything. Throws `request.body_consumed` if other code has read
+ * part of the body. Rejects with the reason if the request is aborted.
  */
 export function readBody(
   req: IncomingMessage,
@@ -45,7 +53,7 @@ export function readBody(
   return collect(req, res, limitBytes, {
     add(chunk, isWhole) {
       const taken = pieces.add(chunk);
-      // A body that comes whole in its first chunk is counted once, when it has ended.
+      // A body that arrives whole in its first chunk is counted only once, at its end.
       if (!isWhole) lease?.take(taken);
       onBytes?.(chunk);
     },
@@ -55,21 +63,24 @@ export function readBody(
       lease?.arrived(body.length);
       return body;
     },
-    giveUp() {
-      pieces.giveUp();
+    discard() {
+      pieces.discard();
       lease?.release();
     },
   });
 }
 
-/** Takes the bytes of a body that have arrived and that nobody has read, up to a bound. It waits for none. */
+/** Takes at most `bytesMax` unread bytes of a body that have already arrived. It does not wait for more. */
 export function takeArrived(req: IncomingMessage, bytesMax: number): Buffer | undefined {
   const bytes = Math.min(req.readableLength, bytesMax);
   const taken: unknown = bytes === 0 ? undefined : req.read(bytes);
   return Buffer.isBuffer(taken) ? taken : undefined;
 }
 
-/** The SHA-256 of a body in hex, and its bytes, unless they are more than are kept. Refuses what `readBody` refuses. */
+/**
+ * Returns the body's SHA-256 in hex. Returns the body too, if it has at most `keptBytesMax` bytes. Throws what
+ * `readBody` throws.
+ */
 export async function readBodyUpTo(
   req: IncomingMessage,
   res: ServerResponse,
@@ -83,23 +94,23 @@ export async function readBodyUpTo(
       bytes += chunk.length;
       hash.update(chunk);
       if (bytes <= keptBytesMax) pieces.add(chunk);
-      else pieces.giveUp();
+      else pieces.discard();
     },
     whole: () => ({
       sha256: hash.digest("hex"),
       body: bytes <= keptBytesMax ? pieces.whole() : undefined,
     }),
-    giveUp: () => pieces.giveUp(),
+    discard: () => pieces.discard(),
   });
 }
 
-/** The SHA-256 of a body in hex. It keeps no byte, and refuses what `readBody` refuses. */
+/** Returns the body's SHA-256 in hex, without keeping the body. Throws what `readBody` throws. */
 export function hashBody(req: IncomingMessage, res: ServerResponse, limitBytes: number): Promise<string> {
   const hash = createHash("sha256");
   return collect(req, res, limitBytes, {
     add: (chunk) => hash.update(chunk),
     whole: () => hash.digest("hex"),
-    giveUp() {},
+    discard() {},
   });
 }
 
@@ -109,23 +120,26 @@ async function collect<Whole>(
   limitBytes: number,
   sink: Sink<Whole>,
 ): Promise<Whole> {
-  const reason = abortReasons.get(req) ?? transferCodingProblem(req); // a server other than ours may let it pass
+  const reason = abortReasons.get(req) ?? transferCodingProblem(req); // a host's own server may not have checked the coding
   if (reason !== undefined) throw reason;
-  // No event would come any more.
+  // A request that is already gone emits no further event.
   if (req.destroyed && !req.readableEnded) throw clientGone();
   const declared = declaredBytes(req);
-  if (declared === 0 || isEmptyAndOver(req)) return sink.whole();
-  if (isTaken(req)) throw bodyConsumed();
+  if (declared === 0 || isEmptyAndEnded(req)) return sink.whole();
+  if (isReadElsewhere(req)) throw bodyConsumed();
   assertDeclared(req, limitBytes);
   if (req.headers.expect !== undefined) res.writeContinue();
   return await new Promise((resolve, reject) => {
     let bytes = 0;
-    /** Until it is over: the listeners stay as long as the request, and would hold the whole body by it. */
+    /**
+     * Undefined once the promise is settled: the listeners live as long as the request, and these functions would keep
+     * the whole body in memory.
+     */
     let waiting: { resolve: typeof resolve; reject: typeof reject } | undefined = { resolve, reject };
     const fail = (reason: AppError): void => {
       if (waiting === undefined) return;
       turns.leave(req);
-      sink.giveUp();
+      sink.discard();
       waiting.reject(reason);
       waiting = undefined;
     };
@@ -160,13 +174,19 @@ async function collect<Whole>(
   });
 }
 
-/** A chunked body without a byte, which somebody has seen to its end: nothing of it is missing, and no event would come. */
-function isEmptyAndOver(req: IncomingMessage): boolean {
+/**
+ * Returns whether other code has read an empty chunked body to its end. Such a body is complete, and emits no further
+ * event.
+ */
+function isEmptyAndEnded(req: IncomingMessage): boolean {
   return req.readableEnded && !req.readableDidRead;
 }
 
-/** Whether the host's program has the bytes, or some of them, or gets them in another form: what we read would not be the body. */
-function isTaken(req: IncomingMessage): boolean {
+/**
+ * Returns whether other code has read bytes of the body, or receives them in another form. Then our reader would not
+ * get the whole body.
+ */
+function isReadElsewhere(req: IncomingMessage): boolean {
   return req.readableDidRead || req.readableEncoding !== null || req.listenerCount("readable") > 0;
 }
 
@@ -176,7 +196,7 @@ function bodyConsumed(): AppError {
   return AppError.public("request.body_consumed", detail);
 }
 
-/** Throws `request.too_large` if the headers say so already. */
+/** Throws `request.too_large` if the declared length is over the limit. */
 export function assertDeclared(req: IncomingMessage, limitBytes: number): void {
   const declared = declaredBytes(req);
   if (Number.isFinite(declared) && declared > limitBytes) throw tooLarge(limitBytes);
@@ -194,12 +214,12 @@ function clientGone(cause?: unknown): AppError {
   });
 }
 
-/** A body with a declared length up to this is drained, so that the connection can be used again. */
+/** Largest declared body that is read and dropped ("drained"), so that the connection can be reused. */
 const DRAINED_BYTES_MAX = 64 * 1024;
 
 /**
- * Prepares the answer to a request whose body will not be read. A short body is drained; after a large, unbounded or
- * aborted one the connection ends with the answer. Call it before the headers are written.
+ * Prepares the answer to a request whose body will not be read. A short body is drained. After a large, unbounded or
+ * aborted body, the connection ends with the answer. Call this before the headers are written.
  */
 export function leaveUnread(req: IncomingMessage, res: ServerResponse): void {
   if (req.complete || req.destroyed || declaredBytes(req) === 0) return;
@@ -212,7 +232,10 @@ export function leaveUnread(req: IncomingMessage, res: ServerResponse): void {
   lingerOnClose(req.socket);
 }
 
-/** The length of the body by the headers; without either header there is none (RFC 9112, section 6.3). */
+/**
+ * Returns the body's length by its headers. Without Transfer-Encoding and Content-Length there is no body (RFC 9112,
+ * section 6.3).
+ */
 function declaredBytes(req: IncomingMessage): number {
   if (req.headers["transfer-encoding"] !== undefined) return Number.POSITIVE_INFINITY;
   return Number(req.headers["content-length"] ?? 0);
@@ -226,7 +249,7 @@ function isWorthDraining(req: IncomingMessage): boolean {
 const ABORTED = Symbol("aborted");
 const abortReasons = new WeakMap<IncomingMessage, AppError>();
 
-/** Ends the reading of this request for good: `readBody` rejects with the reason, now and later. */
+/** Stops the reading of this request for good: current and later calls of `readBody` reject with the reason. */
 export function abortRequest(req: IncomingMessage, reason: AppError): void {
   abortReasons.set(req, reason);
   req.emit(ABORTED, reason);

@@ -3,31 +3,32 @@ import { headerValues } from "./headers.ts";
 import { canonicalAddress } from "./ip/address.ts";
 import { createAddressList } from "./ip/address-list.ts";
 
-/** The header in which a proxy says for whom it asks. */
+/** Header in which a proxy names the client for which it forwards the request. */
 export type ForwardedHeader = "X-Forwarded-For" | "Forwarded";
 
 type Options = {
-  /** Addresses and CIDR ranges of the proxies whose word counts. */
+  /** Addresses and CIDR ranges of the trusted proxies. */
   trustedProxies?: readonly string[] | undefined;
   forwardedHeader?: ForwardedHeader | undefined;
 };
 
-/** The address that a request counts for, in its canonical text. */
+/** Returns the client address of a request, in its canonical text. */
 export type ClientAddressOf = (req: Addressed) => string;
 
-/** A request of HTTP, or of another protocol with such headers. */
+/** A request of HTTP, or of another protocol with the same headers. */
 export type Addressed = Pick<IncomingMessage, "rawHeaders"> & {
   socket: { readonly remoteAddress?: string | undefined };
 };
 
-/** More proxies than this are on nobody's way. */
+/** Limit on proxies between client and server; real chains are shorter. */
 const HOPS_MAX = 16;
 
 /**
- * Without a trusted proxy a request counts for its peer. A trusted proxy is believed which address it had the request from:
- * so the header is read from its right end for as long as the address found is a trusted proxy again. An entry that is no
- * address (`unknown`, an obfuscated name, garbage) ends the walk at the proxy that wrote it; an empty one is none. Exactly
- * one header counts, because a proxy passes the other one on as a stranger wrote it.
+ * Creates the function that finds a request's client address. Without a trusted proxy it is the peer's address. A
+ * trusted proxy adds the address of its own client at the right end of the header. So the header is read from right to
+ * left, as long as the last address found is a trusted proxy. An entry that is not an address (`unknown`, an obfuscated
+ * name, garbage) ends the search. The result is then the proxy that wrote it. Empty entries are skipped. Only the
+ * configured header counts: a proxy passes the other one on unchanged, and a stranger may have written it.
  */
 export function createClientAddressOf({
   trustedProxies = [],
@@ -54,12 +55,12 @@ export function createClientAddressOf({
   };
 }
 
-/** On the connection itself: it has many requests, and one address at its other end. */
+/** Property of a connection that caches its address, because one connection brings many requests. */
 const ADDRESS = Symbol("address");
 
 type MarkedSocket = Addressed["socket"] & { [ADDRESS]?: string };
 
-/** The address at the other end of the connection; `unknown` once that is gone. */
+/** Returns the address at the other end of the connection; `unknown` once the connection is gone. */
 function peerAddress({ socket }: { socket: MarkedSocket }): string {
   const known = socket[ADDRESS];
   if (known !== undefined) return known;
@@ -70,7 +71,10 @@ function peerAddress({ socket }: { socket: MarkedSocket }): string {
   return address;
 }
 
-/** Where the last element of `list` before `end` ends. Empty elements are ignored (RFC 9110, section 5.6.1). */
+/**
+ * Returns the index at which the last element of `list` before `end` ends. Empty elements are ignored (RFC 9110,
+ * section 5.6.1).
+ */
 function endOfLast(list: string, end: number): number {
   let at = end;
   while (at > 0 && ", \t".includes(list.charAt(at - 1))) at -= 1;
@@ -78,8 +82,8 @@ function endOfLast(list: string, end: number): number {
 }
 
 /**
- * Where the last element of `list` before `end` starts. It is looked for from the right, which a trusted proxy wrote: a
- * stranger's open quote further left cannot swallow it.
+ * Returns the index at which the last element of `list` before `end` starts. It searches from the right end, which a
+ * trusted proxy wrote. So a stranger's open quote further left cannot hide that element.
  */
 function startOfLast(list: string, end: number, hasQuotes: boolean): number {
   let inQuotes = false;
@@ -92,7 +96,10 @@ function startOfLast(list: string, end: number, hasQuotes: boolean): number {
 
 const PAIR = /^\s*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"([^"\\]*)"|([!#$%&'*+\-.^_`|~0-9A-Za-z]+))\s*$/;
 
-/** The address in the `for` of an element of Forwarded (RFC 7239, section 4), which has to come once. */
+/**
+ * Returns the address in the `for` parameter of an element of Forwarded (RFC 7239, section 4). The parameter must occur
+ * exactly once.
+ */
 function forwardedAddress(element: string): string | undefined {
   const pairs = element.match(/(?:"[^"]*"|[^;"])+/g) ?? [];
   if (pairs.join(";") !== element) return undefined;
@@ -106,9 +113,9 @@ function forwardedAddress(element: string): string | undefined {
   return node === undefined || more.length > 0 ? undefined : nodeAddress(node);
 }
 
-/** The address of `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]`, `[2001:db8::1]:80` or `2001:db8::1`. */
+/** Parses the address of `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]`, `[2001:db8::1]:80` or `2001:db8::1`. */
 function nodeAddress(node: string): string | undefined {
-  if (node.includes("%")) return undefined; // a zone means something to its own host only
+  if (node.includes("%")) return undefined; // a zone has a meaning only on its own host
   const bracketed = /^\[([0-9a-fA-F:.]+)\](?::\d{1,5})?$/.exec(node);
   if (bracketed !== null) return bracketed[1]?.includes(":") ? canonicalAddress(bracketed[1]) : undefined;
   return canonicalAddress(/^([\d.]+):\d{1,5}$/.exec(node)?.[1] ?? node);

@@ -1,8 +1,8 @@
 import type { Attributes } from "../platform/traces/tracer.ts";
 
 /**
- * Describes the client span of a request to this server. Its URL is left out: path and query may hold a credential. `template` is the end of
- * the path, without what is configured before it.
+ * Describes the client span of a request to this server. The URL is left out, because its path and query may hold a
+ * credential. `template` is the pattern of the path below the configured base path, such as `/jobs/{job_id}`.
  */
 export function clientSpan(
   method: "GET" | "POST",

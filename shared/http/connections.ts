@@ -6,35 +6,38 @@ type Connection = Duplex & { readonly remoteAddress?: string | undefined };
 
 type Options = {
   max: number;
-  /** Whether a proven request is being answered on it. */
-  isNeeded: (connection: Connection) => boolean;
+  /** Returns whether the server is answering an authenticated request on this connection. */
+  isAnswering: (connection: Connection) => boolean;
   /** Closes a connection at once. */
   close: (connection: Connection) => void;
-  /** In milliseconds, from any beginning. */
+  /** Monotonic time in milliseconds. */
   now?: () => number;
 };
 
-/** Unproven connections of one address with the time each was opened, the oldest first. */
-type Crowd = Map<Connection, number>;
-
-/** Much more than a sender needs for its first request; whoever is unproven for longer is slow, stalled or idle. */
-const PATIENCE_MS = 1000;
+/** Connections of one address without an authenticated request, with the time each was opened, oldest first. */
+type AddressGroup = Map<Connection, number>;
 
 /**
- * The connections of a server, `max` at most. At the limit a new connection is taken all the same, and one is closed:
- * 1. of those with no proven request so far, the oldest of the address that has most of them; addresses whose oldest is not
- *    a second old are spared if there are others;
- * 2. else the one that was proven first and is not answering a proven request;
- * 3. else the new one.
- * So a flood takes its own places, and an honest sender keeps its connection once a request of it is proven.
+ * Age in ms up to which a connection is spared if possible. A sender needs much less for its first request. A
+ * connection that is older and has no authenticated request is slow, stalled or idle.
+ */
+const SPARED_MS = 1000;
+
+/**
+ * Limits a server's connections to `max`. At the limit, each new connection closes one, in this order:
+ * 1. Among connections without an authenticated request: the oldest one of the address with the most. If possible, this
+ *    spares addresses whose oldest is younger than a second.
+ * 2. The connection that was authenticated first, among those on which no authenticated request is being answered.
+ * 3. The new connection.
+ * So a flood closes its own connections. A sender keeps its connection once a request on it is authenticated.
  */
 export class Connections {
   readonly #options: Options;
   readonly #now: () => number;
-  /** All of them, with the key of their address. */
+  /** All connections, with the key of their address. */
   readonly #keys = new Map<Connection, string>();
-  readonly #crowds = new Map<string, Crowd>();
-  readonly #proven = new Set<Connection>();
+  readonly #groups = new Map<string, AddressGroup>();
+  readonly #authenticated = new Set<Connection>();
 
   constructor(options: Options) {
     this.#options = options;
@@ -48,55 +51,62 @@ export class Connections {
   add(connection: Connection): void {
     const { max, close } = this.#options;
     if (this.#keys.size >= max) {
-      const victim = this.#oldestUnproven() ?? this.#oldestUnneeded() ?? connection;
+      const victim = this.#oldestUnauthenticated() ?? this.#oldestIdle() ?? connection;
       this.#remove(victim);
       close(victim);
       if (victim === connection) return;
     }
     const key = addressKey(connection.remoteAddress ?? "unknown");
     this.#keys.set(connection, key);
-    const crowd = this.#crowds.get(key) ?? new Map();
-    this.#crowds.set(key, crowd.set(connection, this.#now()));
+    const group = this.#groups.get(key) ?? new Map();
+    this.#groups.set(key, group.set(connection, this.#now()));
     onAuthenticated(connection, () => {
-      this.#leaveCrowd(connection);
-      if (this.#keys.has(connection)) this.#proven.add(connection);
+      this.#leaveGroup(connection);
+      if (this.#keys.has(connection)) this.#authenticated.add(connection);
     });
     connection.once("close", () => this.#remove(connection));
   }
 
-  #oldestUnproven(): Connection | undefined {
-    return this.#oldestOfMost(this.#now() - PATIENCE_MS) ?? this.#oldestOfMost(Number.POSITIVE_INFINITY);
+  #oldestUnauthenticated(): Connection | undefined {
+    return (
+      this.#oldestOfLargestGroup(this.#now() - SPARED_MS) ??
+      this.#oldestOfLargestGroup(Number.POSITIVE_INFINITY)
+    );
   }
 
-  /** The oldest of the largest crowd among those whose oldest was opened before then. */
-  #oldestOfMost(openedBefore: number): Connection | undefined {
+  /**
+   * Returns the oldest connection of the address with the most connections, among addresses whose oldest connection
+   * predates `openedBefore`.
+   */
+  #oldestOfLargestGroup(openedBefore: number): Connection | undefined {
     let most = 0;
     let found: Connection | undefined;
-    for (const crowd of this.#crowds.values()) {
-      if (crowd.size <= most) continue;
-      const [oldest] = crowd;
+    for (const group of this.#groups.values()) {
+      if (group.size <= most) continue;
+      const [oldest] = group;
       if (oldest === undefined || oldest[1] >= openedBefore) continue;
       [found] = oldest;
-      most = crowd.size;
+      most = group.size;
     }
     return found;
   }
 
-  #oldestUnneeded(): Connection | undefined {
-    for (const connection of this.#proven) if (!this.#options.isNeeded(connection)) return connection;
+  #oldestIdle(): Connection | undefined {
+    for (const connection of this.#authenticated)
+      if (!this.#options.isAnswering(connection)) return connection;
     return undefined;
   }
 
   #remove(connection: Connection): void {
-    this.#leaveCrowd(connection);
-    this.#proven.delete(connection);
+    this.#leaveGroup(connection);
+    this.#authenticated.delete(connection);
     this.#keys.delete(connection);
   }
 
-  #leaveCrowd(connection: Connection): void {
+  #leaveGroup(connection: Connection): void {
     const key = this.#keys.get(connection);
-    const crowd = key === undefined ? undefined : this.#crowds.get(key);
-    if (key === undefined || !crowd?.delete(connection)) return;
-    if (crowd.size === 0) this.#crowds.delete(key);
+    const group = key === undefined ? undefined : this.#groups.get(key);
+    if (key === undefined || !group?.delete(connection)) return;
+    if (group.size === 0) this.#groups.delete(key);
   }
 }

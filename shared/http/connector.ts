@@ -1,12 +1,12 @@
 import type { Socket } from "node:net";
 import { buildConnector } from "undici";
 
-/** Limits on the informational responses (1xx) that one response may be preceded by. */
+/** Limits on the informational responses (1xx) before one response. */
 const INFORMATIONAL_MAX = { count: 16, bytes: 16 * 1024 };
 
 /**
- * Connects the HTTP clients of this program. Its sockets skip informational responses, which a server may send unasked
- * (RFC 9110, 15.2). undici skips them too, but takes 100 (Continue) for a fault and drops the connection.
+ * Connects this program's HTTP clients. Its sockets skip informational responses, which a server may send unasked (RFC
+ * 9110, 15.2). undici skips them too, but treats 100 (Continue) as an error and drops the connection.
  */
 export function createConnector(options: buildConnector.BuildOptions): buildConnector.connector {
   const connect = buildConnector(options);
@@ -17,9 +17,9 @@ export function createConnector(options: buildConnector.BuildOptions): buildConn
 }
 
 /**
- * Takes informational responses out of what is read from a socket, where a response begins. A response begins after a write,
- * and nowhere else: a client has one request on a connection at a time, and writes it whole in one turn of the event loop. So
- * the body of a response is never searched.
+ * Makes a socket skip informational responses before each response. Only the first bytes after a write are searched.
+ * These never belong to the body of a response, because a client has one request at a time on a connection. It writes
+ * the request in one turn of the event loop.
  */
 function skippingInformational<Connected extends Socket>(socket: Connected): Connected {
   const write = socket.write.bind(socket) as (...args: unknown[]) => boolean;
@@ -50,18 +50,18 @@ function skippingInformational<Connected extends Socket>(socket: Connected): Con
   return socket;
 }
 
-/** A status line up to its status. 101 is not skipped: it changes the protocol. */
+/** Status line of an informational response, up to its status. 101 is not skipped, because it changes the protocol. */
 const INFORMATIONAL = /^HTTP\/1\.\d 1(?!01)\d\d/;
 const STATUS_END = "HTTP/1.1 100".length;
 const HEAD_END = /\n\r?\n/;
 
-/** The bytes of a connection from the end of a request to the head of its response. */
+/** Finds where the response to a request starts, after any informational responses. */
 class ResponseStart {
-  /** A head that has begun. */
+  /** Bytes of a head that is not complete yet. */
   #held: Buffer = Buffer.alloc(0);
   #skipped = { count: 0, bytes: 0 };
 
-  /** Returns the rest after the informational responses, or undefined if it takes more bytes to tell. */
+  /** Returns the bytes after the informational responses, or undefined if more bytes are needed. */
   skip(chunk: Buffer): Buffer | undefined | "too many" {
     this.#held = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
     for (;;) {

@@ -13,12 +13,12 @@ const DECODERS: Readonly<Record<string, Decode>> = {
   br: promisify(brotliDecompress) as Decode,
 };
 
-/** The content codings that can be decoded (RFC 9110, section 8.4.1). */
+/** Content codings that can be decoded (RFC 9110, section 8.4.1). */
 export const CODINGS: readonly string[] = Object.keys(DECODERS);
 
 /**
- * Decodes a body of one of the `CODINGS`, and stops at the limit: a small body may decode to a very large one. Throws
- * `request.too_large` and `request.encoding_broken`.
+ * Decodes a body with one of the `CODINGS`. It stops at the limit, because a small body may decode to a very large one.
+ * Throws `request.too_large` and `request.encoding_broken`.
  */
 export async function decodeBody(bytes: Buffer, coding: string, bytesMax: number): Promise<Buffer> {
   const decoder = DECODERS[coding] as Decode;
@@ -31,21 +31,23 @@ export async function decodeBody(bytes: Buffer, coding: string, bytesMax: number
   }
 }
 
-/** The body's content coding in lower case, if it has one (RFC 9110, section 8.4). */
+/** Returns the body's content coding in lower case; undefined if the body is not encoded (RFC 9110, section 8.4). */
 export function contentCoding(req: IncomingMessage): string | undefined {
   const coding = req.headers["content-encoding"]?.trim().toLowerCase();
   return coding === undefined || coding === "" || coding === "identity" ? undefined : coding;
 }
 
-/** Throws `request.encoding_unsupported` for a body that is encoded. Its reader takes the bytes as they are, and knows of no coding. */
+/** Throws `request.encoding_unsupported` for an encoded body. Readers that do not decode bodies call it. */
 export function assertNotEncoded(req: IncomingMessage): void {
   const coding = contentCoding(req);
-  if (coding !== undefined) throw codingUnsupported(coding, "send the body without Content-Encoding");
+  if (coding !== undefined) throw codingUnsupported(coding, [], "send the body without Content-Encoding");
 }
 
-export function codingUnsupported(coding: string, detail: string): AppError {
+/** Creates the refusal of a content coding. The answer names the accepted ones (RFC 9110, section 15.5.16). */
+export function codingUnsupported(coding: string, accepted: readonly string[], detail: string): AppError {
   return new AppError("request.encoding_unsupported", {
     reason: `${detail}; found ${coding}`,
     publicDetail: detail,
+    headers: { "Accept-Encoding": [...accepted, "identity"].join(", ") },
   });
 }

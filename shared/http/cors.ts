@@ -1,18 +1,20 @@
 import type { ServerResponse } from "node:http";
 
 /*
- * What pages of any origin may ask (Fetch standard, CORS protocol). Credentials are never allowed: no cookie means anything here,
- * and a page sets the header of a payment or a quote itself.
+ * Methods and headers that pages of any origin may use (Fetch standard, CORS protocol). Credentials are never allowed:
+ * the gateways use no cookies, and a page sets the headers of a payment or quote itself.
  */
 
-/** The headers of every answer, refusals too; `exposed` are those of an answer that a page may read. */
+/** Returns the CORS headers of every answer, including refusals. `exposed` names the headers that a page may read. */
 export function corsHeaders(exposed: readonly string[]) {
   return { "Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": exposed.join(", ") } as const;
 }
 
 type Allowed = { methods: readonly string[]; headers: readonly string[] };
 
-/** Answers a browser's preflight, whose answer has the headers of `corsHeaders` already. */
+/**
+ * Creates the function that answers a browser's preflight. The answer must already have the headers of `corsHeaders`.
+ */
 export function createPreflight({ methods, headers }: Allowed): (res: ServerResponse) => void {
   const allowed = {
     "Access-Control-Allow-Methods": methods.join(", "),

@@ -3,11 +3,11 @@ import { COMMON_HEADERS } from "./answer.ts";
 import { onInputEnd } from "./input-end.ts";
 
 /*
- * Server-sent events (WHATWG HTML, section 9.2), as one answer that stays open. Whoever writes asks first whether the reader has taken what was
- * written before, and writes no more until it has: so nothing is queued for a slow reader, who sees the newest state once he reads on.
+ * Server-sent events (WHATWG HTML, section 9.2), as one answer that stays open. While a reader is slow, the writer
+ * waits and queues nothing. The reader gets the newest state once it reads again.
  */
 
-/** Nginx would hold an answer back, so it is asked not to. */
+/** X-Accel-Buffering tells nginx not to buffer the answer. */
 const HEADERS = {
   ...COMMON_HEADERS,
   "Content-Type": "text/event-stream",
@@ -15,49 +15,52 @@ const HEADERS = {
 } as const;
 
 /**
- * Bytes that wait for a slow reader before nothing more is written. Node's own high-water mark would not do: it is four times as much
- * since Node 22, and a host's server may have another one.
+ * Bytes that may wait for a slow reader; beyond this the stream writes nothing more. Node's own high-water mark is
+ * unsuitable: it is four times as large since Node 22, and a host's server may set another one.
  */
 const WAITING_BYTES_MAX = 16 * 1024;
 
-/** How soon a client comes again if its connection breaks. */
+/** Time in ms after which a client reconnects if its connection breaks. */
 export const RETRY_MS = 2000;
-/** The clients of a process that stops come again over so many ms more, not all at once. */
+/** When a process stops, its clients reconnect spread over this additional time in ms, not all at once. */
 const RETRY_OVER_MS = 4000;
 
-/** When a client is to come again whose process stops. */
-export function retrySoon(): number {
+/** Returns the reconnection delay for a client whose process stops, in ms. */
+export function retryDelayMs(): number {
   return RETRY_MS + Math.floor(Math.random() * RETRY_OVER_MS);
 }
 
 export type StreamEvent = {
   event: string;
-  /** What the client sends as `Last-Event-ID` when it comes again; without line ends. */
+  /** Id that the client sends as `Last-Event-ID` when it reconnects. It must not contain line breaks. */
   id: string;
   data: object;
 };
 
 export type EventStream = {
-  /** Whether the reader keeps up. If not, `onReady` is called once he has caught up. */
+  /** Returns whether the reader keeps up. If not, `onReady` is called once it has caught up. */
   isReady(): boolean;
   send(events: readonly StreamEvent[]): void;
-  /** A comment, which no client sees, but proxies and dead connections do. */
+  /** Sends a comment. It keeps proxies from closing the connection and detects dead connections. Clients ignore it. */
   heartbeat(): void;
-  /** Ends the stream. The client is told when to come again, in ms, if that is said. */
+  /** Ends the stream. `retryMs` tells the client when to reconnect. */
   end(retryMs?: number): void;
 };
 
 type Options = {
-  /** Who reads nothing for so long is cut off. */
+  /** A reader that reads nothing for this time is disconnected. */
   stalledMs: number;
   onReady: () => void;
-  /** The client has ended its side, the connection is gone, or the stream was ended. It must end the stream, and may come twice. */
+  /**
+   * Called when the client has ended its side, the connection is gone, or the stream has ended. The callback must end
+   * the stream, and may be called twice.
+   */
   onClose: () => void;
 };
 
-/** Begins the answer. */
+/** Starts an answer that is a stream of events. */
 export function openEventStream(res: ServerResponse, { stalledMs, onReady, onClose }: Options): EventStream {
-  /** While the reader lags. */
+  /** Timer that runs while the reader is slow. */
   let stalled: NodeJS.Timeout | undefined;
 
   function write(text: string): void {
@@ -90,23 +93,23 @@ export function openEventStream(res: ServerResponse, { stalledMs, onReady, onClo
     heartbeat() {
       if (stalled === undefined) write(": \n\n");
     },
-    end(again) {
-      res.end(again === undefined ? undefined : retry(again));
+    end(retryMs) {
+      res.end(retryMs === undefined ? undefined : retry(retryMs));
     },
   };
 }
 
-/** A stream that ends at once, without an event. Its client comes again. */
-export function sendNothingYet(res: ServerResponse): void {
-  res.writeHead(200, HEADERS).end(retry(retrySoon()));
+/** Answers with a stream that ends at once, without an event. The client reconnects. */
+export function sendEmptyStream(res: ServerResponse): void {
+  res.writeHead(200, HEADERS).end(retry(retryDelayMs()));
 }
 
-/** A client that gets this does not come again (section 9.2.2). */
-export function sendNoMore(res: ServerResponse): void {
+/** Answers 204, after which a client does not reconnect (WHATWG HTML, section 9.2.2). */
+export function sendNoContent(res: ServerResponse): void {
   res.writeHead(204, COMMON_HEADERS).end();
 }
 
-/** The id of the last event that the client has seen; empty if it has seen none. */
+/** Returns the id of the last event that the client has received; empty if it has received none. */
 export function lastEventId(req: IncomingMessage): string {
   const id = req.headers["last-event-id"];
   return typeof id === "string" ? id : "";
@@ -116,7 +119,7 @@ function retry(ms: number): string {
   return `retry: ${ms}\n\n`;
 }
 
-/** JSON has no line ends, so the data is one line. */
+/** Formats an event. JSON has no line breaks, so its data is one line. */
 function toText({ event, id, data }: StreamEvent): string {
   return `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 }

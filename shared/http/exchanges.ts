@@ -6,21 +6,26 @@ import { trackAnswer, unansweredOn } from "./unanswered.ts";
 
 type Connection = Duplex & { readonly bytesRead?: number };
 
-/** What is known of one connection. */
-type UnderWay = {
-  /** The request that began last. */
+/** State of one connection. */
+type ConnectionState = {
+  /** The newest request of the connection. */
   last?: IncomingMessage;
   readonly unanswered: ReadonlySet<ServerResponse>;
-  /** When the last answer ended, and how many bytes had come by then: more bytes are a request that has begun to arrive. */
+  /**
+   * Time at which the last answer ended, and the bytes received by then. If more bytes arrive, a new request has begun.
+   */
   idle: { since: number; bytesRead: number };
 };
 
-/** A connection takes at most so many requests that wait for their answers, and ends with the answer to the last of them. */
+/** Limit on unanswered requests of a connection. The connection ends with the answer to the last of them. */
 const PIPELINED_MAX = 64;
 
-/** The requests under way on each connection of a server. An answer written to the socket itself must wait for theirs. */
+/**
+ * Tracks the requests in flight on each connection of a server. An answer that is written directly to the socket must
+ * wait until these requests are answered.
+ */
 export class Exchanges {
-  readonly #bySocket = new Map<Connection, UnderWay>();
+  readonly #bySocket = new Map<Connection, ConnectionState>();
   #isEnding = false;
 
   connected(socket: Connection): void {
@@ -29,15 +34,16 @@ export class Exchanges {
   }
 
   /**
-   * False if the connection ends with the answer to an earlier request: this one must not be processed, because it would get no
-   * answer (RFC 9112, section 9.6).
+   * Registers a request. Returns false if the connection ends with the answer to an earlier request. The new request
+   * must not be processed then, because it would get no answer (RFC 9112, section 9.6).
    */
   begin(req: IncomingMessage, res: ServerResponse): boolean {
     const known = this.#bySocket.get(req.socket);
     if (known === undefined) return false; // the connection is gone
     for (const earlier of known.unanswered) {
       if (earlier.shouldKeepAlive) continue;
-      // Node keeps each request that it reads until the connection ends, so no more is read. Node reads on after each request, so later.
+      // Node keeps every request that it reads until the connection ends, so reading must stop. Node resumes reading
+      // after each request, so the pause must come later.
       setImmediate(() => req.socket.pause());
       lingerOnClose(req.socket);
       return false;
@@ -51,7 +57,7 @@ export class Exchanges {
     return true;
   }
 
-  /** From now on each connection ends with the answer to the last request that it has brought. */
+  /** Makes each connection end with the answer to the newest request that it has received. */
   end(): void {
     this.#isEnding = true;
     for (const { unanswered } of this.#bySocket.values()) {
@@ -60,7 +66,7 @@ export class Exchanges {
     }
   }
 
-  /** Closes the connections on which nothing has happened for `idleMs`. */
+  /** Closes connections that have been idle for `idleMs`. */
   closeIdle(idleMs: number): void {
     const before = performance.now() - idleMs;
     for (const [socket, { unanswered, idle }] of this.#bySocket) {
@@ -69,18 +75,18 @@ export class Exchanges {
     }
   }
 
-  /** The request of this connection that has begun to arrive and is not complete. */
+  /** Returns the connection's request that has begun to arrive and is not complete. */
   unfinished(socket: Connection): IncomingMessage | undefined {
     const last = this.#bySocket.get(socket)?.last;
     return last === undefined || last.complete ? undefined : last;
   }
 
-  /** Whether a request is being answered on this connection that has proven its right to enter. */
-  hasProven(socket: Connection): boolean {
+  /** Returns whether an authenticated request is being answered on this connection. */
+  isAnsweringAuthenticated(socket: Connection): boolean {
     return [...this.#unanswered(socket)].some(({ req }) => isAuthenticated(req));
   }
 
-  /** Resolves when every request that has begun is answered, or the connection is gone. */
+  /** Resolves when every request so far is answered, or the connection is gone. */
   async answered(socket: Connection): Promise<void> {
     await Promise.all(
       [...this.#unanswered(socket)].map((res) => new Promise((resolve) => res.once("close", resolve))),
@@ -92,6 +98,6 @@ export class Exchanges {
   }
 }
 
-function idleNow({ bytesRead = 0 }: Connection): UnderWay["idle"] {
+function idleNow({ bytesRead = 0 }: Connection): ConnectionState["idle"] {
   return { since: performance.now(), bytesRead };
 }

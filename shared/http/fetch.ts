@@ -7,22 +7,22 @@ type Options = {
   method?: Dispatcher.HttpMethod;
   headers?: Readonly<Record<string, string>>;
   body?: string | Uint8Array;
-  /** No redirect is followed: it is an error, or an answer like any other. */
+  /** Redirects are never followed: `error` rejects, `manual` returns the answer. */
   redirect: "error" | "manual";
-  /** Ends the request, and the reading of its answer. */
+  /** Ends the request and the reading of its answer. */
   signal?: AbortSignal;
 };
 
-/** The body must be read, or destroyed. */
+/** Answer of a request. The caller must read or destroy the body. */
 export type Response = Pick<Dispatcher.ResponseData, "body"> & { status: number; headers: Headers };
 
 /**
- * One request on a connection that skips informational responses. It is not undici's `fetch`, which holds `signal` by a weak reference:
- * after a garbage collection no deadline would end it.
+ * Sends one request on a connection that skips informational responses. undici's `fetch` is not used because it holds
+ * `signal` by a weak reference. After a garbage collection, the deadline would no longer end the request.
  */
 export async function fetch(url: URL | string, { redirect, ...options }: Options): Promise<Response> {
   const { statusCode: status, headers, body } = await request(url, { ...options, dispatcher: agent });
-  body.on("error", () => {}); // the reader gets it; without one it would end the process
+  body.on("error", () => {}); // the reader of the body gets the error; without a listener it would end the process
   if (redirect === "error" && status >= 300 && status < 400 && headers["location"] !== undefined) {
     body.destroy();
     throw new Error(`the answer is a redirect (${status}), which is not followed`);

@@ -2,8 +2,8 @@ import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 
 /**
- * Every value of a header, in order; `name` in lower case. `req.headers` joins or drops repeated headers, and a credential
- * that came twice must be seen as two.
+ * Returns every value of a header, in order. `name` is in lower case. `req.headers` joins or drops repeated headers,
+ * which would hide a credential that was sent twice.
  */
 export function headerValues(req: Pick<IncomingMessage, "rawHeaders">, name: string): string[] {
   const values: string[] = [];
@@ -15,7 +15,7 @@ export function headerValues(req: Pick<IncomingMessage, "rawHeaders">, name: str
   return values;
 }
 
-/** Every value of every header, by lower-case name; Node's own `req.headers` joins or drops repeated ones. */
+/** Returns every value of every header, by lower-case name. `req.headers` would join or drop repeated ones. */
 export function allHeaders({ rawHeaders }: Pick<IncomingMessage, "rawHeaders">): Record<string, string[]> {
   const headers: Record<string, string[]> = Object.create(null);
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
@@ -27,8 +27,8 @@ export function allHeaders({ rawHeaders }: Pick<IncomingMessage, "rawHeaders">):
 }
 
 /**
- * The value of a header that must come exactly once; `name` in lower case. If it came twice, two programs on the way could
- * each trust a different one.
+ * Returns the value of a header that must occur exactly once. `name` is in lower case. If it occurred twice, two
+ * programs on the way could each trust a different value.
  */
 export function onlyHeaderValue(
   req: IncomingMessage,
@@ -39,12 +39,14 @@ export function onlyHeaderValue(
   return more.length > 0 ? { problem: "repeated" } : { value };
 }
 
-/** The bytes of a header value: Node decodes them as latin1. */
+/** Returns the bytes of a header value, which Node decodes as latin1. */
 export function headerBytes(value: string): Buffer {
   return Buffer.from(value, "latin1");
 }
 
-/** The text of a header value that Node decoded as latin1: UTF-8 if its bytes are that. */
+/**
+ * Returns the text of a header value that Node decoded as latin1. It is decoded as UTF-8 if its bytes are valid UTF-8.
+ */
 export function headerText(value: string): string {
   const bytes = headerBytes(value);
   return isUtf8(bytes) ? bytes.toString("utf8") : value;
@@ -52,13 +54,13 @@ export function headerText(value: string): string {
 
 const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** The request's W3C trace context, if it has a well-formed one. */
+/** Returns the request's W3C trace context if it is well-formed. */
 export function traceparentOf(req: IncomingMessage): string | undefined {
   const value = req.headers["traceparent"];
   return typeof value === "string" && TRACEPARENT.test(value) ? value : undefined;
 }
 
-/** Retry-After (RFC 9110, section 10.2.3), in milliseconds: seconds, or an HTTP date. */
+/** Parses Retry-After (RFC 9110, section 10.2.3), given in seconds or as an HTTP date, into milliseconds. */
 export function parseRetryAfter(value: string | undefined, now: number): number | undefined {
   if (value === undefined) return undefined;
   const text = value.trim();
@@ -70,8 +72,9 @@ export function parseRetryAfter(value: string | undefined, now: number): number 
 const ABSOLUTE = /^https?:\/\/[^/?#@]+(?=[/?]|$)/i;
 
 /**
- * A request target as a client sends it to the server itself (RFC 9112, section 3.2.1). A client of proxies sends a URL
- * (section 3.2.2), whose authority counts over Host; nothing here depends on either. A URL with a user in it is left as it is.
+ * Converts a request target to the form that a client sends to an origin server (RFC 9112, section 3.2.1). A client of
+ * a proxy sends a URL (section 3.2.2). Its authority overrides Host, but nothing here depends on either. A URL with a
+ * user is returned unchanged.
  */
 export function originForm(target: string, method?: string): string {
   if (target.startsWith("/")) return target;
@@ -82,14 +85,14 @@ export function originForm(target: string, method?: string): string {
   return rest.startsWith("/") ? rest : `/${rest}`;
 }
 
-/** The path of a request target as it came, without its query: nothing is decoded, folded or resolved. */
+/** Returns the raw path of a request target without its query: nothing is decoded, folded or resolved. */
 export function rawPath(target: string): string {
   const origin = originForm(target);
   const query = origin.indexOf("?");
   return query === -1 ? origin : origin.slice(0, query);
 }
 
-/** The query of a request target as it came, without its question mark; empty if there is none. */
+/** Returns the raw query of a request target without its question mark; empty if the target has no query. */
 export function rawQuery(target: string): string {
   const query = target.indexOf("?");
   return query === -1 ? "" : target.slice(query + 1);

@@ -23,40 +23,45 @@ import { problemBody, sendProblem } from "./problem.ts";
 import { transferCodingProblem } from "./transfer-coding.ts";
 
 export type Listening = {
-  /** `host:port` as bound, with the port that was chosen where 0 was asked for. */
+  /** Bound `host:port`, with the chosen port if port 0 was requested. */
   readonly address: string;
   readonly url: string;
-  /** How many connections are open. */
+  /** Returns the number of open connections. */
   connections(): number;
   /**
-   * Takes no more connections, and ends each one with its next answer, or once it has been idle for two seconds. After `graceMs` it
-   * closes those that are left.
+   * Stops accepting connections. It ends each connection with its next answer, or once the connection has been idle for
+   * two seconds. After `graceMs` it closes the remaining ones.
    */
   close(graceMs?: number): Promise<void>;
 };
 
 export type ListenOptions = {
-  /** Time for the whole request, headers and body, to arrive. */
+  /** Time limit in ms for the arrival of a whole request, headers and body. */
   requestTimeoutMs?: number;
-  /** How long a connection may be idle after an answer. It is to outlast the idle time-out of a balancer before it. */
+  /**
+   * Idle time in ms after which a connection is closed. It should be longer than the idle time-out of a load balancer
+   * in front.
+   */
   keepAliveMs?: number;
-  /** How many connections may be open; see connections.ts for which one gives way to a new one. */
+  /** Limit on open connections. connections.ts describes which one is closed for a new one. */
   connectionsMax?: number;
-  /** Told once a second how many connections gave way. */
+  /** Headers of every refusal that is sent without the handler. */
+  refusalHeaders?: Readonly<Record<string, string>>;
+  /** Receives, at most once a second, the number of connections closed at the limit. */
   log?: Logger;
 };
 
-/** A request with more bytes of headers is answered 431. */
+/** Limit on a request's headers. Larger ones are answered with 431. */
 const HEADER_BYTES_MAX = 16 * 1024;
 /**
- * Bytes that a connection keeps of a body that nobody reads, beside the chunk that passes this bound, and of an answer before it is called
- * slow. Set here because Node's default differs by release: 16 KiB in Node 20, 64 KiB since Node 22.
+ * Limit on the bytes that a connection buffers in each direction. An unread body may exceed it by one chunk. It is set
+ * because Node's default differs by release: 16 KiB in Node 20, 64 KiB since Node 22.
  */
 const HIGH_WATER_MARK_BYTES = 16 * 1024;
 
 /**
- * Serves `handler` on `host:port`, and refuses what HTTP/1.1 has every server refuse. The handler sees each request's target
- * without its origin. Throws `start.address_unavailable`.
+ * Serves `handler` on `host:port`, and refuses requests that HTTP/1.1 requires every server to refuse. The handler gets
+ * each request's target without its origin. Throws `start.address_unavailable`.
  */
 export async function listen(
   handler: RequestListener,
@@ -64,22 +69,22 @@ export async function listen(
   options: ListenOptions = {},
 ): Promise<Listening> {
   const { requestTimeoutMs: requestTimeout = 15_000, keepAliveMs: keepAliveTimeout = 250_000 } = options;
-  const { connectionsMax = 4096, log = silentLogger } = options;
+  const { connectionsMax = 4096, log = silentLogger, refusalHeaders = {} } = options;
   const exchanges = new Exchanges();
   const closed = createEventCounter(log, "http.connections_closed", "warn");
   const connections = new Connections({
     max: connectionsMax,
-    isNeeded: (socket) => exchanges.hasProven(socket),
+    isAnswering: (socket) => exchanges.isAnsweringAuthenticated(socket),
     close: (socket) => {
       closed.count("", { connectionsMax });
-      crowdOut(exchanges, socket);
+      closeForNewConnection(exchanges, socket);
     },
   });
   const tracked = (next: RequestListener): RequestListener => {
     return (req, res) => {
       if (!exchanges.begin(req, res)) return;
       const problem = versionProblem(req) ?? hostProblem(req) ?? transferCodingProblem(req);
-      if (problem !== undefined) return refuseAndClose(req, res, problem);
+      if (problem !== undefined) return refuseAndClose(req, res, problem, refusalHeaders);
       if (req.url !== undefined) req.url = originForm(req.url, req.method);
       next(req, res);
     };
@@ -89,26 +94,27 @@ export async function listen(
       requestTimeout,
       headersTimeout: Math.min(10_000, requestTimeout),
       connectionsCheckingInterval: Math.min(1000, requestTimeout),
-      keepAliveTimeout, // neither of the time-outs above counts while a connection is idle
+      keepAliveTimeout, // the time-outs above do not apply to idle connections
       noDelay: true,
-      requireHostHeader: false, // Node would refuse without a problem document
+      requireHostHeader: false, // Node would refuse the request without a problem document
       maxHeaderSize: HEADER_BYTES_MAX,
       highWaterMark: HIGH_WATER_MARK_BYTES,
     },
     tracked(handler),
   );
-  // Node would end its own side with the client's, without an answer. It has this as a property alone, which its types lack.
+  // When the client ends its side, Node would end the server's side too, without an answer. The property
+  // `httpAllowHalfOpen` prevents this, but Node's types lack it.
   Object.assign(server, { httpAllowHalfOpen: true });
-  server.maxHeadersCount = 0; // Node 20 would drop all after the 1,000th, and Content-Length with them; maxHeaderSize bounds them
+  server.maxHeadersCount = 0; // Node 20 would drop headers after the 1,000th, even Content-Length; maxHeaderSize limits them instead
   server.on("connection", (socket) => {
     exchanges.connected(socket);
-    socket.setMaxListeners(0); // each of many pipelined requests may listen for its end
+    socket.setMaxListeners(0); // each of many pipelined requests may listen for the end of the socket
     socket.once("end", () => destroyLater(socket));
     connections.add(socket);
   });
   server.on("checkContinue", tracked(handler));
-  server.on("checkExpectation", tracked(refuseExpectation));
-  server.on("clientError", createAnswerClientError(exchanges));
+  server.on("checkExpectation", tracked(createRefuseExpectation(refusalHeaders)));
+  server.on("clientError", createAnswerClientError(exchanges, refusalHeaders));
   await bind(server, address);
   const { host } = parseAddress(address);
   const shown = listenAddressText({ host, port: (server.address() as AddressInfo).port });
@@ -123,7 +129,7 @@ export async function listen(
   };
 }
 
-/** Time for the last answers after the client has ended its side. */
+/** Time in ms for the last answers after the client has ended its side. */
 const HALF_OPEN_MS = 10_000;
 
 function destroyLater(socket: Duplex): void {
@@ -131,19 +137,30 @@ function destroyLater(socket: Duplex): void {
   socket.once("close", () => clearTimeout(timer));
 }
 
-const refuseExpectation: RequestListener = (req, res) => {
-  const reason = `Expect: ${req.headers.expect}`;
-  const publicDetail = "the only supported expectation is 100-continue";
-  sendProblem(req, res, new AppError("request.expectation_failed", { reason, publicDetail }));
-};
+type Headers = Readonly<Record<string, string>>;
 
-/** RFC 9112, section 3: a request line names its version. Node takes one without it for HTTP/0.9, which has neither headers nor bodies. */
+function createRefuseExpectation(headers: Headers): RequestListener {
+  return (req, res) => {
+    const reason = `Expect: ${req.headers.expect}`;
+    const publicDetail = "the only supported expectation is 100-continue";
+    const error = new AppError("request.expectation_failed", { reason, publicDetail });
+    sendProblem(req, res, error, { headers });
+  };
+}
+
+/**
+ * Requires a version in the request line (RFC 9112, section 3). Node accepts a line without one as HTTP/0.9, which has
+ * no headers and no bodies.
+ */
 function versionProblem({ httpVersionMajor }: IncomingMessage): AppError | undefined {
   if (httpVersionMajor >= 1) return undefined;
   return AppError.public("request.malformed", "the request line has no HTTP version");
 }
 
-/** RFC 9112, section 3.2: a request has one Host, and may have none before HTTP/1.1. Node drops a second one without a word. */
+/**
+ * Requires exactly one Host; before HTTP/1.1 it may be missing (RFC 9112, section 3.2). Node silently drops a second
+ * one.
+ */
 function hostProblem(req: IncomingMessage): AppError | undefined {
   const hosts = hostsOf(req);
   if (hosts === 1 || (hosts === 0 && req.httpVersion !== "1.1")) return undefined;
@@ -151,7 +168,10 @@ function hostProblem(req: IncomingMessage): AppError | undefined {
   return AppError.public("request.malformed", `the header Host ${problem}`);
 }
 
-/** Every request passes here, so nothing is made of its other headers. */
+/**
+ * Counts the Host headers. It reads `rawHeaders`, because every request passes here and parsing all headers would be
+ * slower.
+ */
 function hostsOf({ rawHeaders }: IncomingMessage): number {
   let hosts = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -161,12 +181,17 @@ function hostsOf({ rawHeaders }: IncomingMessage): number {
   return hosts;
 }
 
-function refuseAndClose(req: IncomingMessage, res: ServerResponse, problem: AppError): void {
+function refuseAndClose(
+  req: IncomingMessage,
+  res: ServerResponse,
+  problem: AppError,
+  headers: Headers,
+): void {
   res.shouldKeepAlive = false;
-  sendProblem(req, res, problem);
+  sendProblem(req, res, problem, { headers });
 }
 
-/** Throws `start.config_invalid` for what is no address to listen on. */
+/** Parses an address to listen on. Throws `start.config_invalid` if it is not one. */
 export function parseAddress(address: string): ListenAddress {
   const read = readListenAddress(address);
   if (typeof read !== "string") return read;
@@ -175,7 +200,10 @@ export function parseAddress(address: string): ListenAddress {
   });
 }
 
-/** Connections that the system keeps until they are taken. If it must drop one, its sender comes again after a second or more. */
+/**
+ * Limit on the connections that wait in the operating system until the server accepts them. If the system drops one,
+ * the client retries after a second or more.
+ */
 const BACKLOG = 4096;
 
 async function bind(server: Server, address: string): Promise<void> {
@@ -189,7 +217,10 @@ async function bind(server: Server, address: string): Promise<void> {
   });
 }
 
-/** How long a connection must have been idle: on one that was just used, the next request may be on its way already. */
+/**
+ * A server that is closing ends connections that have been idle for this time in ms. On a connection that was just
+ * used, the next request may already be on its way.
+ */
 const IDLE_MS = 2000;
 const SWEEP_MS = 100;
 
@@ -198,22 +229,22 @@ async function closeServer(server: Server, exchanges: Exchanges, graceMs: number
   await quietTurn();
   const closeIdle = () => exchanges.closeIdle(IDLE_MS);
   const sweeps = setInterval(() => void quietTurn().then(closeIdle), SWEEP_MS);
-  // The close() of an HTTP server would close every idle connection at once, and end the time-outs of requests.
+  // The close() of an HTTP server would close every idle connection at once, and stop the time-outs of requests.
   const closed = new Promise((resolve) => NetServer.prototype.close.call(server, resolve));
   exchanges.end();
   closeIdle();
   await closed;
   clearInterval(sweeps);
   clearTimeout(timer);
-  server.close(); // ends the timer of the time-outs
+  server.close(); // stops the timer of the request time-outs
 }
 
 const QUIET_MS = 0.3;
 const QUIET_WAIT_MS = 200;
 
 /**
- * Resolves right after a turn of the event loop that took no time: all connections and bytes that had arrived are taken. To close a
- * socket before would reset those that wait in the system, and their requests would fail.
+ * Waits for a turn of the event loop that has nothing to do. Until then, connections and bytes that have arrived may
+ * still wait in the operating system, and closing their socket would reset them.
  */
 async function quietTurn(): Promise<void> {
   const until = performance.now() + QUIET_WAIT_MS;
@@ -225,8 +256,11 @@ async function quietTurn(): Promise<void> {
   }
 }
 
-/** Closes a connection for another one, without an answer: its sender decides when it takes one, and would keep its place. */
-function crowdOut(exchanges: Exchanges, socket: Duplex): void {
+/**
+ * Closes a connection to free its slot for another one. It sends no answer, because a client that reads slowly would
+ * keep the slot.
+ */
+function closeForNewConnection(exchanges: Exchanges, socket: Duplex): void {
   const unfinished = exchanges.unfinished(socket);
   const reason = "the connection was closed to make room for a new one";
   if (unfinished !== undefined) abortRequest(unfinished, new AppError("request.over_budget", { reason }));
@@ -234,11 +268,11 @@ function crowdOut(exchanges: Exchanges, socket: Duplex): void {
 }
 
 /**
- * Answers a request that Node's parser refused or timed out with a problem document, after the answers still owed on the
- * connection, and ends the connection. If a handler already has the request, it is aborted and the handler answers it: a
- * request that is refused here is never accepted afterwards.
+ * Creates the handler of requests that Node could not parse or that took too long to arrive. It answers with a problem
+ * document, after the pending answers of the connection, and ends the connection. If the request has already reached a
+ * handler, it is aborted, and that handler answers. So a request that is refused here is never accepted afterwards.
  */
-function createAnswerClientError(exchanges: Exchanges) {
+function createAnswerClientError(exchanges: Exchanges, headers: Headers) {
   const refused = new WeakSet<Duplex>();
 
   return function answerClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
@@ -248,11 +282,16 @@ function createAnswerClientError(exchanges: Exchanges) {
     }
     if (refused.has(socket)) return; // more bytes of the same request
     refused.add(socket);
-    void refuse(exchanges, socket, codeOf(error));
+    void refuse(exchanges, socket, codeOf(error), headers);
   };
 }
 
-async function refuse(exchanges: Exchanges, socket: Duplex, code: ErrorCode): Promise<void> {
+async function refuse(
+  exchanges: Exchanges,
+  socket: Duplex,
+  code: ErrorCode,
+  headers: Headers,
+): Promise<void> {
   lingerOnClose(socket);
   const unfinished = exchanges.unfinished(socket);
   if (unfinished !== undefined) {
@@ -261,10 +300,13 @@ async function refuse(exchanges: Exchanges, socket: Duplex, code: ErrorCode): Pr
   }
   socket.pause();
   await exchanges.answered(socket);
-  endAndLinger(socket, unfinished === undefined && socket.writable ? problemAnswer(code) : undefined);
+  endAndLinger(
+    socket,
+    unfinished === undefined && socket.writable ? problemAnswer(code, headers) : undefined,
+  );
 }
 
-function problemAnswer(code: ErrorCode): string {
+function problemAnswer(code: ErrorCode, headers: Headers): string {
   const { status, title } = CODES[code];
   const body = problemBody(code, title);
   const head = [
@@ -274,6 +316,7 @@ function problemAnswer(code: ErrorCode): string {
     "X-Content-Type-Options: nosniff",
     "Content-Type: application/problem+json",
     `Content-Length: ${Buffer.byteLength(body)}`,
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
   ];
   return `${head.join("\r\n")}\r\n\r\n${body}`;
 }

@@ -1,18 +1,18 @@
 import { percentDecoded } from "../platform/text/percent-decoded.ts";
-import { slipBetween } from "../platform/text/similar-words.ts";
+import { typoBetween } from "../platform/text/similar-words.ts";
 
-/** A configured path that was probably meant, and in what the request's path differs from it. */
+/** Configured path that was probably meant, and how the request's path differs from it. */
 export type NearPath = { path: string; differs: string };
 
-/** No path is as long, and what is longer is not compared. */
+/** Limit on the length of compared paths. Configured paths are shorter. */
 const PATH_MAX = 512;
-/** Among shorter paths each is one letter from many others. */
+/** Least length of compared paths. A shorter path often differs from an unrelated one by only one letter. */
 const LETTERS_MIN = 5;
 
 /**
- * Finds the configured path that a request's path misses by a trailing slash, case, percent-encoding, one slip of the hand, or
- * what a proxy or a host's server has left before it. One search compares the path with the configured paths of about its length,
- * so it is for sampled requests.
+ * Creates the function that finds the configured path that a request probably meant. The request's path may differ by a
+ * trailing slash, case, percent-encoding, one typing error, or a prefix that a proxy or the host's server should have
+ * removed. Each search compares many configured paths of similar length, so use it only for sampled requests.
  */
 export function createFindNear(paths: Iterable<string>): (path: string) => NearPath | undefined {
   const byForm = new Map<string, string>();
@@ -38,7 +38,7 @@ export function createFindNear(paths: Iterable<string>): (path: string) => NearP
   function oneSlipFrom(form: string): NearPath | undefined {
     for (const length of [form.length, form.length + 1, form.length - 1]) {
       for (const other of byLength.get(length) ?? []) {
-        const slip = slipBetween(form, other);
+        const slip = typoBetween(form, other);
         if (slip !== undefined) return { path: byForm.get(other) ?? other, differs: `by ${slip}` };
       }
     }
@@ -54,15 +54,15 @@ export function createFindNear(paths: Iterable<string>): (path: string) => NearP
   }
 }
 
-/** For an operator, who may have mounted the gateway elsewhere than it believes. */
+/** Advice for an operator whose gateway may be mounted at another path than configured. */
 const PREFIXED = "by its prefix, which the mount path or a proxy must remove";
 
-/** What paths have in common that only slashes, case or percent-encoding tell apart. */
+/** Returns the form that paths share if they differ only in slashes, case or percent-encoding. */
 function formOf(path: string): string {
   return withoutSlash(decoded(path)).toLowerCase();
 }
 
-/** Without a slash at the end, and with one where several follow each other. */
+/** Removes the slash at the end, and merges consecutive slashes. */
 function withoutSlash(path: string): string {
   return path.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "");
 }

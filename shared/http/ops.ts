@@ -11,13 +11,16 @@ import type { Readiness } from "./readiness.ts";
 import { methodNotAllowed, nothingAt, type Route, serveRoutes } from "./router.ts";
 
 type Probes = {
-  /** A path that has the status of /readyz without the checks. */
+  /** Path with the same status as /readyz, but without the checks. */
   health?: string;
-  /** Sees the requests to other paths, before they are answered. */
+  /** Called for requests to other paths, before they are answered. */
   onNotFound?: (req: IncomingMessage) => void;
 };
 
-/** GET /livez: 200 while the event loop turns. GET /readyz: 200 or 503, with the checks as JSON. 404 for other paths. */
+/**
+ * Serves GET /livez (200 while the event loop runs), GET /readyz (200 or 503, with the checks as JSON), and 404 for
+ * other paths.
+ */
 export function serveProbes(
   readiness: () => Readiness,
   { health, onNotFound }: Probes = {},
@@ -42,8 +45,8 @@ export function serveProbes(
 }
 
 /**
- * Serves a process's private address until shutdown: the probes, GET /metrics in Prometheus' text format, and `more`, which may change.
- * Resolves with the address as bound.
+ * Serves a process's private address until shutdown: the probes, GET /metrics in Prometheus' text format, and the
+ * routes that `more` currently returns. Resolves with the bound address.
  */
 export async function serveOps(
   readiness: () => Readiness,
@@ -70,7 +73,7 @@ export async function serveOps(
   return server.address;
 }
 
-/** An Express app with exact paths only, and without caching, ETags and the X-Powered-By header. */
+/** Creates an Express app with exact paths only, and without caching, ETags and the X-Powered-By header. */
 export function bareApp(): Express {
   const app = express();
   app
@@ -85,7 +88,10 @@ export function bareApp(): Express {
   return app;
 }
 
-/** Routes GET and HEAD of a path, and answers 405 to every other method, also to OPTIONS, which Express answers itself. */
+/**
+ * Serves GET and HEAD of a path, and answers 405 to every other method. This includes OPTIONS, which Express would
+ * answer itself.
+ */
 function onlyGet(app: Express, path: string, handler: RequestHandler): void {
   app
     .route(path)
@@ -96,8 +102,8 @@ function onlyGet(app: Express, path: string, handler: RequestHandler): void {
 }
 
 /**
- * Serves an app, with a problem document for a path it does not know and for an error it throws. Express would answer with
- * a page, and bypass the app's own error handler if the request's target is no URL. `onNotFound` sees the requests to such
+ * Serves an app. Unknown paths and thrown errors get a problem document. Express would send a page, and would bypass
+ * the app's own error handler if the request's target is not a URL. `onNotFound` is called for requests to unknown
  * paths, before they are answered.
  */
 export function serve(app: Express, onNotFound?: (req: IncomingMessage) => void): RequestListener {
@@ -107,7 +113,7 @@ export function serve(app: Express, onNotFound?: (req: IncomingMessage) => void)
       if (error.code === "request.not_found") onNotFound?.(req);
       sendProblem(req, res, error);
     };
-    // Express' types lack the third argument, which its router calls when nothing else has answered.
+    // Express' types lack the third argument, which its router calls if no route answers.
     (app as unknown as (...args: [...Parameters<RequestListener>, typeof last]) => void)(req, res, last);
   };
 }

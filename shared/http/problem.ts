@@ -7,16 +7,16 @@ import { COMMON_HEADERS } from "./answer.ts";
 import { leaveUnread } from "./body.ts";
 
 type Extra = {
-  /** Another status than the code's, for a sender that takes the code's for something else. */
+  /** Overrides the code's status, for a sender that misinterprets it. */
   status?: number;
   headers?: Readonly<Record<string, string>>;
-  /** Further members of the problem document. */
+  /** Additional members of the problem document. */
   members?: Readonly<Record<string, unknown>>;
 };
 
 /**
- * Answers with a problem document (RFC 9457): `type, title, status, detail, code`, and `error` with the detail again.
- * The rest of the request's body is not read.
+ * Answers with a problem document (RFC 9457): `type`, `title`, `status`, `detail`, `code`, and `error`, which repeats
+ * the detail. The rest of the request's body is not read.
  */
 export function sendProblem(
   req: IncomingMessage,
@@ -35,6 +35,7 @@ export function sendProblem(
     "Content-Type": "application/problem+json",
     "Content-Length": Buffer.byteLength(body),
     ...retryAfter(error, status),
+    ...error.headers,
     ...extra.headers,
   });
   res.end(body);
@@ -58,7 +59,7 @@ function retryAfter(error: AppError, status: number): Record<string, string> {
   return ms === undefined ? {} : { "Retry-After": String(Math.max(1, Math.ceil(ms / 1000))) };
 }
 
-/** Logs a refusal after its answer, with the internal reason; an unforeseen error also with its stack. */
+/** Logs a refusal after its answer, with the internal reason. An unforeseen error also gets its stack. */
 export function logRefused(log: Logger, event: string, error: AppError, fields: Fields): void {
   const { status } = CODES[error.code];
   const stack = stackOf(error);

@@ -1,25 +1,25 @@
 import { AppError } from "../platform/errors/app-error.ts";
 
-/** Whether work can be taken now, and what was found of each part. */
+/** State of a process: whether it accepts work now, and the result of each check. */
 export type Readiness = { ready: boolean; checks: Readonly<Record<string, unknown>> };
 
-/** One check of a readiness answer: what was found, or the refusal. */
+/** Result of one check. The text describes the state, or why the check failed. */
 type Explained = { ok: boolean; text: string };
 
-export function explain(ask: () => string): Explained {
+export function explain(check: () => string): Explained {
   try {
-    return { ok: true, text: ask() };
+    return { ok: true, text: check() };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     return { ok: false, text: `${error.code}: ${error.message}` };
   }
 }
 
-/** Checks of one partition: whether its Redis can be used, and what a process adds to that. */
-type OfPartition = Explained & { checks?: Readonly<Record<string, unknown>> };
+/** Checks of one partition: whether its Redis can be used, and additional checks of the process. */
+type PartitionCheck = Explained & { checks?: Readonly<Record<string, unknown>> };
 
-/** The partitions' part of a readiness answer. If there is one, its checks stand among all others. */
-export function partitionChecks(found: readonly OfPartition[]): Readiness["checks"] {
+/** Returns the checks of all partitions, for a readiness answer. If there is only one, returns its checks directly. */
+export function partitionChecks(found: readonly PartitionCheck[]): Readiness["checks"] {
   const partitions = found.map(({ text, checks }) => ({ redis: text, ...checks }));
   if (partitions.length === 1) return { ...partitions[0] };
   const usable = found.filter(({ ok }) => ok).length;

@@ -1,26 +1,31 @@
 import type { IncomingMessage } from "node:http";
 
-/** What one request reads of its body in its turn. */
+/** Limit on the bytes that one request reads of its body in one turn. */
 const REQUEST_BYTES = 64 * 1024;
-/** How many read in one turn of the event loop. */
+/** Limit on the paused requests that resume for one turn. All requests together may read this many times `REQUEST_BYTES`. */
 const REQUESTS = 16;
 
 /**
- * Bounds what the bodies of all requests read in one turn of the event loop. libuv reads up to 2 MiB of each connection in a turn and
- * takes one new connection, so without a bound whoever connects waits for as many long turns as there are connections before his. A
- * request that has read its part pauses. Requests that have had a turn go on before others, so that few bodies lie half read in memory.
- * The request is paused and not its socket, which Node resumes as long as the request flows.
+ * Limits the bytes that all requests read of their bodies in one turn of the event loop. In one turn, libuv reads up to
+ * 2 MiB of each connection, but accepts only one new connection. Without a limit, a new client would wait one long turn
+ * for each connection before its own. A request that has used up its limit pauses. Requests that have already read
+ * some bytes resume first, so that few half-read bodies use memory. The request is paused and not its socket, because
+ * Node resumes the socket as long as the request flows.
  */
 export class ReadingTurns {
-  /** What each request has read since it last paused. */
+  /** Bytes that each request has read since its last pause. */
   readonly #read = new WeakMap<IncomingMessage, number>();
-  /** Those that are paused: with a turn behind them, and without. */
+  /** Requests that paused at a later read of their body. They resume first. */
   readonly #begun = new Set<IncomingMessage>();
+  /** Requests that paused at the first read of their body. */
   readonly #fresh = new Set<IncomingMessage>();
   #readByAll = 0;
   #endsSoon = false;
 
-  /** Counts bytes of a request that has more to come, and pauses it if its turn is over, or everybody's. */
+  /**
+   * Counts bytes that a request has read before the end of its body. Pauses the request if it has used up its limit, or
+   * if all requests together have used up theirs.
+   */
   count(req: IncomingMessage, bytes: number): void {
     const before = this.#read.get(req);
     const read = (before ?? 0) + bytes;
@@ -32,7 +37,7 @@ export class ReadingTurns {
     (before === undefined ? this.#fresh : this.#begun).add(req);
   }
 
-  /** The request reads no more, and stays as it is. */
+  /** Removes a request that has stopped reading. A paused request stays paused. */
   leave(req: IncomingMessage): void {
     this.#begun.delete(req);
     this.#fresh.delete(req);
@@ -49,7 +54,7 @@ export class ReadingTurns {
     });
   }
 
-  /** Resumes as many at most, and says how many are left. */
+  /** Resumes at most `places` requests. Returns the number of places left. */
   #resume(paused: Set<IncomingMessage>, places: number): number {
     let left = places;
     for (const req of paused) {

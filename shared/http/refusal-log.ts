@@ -4,9 +4,9 @@ import type { Fields, Logger } from "../platform/log/logger.ts";
 import { logRefused } from "./problem.ts";
 
 export type RefusalLog = {
-  /** Call it after the answer. */
+  /** Counts and logs a refusal. Call it after the answer. */
   note(error: AppError, fields: Fields): void;
-  /** Logs what is not logged yet. */
+  /** Logs the refusals that are not logged yet. */
   flush(): void;
 };
 
@@ -14,52 +14,55 @@ const EVERY_MS = 1000;
 
 type Refusal = { error: AppError; fields: Fields };
 
-/** The refusals with one code since the last line that told of them, and the newest of them. */
-type Untold = { times: number; newest: Refusal | undefined };
+/** Refusals with one code since its last log line, and the newest of them. */
+type Unlogged = { times: number; newest: Refusal | undefined };
 
 /**
- * Logs refusals, of each code one line a second: a line for each would let anybody fill the log. The first is logged at once, with
- * `times` 1; a later line has the newest, and in `times` how many it stands for, so that the sum is exact.
+ * Logs refusals, at most one line a second for each code. A line for each refusal would let a stranger fill the log.
+ * The first refusal is logged at once, with `times` 1. Later lines show the newest refusal, and `times` counts all that
+ * the line covers, so that the sum is exact.
  */
 export function createRefusalLog(log: Logger, event: string): RefusalLog {
-  const untold = new Map<ErrorCode, Untold>();
+  const unlogged = new Map<ErrorCode, Unlogged>();
   let timer: NodeJS.Timeout | undefined;
 
   function write({ error, fields }: Refusal, times: number): void {
     logRefused(log, event, error, { ...fields, times });
   }
 
-  /** Forgets the codes of which nothing was to be told: their next refusal is logged at once. */
-  function tell(): void {
+  /**
+   * Logs what has accumulated. Codes without new refusals are forgotten, so that their next refusal is logged at once.
+   */
+  function logAccumulated(): void {
     timer = undefined;
-    for (const [code, { times, newest }] of untold) {
-      if (newest === undefined) untold.delete(code);
+    for (const [code, { times, newest }] of unlogged) {
+      if (newest === undefined) unlogged.delete(code);
       else {
         write(newest, times);
-        untold.set(code, { times: 0, newest: undefined });
+        unlogged.set(code, { times: 0, newest: undefined });
       }
     }
-    if (untold.size > 0) timer = setTimeout(tell, EVERY_MS);
+    if (unlogged.size > 0) timer = setTimeout(logAccumulated, EVERY_MS);
   }
 
   return {
     note(error, fields) {
       const refusal = { error, fields };
-      const known = untold.get(error.code);
+      const known = unlogged.get(error.code);
       if (known !== undefined) {
         known.times += 1;
         known.newest = refusal;
         return;
       }
-      untold.set(error.code, { times: 0, newest: undefined });
+      unlogged.set(error.code, { times: 0, newest: undefined });
       write(refusal, 1);
-      timer ??= setTimeout(tell, EVERY_MS);
+      timer ??= setTimeout(logAccumulated, EVERY_MS);
     },
     flush() {
       clearTimeout(timer);
-      tell();
+      logAccumulated();
       clearTimeout(timer);
-      untold.clear();
+      unlogged.clear();
     },
   };
 }

@@ -1,25 +1,28 @@
 import type { IncomingMessage, RequestListener } from "node:http";
 import type { Metrics } from "../platform/metrics/metrics.ts";
 
-/** Key on the request itself, as in authenticated.ts. */
+/** Key of a property that is set on the request. A WeakMap would be slower (authenticated.ts). */
 const ROUTE = Symbol("route");
 
 type RoutedRequest = IncomingMessage & { [ROUTE]?: string };
 
-/** Notes the pattern of the path that answers this request. The path itself may hold anything, so it is no label. */
+/**
+ * Stores the path pattern of the route that answers this request. The path itself is not a label, because it may hold
+ * any text.
+ */
 export function setRoute(req: RoutedRequest, route: string): void {
   req[ROUTE] = route;
 }
 
-/** In seconds, as OpenTelemetry advises for `http.server.request.duration`. */
+/** Buckets in seconds that OpenTelemetry recommends for `http.server.request.duration`. */
 const HTTP_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
-/** Node's parser accepts more, and each would be a series. */
+/** Methods with their own label value. Node's parser accepts more, and each would add a time series. */
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"]);
 
 /**
- * Measures how long each request takes, by OpenTelemetry's stable conventions for HTTP. A request has no route if its path has none, also for its
- * method, and no status if its client left before the answer.
+ * Measures the duration of each request, by OpenTelemetry's stable conventions for HTTP. The route is empty if no route
+ * matches path and method. The status is empty if the client left before the answer.
  */
 export function measuringRequests(metrics: Metrics, handler: RequestListener): RequestListener {
   const duration = metrics.duration(

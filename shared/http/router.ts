@@ -5,43 +5,44 @@ import { rawPath } from "./headers.ts";
 import { sendProblem } from "./problem.ts";
 import { setRoute } from "./request-duration.ts";
 
-/** A method, and a path with the names of its parameters in braces. */
-type Place = {
+/** Method and path of a route. The path has its parameters' names in braces. */
+type RouteKey = {
   method: string;
-  /** `{name}` is one segment, `{name+}` one or more. */
+  /** `{name}` matches one segment, `{name+}` one or more. */
   path: string;
-  /** Follows the methods in the detail of a 405. */
+  /** Text that follows the methods in the detail of a 405. */
   usage?: string;
 };
 
-/** As they stand in the path: nothing is decoded. */
+/** Raw values of the path's parameters: nothing is decoded. */
 export type Params = Readonly<Record<string, string>>;
 
 export type Found<Route> = { route: Route; params: Params };
 
 export type Router<Route> = {
   /**
-   * The route of a request; undefined if nothing is at its path. HEAD is answered as GET. Throws `request.method_not_allowed` for another
-   * method than those of the path, and sets `Allow`.
+   * Finds the route of a request; undefined if no route has its path. A GET route also answers HEAD. Throws
+   * `request.method_not_allowed` for a method that the path does not accept, and sets `Allow`.
    */
   find(req: IncomingMessage, res: ServerResponse): Found<Route> | undefined;
-  /** The route's name, for log and metrics. */
+  /** Returns the route's name for log and metrics. */
   nameOf(req: IncomingMessage): string | undefined;
 };
 
 /** Regular expressions of parameters, by name. */
 type Shapes = Readonly<Record<string, RegExp>>;
 
-/** As `GET /api/v1/failed/{call_id}`. */
-export function nameOf({ method, path }: Place): string {
+/** Returns a name such as `GET /api/v1/failed/{call_id}`. */
+export function nameOf({ method, path }: RouteKey): string {
   return `${method} ${path}`;
 }
 
 /**
- * Finds routes by the raw path: nothing is decoded, folded or resolved, so that no other route can be meant. A path without parameters goes
- * before one with, and of these the one with more text of its own. A parameter with a shape is all text that fits it.
+ * Creates a router that matches raw paths: nothing is decoded, folded or resolved, so that a path means exactly one
+ * route. Paths without parameters come first, then those with the most literal text. A parameter with a shape matches
+ * all text of that shape.
  */
-export function createRouter<Route extends Place>(
+export function createRouter<Route extends RouteKey>(
   routes: readonly Route[],
   { shapes = {} }: { shapes?: Shapes } = {},
 ): Router<Route> {
@@ -57,7 +58,7 @@ export function createRouter<Route extends Place>(
       pattern: patternOf(path, shapes),
     }));
 
-  function look(path: string): { at: Route[]; params: Params } | undefined {
+  function lookUp(path: string): { at: Route[]; params: Params } | undefined {
     const exact = fixed.get(path);
     if (exact !== undefined) return { at: exact, params: {} };
     for (const { at, end, pattern } of patterns) {
@@ -67,16 +68,16 @@ export function createRouter<Route extends Place>(
     return undefined;
   }
 
-  function own(at: readonly Route[], { method }: IncomingMessage): Route | undefined {
+  function routeFor(at: readonly Route[], { method }: IncomingMessage): Route | undefined {
     return at.find((route) => route.method === (method === "HEAD" ? "GET" : method));
   }
 
   return {
     find(req, res) {
-      const looked = look(rawPath(req.url ?? ""));
+      const looked = lookUp(rawPath(req.url ?? ""));
       if (looked === undefined) return undefined;
       const { at, params } = looked;
-      const route = own(at, req);
+      const route = routeFor(at, req);
       if (route !== undefined) {
         setRoute(req, route.path);
         return { route, params };
@@ -86,18 +87,18 @@ export function createRouter<Route extends Place>(
     },
 
     nameOf(req) {
-      const route = own(look(rawPath(req.url ?? ""))?.at ?? [], req);
+      const route = routeFor(lookUp(rawPath(req.url ?? ""))?.at ?? [], req);
       return route && nameOf(route);
     },
   };
 }
 
-/** A place, and what answers there. Its errors are answered with problem documents. */
-export type Route = Place & {
+/** A route with its handler. Errors of the handler are answered with problem documents. */
+export type Route = RouteKey & {
   serve(req: IncomingMessage, res: ServerResponse, params: Params): void | Promise<void>;
 };
 
-/** Serves these routes. `otherwise` answers the requests to other paths. */
+/** Serves these routes. `otherwise` answers requests to other paths. */
 export function serveRoutes(
   routes: readonly Route[],
   { shapes, otherwise = refuseUnknown }: { shapes?: Shapes; otherwise?: RequestListener } = {},
@@ -122,12 +123,12 @@ export function nothingAt({ url = "" }: IncomingMessage): AppError {
   return new AppError("request.not_found", { reason: `no such path: ${withoutTokens(rawPath(url))}` });
 }
 
-/** Throws `request.not_found` for a target with a query, at a route that has none. */
+/** Throws `request.not_found` if the target has a query. Routes that accept no query call it. */
 export function assertNoQuery(req: IncomingMessage): void {
   if (req.url?.includes("?")) throw nothingAt(req);
 }
 
-/** Refuses a method at a path that has only these. */
+/** Creates the refusal of a method, and sets `Allow` to the path's methods. */
 export function methodNotAllowed(
   { method = "" }: IncomingMessage,
   res: ServerResponse,

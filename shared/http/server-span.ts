@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Tracer, tracer } from "../platform/traces/tracer.ts";
 import { rawPath, traceparentOf } from "./headers.ts";
 
-/** Does the work on a request in its span, which ends with the answer. `route` is the pattern of its path. */
+/** Runs the work of a request in a server span, which ends with the answer. `route` is the pattern of its path. */
 export function inServerSpan<Result>(
   { req, res }: { req: IncomingMessage; res: ServerResponse },
   route: string,
@@ -36,7 +36,7 @@ function traced<Result>(on: Tracer, { req, res, route }: Exchange, work: () => R
   return on.run(span, work);
 }
 
-/** The name in Host, without its port. Anything else that a client puts there is left out. */
+/** Returns the name in Host, without its port. Undefined if the header has any other text. */
 function hostOf({ headers: { host = "" } }: IncomingMessage): string | undefined {
   return /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d+)?$/i.exec(host)?.[1];
 }

@@ -3,15 +3,18 @@ import { AppError } from "../platform/errors/app-error.ts";
 import { originForm } from "./headers.ts";
 import { sendProblem } from "./problem.ts";
 
-/** A server with mount paths, such as Express, leaves the target that came in `originalUrl`, and takes its own part from `url`. */
+/**
+ * Request of a server with mount paths, such as Express. It keeps the received target in `originalUrl`, and removes the
+ * mount path from `url`.
+ */
 type MountedRequest = IncomingMessage & { originalUrl?: string };
 
-/** The target as its client sent it, with the path under which the server has the handler. */
+/** Returns the target as the client sent it, including the mount path. */
 export function wholeTarget(req: MountedRequest): string {
   return originForm(req.originalUrl ?? req.url ?? "");
 }
 
-/** The handler, for a server that leaves the path under which it has the handler in `url`. */
+/** Adapts a handler for a server that does not remove the mount path from `url`. */
 export function mountedAt(mountPath: string, handler: RequestListener): RequestListener {
   return (req: MountedRequest, res) => {
     const whole = wholeTarget(req);

@@ -2,9 +2,10 @@ import type { IncomingMessage } from "node:http";
 import { AppError } from "../platform/errors/app-error.ts";
 
 /**
- * Why the body of this request cannot be read, by its Transfer-Encoding; undefined if it can. Node takes off the chunks and hands
- * over what is coded below them as if it were the body. RFC 9112, section 6.1: 501 for a coding that is not understood; section
- * 6.3: 400 where the last one is not chunked, because then nobody knows where the body ends.
+ * Returns the error of a body that cannot be read because of its Transfer-Encoding; undefined if it can be read. Node
+ * removes only the chunking, and delivers bytes with other codings as if they were the body. An unknown coding gets 501
+ * (RFC 9112, section 6.1). If the last coding is not chunked, the answer is 400 because the body's end is unknown
+ * (section 6.3).
  */
 export function transferCodingProblem({ headers }: IncomingMessage): AppError | undefined {
   const codings = headers["transfer-encoding"];

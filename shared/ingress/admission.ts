@@ -6,20 +6,20 @@ import { clockCheck } from "../redis/clock.ts";
 import type { Partitioned } from "../redis/partition.ts";
 import type { IngressPartition } from "./ingress-partition.ts";
 
-/** Number of random ids that are tried. It finds the one open partition among 64. */
+/** Limit on the random ids to try. It is large enough even if only one of 64 partitions accepts calls. */
 const TRIES = 1000;
 
-type Admitting = Pick<IngressPartition, "durable" | "backpressure">;
+type AdmissionPartition = Pick<IngressPartition, "durable" | "backpressure">;
 
 /**
- * Whether this replica takes calls now. It ends in two steps: while it drains it is not ready but still takes requests,
- * because a load balancer sends them until it has noticed; once it is stopped it takes none.
+ * Whether this replica accepts calls now. It shuts down in two steps. While it drains, it is not ready but still
+ * accepts requests, because a load balancer sends them until it notices this. Once stopped, it accepts none.
  */
 export class Admission {
-  readonly #partitions: Partitioned<Admitting>;
+  readonly #partitions: Partitioned<AdmissionPartition>;
   #state: "open" | "draining" | "stopped" = "open";
 
-  constructor(partitions: Partitioned<Admitting>) {
+  constructor(partitions: Partitioned<AdmissionPartition>) {
     this.#partitions = partitions;
   }
 
@@ -36,37 +36,38 @@ export class Admission {
   }
 
   /**
-   * Throws `service.draining`, `service.starting` or `queue.*` while calls, or those of this job, cannot be taken: in the partition of a call
-   * whose id is known, else in any of them.
+   * Throws `service.draining`, `service.starting` or `queue.*` while no call can be accepted, or no call of this job.
+   * With `callId`, only the call's partition counts; otherwise one partition that accepts calls is enough.
    */
   assertOpen(job?: string, callId?: string): void {
     if (this.#state === "stopped")
       throw new AppError("service.draining", { reason: "the gateway is shutting down" });
-    assertTakes(callId === undefined ? this.#anyFor(job) : this.#partitions.of(callId), job);
+    assertAcceptsCalls(callId === undefined ? this.#anyFor(job) : this.#partitions.of(callId), job);
   }
 
-  #anyFor(job: string | undefined): Admitting {
+  #anyFor(job: string | undefined): AdmissionPartition {
     const { all, control } = this.#partitions;
-    return all.length === 1 ? control : (all.find((each) => takes(each, job)) ?? control);
+    return all.length === 1 ? control : (all.find((each) => acceptsCalls(each, job)) ?? control);
   }
 
-  /** A random id, in a partition that takes calls of this job now if there is one. */
+  /** Returns a random id in a partition that accepts calls of this job now, if there is such a partition. */
   newCallId(ids: JobIds): string {
     let id = randomCallId();
     if (this.#partitions.all.length === 1) return id;
     const job = jobKey(ids);
-    for (let tries = 1; tries < TRIES && !takes(this.#partitions.of(id), job); tries++) id = randomCallId();
+    for (let tries = 1; tries < TRIES && !acceptsCalls(this.#partitions.of(id), job); tries++)
+      id = randomCallId();
     return id;
   }
 
-  /** Throws `queue.overloaded` while too many callbacks of one partition wait for a receiver that a request names. */
+  /** Throws `queue.overloaded` while too many callbacks wait for this receiver in any partition. */
   assertReceiverOpen(receiver: string): void {
-    for (const { backpressure } of this.#partitions.all) backpressure.assertRoomAt(receiver);
+    for (const { backpressure } of this.#partitions.all) backpressure.assertReceiverCapacity(receiver);
   }
 
   /**
-   * Not ready only for this replica's own reasons: its Redis, its drain, its start. Backpressure and silent workers are the
-   * same for every replica, so they are only reported. With one partition that can be used it is ready.
+   * Returns the readiness. Only this replica's own state makes it not ready: its Redis, its shutdown, its start. One
+   * usable partition is enough. Backpressure and missing workers affect every replica alike, so they are only reported.
    */
   readiness(): Readiness {
     const { all, control } = this.#partitions;
@@ -80,28 +81,28 @@ export class Admission {
   }
 }
 
-function assertTakes({ durable, backpressure }: Admitting, job: string | undefined): void {
+function assertAcceptsCalls({ durable, backpressure }: AdmissionPartition, job: string | undefined): void {
   durable.assertUsable();
-  backpressure.assertRoom(job);
+  backpressure.assertCapacity(job);
 }
 
-function takes(partition: Admitting, job: string | undefined): boolean {
+function acceptsCalls(partition: AdmissionPartition, job: string | undefined): boolean {
   return explain(() => {
-    assertTakes(partition, job);
+    assertAcceptsCalls(partition, job);
     return "";
   }).ok;
 }
 
-function checkOf({ durable, backpressure }: Admitting) {
+function checkOf({ durable, backpressure }: AdmissionPartition) {
   const pressure = explain(() => {
-    backpressure.assertRoom();
+    backpressure.assertCapacity();
     return "none";
   });
   const checks = {
     writes: durable.fullReason ?? "taken",
     maxmemory_bytes: durable.isUsable ? durable.server().maxMemoryBytes : null,
     backpressure: pressure.text,
-    workers_alive: backpressure.seen()?.workersAlive ?? null,
+    workers_alive: backpressure.latest()?.workersAlive ?? null,
   };
   return { ...explain(() => durable.server().proof), checks };
 }

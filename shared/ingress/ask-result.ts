@@ -5,21 +5,24 @@ import { onlyHeaderValue, rawQuery } from "../http/headers.ts";
 import type { Secret } from "../platform/crypto/secret.ts";
 import { toFailure } from "./send-result.ts";
 
-/** Whether a request proves the right to the result of this call. It reads nothing of the call. */
-export type Proves = (req: IncomingMessage, callId: string) => Promise<boolean>;
+/** Returns whether a request may read the result of this call. It does not read the call. */
+export type MayReadResult = (req: IncomingMessage, callId: string) => Promise<boolean>;
 
-/** The tokens of these secrets; undefined without any, so that none is good. */
+/** Creates the object that makes and checks result tokens. Undefined without a secret; then no token is valid. */
 export function tokensOf([first, ...more]: readonly Secret[]): ResultTokens | undefined {
   return first && createResultTokens([first, ...more]);
 }
 
-/** The proof by token: in `Authorization: Bearer`, or as the query's `token`, which makes a link. */
-export function createProvesByToken(tokens: ResultTokens | undefined): Proves {
+/**
+ * Creates the check of a result token in `Authorization: Bearer`, or in the query parameter `token`, so that a link
+ * can contain it.
+ */
+export function createResultTokenCheck(tokens: ResultTokens | undefined): MayReadResult {
   return async (req, callId) =>
     tokens !== undefined && tokensIn(req).some((token) => tokens.isOf(callId, token));
 }
 
-/** RFC 6750: the scheme is case-insensitive. */
+/** Reads the tokens of a request. The scheme `Bearer` is case-insensitive (RFC 6750). */
 function tokensIn(req: IncomingMessage): string[] {
   const header = onlyHeaderValue(req, "authorization");
   const bearer = "value" in header ? /^bearer +(\S+)$/i.exec(header.value)?.[1] : undefined;
@@ -27,11 +30,11 @@ function tokensIn(req: IncomingMessage): string[] {
   return [bearer, more.length === 0 ? token : undefined].filter((each) => each !== undefined);
 }
 
-/** Members of a 202 by which its reader asks for the result later. */
+/** Members of a 202 with which the client reads the result later. */
 export type ResultAccess = { result_token: string; result_url: string };
 
-/** What of a call's status is only for who has proven a right to it. */
-export function toProvenStatus({ changedAt, attempts, result }: CallStatus) {
+/** Returns the members of a call's status that only an authorized client may see. */
+export function toAuthorizedStatus({ changedAt, attempts, result }: CallStatus) {
   const isFailure = result.kind === "failed" || result.kind === "failure";
   const progress = result.kind === "pending" ? result.progress : undefined;
   return {

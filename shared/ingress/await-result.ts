@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Changes } from "../call/results/changes.ts";
-import { createLook } from "../call/results/look.ts";
+import { createCheckLoop } from "../call/results/look.ts";
 import type { ResultRead, Results } from "../call/results/store.ts";
 import { hasInputEnded, onInputEnd } from "../http/input-end.ts";
 import { sendProblem } from "../http/problem.ts";
@@ -10,59 +10,65 @@ import { createEventCounter } from "../platform/log/event-counter.ts";
 import type { Logger } from "../platform/log/logger.ts";
 import type { Clock } from "../platform/time/clock.ts";
 
-/** What a client that waits is answered with: what the runner answered, or why the call failed. */
+/** Outcome of a call for a waiting client: the runner's answer, or why the call failed. */
 export type Outcome = Extract<ResultRead, { kind: "answer" | "failed" | "failure" }>;
 
-/** A request whose call is on disk, and whose client waits for what it comes to. It lives as long as the wait: it is to be small. */
+/**
+ * A request whose client waits for the outcome of a call that is on disk. It stays in memory as long as the client
+ * waits, so it must be small.
+ */
 export type Waiting = {
   res: ServerResponse;
   callId: string;
-  /** How long it waits at most. */
+  /** Maximum time to wait. */
   ms: number;
-  /** Gives the answer. Without an outcome it is the one that is given to who does not wait. */
+  /** Sends the answer. Without an outcome, it sends the same answer as to a client that does not want to wait. */
   answer: (outcome: Outcome | undefined) => void;
 };
 
 /**
- * `answered`: the call had come to something. `resultless`: it has ended, and there is nothing to be told of it. `hung_up`: the
- * client has ended its side, or the connection is gone. `stopped`: the gateway ends.
+ * `answered`: the call has an outcome. `resultless`: the call has ended without an outcome that can be sent. `hung_up`:
+ * the client has ended its side, or the connection is gone. `stopped`: the gateway shuts down.
  */
 type Ending = "answered" | "resultless" | "timed_out" | "hung_up" | "stopped";
 
-/** What a look at a call's result has shown. */
-type Seen =
+/** State of the result that a request waits for. */
+type ResultState =
   | "open"
   | "unavailable"
   | { ending: "answered"; outcome: Outcome }
   | { ending: "resultless"; outcome?: never };
 
-/** A result that cannot be read is looked for again after so long. */
+/** Delay before a failed read of a result is repeated. */
 const LOOK_AGAIN_MS = 1000;
 
 export type AwaitResults = {
   /**
-   * Waits for the result of a call, and answers in the end. False if nothing waits: there is no time, no place, the client has ended
-   * its side, or the gateway ends. The request is then answered as one whose client does not wait.
+   * Waits for a call's outcome and then answers. Returns false if no wait begins: no time is left, no slot is free, the
+   * client has ended its side, or the gateway shuts down. The caller must then answer at once.
    */
   begin(waiting: Waiting): boolean;
-  /** How many wait. */
+  /** Returns the number of waiting requests. */
   count(): number;
-  /** Answers all who wait at once, and begins no more waits. */
+  /** Answers all waiting requests at once. From then on, no request waits. */
   end(): void;
 };
 
 type Deps = {
   results: Pick<Results, "read">;
   changes: Pick<Changes, "watch">;
-  /** So many may wait at a time, each with a connection of its own. */
+  /** Limit on concurrent waits. Each has its own connection. */
   waitersMax: number;
   clock: Clock;
   log: Logger;
 };
 
-/** Holds answers until the results are there: one timer and one watched call for each, and nothing of the request's body. */
+/**
+ * Lets requests wait for the outcomes of their calls. A waiting request costs one timer and one watched call, and its
+ * body is not kept.
+ */
 export function createAwaitResults({ results, changes, waitersMax, clock, log }: Deps): AwaitResults {
-  const ends = new Set<() => void>();
+  const waits = new Set<() => void>();
   const overLimit = createEventCounter(log, "wait.over_limit", "warn");
   let isEnding = false;
 
@@ -78,15 +84,15 @@ export function createAwaitResults({ results, changes, waitersMax, clock, log }:
       look.stop();
       res.off("close", onHangUp);
       stopListening();
-      ends.delete(onEnd);
+      waits.delete(onEnd);
       if (!res.destroyed) respond(res, answer, outcome);
       log.info("wait.ended", { callId, ending, ms: clock() - since });
     }
 
-    const look = createLook(async () => {
-      const seen = await see(results, callId);
-      if (typeof seen === "object") finish(seen.ending, seen.outcome);
-      return seen !== "unavailable";
+    const look = createCheckLoop(async () => {
+      const state = await readResult(results, callId);
+      if (typeof state === "object") finish(state.ending, state.outcome);
+      return state !== "unavailable";
     }, LOOK_AGAIN_MS);
     const onHangUp = (): void => finish("hung_up");
     const onEnd = (): void => finish("stopped");
@@ -94,7 +100,7 @@ export function createAwaitResults({ results, changes, waitersMax, clock, log }:
     const stopWatching = changes.watch(callId, look.now);
     res.on("close", onHangUp);
     const stopListening = onInputEnd(res.req, onHangUp);
-    ends.add(onEnd);
+    waits.add(onEnd);
     look.now();
     failpoint("wait.begun");
   }
@@ -102,23 +108,23 @@ export function createAwaitResults({ results, changes, waitersMax, clock, log }:
   return {
     begin(waiting) {
       if (isEnding || waiting.ms <= 0 || hasInputEnded(waiting.res.req)) return false;
-      if (ends.size >= waitersMax) {
+      if (waits.size >= waitersMax) {
         overLimit.count("", { waitersMax });
         return false;
       }
       wait(waiting);
       return true;
     },
-    count: () => ends.size,
+    count: () => waits.size,
     end() {
       isEnding = true;
-      for (const onEnd of ends) onEnd();
+      for (const onEnd of waits) onEnd();
       overLimit.flush();
     },
   };
 }
 
-async function see(results: Deps["results"], callId: string): Promise<Seen> {
+async function readResult(results: Deps["results"], callId: string): Promise<ResultState> {
   try {
     const read = await results.read(callId);
     switch (read.kind) {
@@ -142,7 +148,7 @@ function respond(res: ServerResponse, answer: Waiting["answer"], outcome: Outcom
   try {
     answer(outcome);
   } catch (unforeseen) {
-    // Thrown further it would end the process.
+    // If this error were thrown, the process would end.
     sendProblem(res.req, res, toAppError(unforeseen));
   }
 }

@@ -7,18 +7,21 @@ import type { OriginDepth } from "../queue/depth.ts";
 import { createDepthGauges, oldestAgeOf } from "../queue/depth-metrics.ts";
 import { lastBeats } from "../queue/heartbeat.ts";
 import type { DurableRedis } from "../redis/durable.ts";
-import { PAYMENTS_PART } from "../redis/give-way.ts";
+import { PAYMENTS_PART } from "../redis/eviction.ts";
 import type { Partition } from "../redis/partition.ts";
 
 export type Limits = {
   queueDepthMax: number;
-  /** Of all calls in all queues, as stored. */
+  /** Limit on the stored bytes of all calls in all queues. */
   queueBytesMax: number;
   oldestAgeMsMax: number | undefined;
   redisMemoryRatioMax: number;
 };
 
-/** The limits of a gateway of this origin. Payments are refused earlier, so that they cannot close the webhooks gateway. */
+/**
+ * Returns the limits for a gateway of this origin. Payments have lower limits, so that they cannot make the webhooks
+ * gateway refuse calls.
+ */
 export function limitsOf(origin: Origin, limits: Limits): Limits {
   if (origin !== "x402") return limits;
   return {
@@ -28,11 +31,11 @@ export function limitsOf(origin: Origin, limits: Limits): Limits {
   };
 }
 
-/** The queues behind a gateway, as last seen. */
+/** State of a gateway's queues and of Redis at the latest check. */
 export type Pressure = {
   depth: OriginDepth;
   oldestAgeMs: number;
-  /** 0 when Redis has no `maxmemory`. */
+  /** 0 if Redis has no `maxmemory`. */
   memoryRatio: number;
   maxMemoryBytes: number;
   workersAlive: number;
@@ -48,29 +51,29 @@ type Options = {
   everyMs?: number;
 };
 
-const LOOK_EVERY_MS = 1000;
-/** A reading is shown for the time of this many looks. */
-const LOOKS_MISSED = 10;
+const CHECK_EVERY_MS = 1000;
+/** Number of check intervals for which a result remains valid while further checks fail. */
+const FAILED_CHECKS_MAX = 10;
 
-/** Looks at the queue once a second, so that no request pays for it. */
+/** Reads the queues once a second, so that requests need not read them. */
 export class Backpressure {
   readonly #options: Options;
   readonly #timer: NodeJS.Timeout;
-  #seen: Pressure | undefined;
-  #seenAt = Number.NEGATIVE_INFINITY;
+  #latest: Pressure | undefined;
+  #checkedAt = Number.NEGATIVE_INFINITY;
   #over: OverLimit | undefined;
-  /** By receiver: the bytes of its callbacks, where these are too many. */
-  #crowded: ReadonlyMap<string, number> = new Map();
+  /** Bytes of the callbacks to each receiver that is over its limit. */
+  #overfull: ReadonlyMap<string, number> = new Map();
 
   constructor(options: Options) {
     this.#options = options;
-    this.#timer = setInterval(() => void this.#look(), this.#everyMs);
+    this.#timer = setInterval(() => void this.#check(), this.#everyMs);
     options.durable.redis.on("ready", this.#onReady);
-    void this.#look();
+    void this.#check();
   }
 
-  /** Throws `queue.overloaded` while a limit is exceeded: one for all calls, or the one for this job. */
-  assertRoom(job?: string): void {
+  /** Throws `queue.overloaded` while a limit for all calls or for this job is exceeded. */
+  assertCapacity(job?: string): void {
     const over = this.#over ?? (job === undefined ? undefined : this.#tooOld(job));
     if (over === undefined) return;
     const { limit, reason } = over;
@@ -78,9 +81,12 @@ export class Backpressure {
     throw new AppError("queue.overloaded", { reason, publicDetail, retryAfterMs: 5000 });
   }
 
-  /** Throws `queue.overloaded` while too many callbacks wait for this receiver, or have failed there. Other receivers have room. */
-  assertRoomAt(receiver: string): void {
-    const bytes = this.#crowded.get(receiver);
+  /**
+   * Throws `queue.overloaded` while too many callbacks to this receiver wait or have failed. Other receivers are not
+   * affected.
+   */
+  assertReceiverCapacity(receiver: string): void {
+    const bytes = this.#overfull.get(receiver);
     if (bytes === undefined) return;
     throw new AppError("queue.overloaded", {
       reason: `the callbacks to ${receiver} take ${bytes} bytes`,
@@ -89,10 +95,13 @@ export class Backpressure {
     });
   }
 
-  /** Undefined before the first look, while the partition cannot be used, and once many looks have failed. */
-  seen(): Pressure | undefined {
-    const isKnown = performance.now() - this.#seenAt < LOOKS_MISSED * this.#everyMs;
-    return isKnown && this.#options.durable.isUsable ? this.#seen : undefined;
+  /**
+   * Returns the result of the latest check. Undefined before the first check, while the partition cannot be used, and
+   * after many failed checks.
+   */
+  latest(): Pressure | undefined {
+    const isKnown = performance.now() - this.#checkedAt < FAILED_CHECKS_MAX * this.#everyMs;
+    return isKnown && this.#options.durable.isUsable ? this.#latest : undefined;
   }
 
   stop(): void {
@@ -101,13 +110,13 @@ export class Backpressure {
   }
 
   get #everyMs(): number {
-    return this.#options.everyMs ?? LOOK_EVERY_MS;
+    return this.#options.everyMs ?? CHECK_EVERY_MS;
   }
 
-  /** Calls of other jobs may be taken. */
+  /** Returns the exceeded age limit of one job. Calls of other jobs are not affected. */
   #tooOld(job: string): OverLimit | undefined {
     const { oldestAgeMsMax } = this.#options.limits;
-    const since = this.#seen?.depth.untriedSince.get(job);
+    const since = this.#latest?.depth.untriedSince.get(job);
     if (oldestAgeMsMax === undefined || since === undefined) return undefined;
     const ageMs = this.#options.clock() - since;
     if (ageMs <= oldestAgeMsMax) return undefined;
@@ -115,30 +124,30 @@ export class Backpressure {
     return { limit: "age of the job's oldest call", reason };
   }
 
-  readonly #onReady = (): void => void this.#look();
+  readonly #onReady = (): void => void this.#check();
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const { durable, partition, readDepth, clock, log, limits } = this.#options;
     if (durable.redis.status !== "ready") return;
     try {
       const { usedMemoryBytes, maxMemoryBytes } = durable.server();
       const depth = await readDepth();
-      this.#seen = {
+      this.#latest = {
         depth,
         oldestAgeMs: oldestAgeOf(depth, clock()),
         memoryRatio: maxMemoryBytes === 0 ? 0 : usedMemoryBytes / maxMemoryBytes,
         maxMemoryBytes,
         workersAlive: (await lastBeats(partition)).length,
       };
-      this.#seenAt = performance.now();
-      this.#judge(overLimit(this.#seen, limits));
-      this.#crowded = crowdedReceivers(this.#seen, limits);
+      this.#checkedAt = performance.now();
+      this.#setOver(overLimit(this.#latest, limits));
+      this.#overfull = overfullReceivers(this.#latest, limits);
     } catch (error) {
       if (!(error instanceof AppError)) log.warn("backpressure.check_failed", { reason: messageOf(error) });
     }
   }
 
-  #judge(over: OverLimit | undefined): void {
+  #setOver(over: OverLimit | undefined): void {
     const { log } = this.#options;
     if (over !== undefined && over.limit !== this.#over?.limit) log.warn("backpressure.began", { ...over });
     if (over === undefined && this.#over !== undefined) log.info("backpressure.ended");
@@ -146,7 +155,7 @@ export class Backpressure {
   }
 }
 
-/** Senders are told the limit; the log also says by how much it is exceeded. */
+/** Exceeded limit. Senders see only `limit`; the log also has `reason`, with the measured value. */
 type OverLimit = {
   limit: "queue depth" | "queue bytes" | "Redis memory" | "age of the job's oldest call";
   reason: string;
@@ -169,26 +178,27 @@ function overLimit(seen: Pressure, limits: Limits): OverLimit | undefined {
   return undefined;
 }
 
-/** All callbacks together may take this part of the bytes of all calls. */
+/** Share of the queue bytes that all callbacks together may use. */
 const CALLBACKS_SHARE = 1 / 8;
-/** A receiver may have callbacks that take this part of what all others leave free. */
+/** Limit on one receiver's callbacks, as a fraction of the bytes that are still free. */
 const RECEIVER_SHARE = 1 / 4;
 
 /**
- * The receivers with more callbacks than they may have. One alone gets a fifth of the room of all callbacks, and n together n of n + 4
- * parts: whatever dead receivers hold, some is left for another. What an operator's own receiver has above that fifth does not count
- * against others: no request names it, so none is refused for it.
+ * Returns the receivers whose callbacks take more than a quarter of the free bytes, and the bytes that they take. One
+ * receiver alone can take a fifth of the capacity, and n receivers together n/(n + 4). So receivers that do not answer
+ * always leave some bytes for another one. Only an operator's own receiver can exceed a fifth, because it is never
+ * refused: requests do not name it. Its bytes above a fifth still count as free.
  */
-function crowdedReceivers({ depth, maxMemoryBytes }: Pressure, { queueBytesMax }: Limits) {
+function overfullReceivers({ depth, maxMemoryBytes }: Pressure, { queueBytesMax }: Limits) {
   const { bytes, byReceiver } = depth.callbacks;
-  const room = CALLBACKS_SHARE * Math.min(queueBytesMax, maxMemoryBytes || Number.POSITIVE_INFINITY);
-  const mostOfOne = (room * RECEIVER_SHARE) / (1 + RECEIVER_SHARE);
+  const capacity = CALLBACKS_SHARE * Math.min(queueBytesMax, maxMemoryBytes || Number.POSITIVE_INFINITY);
+  const mostOfOne = (capacity * RECEIVER_SHARE) / (1 + RECEIVER_SHARE);
   const above = [...byReceiver.values()].reduce((sum, own) => sum + Math.max(0, own - mostOfOne), 0);
-  const free = Math.max(0, room - (bytes - above));
+  const free = Math.max(0, capacity - (bytes - above));
   return new Map([...byReceiver].filter(([, own]) => own > free * RECEIVER_SHARE));
 }
 
-/** Gauges of the queues of each partition. A partition whose queues are unknown has none. */
+/** Registers gauges of each partition's queues. A partition whose pressure is unknown has no values. */
 export function registerPressure(
   metrics: Metrics,
   origin: Origin,

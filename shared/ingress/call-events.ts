@@ -1,44 +1,45 @@
 import type { CallStatus, ResultRead } from "../call/results/store.ts";
 import type { StreamEvent } from "../http/event-stream.ts";
 import { sha256Hex } from "../platform/crypto/compare.ts";
-import { toProvenStatus } from "./ask-result.ts";
+import { toAuthorizedStatus } from "./ask-result.ts";
 
 /*
- * What a stream says of a call:
+ * Events of a call's stream:
  *
- *   state      the state word, since when, and how many attempts have ended
- *   progress   what the runner of a long job last said
- *   end        how the call ended, and what there is to be had at `.../result`
+ *   state      the state word, its start time, and the number of ended attempts
+ *   progress   the latest progress of a long job
+ *   end        how the call ended, and what `.../result` returns
  *
- * An event's id says all that the client has been told by then. A client that comes again with it is told what is another by now, and nothing of
- * what came and went meanwhile. Who has proven nothing is told the state word alone, and his ids say no more.
+ * An event's id encodes everything that the client has received so far. A client that reconnects with it receives what
+ * has changed since, but no intermediate states. An unauthenticated client receives only the state word, and its ids
+ * encode only that.
  */
 
-/** What a client has been told of a call, and what is news to it. */
+/** Events of a call that one client has received, and those that it still lacks. */
 export type CallEvents = {
-  /** Whether it has been told the end. */
-  isEnd(): boolean;
-  /** Whether it knows the end, and nothing is another by now. */
-  knowsEnd(status: CallStatus): boolean;
-  /** What it does not know; it does from now on. */
-  news(status: CallStatus): StreamEvent[];
+  /** Returns whether the client has received the end. */
+  isComplete(): boolean;
+  /** Returns whether the client has already received the end, and the call has not changed since then. */
+  hadSeenEnd(status: CallStatus): boolean;
+  /** Returns the events that the client lacks, and counts them as received. */
+  newEvents(status: CallStatus): StreamEvent[];
 };
 
-type Of = { callId: string; isAuthenticated: boolean };
+type Options = { callId: string; isAuthenticated: boolean };
 
-/** `lastId` is what the client sends as the id of the last event that it has seen; any text. */
-export function createCallEvents({ callId, isAuthenticated }: Of, lastId: string): CallEvents {
+/** Creates the events for one client. `lastId` is the `Last-Event-ID` that it sends, and may be any text. */
+export function createCallEvents({ callId, isAuthenticated }: Options, lastId: string): CallEvents {
   let [state = "", progress = "", end = ""] = lastId.split(":");
-  const partsOf = isAuthenticated ? provenParts : unprovenParts;
+  const partsOf = isAuthenticated ? authenticatedParts : unauthenticatedParts;
   const id = () => [state, progress, end].join(":");
   return {
-    isEnd: () => end !== "",
+    isComplete: () => end !== "",
 
-    knowsEnd: (status) => end !== "" && partsOf(status).join(":") === id(),
+    hadSeenEnd: (status) => end !== "" && partsOf(status).join(":") === id(),
 
-    news(status) {
+    newEvents(status) {
       const [nowState, nowProgress, nowEnd] = partsOf(status);
-      const { progress: said, progress_at, ...rest } = toProvenStatus(status);
+      const { progress: said, progress_at, ...rest } = toAuthorizedStatus(status);
       const { failure, ...known } = rest;
       const common = { call_id: callId, state: status.state.toLowerCase(), ...(isAuthenticated && known) };
       const events: StreamEvent[] = [];
@@ -52,7 +53,7 @@ export function createCallEvents({ callId, isAuthenticated }: Of, lastId: string
         events.push({ event: "progress", id: id(), data: { call_id: callId, progress: said, progress_at } });
       }
       if (nowEnd !== "") {
-        // The progress is no more once there is a result.
+        // A call with a result has no progress.
         progress = nowProgress;
         end = nowEnd;
         const data = isAuthenticated ? { ...common, result: nowEnd, ...(failure && { failure }) } : common;
@@ -65,17 +66,17 @@ export function createCallEvents({ callId, isAuthenticated }: Of, lastId: string
 
 type Parts = [state: string, progress: string, end: string];
 
-function provenParts({ state, changedAt, attempts, result }: CallStatus): Parts {
+function authenticatedParts({ state, changedAt, attempts, result }: CallStatus): Parts {
   const said = result.kind === "pending" ? result.progress : undefined;
   const progress =
     said === undefined ? "" : `${said.at}-${sha256Hex(Buffer.from(said.json)).slice(0, HASH_CHARS)}`;
   return [`${state}-${changedAt}-${attempts}`, progress, ENDS[result.kind] ?? ""];
 }
 
-/** Two words of the progress may have come in one millisecond. */
+/** Length of the hash in an event's id. It distinguishes two reports of progress in the same millisecond. */
 const HASH_CHARS = 8;
 
-/** What is to be had at `.../result`: the answer; or 410, 502 or 404. */
+/** Words for the answer of `.../result` to an ended call: `kept` is 200, `gone` 410, `failed` 502, `none_kept` 404. */
 const ENDS: Partial<Record<ResultRead["kind"], string>> = {
   answer: "kept",
   too_long: "gone",
@@ -85,8 +86,11 @@ const ENDS: Partial<Record<ResultRead["kind"], string>> = {
   "none kept": "none_kept",
 };
 
-/** By the state word alone: whether a result is yet to come is nothing for strangers. */
-function unprovenParts({ state }: CallStatus): Parts {
+/**
+ * Returns the parts for an unauthenticated client: only the state word. It must not reveal whether a result is still
+ * expected.
+ */
+function unauthenticatedParts({ state }: CallStatus): Parts {
   return [state, "", OPEN_STATES.includes(state) ? "" : "end"];
 }
 

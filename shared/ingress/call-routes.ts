@@ -3,25 +3,34 @@ import type { Results } from "../call/results/store.ts";
 import { sendBody } from "../http/answer.ts";
 import type { Route } from "../http/router.ts";
 import { AppError } from "../platform/errors/app-error.ts";
-import { toProvenStatus } from "./ask-result.ts";
+import { toAuthorizedStatus } from "./ask-result.ts";
 import type { CallStreams } from "./call-streams.ts";
 import { sendResult } from "./send-result.ts";
 
-/** Returns why a request may not read the result of this call; undefined if it may. It reads nothing of the call without a proof. */
+/**
+ * Returns why a request may not read the result of this call; undefined if it may. It reads no data of the call before
+ * the request is authenticated.
+ */
 export type RefusalOf = (req: IncomingMessage, callId: string) => Promise<AppError | undefined>;
 
-/** Members of a call's state, and those for requests that may read its result. */
+/** Members that a gateway adds to a call's state. `proven` is only for requests that may read the call's result. */
 type OwnMembers = { open?: object | undefined; proven?: object };
 
 export type CallRoutesDeps = {
   results: Pick<Results, "read" | "state" | "status">;
   streams: Pick<CallStreams, "open">;
   refusalOf: RefusalOf;
-  /** Answers a request that may not read a result. The answer is alike for every call id: it does not show which calls there are. */
+  /**
+   * Answers a request that may not read a result. The answer is the same for every call id, so that it does not show
+   * which calls exist.
+   */
   demandProof: (req: IncomingMessage, res: ServerResponse, callId: string, refusal: AppError) => void;
-  /** Returns the members that only this gateway adds to a call's state; undefined if another gateway has the call. */
+  /**
+   * Returns the members that only this gateway adds to a call's state; undefined if the call belongs to another
+   * gateway.
+   */
   ownMembersOf: (callId: string) => Promise<OwnMembers | undefined>;
-  /** Detail of the 404. */
+  /** Detail of the 404 for an unknown call. */
   unknownDetail: string;
   /** Rate-limit key of the client's address. */
   clientKeyOf: (req: IncomingMessage) => string;
@@ -31,14 +40,18 @@ export type CallRoutesDeps = {
 export const CALL_ID_SHAPES = { call_id: /c_[0-9a-f]{32}/ };
 
 /**
- * GET `/{gateway}/calls/{call_id}`, and `/result` and `/events` below it: what is known of a call. Gateways may share the secrets of their tokens, so a proof comes first and then the question whose call
- * it is. Throws `request.not_found`, and what reading the call throws.
+ * Creates GET `/{gateway}/calls/{call_id}`, and `/result` and `/events` below it. A request is authenticated first, and then
+ * the call's gateway is checked, because gateways may share token secrets. Throws `request.not_found`, and an error if the
+ * call cannot be read.
  */
 export function callRoutes(gateway: "webhooks" | "x402", deps: CallRoutesDeps): Route[] {
   const { results, streams, refusalOf, demandProof, ownMembersOf, unknownDetail, clientKeyOf } = deps;
   const unknown = (detail = unknownDetail) => AppError.public("request.not_found", detail);
 
-  /** The state word needs no proof. The rest does, because the chain shows the id of a settled payment to all. */
+  /**
+   * Returns the state of a call. Clients that are not authenticated get no details, because anyone can read a settled
+   * payment's id on the chain.
+   */
   async function stateOf(req: IncomingMessage, callId: string): Promise<object> {
     const isAuthenticated = (await refusalOf(req, callId)) === undefined;
     const own = await ownMembersOf(callId);
@@ -46,7 +59,7 @@ export function callRoutes(gateway: "webhooks" | "x402", deps: CallRoutesDeps): 
     const status = isAuthenticated ? await results.status(callId) : undefined;
     const state = status?.state ?? (await results.state(callId));
     if (state === undefined) throw unknown();
-    const proven = status && { ...own.proven, ...toProvenStatus(status) };
+    const proven = status && { ...own.proven, ...toAuthorizedStatus(status) };
     return { call_id: callId, state: state.toLowerCase(), ...own.open, ...proven };
   }
 
@@ -63,10 +76,10 @@ export function callRoutes(gateway: "webhooks" | "x402", deps: CallRoutesDeps): 
     sendResult(req, res, read);
   }
 
-  /** A proof shows that there is such a call, also while it has no record. */
+  /** Opens the call's stream. An authenticated client may open it even before the call has a record. */
   async function watch(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
     const isAuthenticated = (await refusalOf(req, callId)) === undefined;
-    // The detail is the same as for an unknown call, so that it does not show which calls another gateway has.
+    // Clients get the same detail as for an unknown call, so that they do not learn which calls another gateway has.
     if ((await ownMembersOf(callId)) === undefined) throw unknown("no such call");
     await streams.open(req, res, {
       callId,

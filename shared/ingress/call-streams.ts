@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Changes } from "../call/results/changes.ts";
-import { createLook } from "../call/results/look.ts";
+import { createCheckLoop } from "../call/results/look.ts";
 import type { CallStatus, Results } from "../call/results/store.ts";
 import { markAuthenticated } from "../http/authenticated.ts";
 import {
@@ -8,9 +8,9 @@ import {
   lastEventId,
   openEventStream,
   RETRY_MS,
-  retrySoon,
-  sendNoMore,
-  sendNothingYet,
+  retryDelayMs,
+  sendEmptyStream,
+  sendNoContent,
 } from "../http/event-stream.ts";
 import { hasInputEnded } from "../http/input-end.ts";
 import { AppError, toAppError } from "../platform/errors/app-error.ts";
@@ -20,52 +20,56 @@ import type { Clock } from "../platform/time/clock.ts";
 import { createCallEvents } from "./call-events.ts";
 
 /*
- * Watching a call: a stream of server-sent events (call-events.ts) says how the call stands, and again whenever that changes, until it has
- * ended. Nothing is queued for a client: each look at the call tells it what is news to it, and who reads slowly is told less often.
+ * Call streams: server-sent events (call-events.ts) that report a call's state, and each change until the call has
+ * ended. Events are never queued for a client. At each change the call is read, and the client gets the events that it
+ * lacks, so a slow reader gets fewer events.
  */
 
 type StreamLimits = {
-  /** Streams that a gateway has at a time; 0: none. At most half of them are for clients without a proof. */
+  /** Limit on the gateway's open streams; 0 disables streams. Unauthenticated clients get at most half. */
   streamsMax: number;
-  /** Streams of one call. Those of clients without a proof are counted separately. */
+  /** Limit on the streams of one call. Unauthenticated streams are counted separately. */
   perCallMax: number;
 };
 
-/** How many streams an address has that has proven nothing. */
-const UNPROVEN_PER_ADDRESS = 16;
+/** Limit on the unauthenticated streams of one address. */
+const UNAUTHENTICATED_PER_ADDRESS = 16;
 
 type Times = {
-  /** How often a comment keeps the connection. */
+  /** Interval of the comments that keep the connection open. */
   heartbeatMs: number;
   /** A client that reads nothing for this time is disconnected. */
   stalledMs: number;
-  /** A stream ends after this time, and its client connects again. */
+  /** A stream ends after this time, and its client reconnects. */
   lifeMs: number;
-  /** A call that cannot be read is read again after this time. */
+  /** Delay before a failed read of a call is repeated. */
   lookAgainMs: number;
 };
 
 const TIMES: Times = { heartbeatMs: 15_000, stalledMs: 30_000, lifeMs: 3_600_000, lookAgainMs: 1000 };
 
-/** Who asks to watch which call. */
-type Asking = {
+/** Client that watches a call. */
+type Watcher = {
   callId: string;
   isAuthenticated: boolean;
-  /** Under which the address is counted. */
+  /** Rate-limit key of the client's address. */
   clientKey: string;
-  /** Whether a call without a record may be one that will have one. */
+  /** Whether the stream may open before the call has a record. */
   mayBegin: boolean;
 };
 
 export type CallStreams = {
   /**
-   * Answers with the stream of this call. Throws `request.not_found` if there is no such call, or nobody may watch; `request.rate_limited` at
-   * a limit; and what reading the call throws.
+   * Answers with the stream of this call. Throws `request.not_found` if there is no such call or streams are disabled.
+   * Throws `request.rate_limited` at a limit, and an error if the call cannot be read.
    */
-  open(req: IncomingMessage, res: ServerResponse, asking: Asking): Promise<void>;
-  /** How many there are. */
+  open(req: IncomingMessage, res: ServerResponse, watcher: Watcher): Promise<void>;
+  /** Returns the number of open streams. */
   count(): number;
-  /** Ends all streams, and each that begins after it at once. Their clients come again, and find another gateway. */
+  /**
+   * Ends all streams, and from then on ends each new stream at once. Their clients reconnect, and reach another
+   * gateway.
+   */
   end(): void;
 };
 
@@ -78,41 +82,44 @@ type Deps = {
   log: Logger;
 };
 
-/** `left`: the client is gone, or was cut off. `stopped`: the gateway ends, or cannot read the call. */
+/**
+ * `left`: the client is gone or was disconnected. `stopped`: the gateway shuts down or cannot read the call.
+ * `outlived`: the stream has reached `lifeMs`.
+ */
 type Ending = "ended" | "left" | "stopped" | "outlived";
 
 type Stream = {
   readonly since: number;
-  /** Tells the client what is news to it, and ends with the call. */
-  tell(status: CallStatus): void;
+  /** Sends the events that the client lacks, and ends the stream if the call has ended. */
+  update(status: CallStatus): void;
   heartbeat(): void;
   end(ending: Ending, retryMs?: number): void;
 };
 
-/** Keeps the streams of a gateway, each with a connection of its own. */
+/** Manages the streams of a gateway. Each has its own connection. */
 export function createCallStreams(deps: Deps): CallStreams {
   const { results, limits, clock, log } = deps;
   const times = { ...TIMES, ...deps.times };
-  const places = createPlaces(limits, log);
+  const slots = createSlots(limits, log);
   const watching = createWatching(deps, times);
   let isEnding = false;
 
-  function createStream({ callId, isAuthenticated }: Asking, req: IncomingMessage, giveUp: () => void) {
-    const told = createCallEvents({ callId, isAuthenticated }, lastEventId(req));
+  function createStream({ callId, isAuthenticated }: Watcher, req: IncomingMessage, freeSlot: () => void) {
+    const callEvents = createCallEvents({ callId, isAuthenticated }, lastEventId(req));
     let events: EventStream | undefined;
     let ending: Ending | undefined;
     const stream: Stream = {
       since: clock(),
-      tell(status) {
+      update(status) {
         if (events === undefined || !events.isReady()) return;
-        events.send(told.news(status));
-        if (told.isEnd()) stream.end("ended");
+        events.send(callEvents.newEvents(status));
+        if (callEvents.isComplete()) stream.end("ended");
       },
       heartbeat: () => events?.heartbeat(),
       end(how, retryMs) {
         if (ending !== undefined) return;
         ending = how;
-        giveUp();
+        freeSlot();
         watching.leave(callId, stream);
         events?.end(retryMs);
         if (isAuthenticated) log.info("stream.ended", { callId, ending, ms: clock() - stream.since });
@@ -120,18 +127,18 @@ export function createCallStreams(deps: Deps): CallStreams {
     };
     return {
       stream,
-      /** Begins the answer by what the first look has shown. */
+      /** Opens the stream; or answers without events, if the client has seen the end or the gateway shuts down. */
       begin(res: ServerResponse, status: CallStatus | undefined, look: () => void): void {
-        if (ending === "stopped") sendNothingYet(res);
-        else if (status !== undefined && told.knowsEnd(status)) {
+        if (ending === "stopped") sendEmptyStream(res);
+        else if (status !== undefined && callEvents.hadSeenEnd(status)) {
           stream.end("ended");
-          sendNoMore(res);
+          sendNoContent(res);
         } else {
           const onClose = () => stream.end("left");
           const { stalledMs } = times;
           events = openEventStream(res, { stalledMs, onReady: look, onClose });
-          if (status !== undefined) stream.tell(status);
-          // For what has changed since that look.
+          if (status !== undefined) stream.update(status);
+          // Sends the changes since `status` was read.
           look();
         }
       },
@@ -139,19 +146,19 @@ export function createCallStreams(deps: Deps): CallStreams {
   }
 
   return {
-    async open(req, res, asking) {
+    async open(req, res, watcher) {
       if (limits.streamsMax === 0) throw AppError.public("request.not_found", "call streams are disabled");
-      if (asking.isAuthenticated) markAuthenticated(req);
+      if (watcher.isAuthenticated) markAuthenticated(req);
       if (isEnding || req.method === "HEAD") {
-        sendNothingYet(res);
+        sendEmptyStream(res);
         return;
       }
-      const { stream, begin } = createStream(asking, req, places.take(asking));
+      const { stream, begin } = createStream(watcher, req, slots.take(watcher));
       try {
-        // It watches before it looks, so it misses nothing.
-        const look = watching.join(asking.callId, stream);
-        const status = await results.status(asking.callId);
-        if (status === undefined && !asking.mayBegin)
+        // The watch begins before the first read, so that no change is missed.
+        const look = watching.join(watcher.callId, stream);
+        const status = await results.status(watcher.callId);
+        if (status === undefined && !watcher.mayBegin)
           throw AppError.public("request.not_found", "no such call");
         if (res.destroyed) stream.end("left");
         else begin(res, status, look);
@@ -161,38 +168,41 @@ export function createCallStreams(deps: Deps): CallStreams {
         throw error;
       }
     },
-    count: places.taken,
+    count: slots.taken,
     end() {
       isEnding = true;
       watching.endAll();
-      places.flush();
+      slots.flush();
     },
   };
 }
 
-/** The streams by their calls: those of one call share one watch, and one look at each change. All share one timer. */
+/**
+ * Groups streams by call. The streams of one call share one watch and one read per change. All streams share one
+ * heartbeat timer.
+ */
 function createWatching({ results, changes, clock }: Deps, { heartbeatMs, lifeMs, lookAgainMs }: Times) {
   type Watched = { streams: Set<Stream>; look: () => void; stop: () => void };
   const calls = new Map<string, Watched>();
   let heartbeats: NodeJS.Timeout | undefined;
   const all = () => [...calls.values()].flatMap(({ streams }) => [...streams]);
 
-  /** False if the call is to be looked at again soon. */
-  async function tellAll(callId: string, streams: ReadonlySet<Stream>): Promise<boolean> {
+  /** Sends new events to all streams of a call. Returns false if the call must be read again soon. */
+  async function updateAll(callId: string, streams: ReadonlySet<Stream>): Promise<boolean> {
     try {
       const status = await results.status(callId);
-      for (const stream of streams) if (status !== undefined) stream.tell(status);
+      for (const stream of streams) if (status !== undefined) stream.update(status);
       return true;
     } catch (error) {
       if (toAppError(error).code === "queue.unavailable") return false;
-      for (const stream of streams) stream.end("stopped", retrySoon());
+      for (const stream of streams) stream.end("stopped", retryDelayMs());
       return true;
     }
   }
 
   function watch(callId: string): Watched {
     const streams = new Set<Stream>();
-    const look = createLook(() => tellAll(callId, streams), lookAgainMs);
+    const look = createCheckLoop(() => updateAll(callId, streams), lookAgainMs);
     const stopWatching = changes.watch(callId, look.now);
     const stop = (): void => {
       stopWatching();
@@ -213,7 +223,7 @@ function createWatching({ results, changes, clock }: Deps, { heartbeatMs, lifeMs
   }
 
   return {
-    /** Returns how to look at the call now. */
+    /** Adds a stream. Returns a function that reads the call now. */
     join(callId: string, stream: Stream): () => void {
       const watched = calls.get(callId) ?? watch(callId);
       watched.streams.add(stream);
@@ -231,25 +241,25 @@ function createWatching({ results, changes, clock }: Deps, { heartbeatMs, lifeMs
     },
 
     endAll(): void {
-      for (const stream of all()) stream.end("stopped", retrySoon());
+      for (const stream of all()) stream.end("stopped", retryDelayMs());
     },
   };
 }
 
-/** Counts the streams, against what each may take of them. */
-function createPlaces({ streamsMax, perCallMax }: StreamLimits, log: Logger) {
+/** Counts open streams against the limits. */
+function createSlots({ streamsMax, perCallMax }: StreamLimits, log: Logger) {
   const counts = new Map<string, number>();
   const overLimit = createEventCounter(log, "stream.over_limit", "warn");
 
-  /** Each bound with what is counted under it. */
-  function boundsOf({ callId, isAuthenticated, clientKey }: Asking) {
+  /** Returns the limits that apply to a request, each with its counter. */
+  function boundsOf({ callId, isAuthenticated, clientKey }: Watcher) {
     const all = { limit: "gateway", key: "all", max: streamsMax };
     if (isAuthenticated) return [all, { limit: "call", key: `proven ${callId}`, max: perCallMax }];
     return [
       all,
       { limit: "unproven", key: "unproven", max: Math.floor(streamsMax / 2) },
       { limit: "call", key: `unproven ${callId}`, max: perCallMax },
-      { limit: "address", key: `address ${clientKey}`, max: UNPROVEN_PER_ADDRESS },
+      { limit: "address", key: `address ${clientKey}`, max: UNAUTHENTICATED_PER_ADDRESS },
     ];
   }
 
@@ -263,9 +273,9 @@ function createPlaces({ streamsMax, perCallMax }: StreamLimits, log: Logger) {
     taken: () => counts.get("all") ?? 0,
     flush: () => overLimit.flush(),
 
-    /** Returns how to give the place up. Throws `request.rate_limited`. */
-    take(asking: Asking): () => void {
-      const bounds = boundsOf(asking);
+    /** Takes a slot. Returns a function that frees it. Throws `request.rate_limited`. */
+    take(watcher: Watcher): () => void {
+      const bounds = boundsOf(watcher);
       const full = bounds.find(({ key, max }) => (counts.get(key) ?? 0) >= max);
       if (full !== undefined) {
         overLimit.count(full.limit, { limit: full.limit });

@@ -6,21 +6,21 @@ import { unlessRedis } from "../redis/failure.ts";
 import type { Partition } from "../redis/partition.ts";
 import { readCallbackKeys } from "../telemetry/processes/callback-keys.ts";
 
-/** Anybody may ask: Redis is asked once in this time. */
-const ASKED_EVERY_MS = 5000;
+/** Minimum time between two reads of the keys from Redis, because every client may request them. */
+const QUERY_EVERY_MS = 5000;
 const MAX_AGE_SECS = 300;
 
-/** GET of the public keys of callbacks, a JSON Web Key Set (RFC 7517, RFC 8037). */
+/** Creates the GET route of the callbacks' public keys, a JSON Web Key Set (RFC 7517, RFC 8037). */
 export function callbackKeysRoute(partition: Partition): Route {
-  let asked: { at: number; keys: Promise<string[]> } | undefined;
+  let lastQuery: { at: number; keys: Promise<string[]> } | undefined;
 
   async function keysNow(): Promise<string[]> {
     const now = performance.now();
-    if (asked === undefined || now - asked.at > ASKED_EVERY_MS)
-      asked = { at: now, keys: readCallbackKeys(partition) };
-    const own = asked;
+    if (lastQuery === undefined || now - lastQuery.at > QUERY_EVERY_MS)
+      lastQuery = { at: now, keys: readCallbackKeys(partition) };
+    const own = lastQuery;
     const keys = await own.keys.catch(() => []);
-    if (keys.length === 0 && asked === own) asked = undefined; // a producer may start at any time
+    if (keys.length === 0 && lastQuery === own) lastQuery = undefined; // a producer may start at any time
     return own.keys;
   }
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { CALL_ID } from "../call/call-id.ts";
 import {
-  isOfDelivery,
+  isDeliveryHeader,
   PROGRESS_BYTES_MAX,
   RESULT_BODY,
   RESULT_STATUS,
@@ -9,7 +9,7 @@ import {
 } from "../call/results/delivery.ts";
 import type { ResultLimits } from "../call/results/result.ts";
 import { problemTextOf, usableContentType } from "../call/results/result.ts";
-import { createResults, createTellProgress } from "../call/results/store.ts";
+import { createResults, createStoreProgress } from "../call/results/store.ts";
 import { createDeliverResult, type Delivery } from "../call-search/deliver-result.ts";
 import { markAuthenticated } from "../http/authenticated.ts";
 import { readBodyUpTo } from "../http/body.ts";
@@ -28,18 +28,18 @@ import type { Clock } from "../platform/time/clock.ts";
 import { byCall, type Partition, type Partitioned } from "../redis/partition.ts";
 import type { BeginWrite } from "../redis/retry-write.ts";
 
-/** The runners that may deliver, and which of them has a job. */
+/** Runners that may deliver results, and the runner of each job. */
 export type Deliverers = {
-  /** By the runner's name. */
+  /** Secrets of the runners, by name. */
   secrets: ReadonlyMap<string, readonly Secret[]>;
-  /** The name of the runner that has the job with this key. */
+  /** Returns the name of the runner that has the job with this key. */
   runnerOf: (job: string) => string;
 };
 
-/** Where a gateway stores what is delivered. */
+/** Partition to which a gateway writes delivered results. */
 export type ResultWrites = {
   small: Partition;
-  /** The same over the connection for large writes. */
+  /** This partition with its connection for large writes. */
   large: Partition;
   beginWrite: BeginWrite;
 };
@@ -52,9 +52,9 @@ type Options = {
   log: Logger;
 };
 
-/** A longer body is not read to its end, so that nobody can tell whether it is the one that was signed. */
+/** Limit on a delivered body. A longer body is not read completely, so its signature cannot be checked. */
 const BODY_BYTES_MAX = 64 * 1024 * 1024;
-/** Taken at once; what they hold of bodies is bounded by it. */
+/** Limit on concurrent deliveries. It also limits the memory of their bodies. */
 const CONCURRENCY_MAX = 64;
 
 const PLACES = [
@@ -62,8 +62,8 @@ const PLACES = [
   { what: "progress", method: "POST", path: "/calls/{call_id}/progress" },
 ] as const;
 
-/** Routes of a gateway that takes no deliveries. */
-export const REFUSED_DELIVERIES: readonly Route[] = PLACES.map(({ method, path }) => ({
+/** Routes of a gateway that accepts no deliveries. */
+export const DISABLED_DELIVERY_ROUTES: readonly Route[] = PLACES.map(({ method, path }) => ({
   method,
   path,
   serve() {
@@ -73,8 +73,9 @@ export const REFUSED_DELIVERIES: readonly Route[] = PLACES.map(({ method, path }
 }));
 
 /**
- * PUT /calls/{call_id}/result and POST /calls/{call_id}/progress: what the runner of a long job delivers, once one of the runners'
- * secrets has signed it. Who has signed is known before anything is read: of the body, or of Redis. Any replica takes it.
+ * Creates PUT /calls/{call_id}/result and POST /calls/{call_id}/progress. With them, the runner of a long job delivers
+ * its result and reports its progress. The request must be signed with a runner's secret. The signature is checked
+ * before the body or Redis is read. Any replica accepts deliveries.
  */
 export function deliveryRoutes(options: Options): Route[] {
   const { log } = options;
@@ -116,11 +117,14 @@ export function deliveryRoutes(options: Options): Route[] {
   }));
 }
 
-/** Throws `runner.signature_rejected` unless a runner has signed this request. Answers the names of all with such a secret. */
+/**
+ * Creates the check of the signature. It returns the names of all runners with the secret that signed the request. It
+ * throws `runner.signature_rejected` if no runner has that secret.
+ */
 function createAuthenticate({ deliverers, clock }: Options) {
   return function authenticate(req: IncomingMessage): readonly string[] {
     const request = { method: req.method ?? "", path: wholeTarget(req), headers: allHeaders(req) };
-    const rules = { nowSec: Math.floor(clock() / 1000), mustCover: isOfDelivery };
+    const rules = { nowSec: Math.floor(clock() / 1000), mustCover: isDeliveryHeader };
     const signed: string[] = [];
     let refusal: unknown;
     for (const [name, secrets] of deliverers.secrets) {
@@ -137,8 +141,9 @@ function createAuthenticate({ deliverers, clock }: Options) {
 }
 
 /**
- * One runner does not answer for the jobs of another. A call whose record does not tell its job has a random id, which only its own
- * runner was told, or it has none any more.
+ * Creates the check that the call's job belongs to one of the runners that may have signed the request. If the call has
+ * no record yet, or no longer has one, its job is unknown. The check then passes, because only the call's own runner
+ * knows the random id.
  */
 function createAssertOfJob({ deliverers, writes }: Options) {
   const results = byCall(writes.map(({ small }) => createResults(small)));
@@ -154,7 +159,10 @@ function unavailable(cause: unknown): never {
   throw new AppError("queue.unavailable", { reason: messageOf(cause), retryAfterMs: RETRY_AFTER_MS, cause });
 }
 
-/** Resolves once the result is on disk, or the same was. Throws `result.conflict` and `result.too_late`. */
+/**
+ * Creates the handler of results. It resolves once the result is on disk, perhaps from an earlier delivery of the same
+ * result. Throws `result.conflict` and `result.too_late`.
+ */
 function createTakeResult({ writes, limits, clock, log }: Options) {
   const deliver = byCall(
     writes.map(({ small, large, beginWrite }) => {
@@ -185,10 +193,10 @@ function createTakeResult({ writes, limits, clock, log }: Options) {
   };
 }
 
-/** Resolves once Redis has it. Throws `result.too_late`. */
+/** Creates the handler of progress. It resolves once Redis has stored the progress. Throws `result.too_late`. */
 function createTakeProgress({ writes, limits, clock }: Options) {
-  const { tellProgress } = byCall(
-    writes.map(({ small }) => ({ tellProgress: createTellProgress(small, limits) })),
+  const { storeProgress } = byCall(
+    writes.map(({ small }) => ({ storeProgress: createStoreProgress(small, limits) })),
   );
 
   return async function takeProgress(
@@ -202,8 +210,8 @@ function createTakeProgress({ writes, limits, clock }: Options) {
     });
     assertDigest(req, sha256);
     const progress = { at: clock(), json: jsonObject(body) };
-    const told = await tellProgress(callId, progress).catch(unavailable);
-    if (told === "ended") throw tooLate();
+    const outcome = await storeProgress(callId, progress).catch(unavailable);
+    if (outcome === "ended") throw tooLate();
   };
 }
 
@@ -211,7 +219,10 @@ function tooLate(): AppError {
   return AppError.public("result.too_late", "the call no longer accepts a result or progress");
 }
 
-/** A signature covers the body only through its digest, so a wrong digest is a wrong signature. */
+/**
+ * Compares the body with Content-Digest. The signature covers the body only through this digest, so a wrong digest is a
+ * wrong signature.
+ */
 function assertDigest(req: IncomingMessage, sha256: string): void {
   if (isContentDigestOf(headerValues(req, "content-digest"), sha256)) return;
   const reason = "the body does not match Content-Digest";
@@ -231,15 +242,15 @@ function isMarkedTooLong(req: IncomingMessage): boolean {
   throw AppError.public("request.malformed", `Result-Body must be ${TOO_LONG} or absent`);
 }
 
-/** Without a body the answer was too long. */
+/** Converts a request to a delivery. An undefined body means that the runner's answer was too long to keep. */
 function toDelivery(req: IncomingMessage, status: number, body: Buffer | undefined, at: number): Delivery {
   const [contentType] = headerValues(req, "content-type");
-  const told = { status, at, by: "delivery" } as const;
+  const common = { status, at, by: "delivery" } as const;
   if (status >= 300) {
-    const said = body && problemTextOf(contentType, body);
-    return { ...told, contentType: undefined, kind: "failure", ...said };
+    const problem = body && problemTextOf(contentType, body);
+    return { ...common, contentType: undefined, kind: "failure", ...problem };
   }
-  const answered = { ...told, contentType: usableContentType(contentType) };
+  const answered = { ...common, contentType: usableContentType(contentType) };
   return body === undefined ? { ...answered, kind: "too_long" } : { ...answered, kind: "answer", body };
 }
 

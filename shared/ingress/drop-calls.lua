@@ -1,4 +1,5 @@
--- Deletes the oldest blocks of calls that runners took. `prefix` is how the keys of blocks begin. Answers how many blocks went.
+-- Deletes the oldest blocks of calls that runners accepted. `prefix` is the prefix of the blocks' keys. Returns the
+-- number of deleted blocks.
 --@include "./one-gateway.lua"
---@include "../call-search/history/let-go.lua"
-return letGo(KEYS.history, KEYS.size, ARGV.prefix, function() return false end)
+--@include "../call-search/history/evict-blocks.lua"
+return evictBlocks(KEYS.history, KEYS.size, ARGV.prefix, function() return false end)

@@ -1,4 +1,4 @@
--- Deletes all refused requests. `prefix` is how their keys begin. Answers how many there were.
+-- Deletes all refused requests. `prefix` is the prefix of their keys. Returns the number of deleted requests.
 --@include "./one-gateway.lua"
 local gone = 0
 for _, path in ipairs(redis.call('HKEYS', KEYS.rejected)) do

@@ -9,30 +9,32 @@ import type { Partition } from "../redis/partition.ts";
 import { nothing } from "../redis/reply.ts";
 import orderTestLua from "./order-test.lua";
 
-/** How long an order waits for a gateway, and the console for its outcome. */
+/** A test order expires after this time if no gateway takes it. The console waits just as long for the outcome. */
 const PATIENCE_MS = 10_000;
 const OUTCOME_KEPT_MS = 60_000;
 const LOOK_EVERY_MS = 100;
-/** How many orders a gateway takes at a time. */
+/** Limit on the test orders that a gateway takes in one step. */
 const TAKEN_AT_ONCE = 4;
 
-/** An operator's order to test an endpoint. It holds no secret: the gateway that takes it signs with its own. */
+/**
+ * An operator's order to test an endpoint. It holds no secret: the gateway that takes the order signs with its own secret.
+ */
 const TestOrder = z.object({ id: z.uuid(), path: z.string(), at: z.number() });
 export type TestOrder = z.infer<typeof TestOrder>;
 
-/** The outcome of a test. */
+/** Outcome of an endpoint test, for the console and the CLI. */
 export const TestOutcome = z.object({
   /** HTTP status of the gateway's answer; null if no webhook was sent. */
   status: z.int().nullable(),
   accepted: z.boolean(),
-  /** The answer in words, or why no webhook was sent. */
+  /** Answer in words, or why no webhook was sent. */
   detail: z.string(),
   /** Null if no call was made, or the answer does not name it. */
   call_id: z.string().nullable(),
 });
 export type TestOutcome = z.infer<typeof TestOutcome>;
 
-/** The outcome if no webhook was sent. */
+/** Returns the outcome for a test that sent no webhook. */
 export function notSent(detail: string): TestOutcome {
   return { status: null, accepted: false, detail, call_id: null };
 }
@@ -48,7 +50,7 @@ const ORDER = defineScript({
 
 type TestAct = Extract<AuditEntry<"acts">, { path: string }>;
 
-/** The operator's side: orders a test and waits for its outcome. */
+/** Creates the function with which the console orders a test of an endpoint and waits for its outcome. */
 export function createOrderTest({ redis, keys }: Partition, patienceMs = PATIENCE_MS) {
   const order = ORDER.on(redis);
   return async (act: TestAct): Promise<TestOutcome> => {
@@ -68,10 +70,13 @@ export function createOrderTest({ redis, keys }: Partition, patienceMs = PATIENC
   };
 }
 
-/** The gateway's side. Each order is taken once. */
+/** Creates the functions with which a gateway takes orders of tests and reports outcomes. Each order is taken once. */
 export function openEndpointTests({ redis, keys }: Partition) {
   return {
-    /** Takes the orders that wait. Orders whose console has stopped waiting are dropped. `now` is by Redis' clock, in unix ms. */
+    /**
+     * Takes the waiting orders. Orders whose console has stopped waiting are dropped. `now` is the time of Redis'
+     * clock, in Unix ms.
+     */
     async take(now: number): Promise<TestOrder[]> {
       const taken = (await redis.lpop(keys.endpointTests, TAKEN_AT_ONCE)) ?? [];
       return taken.flatMap((json) => {

@@ -1,5 +1,5 @@
--- Deletes kept webhooks of one endpoint, the oldest first. It is the endpoint whose oldest webhook expires first. `index`, `count` and
--- `prefix` begin the keys. Answers how many went.
+-- Deletes the oldest kept webhooks of one endpoint: the endpoint whose oldest webhook expires first. `index`, `count`
+-- and `prefix` are prefixes of keys. Returns the number of deleted webhooks.
 --@include "./one-gateway.lua"
 --@include "../redis/now.lua"
 --@include "../redis/kept-values.lua"
@@ -11,4 +11,4 @@ end
 if not path then return 0 end
 local count = ARGV.count .. path
 local kept = tonumber(redis.call('GET', count) or 0)
-return (letGo(ARGV.index .. path, count, ARGV.prefix, kept - ARGV.bytesToFree))
+return (evict(ARGV.index .. path, count, ARGV.prefix, kept - ARGV.bytesToFree))

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Logger } from "../platform/log/logger.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { DurableRedis } from "../redis/durable.ts";
-import { type Evict, GiveWay, givesWayAbove } from "../redis/give-way.ts";
+import { type Evict, Evictor, evictionThresholds } from "../redis/eviction.ts";
 import type { Partition } from "../redis/partition.ts";
 import { integer, optional, text, tuple } from "../redis/reply.ts";
 import dropCallsLua from "./drop-calls.lua";
@@ -12,9 +12,10 @@ import evictResultsLua from "./evict-results.lua";
 import trimAttemptsLua from "./trim-attempts.lua";
 
 /*
- * One gateway evicts kept webhooks, results and history while Redis is nearly full. Its keys tell all writers to keep no more (one-gateway.lua). History
- * helps an operator to understand, and no call needs it: the refused requests (shared/telemetry/rejected), the calls that runners took
- * (shared/call-search/history), and the log of a call but its newest entry (shared/queue/call-log.ts).
+ * While Redis is nearly full, one gateway evicts kept webhooks, results and history. Meanwhile, its keys in Redis tell
+ * all writers to store no such data (one-gateway.lua). History helps operators, and no call needs it. It consists of
+ * the refused requests (shared/telemetry/rejected), the calls that runners accepted (shared/call-search/history), and
+ * all but the newest entry of each call's log (shared/queue/call-log.ts).
  */
 
 const EVICT_KEPT = defineScript({
@@ -59,20 +60,23 @@ const TRIM_ATTEMPTS = defineScript({
 
 type Options = { partition: Partition; durable: DurableRedis; webhooksAbove: number; log: Logger };
 
-/** Evicts kept webhooks, then results, then history too, while Redis uses more of its `maxmemory` than it may, before webhooks are refused above `webhooksAbove`. */
+/**
+ * Evicts kept webhooks, then results, then history, while Redis uses too much of its `maxmemory`. Each eviction begins
+ * at a lower ratio than `webhooksAbove`, above which webhooks are refused.
+ */
 export function startEviction({ partition, durable, webhooksAbove, log }: Options): { stop(): void } {
-  const above = givesWayAbove(webhooksAbove);
+  const above = evictionThresholds(webhooksAbove);
   const gateway = randomUUID();
   const watches = [
-    new GiveWay({ what: "kept", durable, above: above.kept, begin: evictKept(partition, gateway), log }),
-    new GiveWay({
+    new Evictor({ what: "kept", durable, above: above.kept, begin: evictKept(partition, gateway), log }),
+    new Evictor({
       what: "results",
       durable,
       above: above.results,
       begin: evictResults(partition, gateway),
       log,
     }),
-    new GiveWay({
+    new Evictor({
       what: "history",
       durable,
       above: above.history,
@@ -87,7 +91,7 @@ export function startEviction({ partition, durable, webhooksAbove, log }: Option
   };
 }
 
-/** Evicts kept webhooks of one endpoint at a time: the one whose oldest webhook expires first. */
+/** Evicts the kept webhooks of one endpoint at a time: the endpoint whose oldest webhook expires first. */
 function evictKept({ redis, keys }: Partition, gateway: string): () => Evict {
   const evict = EVICT_KEPT.on(redis);
   const touched = { off: keys.keptOff, endpoints: keys.keptEndpoints };
@@ -104,7 +108,10 @@ function evictResults({ redis, keys }: Partition, gateway: string): () => Evict 
   return () => async (bytesToFree) => (await evict(touched, { ...args, bytesToFree })) ?? 0;
 }
 
-/** Goes through all history once: what is written meanwhile is no more than may stay. After that, only the key is held. */
+/**
+ * Deletes all history once, and after that only renews the gateway's key. While the gateway holds the key, writers add
+ * no history.
+ */
 function evictHistory({ redis, keys }: Partition, gateway: string): () => Evict {
   const dropRefused = DROP_REFUSED.on(redis);
   const dropCalls = DROP_CALLS.on(redis);

@@ -1,7 +1,10 @@
 import type { Meter } from "../platform/log/metered.ts";
 import type { Metrics } from "../platform/metrics/metrics.ts";
 
-/** What gives way at the limits of a gateway's HTTP, which both gateways count. */
+/**
+ * Creates the HTTP meters of both gateways. They count bodies that were cut off, closed connections, refused streams,
+ * and waits for results.
+ */
 export function createHttpMeters(metrics: Metrics): Record<string, Meter> {
   const cut = metrics.counter(
     "postern_http_bodies_cut_total",
@@ -28,7 +31,7 @@ export function createHttpMeters(metrics: Metrics): Record<string, Meter> {
   };
 }
 
-/** Time until a call is on disk, which both gateways measure. */
+/** Creates the histogram of the time until a call is on disk, for both gateways. */
 export function createAddDuration(metrics: Metrics) {
   return metrics.duration(
     "postern_queue_add_duration_seconds",
@@ -36,7 +39,7 @@ export function createAddDuration(metrics: Metrics) {
   );
 }
 
-/** Gauges of what a gateway's HTTP takes now. */
+/** Registers gauges of the resources that a gateway's HTTP server uses. */
 export function registerHttp(
   metrics: Metrics,
   {

@@ -20,13 +20,16 @@ export type IngressPartition = ReturnType<typeof openIngressPartition>;
 type Options = Pick<Host, "postern" | "log" | "clock"> & {
   origin: Origin;
   deployment: Deployment | undefined;
-  /** Turns of the large writes to all partitions. */
+  /** Limits concurrent large writes to all partitions. */
   largeTurns: LargeTurns;
-  /** Part of each check of Redis, once a second. */
+  /** Runs with each check of Redis, once a second. */
   readSettings?: () => Promise<void>;
 };
 
-/** A partition as a gateway uses it: whether it takes calls now, and how one is written to it. */
+/**
+ * Opens a partition for a gateway. The returned parts tell whether the partition accepts calls now, and write calls to
+ * it.
+ */
 export function openIngressPartition(partition: Partition, options: Options) {
   const { postern, origin, deployment, largeTurns: turns, readSettings, clock = systemClock } = options;
   const { redis, count } = partition;
@@ -60,13 +63,13 @@ export function openIngressPartition(partition: Partition, options: Options) {
   const deadlineMs = postern.limits.enqueue_timeout_ms;
   return {
     partition,
-    /** Its keys over the connection for large writes. */
+    /** This partition with its connection for large writes. */
     large: large.partition,
     durable,
     backpressure,
     beginWrite: createBeginWrite({ small: durable, large, clock, deadlineMs }),
     unsettledBytesMax: () => unsettledBytesMaxOf(limits, durable.server().maxMemoryBytes),
-    /** Ends the timers, and the connection beside the host's. */
+    /** Stops the timers, and closes the gateway's own connection. That of the host stays open. */
     close(): void {
       backpressure.stop();
       eviction.stop();

@@ -18,14 +18,14 @@ import { createCallStreams } from "./call-streams.ts";
 import type { ResultWrites } from "./deliveries.ts";
 import { openIngressPartition } from "./ingress-partition.ts";
 
-/** A gateway of either kind, as its process holds it. */
+/** A gateway of either kind, with the parts that its process uses. */
 export type Gateway = ComposedServer & ReturnType<typeof openIngress>["gateway"];
 
 type IngressHost = Pick<CallsHost, "postern" | "partitions" | "log" | "clock" | "deployments">;
 
 /**
- * What both gateways are composed of: whether calls can be taken now, how one is added, and what its request may cost before. `readSettings`
- * is part of each check of the partition of this index, once a second.
+ * Opens the parts that both gateways share: admission of calls, writes to the queue, and limits on requests before they
+ * are verified. `readSettings` runs with each check of a partition, once a second, and gets its index.
  */
 export function openIngress(
   origin: Origin,
@@ -58,42 +58,42 @@ export function openIngress(
   };
   return {
     ...asked,
-    /** The partitions as calls are written to them. */
+    /** Partitions to which the gateway writes calls. */
     partitions,
     clientAddressOf,
     bodies,
     admission,
-    /** For what is written to Redis, compared with what it holds, or agreed on with other processes. */
+    /** Redis' clock, for times that are stored in Redis or used by several processes, and for comparisons with them. */
     redisTime: host.clock ?? redisClock(host.partitions.control.redis).now,
     firstCheck: firstCheckOf(partitions.all.map(({ durable }) => durable)),
-    /** What gateways of both kinds have for their process. */
+    /** Parts of the gateway that its process uses. */
     gateway: {
-      /** The server of each partition. */
+      /** Redis server of each partition. */
       servers: partitions.all.map(({ durable }) => durable),
-      /** The queues of each partition as last seen; undefined if they are unknown. */
-      pressures: () => partitions.all.map(({ backpressure }) => backpressure.seen()),
+      /** Latest pressure of each partition; undefined if unknown. */
+      pressures: () => partitions.all.map(({ backpressure }) => backpressure.latest()),
       /** Bytes of the bodies in flight. */
       bodyBytes: bodies.bytes,
       /** Number of clients that wait for a result. */
       waiting: waits.count,
       /** Number of open call streams. */
       streaming: streams.count,
-      /** Writes of what runners deliver, which only the gateway's process takes. */
+      /** Writers of delivered results. Only the gateway's own process accepts deliveries. */
       resultWrites: partitions.map(({ partition: small, large, beginWrite }): ResultWrites => {
         return { small, large, beginWrite };
       }),
-      /** The gateway is not ready from now on. Waits for results and streams end, and requests are still taken. */
+      /** Makes the gateway not ready, and ends all waits for results and all streams. Requests are still accepted. */
       drain(): void {
         admission.drain();
         endWaits();
       },
-      /** Requests are refused from now on, with `service.draining`. */
+      /** Refuses all requests with `service.draining` from now on. */
       stop(): void {
         admission.stop();
         endWaits();
       },
     },
-    /** Ends the timers, and the connections beside the host's. */
+    /** Stops the timers, and closes the gateway's own connections. Those of the host stay open. */
     close(): void {
       closeChanges();
       bodies.flush();
@@ -102,7 +102,7 @@ export function openIngress(
   };
 }
 
-/** How clients ask for a result: at once, while they wait, or as they watch the call. */
+/** Opens the parts with which clients read a result, wait for it, or watch the call. */
 function openResults(
   partitions: Partitions,
   { postern, clock, log }: Required<Pick<IngressHost, "postern" | "clock" | "log">>,

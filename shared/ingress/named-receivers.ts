@@ -6,42 +6,53 @@ import type { Partition, Partitions } from "../redis/partition.ts";
 import { oneOf } from "../redis/reply.ts";
 import admitReceiverLua from "./admit-receiver.lua";
 
-/** Queues of callbacks that wildcards of `callback_hosts` may make in a deployment, whoever names their receivers. */
+/**
+ * Limit on the callback queues that wildcards of `callback_hosts` may create in a deployment, for all requests
+ * together.
+ */
 export const NAMED_QUEUES_MAX = 5000;
 
-/** A queue counts at least for this long after a request has named its receiver: the call may still wait. */
+/**
+ * Minimum time for which a queue counts towards the limits after a request has named its receiver. The call may end, and
+ * create the queue, long after the request.
+ */
 const COUNTED_MS = 86_400_000;
 
 const ADMIT = defineScript({
   source: admitReceiverLua,
-  keys: "registry, ofParty, ofAll",
-  args: "queue, partyMax, allMax, countedMs",
+  keys: "registry, ofOwner, ofAll",
+  args: "queue, ownerMax, allMax, countedMs",
   proof: "expendable",
   reply: oneOf(0, 1, 2),
 });
 
 /**
- * Counts the receiver that a request names by a wildcard of `callback_hosts`: each costs a queue, and there is no end of host names.
- * `party` is the endpoint or the payer. Throws `queue.overloaded` if it is one too many, and `queue.unavailable`.
+ * Counts a receiver that a request names and only a wildcard of `callback_hosts` allows. Each such receiver costs a
+ * queue, and host names are unlimited. `owner` is the endpoint or the payer. Throws `queue.overloaded` at a limit, and
+ * `queue.unavailable`.
  */
-export type AdmitReceiver = (callId: string, party: string, job: string, receiver: string) => Promise<void>;
+export type AdmitReceiver = (callId: string, owner: string, job: string, receiver: string) => Promise<void>;
 
-/** Partition 0 counts those that are named in all of them. Only the call's own partition knows whether the queue is still there. */
-export function createAdmitReceiver(partitions: Partitions, perParty: number): AdmitReceiver {
-  const admits = partitions.map((partition) => createAdmit(partition, perParty));
+/**
+ * Creates the function that counts a named receiver, in two partitions. Partition 0 counts the receivers of all
+ * partitions. The call's own partition counts it too, because only this partition knows whether the queue still
+ * exists.
+ */
+export function createAdmitReceiver(partitions: Partitions, perOwnerMax: number): AdmitReceiver {
+  const admits = partitions.map((partition) => createAdmit(partition, perOwnerMax));
   return async (callId, ...named) => {
     for (const admit of new Set([admits.control, admits.of(callId)])) await admit(...named);
   };
 }
 
-function createAdmit({ redis, keys }: Partition, perParty: number) {
+function createAdmit({ redis, keys }: Partition, perOwnerMax: number) {
   const admit = ADMIT.on(redis);
-  return async (party: string, job: string, receiver: string): Promise<void> => {
+  return async (owner: string, job: string, receiver: string): Promise<void> => {
     const answer = await admit(
-      { registry: keys.queues, ofParty: keys.namedReceivers(party), ofAll: keys.allNamedReceivers },
+      { registry: keys.queues, ofOwner: keys.namedReceivers(owner), ofAll: keys.allNamedReceivers },
       {
         queue: callbackQueueOf(job, receiver),
-        partyMax: perParty,
+        ownerMax: perOwnerMax,
         allMax: NAMED_QUEUES_MAX,
         countedMs: COUNTED_MS,
       },
@@ -49,7 +60,7 @@ function createAdmit({ redis, keys }: Partition, perParty: number) {
       throw unlessRedis(error);
     });
     if (answer === 0) return;
-    const [who, max] = answer === 1 ? [party, perParty] : ["requests", NAMED_QUEUES_MAX];
+    const [who, max] = answer === 1 ? [owner, perOwnerMax] : ["requests", NAMED_QUEUES_MAX];
     throw new AppError("queue.overloaded", {
       reason: `${who} may name at most ${max} callback receivers by wildcards, and ${receiver} is one more`,
       publicDetail: "over the limit: callback receivers. Name a receiver that was named before, or none.",

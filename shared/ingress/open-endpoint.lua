@@ -1,4 +1,5 @@
--- Keeps a secret that nobody has seen, and the time that is left for it.
+-- Opens an endpoint for a new secret. A secret that has arrived but was not shown yet is kept, and its expiry does not
+-- change.
 --@include "../redis/audit/add-act.lua"
 addAct(ARGV.line)
 redis.call('HSET', KEYS.opened, 'session', ARGV.session, 'by', ARGV.by)

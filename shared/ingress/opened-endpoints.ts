@@ -10,28 +10,31 @@ import lookAtOpenedLua from "./look-at-opened.lua";
 import openEndpointLua from "./open-endpoint.lua";
 import takeSecretLua from "./take-secret.lua";
 
-/** A secret that a sender gave in a handshake, and where the handshake came from. */
+/** Secret that a sender sent in a handshake, and the address that sent it. */
 export type TakenSecret = { secret: string; address: string; takenAt: number };
 
-/** An endpoint as the operator's command that opened it sees it. */
+/** State of an endpoint for the operator's command that opened it. */
 export type OpenedState =
   | { kind: "open" }
-  /** Shown once: it is gone from Redis, and the endpoint is closed. */
+  /** Secret, returned once: it is deleted from Redis, and the endpoint is closed. */
   | ({ kind: "secret" } & TakenSecret)
-  /** Its time is over, or it was closed. */
+  /** The endpoint's time is over, or an operator closed it. */
   | { kind: "closed" }
-  /** Somebody has opened it again, and gets its secret. */
+  /** Another operator has opened the endpoint again, and gets its secret. */
   | { kind: "taken-over"; by: string };
 
-/** How long a secret waits for a command to show it, if the command that opened the endpoint has died. */
+/**
+ * Time for which an unseen secret is kept. If the command that opened the endpoint has died, another one can still show
+ * the secret.
+ */
 const SECRET_KEPT_MS = 10 * 60_000;
 
 const SECRET = /^[!-~]{1,256}$/;
 
 /*
- * What is open is a hash in Redis: session (the command that opened it last), by, and once a secret was taken: secret, address,
- * taken_at. It ends with its time. Whoever reads the secret deletes it in the same step, so it is shown at most once; until
- * then a lost command can be run again, and shows it.
+ * An open endpoint is a hash in Redis with `session` (the command that opened it last) and `by`. A handshake adds
+ * `secret`, `address` and `taken_at`. The hash expires by itself. Reading the secret also deletes it, so it is shown at
+ * most once. If the command died before that, it can be run again and shows the secret.
  */
 
 const OPEN = defineScript({
@@ -68,24 +71,31 @@ const CLOSE = defineScript({
   reply: optional(tuple(text, flag)),
 });
 
-/** Takes a handshake's secret if an operator has opened this endpoint for one, and no other was taken. */
+/**
+ * Takes the secret of a handshake if an operator has opened the endpoint and no other secret was taken. Resolves with
+ * whether this secret is now the endpoint's secret.
+ */
 export type TakeSecret = (path: string, secret: string, address: string) => Promise<boolean>;
 
-/** Anybody can send a handshake: Redis is asked once in this time for each endpoint, and its answer holds for all. */
-const ASKED_EVERY_MS = 1000;
+/**
+ * Minimum time between two queries of Redis for one endpoint, because every client can send handshakes. All handshakes
+ * in this time share the answer to the first query.
+ */
+const QUERY_EVERY_MS = 1000;
 
 /**
- * The gateway's side. Whether an endpoint is open is seen a second later at most. Throws `queue.unavailable` if Redis does not
- * answer; then the handshake may be repeated. `now` is in milliseconds, from any beginning.
+ * Creates the function that takes secrets from handshakes, for gateways. The function notices an opened endpoint within
+ * a second. Throws `queue.unavailable` if Redis does not answer; the sender may then repeat the handshake. `now` is a
+ * monotonic time in milliseconds.
  */
 export function createTakeSecret(
   { redis, keys }: Partition,
   now: () => number = () => performance.now(),
 ): TakeSecret {
   const take = TAKE.on(redis);
-  const asked = new Map<string, { at: number; hash: Promise<string | undefined> }>();
+  const lastAnswers = new Map<string, { at: number; hash: Promise<string | undefined> }>();
 
-  async function ask(path: string, secret: string, address: string): Promise<string | undefined> {
+  async function query(path: string, secret: string, address: string): Promise<string | undefined> {
     try {
       return await take({ opened: keys.opened(path) }, { secret, address, ms: SECRET_KEPT_MS });
     } catch (cause) {
@@ -96,34 +106,37 @@ export function createTakeSecret(
   return async (path, secret, address) => {
     if (!SECRET.test(secret)) return false;
     const at = now();
-    const last = asked.get(path);
-    const isFresh = last !== undefined && at - last.at < ASKED_EVERY_MS;
-    const hash = isFresh ? last.hash : ask(path, secret, address);
-    if (!isFresh) asked.set(path, { at, hash });
+    const last = lastAnswers.get(path);
+    const isFresh = last !== undefined && at - last.at < QUERY_EVERY_MS;
+    const hash = isFresh ? last.hash : query(path, secret, address);
+    if (!isFresh) lastAnswers.set(path, { at, hash });
     return (await hash) === createHash("sha1").update(secret).digest("hex");
   };
 }
 
 type EndpointAct = Extract<AuditEntry<"acts">, { path: string }>;
 
-/** The operator's side: endpoints that take one secret in a handshake while they are open. */
+/**
+ * Creates the functions that open and close endpoints, for operators. An open endpoint takes one secret in a handshake.
+ */
 export function createOpenedEndpoints({ redis, keys }: Partition) {
   const [open, look, close] = [OPEN.on(redis), LOOK.on(redis), CLOSE.on(redis)];
   return {
-    /** Opens an endpoint, or takes it over from whoever has opened it before; with its line in the audit. */
+    /** Opens an endpoint, or takes it over from another operator, and adds a line to the audit log. */
     async open(act: EndpointAct, ms: number) {
       const session = randomUUID();
       const touched = { opened: keys.opened(act.path) };
       await open({ ...touched, ...actKeys(keys, act) }, { session, by: act.by, ms, line: toLine(act) });
       return {
         look: async () => toState(await look(touched, { session, close: false }), session),
-        /** A secret that has arrived meanwhile is still shown. */
+        /** Closes the endpoint. Returns a secret that has arrived meanwhile. */
         close: async () => toState(await look(touched, { session, close: true }), session),
       };
     },
 
     /**
-     * Closes an endpoint, whoever has opened it, with its line in the audit; a secret that nobody has seen is lost. Returns what was closed.
+     * Closes an endpoint, no matter who opened it, and adds a line to the audit log. An unseen secret is lost. Returns
+     * who opened the endpoint, and whether a secret was lost.
      */
     async close(act: EndpointAct): Promise<{ by: string; hadSecret: boolean } | undefined> {
       const touched = { opened: keys.opened(act.path), ...actKeys(keys, act) };

@@ -1,4 +1,5 @@
--- Orders a test of an endpoint, with its line in the audit. Without a gateway, the order is gone after ARGV.ms.
+-- Orders a test of an endpoint, and adds a line to the audit log. If no gateway takes the order, it expires after
+-- ARGV.ms.
 --@include "../redis/audit/add-act.lua"
 addAct(ARGV.line)
 redis.call('RPUSH', KEYS.tests, ARGV.order)

@@ -4,42 +4,46 @@ import { platformKeys } from "../call/job-call.ts";
 import { headerValues } from "../http/headers.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 
-/** Where the end of a call is to be told. */
-export type CallbackAsked = {
+/** Receiver that is notified of a call's end. */
+export type ChosenCallback = {
   target: Target;
-  /** Whether the request names it, and only a wildcard of `callback_hosts` allows it. */
+  /** True if the request names the receiver and only a wildcard of `callback_hosts` allows it. */
   byWildcard: boolean;
 };
 
 /**
- * Where the end of this request's call is to be told; undefined if nowhere. `own` is the operator's receiver, if there is one. Throws
- * `request.malformed`, `callback.refused`, and `queue.overloaded` if too many callbacks wait for a receiver that the request names.
+ * Returns the receiver for this request's call; undefined if it has no receiver. `own` is the operator's receiver, if
+ * configured. Throws `request.malformed`, `callback.refused`, and `queue.overloaded` if too many callbacks wait for a
+ * receiver that the request names.
  */
-export type ReadCallback = (req: IncomingMessage, own: Target | undefined) => CallbackAsked | undefined;
+export type ReadCallback = (req: IncomingMessage, own: Target | undefined) => ChosenCallback | undefined;
 
-/** Clients need not know the operator's brand. */
+/** Header for clients that do not know the operator's metadata prefix. Every gateway accepts it. */
 const DEFAULT_HEADER = "X-PLATFORM-CALLBACK";
 
-/** The headers that a request may name its own receiver in, one of them. */
+/** Returns the headers in which a request may name its receiver. Only one of them may be present. */
 export function callbackHeaders(metadataPrefix: string): string[] {
   return [...new Set([platformKeys(metadataPrefix).callback.toUpperCase(), DEFAULT_HEADER])];
 }
 
 type Options = {
   metadataPrefix: string;
-  /** The receivers that a request may name. */
+  /** Hosts of the receivers that requests may name. */
   hosts: readonly string[];
   /** Throws `queue.overloaded` while too many callbacks wait for this receiver. */
   assertReceiverOpen: (receiver: string) => void;
 };
 
-/** A request that names a receiver is refused if that one would not be told: its client relies on it. */
+/**
+ * Creates the function that chooses the receiver. If a request names a receiver that would not be notified, the request
+ * is refused, because its client relies on the callback.
+ */
 export function createReadCallback({ metadataPrefix, hosts, assertReceiverOpen }: Options): ReadCallback {
   const headers = callbackHeaders(metadataPrefix);
   const names = headers.map((name) => name.toLowerCase());
   const allowed = createReceiverList(hosts);
 
-  function fromClient(req: IncomingMessage): CallbackAsked {
+  function fromClient(req: IncomingMessage): ChosenCallback {
     const [text = "", ...more] = names.flatMap((name) => headerValues(req, name));
     const read = more.length > 0 ? { problem: "was sent more than once" } : readTarget(text);
     if ("problem" in read)

@@ -6,14 +6,20 @@ import { AppError, RETRY_AFTER_MS } from "../platform/errors/app-error.ts";
 
 type Headers = Readonly<Record<string, string>>;
 
-/** A stored answer is a stranger's page: it runs nothing under the gateway's name, and its links do not tell the token of its own. */
-const STRANGERS = {
+/**
+ * Headers of a stored answer, whose content is untrusted. They keep it from running scripts on the gateway's origin,
+ * and keep links in it from revealing the token in its URL.
+ */
+const UNTRUSTED_HEADERS = {
   ...COMMON_HEADERS,
   "Content-Security-Policy": "sandbox; default-src 'none'",
   "Referrer-Policy": "no-referrer",
 } as const;
 
-/** Answers with the result of a call: the runner's answer with its status, or a problem document that says why there is none. */
+/**
+ * Sends the result of a call: the runner's answer with its status, or a problem document that explains why no result
+ * exists.
+ */
 export function sendResult(
   req: IncomingMessage,
   res: ServerResponse,
@@ -28,7 +34,7 @@ export function sendResult(
   const { status, contentType, body } = read;
   const isEmpty = status === 204 || status === 205;
   res.writeHead(status, {
-    ...STRANGERS,
+    ...UNTRUSTED_HEADERS,
     ...(contentType !== undefined && !isEmpty && { "Content-Type": contentType }),
     ...(status !== 204 && { "Content-Length": isEmpty ? 0 : body.length }),
     ...headers,
@@ -39,7 +45,9 @@ export function sendResult(
 type Unanswered = Exclude<ResultRead, { kind: "answer" }>;
 type Failed = Extract<ResultRead, { kind: "failed" | "failure" }>;
 
-/** Why the call failed: the code of this project, or the status that its runner delivered; and what the runner said of it. */
+/**
+ * Returns why the call failed: Postern's error code, or the status that the runner delivered; and the runner's text.
+ */
 export function toFailure(failed: Failed) {
   const { title, detail } = failed;
   return {
@@ -49,8 +57,8 @@ export function toFailure(failed: Failed) {
   };
 }
 
-/** What a call without an answer is told as. */
-function toResultError(read: Unanswered): AppError {
+/** Returns the error for a call without an answer. */
+export function toResultError(read: Unanswered): AppError {
   switch (read.kind) {
     case "failed":
     case "failure":

@@ -4,16 +4,19 @@ import { type Listening, listen } from "../http/listen.ts";
 import { measuringRequests } from "../http/request-duration.ts";
 import { type Generations, handlerOf } from "../part/generations.ts";
 import type { CallsHost } from "../part/host.ts";
-import { endingRequests } from "../part/part.ts";
+import { closeAfterRequests } from "../part/part.ts";
 import { type ProcessHost, serveWhenReady } from "../part/serve.ts";
 import type { Fields } from "../platform/log/logger.ts";
 import { redisClock } from "../redis/clock.ts";
-import { deliveryRoutes, REFUSED_DELIVERIES } from "./deliveries.ts";
+import { DISABLED_DELIVERY_ROUTES, deliveryRoutes } from "./deliveries.ts";
 import { registerHttp } from "./http-metrics.ts";
 import type { Gateway } from "./ingress.ts";
 
-/** A gateway as its process holds it: its private address takes what runners deliver. */
-export function inProcess<Own extends Gateway>(gateway: Own, { postern, partitions, log }: CallsHost): Own {
+/** Adds the routes for runners' deliveries to a gateway's private address. */
+export function withDeliveryRoutes<Own extends Gateway>(
+  gateway: Own,
+  { postern, partitions, log }: CallsHost,
+): Own {
   const opsRoutes = postern.results.deliveries
     ? deliveryRoutes({
         deliverers: toDeliverers(postern),
@@ -22,11 +25,11 @@ export function inProcess<Own extends Gateway>(gateway: Own, { postern, partitio
         clock: redisClock(partitions.control.redis).now,
         log,
       })
-    : REFUSED_DELIVERIES;
-  return endingRequests({ ...gateway, opsRoutes });
+    : DISABLED_DELIVERY_ROUTES;
+  return closeAfterRequests({ ...gateway, opsRoutes });
 }
 
-/** Serves a gateway as its process. */
+/** Serves a gateway in its own process. */
 export function serveGateway(
   generations: Generations<Gateway>,
   host: ProcessHost,

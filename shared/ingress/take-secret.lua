@@ -1,5 +1,5 @@
--- Answers the hash of the secret that the endpoint has now; nothing if it is not open. The handshake with the same secret may be repeated,
--- because its answer may be lost.
+-- Takes a secret if the endpoint is open and has none. Returns the hash of the endpoint's secret; nil if the endpoint
+-- is not open. A handshake with the same secret may be repeated, because its answer may have been lost.
 --@include "../redis/now.lua"
 local found = redis.call('HMGET', KEYS.opened, 'session', 'secret')
 if not found[1] then return nil end

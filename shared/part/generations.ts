@@ -5,14 +5,14 @@ import type { Composed } from "./part.ts";
 type Part = Omit<Composed, "stop">;
 
 /**
- * Generations that still end their work. With one more, the oldest drains: it answers those who wait for a result, or gives its long calls
- * back.
+ * Limit on generations that still finish their work. With one more, the oldest drains: it ends waits for results, and
+ * returns its long calls to the queue.
  */
 const RETIRED_MAX = 3;
 
 /**
- * A part that is composed again for each configuration, over the connections that it has. Two generations are like two replicas, and agree
- * on all that replicas agree on. A request ends under the generation that it began with.
+ * Holds the generations of a part: the part is composed again for each configuration, over the same connections. Two
+ * generations behave like two processes. A request ends under the generation with which it began.
  */
 export class Generations<One extends Part> {
   readonly firstCheck: Promise<void>;
@@ -27,7 +27,7 @@ export class Generations<One extends Part> {
     this.firstCheck = first.firstCheck;
   }
 
-  /** The one that takes what is new. */
+  /** The generation that gets new work. */
   get current(): One {
     return this.#current;
   }
@@ -40,7 +40,7 @@ export class Generations<One extends Part> {
     return this.#current.readiness();
   }
 
-  /** Takes the place of the current one as soon as it can work. Rejects if it cannot, and is closed then. */
+  /** Makes `next` the current generation once it is ready. Closes it and rejects if it cannot become ready. */
   async follow(next: One): Promise<void> {
     this.#next = next;
     try {
@@ -57,13 +57,13 @@ export class Generations<One extends Part> {
     this.#retire(last);
   }
 
-  /** The process ends: no generation follows, and waits for results end. */
+  /** Drains all generations, because the process ends. No new generation follows. */
   drain(): void {
     this.#isEnding = true;
     for (const one of this.#all) one.drain?.();
   }
 
-  /** Called again, it is the same end. */
+  /** Closes the part. A second call returns the same promise. */
   close(graceMs?: number): Promise<void> {
     this.#closed ??= this.#close(graceMs);
     return this.#closed;
@@ -88,7 +88,7 @@ export class Generations<One extends Part> {
   }
 }
 
-/** Gives each request to the generation that is current as it comes. */
+/** Passes each request to the generation that is current when the request arrives. */
 export function handlerOf(generations: Generations<Part & { handler: RequestListener }>): RequestListener {
   return (req, res) => generations.current.handler(req, res);
 }

@@ -13,43 +13,49 @@ import { noReports, openReports, type Reports } from "../telemetry/processes/rep
 import { placesOf } from "./places.ts";
 import { type Need, openConnection } from "./redis-option.ts";
 
-/** @internal A kind of part, and how its configuration is read and its Redis found, in its process and in another program. */
+/**
+ * @internal A kind of part, in its own process or in another program: how to read its configuration and find its
+ * Redis.
+ */
 export type PartKind<Config extends PosternConfig> = {
   kind: ProcessKind;
   need: Need;
   /** Reads the part's tables. */
   read(tables: CheckedTables, env: Env): Config | undefined;
-  /** Whether it works on calls, which lie in all partitions. Another part uses partition 0 alone. */
+  /** Whether the part works on calls, which are in all partitions. Other parts use only partition 0. */
   hasCalls?: boolean;
-  /** Prefix of the part's own keys, if it has some beside the deployment's. */
+  /** Returns the prefix of the part's own keys, if it has keys besides those of the deployment. */
   prefixOf?(name: string): string;
-  /** Table of the Redis that has these, if that is not the deployment's. */
+  /** Returns the configuration of the Redis with the part's own keys, if that is not the deployment's Redis. */
   redisOf?(postern: PosternToml): RedisTable | undefined;
 };
 
-/** @internal The configuration and log that every part is composed of. */
+/** @internal The configuration, log and other inputs of every part. */
 export type Host = {
   postern: PosternToml;
   log: Logger;
-  /** In place of the process's clock and of Redis', as it is known here. */
+  /** Replaces the clock of the process and that of Redis. */
   clock?: Clock;
   reports?: Pick<Reports, "watchRunners">;
 };
 
 /**
- * @internal The same of a part that works on calls. The connections fail fast if the part answers requests, and wait if the part does work.
- * The part does not close them.
+ * @internal The host of a part that works on calls. Its connections fail fast if the part answers requests, and wait
+ * if the part does work. The part does not close them.
  */
 export type CallsHost = Host & {
   partitions: Partitions;
-  /** The deployment whose data each partition must hold. Without it, any data is used. */
+  /** The deployment whose data each partition must hold. Without it, any data is accepted. */
   deployments?: Partitioned<Deployment>;
 };
 
-/** @internal The same of a part that uses partition 0 alone. */
+/** @internal The host of a part that uses only partition 0. */
 export type ControlHost = Host & { control: Partition; deployment?: Deployment };
 
-/** @internal A part's configuration without absent tables: a part does not start without those that it needs. */
+/**
+ * @internal A part's configuration in which every table is present. A part does not start without the tables that it
+ * needs.
+ */
 export type Tables<Config> = { [Key in keyof Config]: NonNullable<Config[Key]> };
 
 type Given = { redis?: Redis | undefined; log: Logger; serviceId?: number | undefined };
@@ -68,14 +74,14 @@ export function openHost<Config extends PosternConfig>(
   const deployments = partitions.map(
     ({ index }) => new Deployment(toDeploymentOptions(postern.redis, index), given.log, partitions.control),
   );
-  // Nothing reads the reports in a Redis that only this part has.
+  // A Redis that only this part uses gets no reports, because no process would read them there.
   const reports =
     ownTable === undefined
       ? openReports({ kind: part.kind, postern, config, serviceId, partitions, deployments, log: given.log })
       : noReports(given.log);
   return {
     ...(checked as Tables<Config>),
-    /** Its keys begin with the part's own prefix. */
+    /** Connection to the keys that begin with the part's own prefix. */
     redis: own,
     partitions,
     control: partitions.control,
@@ -83,7 +89,7 @@ export function openHost<Config extends PosternConfig>(
     deployments,
     deployment: deployments.control,
     log: reports.log,
-    /** Sends the last report, and closes the connections that the part made. */
+    /** Sends the last report, and closes the connections that the part opened. */
     async end(): Promise<void> {
       await reports.stop();
       close();
@@ -91,7 +97,7 @@ export function openHost<Config extends PosternConfig>(
   };
 }
 
-/** The connection to the part's own keys, and those to the partitions. A part that has keys of its own uses one for both where it can. */
+/** Opens the connections to the part's own keys and to the partitions. One connection serves both if possible. */
 function openRedis<Config extends PosternConfig>(
   { need, hasCalls = false, prefixOf: ownPrefixOf, redisOf }: PartKind<Config>,
   postern: PosternToml,
@@ -104,7 +110,7 @@ function openRedis<Config extends PosternConfig>(
     ownPrefix === undefined
       ? undefined
       : connect(toRedisTarget(ownTable ?? toControlTable(postern.redis), ownPrefix), log);
-  // In a Cluster the deployment's keys may be on another node than the part's.
+  // In a Cluster, the deployment's keys may be on another node than the part's own keys, and need another connection.
   const isElsewhere = ownTable === undefined && postern.redis.nodes !== undefined;
   const places = placesOf(postern.redis);
   const opened = (hasCalls ? places : places.slice(0, 1)).map(({ target, prefix }, index) => {

@@ -12,8 +12,9 @@ import { placesOf } from "./places.ts";
 import { redisProblem } from "./redis-option.ts";
 
 /*
- * The options of a part are the tables of the configuration files, by the files' names, and what no file can hold: connections, functions and
- * places in the host's program. The readers of the files read and check the tables too.
+ * Options of a part are the tables of the configuration files, named after the files, and values that no file can
+ * hold: connections, functions and paths in the host's program. The same code reads and checks the tables and the
+ * files.
  */
 
 /** Options of every part. */
@@ -29,15 +30,15 @@ export interface PartOptions {
 /** Options of a part that answers HTTP requests. */
 export interface ServedOptions extends PartOptions {
   /**
-   * Path under which your server mounts the handler, such as `/postern`, if `req.url` still has it: Fastify and plain `node:http` keep it,
-   * Express removes it. A request without it is answered 404.
+   * Path under which your server mounts the handler, such as `/postern`. Set it only if `req.url` still has that
+   * path: Fastify and plain `node:http` keep it, Express removes it. A request without it is answered 404.
    */
   mountPath?: string;
 }
 
 /**
- * @internal Checks all options, and opens what the part is composed of. `own` has the schemas of options that only this part has; a
- * `tableOption` is required. Throws `start.config_invalid`.
+ * @internal Checks all options of a part, connects to its Redis, and begins the reports. `own` has the schemas of
+ * options that only this part has. Throws `start.config_invalid`.
  */
 export function openPart<Config extends PosternConfig>(
   options: PartOptions & { serviceId?: number },
@@ -77,7 +78,7 @@ export const mountPath = z
   .regex(/^(?:\/[^/?#\s]+)+$/, 'must be a path without a trailing slash, such as "/postern"')
   .optional();
 
-/** Name of the options themselves, among the files. */
+/** Name of the options object itself in the checks. All other names there are names of files. */
 const OPTIONS = "";
 
 function tablesIn(options: object): CheckedTables {
@@ -101,7 +102,7 @@ function tablesIn(options: object): CheckedTables {
   });
 }
 
-/** Removes keys that are undefined: a file cannot have them. */
+/** Removes keys that are undefined, because a file cannot have such keys. */
 function defined(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(defined);
   if (!isTable(value) || Object.getPrototypeOf(value) !== Object.prototype) return value;

@@ -9,85 +9,90 @@ import { AppError } from "../platform/errors/app-error.ts";
 import type { Logger } from "../platform/log/logger.ts";
 import { within } from "../platform/time/clock.ts";
 
-/** A part of Postern inside another program. All parts have this life: made, ready, stopped, closed. */
+/** A part of Postern inside another program. All parts have this life cycle: created, ready, stopped, closed. */
 export type Part = {
   /**
-   * Resolves once the part can work; meanwhile it waits for Redis to come. Rejects if the first Redis it reaches cannot be used as it
-   * is, with the code and the message with which the program would end, or if the part is closed before.
+   * Resolves once the part can work. Until then it waits for Redis. Rejects if the first Redis that it reaches cannot
+   * be used, or if the part is closed before that.
    */
   ready(): Promise<void>;
-  /** Whether it can work now, and what was found of each thing it needs: for a health check. */
+  /** Whether the part can work now, with the state of each dependency, for a health check. */
   readiness(): Readiness;
-  /** Takes nothing new from now on: requests are answered 503, and it is not ready. Work in flight goes on. */
+  /** Stops accepting: requests are answered 503, and the part is not ready. Work in flight continues. */
   stop(): void;
   /**
-   * Ends the servers of `listen()` so that no request fails, stops, and waits at most `graceMs` for work in flight. Then it ends the timers
-   * and the connection to Redis, if the part made it. Called again, it is the same end.
+   * Ends the servers of `listen()` without failing a request, stops, and waits at most `graceMs` for work in flight.
+   * Then it ends the timers, and the connection to Redis if the part opened it. A second call returns the same
+   * promise.
    */
   close(graceMs?: number): Promise<void>;
 };
 
 /** A part that answers HTTP requests. */
 export type ServedPart = Part & {
-  /** For `http.createServer`, for its `checkContinue` event, or for a path of a server that you have. */
+  /** Handler for `http.createServer`, for its `checkContinue` event, or for a path of an existing server. */
   readonly handler: (req: IncomingMessage, res: ServerResponse) => void;
-  /** Serves on `host:port`, with the limits and time-outs of Postern's own server; port 0 is any that is free. */
+  /** Serves on `host:port`, with the limits and timeouts of Postern's own server. Port 0 chooses a free port. */
   listen(address: string): Promise<Listening>;
 };
 
-/** A server of `listen()`: `address` is `host:port` as bound, and `close(graceMs)` ends it alone. */
+/** A server of `listen()`: `address` is the bound `host:port`, and `close(graceMs)` ends only this server. */
 export type { Listening } from "../http/listen.ts";
 export type { Readiness } from "../http/readiness.ts";
 
-/** @internal A part made of its parts, for a checked configuration. Its process, or `createPart`, gives it a life. */
+/** @internal A part composed for a validated configuration. Its process or `createPart` manages its life cycle. */
 export type Composed = {
   /** Resolves if the first Redis that is reached can be used; rejects if it cannot. */
   firstCheck: Promise<void>;
   readiness(): Readiness;
-  /** Ends what keeps requests open, such as waits for results. The part is not ready, but still takes requests. */
+  /**
+   * Ends waits that keep requests open, such as those for results. The part is then not ready, but still accepts
+   * requests.
+   */
   drain?(): void;
-  /** Takes nothing new. Work in flight goes on. */
+  /** Accepts nothing new. Work in flight continues. */
   stop(): void;
   /**
-   * Begins nothing new, because another configuration is in force. Resolves once its work has ended, which may take any time; then it is
-   * closed. A part without it is closed at once, because its work ends within `graceMs`.
+   * Begins no new work, because another configuration is in force. Resolves once the work in flight has ended, which
+   * may take any time; the part is then closed. A part without this method is closed at once, because its work ends
+   * within `graceMs`.
    */
   retire?(): Promise<void>;
-  /** How long work in flight may take to end. */
+  /** Time that work in flight may take to end. */
   graceMs: number;
-  /** Further routes of the private address of its process. */
+  /** Further routes at the private address of its process. */
   opsRoutes?: readonly Route[];
-  /** Stops, waits at most this long for work in flight, and ends timers and connections. Call it last. */
+  /** Stops, waits at most this long for work in flight, and ends timers and connections. This must be the last call. */
   close(graceMs?: number): Promise<void>;
 };
 
 /** @internal A composed part that answers requests. */
 export type ComposedServer = Composed & {
-  /** For `http.createServer` and its `checkContinue` event, or for the app of a host. */
+  /** Handler for `http.createServer` and its `checkContinue` event, or for the app of another program. */
   handler: RequestListener;
-  /** Limits of a server for this handler. */
+  /** Limits of a server with this handler. */
   http: ListenOptions;
-  /** Resolves once work beside requests has ended; nothing new begins. */
+  /** Ends work other than HTTP requests, and resolves once it has ended. */
   settle?(): Promise<void>;
 };
 
 type Owner = { log: Logger; end(): Promise<void> };
 
-/** @internal The life of a part that takes work from elsewhere than a server. */
+/** @internal Manages the life cycle of a part whose work does not come from a server. */
 export function createPart(
   composed: Composed & { endServers?(graceMs: number): Promise<unknown> },
   host: Pick<Owner, "end">,
 ): Part {
-  let giveUp: (reason: AppError) => void = () => {};
+  let rejectReady: (reason: AppError) => void = () => {};
   const ended = new Promise<never>((_, reject) => {
-    giveUp = reject;
+    rejectReady = reject;
   });
   ended.catch(() => {});
   let closed: Promise<void> | undefined;
 
   async function finish(graceMs: number): Promise<void> {
     const until = performance.now() + graceMs;
-    giveUp(new AppError("service.draining", { reason: "closed before it was ready" }));
+    rejectReady(new AppError("service.draining", { reason: "closed before it was ready" }));
     composed.drain?.();
     await composed.endServers?.(graceMs);
     composed.stop();
@@ -112,22 +117,25 @@ export function createPart(
   };
 }
 
-/** For what waits to be answered at the end, such as clients that wait for a result. */
+/** Time for the last answers, once `drain` has ended the long waits. */
 const LAST_ANSWERS_MS = 2000;
 
-/** @internal The same part. To close it, its requests are answered first, for as long as its work may take to end. */
-export function endingRequests<Own extends Omit<ComposedServer, "stop">>(composed: Own): Own {
-  const underWay = new UnderWay();
+/**
+ * @internal Returns the part with another `close`, which first waits until all requests are answered. After `graceMs`
+ * it ends the waits that remain, such as those for results.
+ */
+export function closeAfterRequests<Own extends Omit<ComposedServer, "stop">>(composed: Own): Own {
+  const inFlight = new InFlightRequests();
   return {
     ...composed,
     handler(req: IncomingMessage, res: ServerResponse) {
-      if (req.socket.destroyed) return; // the answer goes nowhere, and may have emitted its last event
-      underWay.begin(res);
+      if (req.socket.destroyed) return; // the client has gone, and the response may never emit "close"
+      inFlight.begin(res);
       composed.handler(req, res);
     },
     async close(graceMs = composed.graceMs) {
       const until = performance.now() + graceMs;
-      const ended = Promise.all([underWay.ended(), composed.settle?.()]);
+      const ended = Promise.all([inFlight.ended(), composed.settle?.()]);
       if ((await within(graceMs, ended)).kind === "late") {
         composed.drain?.();
         await within(Math.min(graceMs, LAST_ANSWERS_MS), ended);
@@ -137,12 +145,12 @@ export function endingRequests<Own extends Omit<ComposedServer, "stop">>(compose
   };
 }
 
-/** @internal The life of a part that answers requests. */
+/** @internal Manages the life cycle of a part that answers requests. */
 export function createServedPart(composed: ComposedServer, host: Owner, mountPath?: string): ServedPart {
   const servers: Listening[] = [];
   let isStopped = false;
   const mounted = mountPath === undefined ? composed.handler : mountedAt(mountPath, composed.handler);
-  const ending = endingRequests({
+  const ending = closeAfterRequests({
     ...composed,
     handler(req, res) {
       if (isStopped) res.shouldKeepAlive = false;
@@ -177,8 +185,8 @@ export function createServedPart(composed: ComposedServer, host: Owner, mountPat
 const HEADERS_MAX = 1000;
 
 /**
- * Whether the host's server may have dropped headers of this request: Node drops those beyond the server's `maxHeadersCount` without
- * a word, the proxy's X-Forwarded-For and Content-Length too. 0 is no limit, and what `listen` sets.
+ * Whether the host's server may have dropped headers of this request. Node silently drops those beyond the server's
+ * `maxHeadersCount`, even X-Forwarded-For and Content-Length. 0 means no limit, and is the value that `listen` sets.
  */
 function mayLackHeaders({ rawHeaders, socket }: IncomingMessage): boolean {
   const { server } = socket as typeof socket & { server?: { maxHeadersCount?: number | null } };
@@ -190,8 +198,8 @@ function tooManyHeaders(): AppError {
   return AppError.public("request.headers_too_large", "the request has more headers than this server keeps");
 }
 
-/** The requests that are not answered yet. */
-class UnderWay {
+/** Tracks the requests that are not answered yet. */
+class InFlightRequests {
   #count = 0;
   #onEnded: (() => void)[] = [];
 

@@ -3,10 +3,10 @@ import { partitionTables, type RedisToml, toRedisTarget } from "../config/redis-
 import type { RedisTarget } from "../redis/connect.ts";
 import { prefixOf } from "../redis/keys.ts";
 
-/** The server of a partition and the prefix of its keys. */
+/** The server of a partition, and the prefix of its keys. */
 export type Place = { readonly target: RedisTarget; readonly prefix: string };
 
-/** The places of a deployment's partitions, in their order. */
+/** Returns the places of a deployment's partitions, in order. */
 export function placesOf(redis: RedisToml): Place[] {
   const { tables, sharing } = partitionTables(redis);
   const prefixes = prefixesOf(redis.name, sharing);
@@ -18,8 +18,9 @@ export function placesOf(redis: RedisToml): Place[] {
 const SLOTS = 16_384;
 
 /**
- * Begins every key and channel of each of so many partitions that share a server or a Cluster. The first has the prefix of a deployment with
- * one partition, so that a start with another number is noticed. Each has its own part of a Cluster's slots.
+ * Returns a prefix of keys and channels for each of the `count` partitions that share a server or a Cluster. Each
+ * prefix is in another range of a Cluster's slots. The first one does not depend on `count`, so that a start with
+ * another number of partitions finds the data and is refused.
  */
 export function prefixesOf(name: string, count: number): string[] {
   const partOf = (prefix: string) => Math.floor((slotOf(prefix) * count) / SLOTS);

@@ -7,23 +7,23 @@ import { openHost, type PartKind } from "./host.ts";
 /** Options of the process of a part. */
 export type ProcessOptions = ServiceOptions & {
   configDir: string;
-  /** In place of the address in the configuration. */
+  /** Replaces the address in the configuration. */
   bindAddress?: string | undefined;
   opsAddress?: string | undefined;
-  /** The webhooks gateway's. */
+  /** Option of the webhooks gateway. */
   serviceId?: number | undefined;
-  /** Read the configuration again when its files change. */
+  /** Whether to read the configuration again when its files change. */
   watch?: boolean | undefined;
 };
 
-/** A kind of part as a process, which does not start without the part's own file. */
+/** A kind of part that runs as a process. If the part has its own `file`, the process does not start without it. */
 export type ProcessPart<Config extends PosternConfig> = PartKind<Config> & {
   file?: string;
-  /** The process, as the message about an absent file calls it. */
+  /** Name of the process in the message about an absent file. */
   title?: string;
 };
 
-/** Reads the configuration of a part from files, and opens what the part is composed of. */
+/** Reads the configuration of a part from files, connects to its Redis, and begins the reports. */
 export function openInProcess<Config extends PosternConfig>(
   part: ProcessPart<Config>,
   options: ProcessOptions,
@@ -35,7 +35,7 @@ export function openInProcess<Config extends PosternConfig>(
   return { config, host: { ...host, shutdown } };
 }
 
-/** Throws `start.config_invalid`, which names all that is wrong. */
+/** Reads the files. Throws `start.config_invalid`, which names every problem. */
 export function readFiles<Config extends PosternConfig>(
   { read, file, title }: ProcessPart<Config>,
   { configDir, env }: Pick<ProcessOptions, "configDir" | "env">,

@@ -7,13 +7,13 @@ import {
   type RedisTarget,
 } from "../redis/connect.ts";
 
-/** What a connection is for: to answer requests, so that it must fail fast, or to do work, so that it must wait. */
+/** Purpose of a connection. For answering requests it must fail fast, and for doing work it must wait. */
 export type Need = "requests" | "work";
 
 export type Connection = { readonly redis: Redis; close(): void };
 
 type Settings = Readonly<Record<string, unknown>>;
-/** What a setting must be, as the user writes it, and whether it is. */
+/** A required setting in the user's notation, and its check. */
 type Rule = readonly [setting: string, isGood: (value: unknown) => boolean];
 
 const COMMANDS_MS_MAX = 10_000;
@@ -37,12 +37,12 @@ const WHY: Readonly<Record<Need, string>> = {
   work: "calls wait until Redis is available again",
 };
 
-/** @internal Why a part cannot use this as its connection; undefined if it can. */
+/** @internal Says why a part cannot use this as its connection; undefined if it can. */
 export function redisProblem(redis: unknown, need: Need): string | undefined {
   if (!isConnection(redis))
     return "must be an ioredis connection; set a URL, sentinels or nodes in redis of postern";
   const { options } = redis;
-  // It may end for good when it has to be made again.
+  // With sentinels, ioredis may give up for good instead of reconnecting.
   if (options["sentinels"]) return "must have no sentinels: set sentinels in redis of postern";
   if (options["keyPrefix"]) return "must have no keyPrefix: all parts must use the same keys";
   const wrong = RULES[need].filter(([setting, isGood]) => !isGood(options[nameOf(setting)]));
@@ -59,8 +59,8 @@ export function openConnection(
 ): Connection {
   if (redis !== undefined) {
     inItsDatabase(redis);
-    if (redis.status === "wait") redis.connect().catch(() => {}); // lazyConnect: nothing else would
-    // One that is open may have begun in another database.
+    if (redis.status === "wait") redis.connect().catch(() => {}); // a connection with lazyConnect connects only when told to
+    // If the connection is already open, its SELECT may have been refused, and ioredis continues in database 0.
     if (redis.status === "ready" && redis.options.db)
       redis.select(redis.options.db).catch(() => redis.disconnect(true));
     return { redis, close() {} };
@@ -73,7 +73,7 @@ function nameOf(setting: string): string {
   return setting.slice(0, setting.indexOf(":"));
 }
 
-/** A cluster's has no `stream`, and another library's no `options`. */
+/** Whether this is an ioredis connection to one server, and not a Cluster client or a client of another library. */
 function isConnection(redis: unknown): redis is { options: Settings } {
   if (typeof redis !== "object" || redis === null) return false;
   const { options, duplicate, call, isCluster } = redis as Settings;

@@ -9,11 +9,11 @@ import { toIso } from "../platform/time/iso.ts";
 import type { Reports } from "../telemetry/processes/report.ts";
 
 type Options<Config> = {
-  /** As it is in force at the start. */
+  /** Configuration at the start. */
   config: Config;
   /** Reads and checks the files again. Throws `start.config_invalid`. */
   read: () => Config;
-  /** Resolves once the process works by this configuration. */
+  /** Resolves once the process uses this configuration. */
   follow: (config: Config) => Promise<void>;
   reports: Pick<Reports, "configured">;
   metrics: Metrics;
@@ -21,11 +21,11 @@ type Options<Config> = {
 };
 
 export type Reload = {
-  /** Reads the configuration again. If a reload is running, another one follows it. */
+  /** Reads the configuration again. If a reload is in progress, another one follows it. */
   now(cause: string): Promise<void>;
-  /** Reads the configuration again if its files say something else than they did last. */
+  /** Reads the configuration again if its files have changed since they were last read. */
   ifChanged(cause: string): Promise<void>;
-  /** Which configuration is in force, and why a later one is not. */
+  /** Says which configuration is in force, and why a newer one is not. */
   about(): Fields;
 };
 
@@ -33,11 +33,11 @@ type Found<Config> =
   | { config: Config; error?: undefined; mark: string }
   | { config?: undefined; error: AppError; mark: string };
 
-/** Replaces the configuration of a running process as a whole, or not at all. */
+/** Replaces the configuration of a running process completely, or not at all. */
 export function createReload<Config extends PosternConfig>(options: Options<Config>): Reload {
   const { read, follow, reports, log } = options;
   let inForce = toInForce(options.config);
-  /** Tells what was read last, whether or not it was right. */
+  /** Fingerprint of the configuration that was read last, even if it was invalid. */
   let seen = fingerprintOf(options.config);
   let problem: string | undefined;
   let running: Promise<void> | undefined;
@@ -108,7 +108,10 @@ export function createReload<Config extends PosternConfig>(options: Options<Conf
   };
 }
 
-/** A configuration from now on, with its hash, which each probe and each scrape shows. */
+/**
+ * Returns a configuration that comes into force, with its time and hash. The hash is computed only once, because each
+ * probe and each scrape shows it.
+ */
 function toInForce<Config extends PosternConfig>(config: Config) {
   return { config, hash: configHash(withoutWarnings(config)), at: systemClock() };
 }

@@ -17,32 +17,32 @@ import type { Composed } from "./part.ts";
 import { openInProcess, type ProcessOptions, type ProcessPart, readFiles } from "./process.ts";
 import { createReload } from "./reload.ts";
 
-/** A part is composed with this in a process of its own. */
+/** Everything that a part needs to be composed in a separate process. */
 export type ComposingHost = CallsHost & ControlHost & { redis: Redis; shutdown: Shutdown };
 
-/** A part's host that is a process of its own. */
+/** The host of a part in a process of its own. */
 export type ProcessHost = ComposingHost & {
   metrics: Metrics;
-  /** The private address, for probes and metrics. */
+  /** Private address for probes and metrics. */
   opsAddress: string;
-  /** Which configuration is in force, for `/readyz`. */
+  /** Says which configuration is in force, for `/readyz`. */
   aboutConfig: () => Fields;
 };
 
 type MonitoredPart<Config extends PosternConfig> = ProcessPart<Config> & {
-  /** The private address, if neither an option nor `postern.toml` sets one. */
+  /** Private address, if neither an option nor `postern.toml` sets one. */
   opsAddress: string;
   createMeters(metrics: Metrics): Readonly<Record<string, Meter>>;
 };
 
-/** `servers` has the Redis of each partition that the part uses. */
+/** A composed part. `servers` has the Redis of each partition that the part uses. */
 type Monitored = Omit<Composed, "stop"> & { servers: readonly DurableRedis[] };
 
 type Started = { fatal: Promise<void> };
 
 /**
- * Runs the process of a part, and counts its events in metrics. The part is composed again for each configuration that is read after a
- * SIGHUP.
+ * Runs the process of a part, and counts its events as metrics. After SIGHUP the part is composed again with the new
+ * configuration.
  */
 export function runMonitored<Config extends PosternConfig, One extends Monitored>(
   part: MonitoredPart<Config>,
@@ -83,8 +83,8 @@ export function runMonitored<Config extends PosternConfig, One extends Monitored
 }
 
 /**
- * A file is looked at again and again, because no notification of a file system sees all that replaces one: Kubernetes swaps a link two folders
- * above.
+ * Interval between checks of the files. File system notifications miss some replacements: Kubernetes swaps a link two
+ * folders above.
  */
 const WATCH_MS = 5000;
 
@@ -94,7 +94,7 @@ function every(ms: number, work: () => Promise<void>): () => void {
   return () => clearInterval(timer);
 }
 
-/** Shows what runs, so that a rollout is seen. */
+/** Registers the build as a metric, so that a rollout is visible. */
 function registerBuild(metrics: Metrics): void {
   const build = metrics.gauge("postern_build_info", "1, with the releases of Postern and Node", [
     "version",
@@ -103,16 +103,17 @@ function registerBuild(metrics: Metrics): void {
   build.set({ version: RELEASE, node: process.versions.node }, 1);
 }
 
-/** Public servers of a process. `about` is what `service.started` says of them. */
+/** Public servers of a process. `about` has their fields for the event `service.started`. */
 type Opened = { close(graceMs: number): Promise<unknown>; about: Fields };
 
-/** A closing server takes requests on its open connections until they have been idle for this long (listen.ts). */
+/** A closing server accepts requests on its open connections until they have been idle for this long (listen.ts). */
 const LAST_REQUEST_MS = 2000;
 
 /**
- * Serves a part as its process: the private address at once, the public ones once the part is ready. On shutdown no request fails. The
- * drain keeps connections open. Otherwise a proxy that does not notice the drain would open a connection for each request, and closing the
- * address resets connections that the system has not handed over yet. `fatal` rejects with what `firstCheck` or `open` rejects with.
+ * Serves a part as a process: the private address at once, the public ones once the part is ready. `fatal` rejects with
+ * the error of `firstCheck` or `open`. On shutdown no request fails: during the drain, the address and its connections
+ * stay open. If connections closed, a proxy that does not notice the drain would open one for each request. If the
+ * address closed, the system would reset connections that the process has not accepted yet.
  */
 export async function serveWhenReady(
   part: Generations<Monitored>,
@@ -143,7 +144,7 @@ export async function serveWhenReady(
   return { fatal: serve() };
 }
 
-/** Serves the private address of a part's process. Resolves with it as bound. */
+/** Serves the private address of a part's process. Resolves with the bound address. */
 export function servePrivately(
   part: Generations<Monitored>,
   { metrics, opsAddress, shutdown, aboutConfig }: ProcessHost,

@@ -1,5 +1,5 @@
--- Notes that an operator has seen what contradicts a payment that counts as paid, and lists it no longer. Answers 1 if there
--- is something that nobody had seen.
+-- Records that an operator has seen the evidence against a payment that counts as paid, and removes it from the list of
+-- disputed payments. Returns 1 if the evidence was not acknowledged before.
 --@include "../call/change-record.lua"
 --@include "../redis/audit/by-age.lua"
 if not st or st == 'SETTLING' or st == 'REVIEW' or st == 'VOID' then return 0 end

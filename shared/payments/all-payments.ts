@@ -11,25 +11,27 @@ import { routeOfPayer } from "./payment.ts";
 
 export type AllPayments = ReturnType<typeof createAllPayments>;
 
-/** Reads the payments of all partitions, in the same orders as those of one. Those of a payer are read in their own partition only. */
+/** Reads the payments of all partitions, in the same orders as `PaymentList`. A payer's payments are read only in the payer's partition. */
 export function createAllPayments(partitions: Partitions) {
   const each = partitions.map(createPaymentList);
 
-  /** Index of the only partition that can have such payments; undefined if all can. */
+  /** Index of the only partition that can have matching payments. Undefined if every partition can. */
   function onlyIn({ payer }: PaymentFilter): number | undefined {
     if (each.all.length === 1) return 0;
     return payer === undefined ? undefined : each.indexOf(routeOfPayer(payer));
   }
 
   return {
-    /** In the order of `ids`. Undefined for an id that is unknown or has expired. */
+    /** The payments in the order of `ids`. Undefined for an id that is unknown or has expired. */
     async read(ids: readonly string[]): Promise<(PaymentSummary | undefined)[]> {
       const found = await askOwn(each, ids, (payments, own) => payments.read(own));
       const byId = new Map(found.flat().flatMap((payment) => (payment ? [[payment.id, payment]] : [])));
       return ids.map((id) => byId.get(id));
     },
 
-    /** The ids of the calls that these transfers pay for, in their order. A transfer can only pay for a call of its sender. */
+    /**
+     * The ids of the calls that these transfers pay for, in the order of the transfers. A transfer can only pay for a call of its sender.
+     */
     async paidBy(
       network: string,
       transfers: readonly { transaction: string; position: number; from: string }[],
@@ -51,7 +53,7 @@ export function createAllPayments(partitions: Partitions) {
       else yield* readIn(each, only, read(each.all[only] as PaymentList));
     },
 
-    /** The payments that match and were disputed until then (`PaymentList`): of one partition after the other. */
+    /** The matching payments that were disputed by `until` (`PaymentList`), partition by partition. */
     async *disputed(filter: PaymentFilter, until: number): AsyncGenerator<PaymentSummary> {
       const only = onlyIn(filter);
       for (const [index, payments] of each.all.entries())
@@ -59,7 +61,7 @@ export function createAllPayments(partitions: Partitions) {
           yield* readIn(each, index, payments.disputed(filter, until));
     },
 
-    /** Up to `limit` payments that match, as `PaymentList` has them. */
+    /** Up to `limit` matching payments, in the order of `PaymentList`. */
     async page(
       filter: PaymentFilter,
       { after, limit }: { after?: PaymentPlace | undefined; limit: number },

@@ -6,15 +6,15 @@ import { createRefunds, type NewExport, type Place, type RefundExport, type Refu
 export type AllRefunds = ReturnType<typeof createAllRefunds>;
 
 /**
- * Refunds of all partitions. An export has a part in each partition that has cases of it. Each part is made in one step, and never grows.
- * Before an export is shown, it is sealed in the partitions without a part: a request that is late makes no part there, because the operator
- * may have paid what was shown. If the process that makes one dies between two partitions, the cases of the others stay due, and
- * another export takes them.
+ * Refunds of all partitions. An export has one part in each partition that holds some of its cases. Each part is made in one step, and
+ * never grows. Before an export is shown, it is sealed in the partitions without a part. A late request can then make no part there: the
+ * operator may already have paid what was shown. If the process dies between two partitions, the cases of the other partitions stay due,
+ * and another export takes them.
  */
 export function createAllRefunds(partitions: Partitions) {
   const each = partitions.map(createRefunds);
 
-  /** Reads an export, with its parts in the order of the partitions. Undefined if it has no part, or no longer. */
+  /** Reads an export, with its parts in the order of the partitions. Undefined if it has no parts, or its parts have expired. */
   async function find(id: string): Promise<RefundExport | undefined> {
     const found = await askAll(each, (refunds) => refunds.find(id));
     if (found.every((part) => part === undefined)) return undefined;
@@ -27,7 +27,7 @@ export function createAllRefunds(partitions: Partitions) {
   return {
     find,
 
-    /** As `Refunds` does, in one step for each partition. `moved` has the calls that were exported now. */
+    /** Exports refunds, in one step for each partition. `moved` lists the calls that this request has exported. */
     async export(made: NewExport): Promise<(RefundExport & { moved: string[] }) | undefined> {
       const ids = made.cases.map(({ payment }) => payment.id);
       const parts = await askOwn(each, ids, async (refunds, own) => {
@@ -39,7 +39,7 @@ export function createAllRefunds(partitions: Partitions) {
       return found && { ...found, moved };
     },
 
-    /** The id of the call whose case this transfer has closed. It can only be one of its recipient's. */
+    /** The id of the call whose case this transfer has closed. It can only be a call of the transfer's recipient. */
     closedBy: (network: string, transfer: Place & { to: string }): Promise<string | undefined> =>
       each.of(routeOfPayer(transfer.to)).closedBy(network, transfer),
 

@@ -1,12 +1,13 @@
--- Claims a payment. A known payment is answered before any limit is tested. An identifier or an idempotency key that it
--- does not have repeats the payment. Names that stand for two calls, one of which may be the call that used up the
--- quote, are refused. NEW comes with how many ms ago the payment was claimed.
+-- Claims a payment, or refuses the claim. A known payment gets its answer before any limit is tested.
 --
--- If the caller's nonce is in another partition, `nonceUntil` is 0, and `nonceRefusal` says whether and why it is refused there.
+-- The payment's own key replaces an identifier or idempotency key that the payment does not have. `nonceUntil` and
+-- `quoteUntil` are the times until which the caller's nonce and the quote are remembered (unix ms), or 0 if there is no
+-- nonce or quote. After that time the nonce or quote is refused as expired, even if the gateway's clock is behind:
+-- otherwise it could be used again. If the caller's nonce is in another partition, `nonceUntil` is 0. `nonceRefusal` is
+-- then that partition's reason to refuse the nonce, or empty. `clients` is a JSON list.
 --
--- `nonceUntil` and `quoteUntil` say how long the caller's nonce and the quote are remembered (unix ms), and are 0 if
--- there is none. One that can no longer be remembered is refused as expired, whatever the gateway's clock said:
--- otherwise it could be used again. `clients` are JSON.
+-- Returns NEW and the age of the claim in ms, KNOWN and the id of the call, or the reason why the claim is refused. The
+-- reason is IDENTIFIER_CONFLICT also if identifier, idempotency key and quote belong to different calls.
 --@include "../redis/now.lua"
 --@include "./usage.lua"
 local id, bh, rt = ARGV.id, ARGV.bodySha256, ARGV.route
@@ -19,10 +20,11 @@ if known[1] then
   return {'KNOWN', id}
 end
 local names, named = {KEYS.identifier, KEYS.idempotencyKey}, nil
-for _, name in ipairs(names) do
+for i, name in ipairs(names) do
   local same = name == KEYS.payment and {} or redis.call('HMGET', name, 'id', 'bh', 'rt')
   if same[1] then
-    if same[2] ~= bh or same[3] ~= rt or (named and named ~= same[1]) then return {'IDENTIFIER_CONFLICT'} end
+    if named and named ~= same[1] then return {'IDENTIFIER_CONFLICT'} end
+    if same[2] ~= bh or same[3] ~= rt then return {i == 1 and 'IDENTIFIER_CONFLICT' or 'IDEMPOTENCY_KEY_REUSED'} end
     named = same[1]
   end
 end

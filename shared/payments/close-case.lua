@@ -1,6 +1,6 @@
--- A transfer closes one case. It is remembered for good, because a case of the same sum may stay open for any time. A
--- case whose call the runner took after the export is left to an operator. The same step counts the refund.
--- Answers CLOSED, TRANSFER_TAKEN, or the state found.
+-- Closes a case with a transfer. A transfer closes only one case, and is remembered for good, because a case of the
+-- same amount may stay open for any time. A case whose call the runner took after the export is left to an operator.
+-- The same step counts the refund. Returns CLOSED, TRANSFER_TAKEN, or the state found.
 --@include "../call/change-record.lua"
 --@include "./end-case.lua"
 --@include "../call/results/tell-change.lua"

@@ -8,25 +8,25 @@ import { logAudited } from "../redis/audit/audit.ts";
 import type { Payment } from "./payment.ts";
 import type { Refunds } from "./refunds.ts";
 
-/** Who has the cases looked for, and in which run, for the line of each that is closed. */
+/** The fields that the audit lines of all closed cases share. `run` is the id of the bulk operation. */
 export type Closer = Pick<AuditEntry<"money">, "by" | "selection" | "run">;
 
-/** The pending cases of one token, and where their money comes from. */
+/** The pending cases of one token, and the addresses that pay their refunds. */
 export type TokenCases = {
   asset: string;
-  /** The configured senders. */
+  /** The addresses that pay refunds, from the configuration. */
   senders: readonly string[];
   cases: readonly Payment[];
-  /** Aborted once nobody wants the rest: it throws. */
+  /** Aborted when the caller needs no further results. The search then throws. */
   signal?: AbortSignal | undefined;
 };
 
 export type ClosedRefund = { payment: Payment; transfer: SentTransfer };
 
 /**
- * Looks on the chain for what the configured senders have paid back, up to the depth at which payments count, and closes with each
- * transfer, which it yields, the first case that it fits: of this token, to its payer, of exactly its amount, in a block after its
- * export's. Any number of processes may do so at once. Throws `payment.unavailable`.
+ * Closes refund cases with transfers that the chain shows, and yields each closed case with its transfer. It reads transfers from the
+ * configured senders, up to the depth at which payments count. A transfer closes the first case that fits: the same token, its payer,
+ * exactly its amount, in a block after its export. Any number of processes may run this at once. Throws `payment.unavailable`.
  */
 export function createCloseRefunds({
   chain,
@@ -85,7 +85,7 @@ export function createCloseRefunds({
   }
 }
 
-/** Whether the transfer is one to this payment's payer, of exactly its amount, in a block after its refund was exported. */
+/** Whether the transfer goes to this payment's payer, with exactly its amount, in a block after its refund was exported. */
 export function isRefundOf(
   { to, from, value, block }: Omit<SentTransfer, "position">,
   { terms, refund }: Pick<Payment, "terms" | "refund">,

@@ -1,5 +1,5 @@
--- Counts a settle request that is about to be sent again. Answers 1 if it may be sent: its state is among `from`,
--- its claim is younger than `maxAgeMs`, and its call was not dropped.
+-- Counts a settle request before it is sent again. Returns 1 if the request may be sent: the payment's state is among
+-- `from`, its claim is younger than `maxAgeMs`, and its call was not dropped.
 --@include "../call/change-record.lua"
 --@include "../redis/now.lua"
 if redis.call('HEXISTS', KEYS.payment, 'dropped') == 1 then return 0 end

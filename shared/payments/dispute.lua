@@ -1,5 +1,6 @@
--- Records what contradicts a payment that counts as paid. It is listed as disputed until an operator has seen it, unless
--- an operator has settled it. The first time, the same step counts it as disputed, if its terms can be read.
+-- Records the evidence against a payment that counts as paid. The payment is listed as disputed until an operator has
+-- acknowledged it. If its terms can be read, the first evidence also counts it as disputed. A payment that an operator
+-- has settled is neither listed nor counted.
 --@include "../call/change-record.lua"
 --@include "../redis/now.lua"
 --@include "../telemetry/series/add-amounts.lua"

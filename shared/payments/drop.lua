@@ -1,6 +1,6 @@
--- Drops the body of a payment whose outcome is open, and what a settle needs, so that no settle is sent any more. The
--- payment no longer counts for its client. `decision` is the operator's, and `line` that of the audit.
--- Answers DROPPED, or the state found.
+-- Deletes the body of an open payment and the data for a settle request, so that no further settle request is sent.
+-- The payment no longer counts towards the limit on unsettled payments. `decision` is the operator's decision, and `line` the audit line.
+-- Returns DROPPED, or the state found.
 --@include "../call/change-record.lua"
 --@include "./usage.lua"
 --@include "../redis/audit/by-age.lua"

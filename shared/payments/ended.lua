@@ -1,5 +1,5 @@
--- Drops what was needed to finish the call. A key that the payment does not have repeats the payment's own. A payment
--- whose refund was exported meanwhile is kept until it is paid back.
+-- Deletes the data that was needed to finish the call. The payment's own key replaces a key that the payment does not
+-- have. A payment whose refund has been exported in the meantime is kept until it is refunded.
 --@include "../call/change-record.lua"
 --@include "../redis/now.lua"
 if st == 'REFUND_PENDING' or st == 'REFUNDED' then return end

@@ -1,4 +1,5 @@
--- Adds the call of a QUEUED payment to its queue again. Its takes are counted on from those in its log. Answers the state found.
+-- Adds the call of a QUEUED payment to its queue again. Its count of attempts continues from its attempts log. Returns
+-- the state found.
 --@include "../call/change-record.lua"
 --@include "./add-paid.lua"
 local refused = st == 'QUEUED' and addPaid(redis.call('HGET', KEYS.payment, 'settlement'))

@@ -1,7 +1,6 @@
 -- Adds the call to its queue, and changes one of the states `from` to QUEUED. If an operator has dropped the call,
--- nothing is added and the state becomes DISCARDED: the money is due back. `line` is that of an operator in the
--- audit, or empty. Answers the state found, CALL_DROPPED, or
--- TRANSFER_TAKEN.
+-- nothing is added and the state becomes DISCARDED: the money must be refunded. `line` is an operator's audit line, or
+-- empty. Returns the state found, CALL_DROPPED, or TRANSFER_TAKEN.
 --@include "../call/change-record.lua"
 --@include "./add-paid.lua"
 --@include "./take-transfer.lua"

@@ -1,11 +1,13 @@
--- Moves the cases to an export. `transfer` is the one that paid; a key that a case does not have repeats its payment. `effectUnknown` is 1
--- if an unknown effect is accepted. `line` is that of the case in the audit.
+-- Moves cases to an export. Returns the number of moved cases, and 0 if the export already exists.
 --
--- Each case is tested once more here: it is FAILED and lies among the failed calls, or DISCARDED; it is paid for
--- certain; and its effect is known, unless an unknown one is accepted. It leaves its queue, and lives until it is
--- closed. Answers how many were moved, and 0 if the export was made before.
+-- Each case is tested again here. It must be FAILED and still among the failed calls of its queue, or DISCARDED. Its
+-- payment must be proven and not contradicted, or settled by an operator. No attempt may have had an effect, unless
+-- `effectUnknown` is 1. The case leaves its queue, and its keys do not expire until it is closed.
 --
--- The settlements are decoded before the first write, because Redis keeps what a script has written before it fails.
+-- `transfer` is the key of the transfer that paid for the call. If the case lacks one of the keys, the caller passes
+-- `payment` in its place. `line` is the case's audit line.
+--
+-- The settlements are decoded before the first write, because Redis keeps the writes of a script that fails later.
 --@include "../redis/even-if-full.lua"
 --@include "../call/results/tell-change.lua"
 --@include "../redis/audit/by-age.lua"
@@ -25,7 +27,7 @@ local function isCase(id, queue, record, payment)
   return (unsure == '0' or ARGV.effectUnknown == '1') and isPaid(payment)
 end
 
--- The line of each case, by id.
+-- Audit lines of the cases, by call id.
 local lines, at = {}, FIRST.caseKeys
 for i = FIRST.cases, #ARGV, WIDTH.cases do
   local id, queue, _, line = unpack(ARGV, i, i + WIDTH.cases - 1)

@@ -1,4 +1,5 @@
--- Takes a payment without a record off every list. `openPrefix` is how the keys of the sets of open payments begin.
+-- Removes a payment without a record from every list. A payer's set of open payments has a key that begins with
+-- `openPrefix`.
 --@include "../redis/even-if-full.lua"
 --@include "./usage.lua"
 if redis.call('EXISTS', KEYS.record) == 1 then return end

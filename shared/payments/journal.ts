@@ -30,55 +30,60 @@ import {
   ENQUEUE_AGAIN,
   ENQUEUE_SETTLED,
   FORGET,
-  LOOK,
-  LOOK_AGAIN,
+  LEASE_DUE,
   type NonceRefusal,
   PROVEN,
   READ,
+  READ_WITHOUT_CALL,
+  RESCHEDULE,
   REVIEW,
   SEARCHED,
-  TAKE_DUE,
   type TRANSFER_TAKEN,
   VOID,
 } from "./scripts.ts";
 
-/** How long a payment is kept after its call has ended: longer than anybody replays it on purpose. */
+/** Time for which a payment is kept after its call has ended. A deliberate repeat of the request comes within this time. */
 const REMEMBERED_MS = 30 * 86_400_000;
 
-type Claiming = {
-  /** Identifies the claiming request: its own repeat, after a lost reply, is `new` again. */
+type ClaimOptions = {
+  /** Identifies the claiming request. If this request repeats its claim after a lost reply, the claim is `new` again. */
   by: string;
   /** Limit on the payer's open payments. */
   openMax: number;
   /** Rate-limit keys of the client's address, the narrowest first. */
   clients: readonly string[];
-  /** Limit on the bytes of all unsettled payments. Each client may use an eighth of it, and less if others use much (`USAGE`). */
+  /**
+   * Limit on the bytes of all unsettled payments. Each client may use an eighth of this limit, and less if others use much (`usage.lua`).
+   */
   unsettledBytesMax: number;
-  /** After how many ms the reconciler looks. */
+  /** Time in ms until the reconciler checks the payment. */
   dueInMs: number;
-  /** Why the nonce's own partition refuses it, or ""; undefined if it is in this one. */
+  /**
+   * Answer of another partition that holds the caller's nonce: why it refuses the nonce, or "" if it accepts. Undefined if the payment's
+   * own partition holds the nonce.
+   */
   reserved?: NonceRefusal | "" | undefined;
 };
 
 /**
- * How long a void payment is kept beyond its authorization's end. Whoever has many payments claimed that never settle leaves as many void ones
- * behind, so they do not stay long. What an operator has decided may be wrong, and is not a stranger's to fill Redis with.
+ * Time for which a void payment is kept after its authorization has ended. It is short, because a client can claim any number of payments
+ * and never settle them. After an operator's decision it is longer: the decision may be wrong, and no stranger can cause many of these.
  */
 const VOID_REMEMBERED_MS = { byProof: 3_600_000, byOperator: 86_400_000 };
 
-/** The states that a transition leaves. If it finds another one, it changes nothing. */
-type From = { from?: readonly PaymentState[] };
+/** The states that a transition can leave. In any other state, the transition changes nothing. */
+type FromStates = { from?: readonly PaymentState[] };
 
-/** `act` is an operator's line in the audit, which is written in the same step. */
-type Ending = { reason: string; decided?: Decision; dispatches?: number; act?: MoneyAct };
+/** Details of a payment that becomes void. `act` is an operator's audit line, written in the same step. */
+type VoidDetails = { reason: string; decided?: Decision; dispatches?: number; act?: MoneyAct };
 type MoneyAct = AuditEntry<"money">;
 
-type Settled = { settlement: Settlement; proven: boolean };
+type SettlementEvidence = { settlement: Settlement; proven: boolean };
 
 /**
- * The settlement journal: what is on disk of a payment before money moves, and what has happened to it since. The states are
- * in payment.ts. Every change is one atomic script (scripts.ts); none is retried here. What cannot be read is left
- * alone: reads and changes throw `record.unreadable`. `large` is the same partition over the connection for large writes and reads.
+ * The settlement journal: the state of a payment on disk before and after money moves. payment.ts defines the states. Every change is one
+ * atomic script (scripts.ts), and the journal does not retry it. A record that cannot be read stays unchanged: reads and changes throw
+ * `record.unreadable`. `large` is the same partition on the connection for large writes and reads.
  */
 export class PaymentJournal {
   readonly #redis;
@@ -93,10 +98,10 @@ export class PaymentJournal {
     this.#scripts = scriptsOn(partition, large);
   }
 
-  /** Writes a whole paid call before money moves, or returns what is known of it. */
+  /** Writes the whole paid call before money moves, or returns the outcome of an earlier claim. */
   async claim(
     payment: NewPayment,
-    { clients, reserved, ...claiming }: Claiming,
+    { clients, reserved, ...claiming }: ClaimOptions,
     lane: Lane = "small",
   ): Promise<Claimed> {
     const { call, route, callerNonce, quoteUse } = payment;
@@ -114,17 +119,20 @@ export class PaymentJournal {
     });
   }
 
-  /** The whole payment, for whoever shows it: the body may be large. This and the other reads throw `queue.unavailable`. */
+  /**
+   * Returns the payment with its call. The call's body may be large, so use `findWithoutCall` if the call is not needed.
+   * Reads throw `queue.unavailable`.
+   */
   async find(id: string): Promise<Payment | undefined> {
     return toPayment(id, await this.#scripts.read(this.#keysOf(id)).catch(rethrow));
   }
 
-  /** Like `find`, but without `call`, so that a large body costs nothing. */
-  async look(id: string): Promise<Payment | undefined> {
-    return toPayment(id, await this.#scripts.look(this.#keysOf(id)).catch(rethrow));
+  /** Returns the payment without `call`. So it does not read the call's body, which may be large. */
+  async findWithoutCall(id: string): Promise<Payment | undefined> {
+    return toPayment(id, await this.#scripts.readWithoutCall(this.#keysOf(id)).catch(rethrow));
   }
 
-  /** Resolves once a failover cannot undo what was read before. Throws `queue.outcome_unknown` and `queue.unavailable`. */
+  /** Resolves once a failover can no longer undo what was read before. Throws `queue.outcome_unknown` and `queue.unavailable`. */
   confirm(): Promise<void> {
     return confirmed(this.#redis);
   }
@@ -140,68 +148,72 @@ export class PaymentJournal {
     return (await this.#redis.get(this.#keys.usedQuote(digest)).catch(rethrow)) ?? undefined;
   }
 
-  /** How many of the payer's payments are open: SETTLING or in REVIEW. */
+  /** Number of the payer's open payments, which are SETTLING or in REVIEW. */
   async countOpen(payer: string): Promise<number> {
     return this.#redis.scard(this.#keys.openPayments(payer)).catch(rethrow);
   }
 
-  /** Ids of up to `count` due payments. No other caller gets them before the lease has ended. */
-  takeDue(asked: { leaseMs: number; count: number }): Promise<string[]> {
-    return this.#scripts.takeDue({ due: this.#keys.paymentsDue }, asked);
+  /** Leases up to `count` due payments, and returns their ids. No other caller gets them before the lease has ended. */
+  leaseDue(asked: { leaseMs: number; count: number }): Promise<string[]> {
+    return this.#scripts.leaseDue({ due: this.#keys.paymentsDue }, asked);
   }
 
-  /** Takes a payment off all lists if nothing is known of its call any more. */
+  /** Removes a payment from all lists if its record no longer exists. */
   async forget(id: string): Promise<void> {
     const openPrefix = this.#keys.openPayments("");
     await this.#scripts.forget(this.#keysOf(id), { id, openPrefix });
   }
 
-  /** Takes a payment off the reconciler's list. */
-  async leave(id: string): Promise<void> {
+  /** Removes a payment from the reconciler's list. */
+  async unschedule(id: string): Promise<void> {
     await this.#redis.zrem(this.#keys.paymentsDue, id);
   }
 
-  /** Sets when the reconciler looks again. Does nothing if the payment is not on its list. Resolves with when it looks (unix ms by Redis' clock). */
-  lookAgain(id: string, afterMs: number): Promise<number> {
-    return this.#scripts.lookAgain({ due: this.#keys.paymentsDue }, { id, ms: afterMs });
+  /**
+   * Sets when the reconciler next checks the payment. Has no effect if the payment is not on its list. Resolves with that time (unix ms by
+   * Redis' clock).
+   */
+  reschedule(id: string, afterMs: number): Promise<number> {
+    return this.#scripts.reschedule({ due: this.#keys.paymentsDue }, { id, ms: afterMs });
   }
 
   /**
-   * The payment is settled: SETTLING (or, for an operator, REVIEW) becomes QUEUED, and the call is added to its queue; or DISCARDED,
-   * if its call was dropped. The reconciler looks after `dueInMs`. If the chain has shown the transfer, it pays for this call alone from
-   * now on. An operator's `act` is written to the audit in the same step. Resolves with the state found.
+   * Records that a payment is settled. SETTLING (or, for an operator, REVIEW) becomes QUEUED, and the call is added to its queue. If the
+   * call was dropped, the state becomes DISCARDED. The reconciler checks the payment after `dueInMs`. If the chain has shown the payment's
+   * transfer, that transfer can pay for no other call from now on. An operator's `act` is written to the audit log in the same step.
+   * Resolves with the state found.
    */
   async enqueueSettled(
     payment: Payment,
-    { settlement, proven }: Settled,
-    { dueInMs, from = ["SETTLING"], act }: From & { dueInMs: number; act?: MoneyAct },
+    { settlement, proven }: SettlementEvidence,
+    { dueInMs, from = ["SETTLING"], act }: FromStates & { dueInMs: number; act?: MoneyAct },
     lane: Lane = "small",
   ): Promise<FoundState> {
     const { id, terms } = payment;
     const transfer = transferKey(this.#keys, terms, settlement);
     const own = { open: this.#keys.openPayments(terms.payer), transfer: transfer ?? this.#keys.payment(id) };
     const what = { settlement: wellFormedJson(settlement), proven, hasTransfer: transfer !== undefined };
-    const words = { ...this.#named(payment), ...what, dueInMs, line: act && toLine(act), from };
+    const words = { ...this.queueNames(payment), ...what, dueInMs, line: act && toLine(act), from };
     return await this.#scripts.enqueueSettled[lane]({ ...this.#keysOf(id), ...own }, words);
   }
 
-  /** Adds the call of a payment that is QUEUED to its queue again. Resolves with the state found. */
+  /** Adds the call of a QUEUED payment to its queue again. Resolves with the state found. */
   enqueueAgain(payment: Payment, lane: Lane = "small"): Promise<PaymentState | undefined> {
-    const words = this.#named(payment);
+    const words = this.queueNames(payment);
     const { queue, id } = words;
     const own = { job: this.#keys.inQueue(queue, id), attempts: this.#keys.attempts(id) };
     return this.#scripts.enqueueAgain[lane]({ ...this.#keysOf(id), ...own }, words);
   }
 
   /**
-   * SETTLING (or, for an operator, REVIEW) becomes VOID, and the body is dropped. With `dispatches` only if no more settle
-   * requests were sent: undefined if they were. `now` is by the process's clock: while it or Redis' says that the chain may still take the
-   * authorization, the payment is remembered.
+   * Changes SETTLING (or, for an operator, REVIEW) to VOID, and deletes the body. If `dispatches` is given and another number of settle
+   * requests was sent, changes nothing and resolves with undefined. `now` is this process's time. The payment is kept while this clock or
+   * Redis' clock says that the chain may still accept the authorization.
    */
   async markVoid(
     payment: Payment,
-    { reason, decided, dispatches, act }: Ending,
-    { now, from = ["SETTLING"] }: From & { now: number },
+    { reason, decided, dispatches, act }: VoidDetails,
+    { now, from = ["SETTLING"] }: FromStates & { now: number },
   ): Promise<PaymentState | undefined> {
     const { id, terms } = payment;
     const rememberedMs = VOID_REMEMBERED_MS[decided === undefined ? "byProof" : "byOperator"];
@@ -225,20 +237,20 @@ export class PaymentJournal {
     return await this.#scripts.toVoid({ ...this.#keysOf(id), ...own }, words);
   }
 
-  /** SETTLING becomes REVIEW, because the evidence is contradictory and an operator has to decide. */
+  /** Changes SETTLING to REVIEW, because the evidence is contradictory and an operator must decide. */
   markForReview(id: string, reason: string): Promise<PaymentState | undefined> {
     return this.#scripts.review(this.#keysOf(id), { id, reason });
   }
 
   /**
-   * Counts a settle request that is about to be sent again, so that the count is never below what was sent. False if it must not be sent:
-   * the payment is in another state, was claimed so long ago, or its call was dropped.
+   * Counts a settle request before it is sent again, so that the count is never too low. False if the request must not be sent: the payment
+   * is in another state, its claim is older than `maxAgeMs`, or its call was dropped.
    */
-  markDispatching(id: string, maxAgeMs: number, { from = ["SETTLING"] }: From = {}): Promise<boolean> {
+  markDispatching(id: string, maxAgeMs: number, { from = ["SETTLING"] }: FromStates = {}): Promise<boolean> {
     return this.#scripts.dispatching(this.#keysOf(id), { maxAgeMs, from });
   }
 
-  /** Records that the chain has shown this settlement at the configured depth: its transfer pays for this call alone. */
+  /** Records that the chain has shown this settlement at the configured depth. Its transfer can then pay for no other call. */
   async markProven({ id, terms }: Payment, settlement: Settlement): Promise<FoundState> {
     const transfer = transferKey(this.#keys, terms, settlement);
     if (transfer === undefined) throw new Error("a proven settlement must have a transfer");
@@ -254,19 +266,22 @@ export class PaymentJournal {
   }
 
   /**
-   * Records, for an operator, what contradicts a payment whose call may already be with the runner. Does nothing if it does not count as paid.
-   * It counts as disputed on the day (UTC) on which it was settled.
+   * Records evidence against a payment whose call the runner may already have, so that an operator sees it. Has no effect if the payment
+   * does not count as paid. The payment is counted as disputed on the day (UTC) of its settlement.
    */
   async markDisputed(id: string, reason: string): Promise<void> {
-    const payment = await this.look(id).catch(unlessUnreadable);
+    const payment = await this.findWithoutCall(id).catch(unlessUnreadable);
     const revenue = payment && revenueOf(payment);
-    // Without a row nothing is counted, so the key does not matter.
+    // Without `row`, the script counts nothing. The payment's own key then replaces the key of the day.
     const ofDay = revenue === undefined ? this.#keys.payment(id) : this.#keys.disputed(revenue.day);
     const { row, amount } = revenue ?? {};
     await this.#scripts.dispute({ ...this.#keysOf(id), ofDay }, { id, reason, row, amount });
   }
 
-  /** Records, with its line in the audit, that an operator has seen what contradicts the payment. False if nothing does, or an operator has seen it before. */
+  /**
+   * Records, with an audit line, that an operator has seen the evidence against the payment. False if there is no such evidence, or an
+   * operator has acknowledged it before.
+   */
   acknowledge(id: string, decision: Decision, act: MoneyAct): Promise<boolean> {
     return this.#scripts.acknowledge(this.#keysOf(id), {
       id,
@@ -276,8 +291,9 @@ export class PaymentJournal {
   }
 
   /**
-   * Drops the body of a payment that is SETTLING or in REVIEW, with its line in the audit, in one step: no settle is sent any
-   * more, and money that comes all the same is due back. Resolves with the state found, or `DROPPED`, also if it was dropped before.
+   * Deletes the body of a payment that is SETTLING or in REVIEW, with an audit line, in one step. No settle request is sent after that, and
+   * money that still arrives must be refunded. Resolves with `DROPPED` if the body is deleted, now or earlier, otherwise with the state
+   * found.
    */
   async drop(
     id: string,
@@ -291,7 +307,7 @@ export class PaymentJournal {
     });
   }
 
-  /** The call has ended: drops what was needed to finish it, and lets the rest expire. */
+  /** Records that the call has ended. Deletes the data that was needed to finish it, and lets the rest expire. */
   async markEnded(payment: Payment): Promise<void> {
     const { id, terms, settlement } = payment;
     const transfer = (settlement && transferKey(this.#keys, terms, settlement)) ?? this.#keys.payment(id);
@@ -302,14 +318,14 @@ export class PaymentJournal {
     return keysOf(this.#keys, id);
   }
 
-  /** The queue of the payment's call, as the scripts that add the call name it. */
-  #named({ id, terms }: Payment) {
+  /** The arguments with which scripts find the payment's call and its queue. */
+  queueNames({ id, terms }: Payment) {
     const queue = paidQueueOf(terms);
     return { prefix: this.#prefix, job: jobOf(queue), queue, id };
   }
 }
 
-/** The scripts on their connections; those that write a call have one for each lane. */
+/** The scripts on their connections. Scripts that write a call have one connection for small calls and one for large ones. */
 function scriptsOn(partition: Partition, large: Partition) {
   const { redis } = partition;
   return {
@@ -317,10 +333,10 @@ function scriptsOn(partition: Partition, large: Partition) {
     enqueueSettled: byLane(partition, large, ENQUEUE_SETTLED),
     enqueueAgain: byLane(partition, large, ENQUEUE_AGAIN),
     read: READ.on(redis),
-    look: LOOK.on(redis),
+    readWithoutCall: READ_WITHOUT_CALL.on(redis),
     forget: FORGET.on(redis),
-    takeDue: TAKE_DUE.on(redis),
-    lookAgain: LOOK_AGAIN.on(redis),
+    leaseDue: LEASE_DUE.on(redis),
+    reschedule: RESCHEDULE.on(redis),
     toVoid: VOID.on(redis),
     review: REVIEW.on(redis),
     dispatching: DISPATCHING.on(redis),
@@ -335,12 +351,14 @@ function scriptsOn(partition: Partition, large: Partition) {
 
 const rethrow = readFailed("payments cannot be read");
 
-/** The keys of what the payment used up. If it used no caller's nonce, the key is one that is never set. */
+/** The keys of the nonce and quote that the payment used up. If there is no caller's nonce, a key that is never set replaces it. */
 function usedKeys(keys: Keys, { callerNonce = "none", terms }: Payment) {
   return { callerNonce: keys.callerNonce(callerNonce), quote: keys.usedQuote(terms.quote_digest) };
 }
 
-/** A key without use here repeats the payment's own key, because Redis Cluster wants every key declared. */
+/**
+ * The keys of a claim. The payment's own key replaces a key that is not needed, because Redis Cluster requires every key to be declared.
+ */
 function claimKeys(keys: Keys, { call, callerNonce, quoteUse, ...payment }: NewPayment) {
   const own = keys.payment(call.id);
   return {
@@ -354,10 +372,7 @@ function claimKeys(keys: Keys, { call, callerNonce, quoteUse, ...payment }: NewP
   };
 }
 
-/**
- * The state that a change has found; that it was not made, because the transfer pays for another call already; or that it was made of a
- * payment whose call was dropped.
- */
+/** Outcome of a change: the state found, or `TRANSFER_TAKEN` or `CALL_DROPPED` of scripts.ts. */
 export type FoundState = PaymentState | undefined | typeof TRANSFER_TAKEN | typeof CALL_DROPPED;
 
 type Keys = Partition["keys"];
@@ -386,8 +401,8 @@ export function paidQueueOf({ service_id, job_index }: PaymentTerms): QueueName 
 }
 
 /**
- * Keys of the names that the payer gave this purchase: its identifier and its idempotency key, which may be the same. In place of a name
- * that is missing stands the payment's own key, because Redis Cluster wants every key declared.
+ * Keys of the payer's names for this purchase: its identifier and its idempotency key, which may be equal. The payment's own key replaces
+ * the key of a missing name, because Redis Cluster requires every key to be declared.
  */
 export function nameKeys(
   keys: Keys,
@@ -398,7 +413,7 @@ export function nameKeys(
   return { identifier: keyOf(identifier), idempotencyKey: keyOf(idempotencyKey) };
 }
 
-/** The key of the transfer that pays, by its place in the chain. Undefined if the chain has not shown it. */
+/** The key of the paying transfer, by its position on the chain. Undefined if the chain has not shown the transfer. */
 export function transferKey(
   keys: Keys,
   { network }: PaymentTerms,

@@ -38,29 +38,29 @@ export type PaymentSummary = Pick<
   | "lateAt"
 >;
 
-/** Where a list has ended: with this payment, which was claimed then (unix ms). */
+/** The end of a page: the id of its last payment, and when that was claimed (unix ms). */
 export type PaymentPlace = { at: number; id: string };
 
 type ListedPayment = { payment: PaymentSummary; place: PaymentPlace };
 
-/** Selects payments that meet every field present. The times are when a payment was claimed, in unix ms, both inclusive. */
+/** Selects payments that match every given field. `since` and `until` are claim times in unix ms, both inclusive. */
 export type PaymentFilter = {
-  /** In one of these. */
+  /** The payment is in one of these states. */
   states?: readonly PaymentState[] | undefined;
   /** Lower case. */
   payer?: string | undefined;
   since?: number | undefined;
   until?: number | undefined;
-  /** Not in a final state. */
+  /** The payment is not in a final state. */
   open?: boolean | undefined;
-  /** Evidence contradicts it, although it counts as paid, and no operator has seen it. */
+  /** The payment counts as paid, but evidence contradicts it, and no operator has acknowledged that. */
   disputed?: boolean | undefined;
-  /** Evidence contradicts it, although it counts as paid, and an operator has acknowledged that. */
+  /** The payment counts as paid, but evidence contradicts it, and an operator has acknowledged that. */
   acknowledged?: boolean | undefined;
 };
 
 const READ_AT_ONCE = 100;
-/** Limit on the payments that one page looks at in all partitions together. */
+/** Limit on the payments that one page reads in all partitions together. */
 const LOOKED_AT_MAX = 10_000;
 
 export function lookedAtMax({ count }: Partition): number {
@@ -87,7 +87,7 @@ const FORGET_GONE = defineScript({
 
 export type PaymentList = ReturnType<typeof createPaymentList>;
 
-/** Reads payments by the time they were claimed. Only a few are in memory at a time. */
+/** Reads payments in the order of their claims, a few at a time to save memory. */
 export function createPaymentList(partition: Partition) {
   const { redis, keys } = partition;
   const [readMany, forgetGone] = [READ_MANY.on(redis), FORGET_GONE.on(redis)];
@@ -97,7 +97,7 @@ export function createPaymentList(partition: Partition) {
     discarded: keys.paymentsDiscarded,
   };
 
-  /** In the order of `ids`. Undefined for an id that is unknown or has expired. */
+  /** The payments in the order of `ids`. Undefined for an id that is unknown or has expired. */
   async function read(ids: readonly string[]): Promise<(PaymentSummary | undefined)[]> {
     if (ids.length === 0) return [];
     const calls = ids.map((id) => ({ record: keys.record(id), payment: keys.payment(id) }));
@@ -105,7 +105,7 @@ export function createPaymentList(partition: Partition) {
     return ids.map((id, i) => toSummary(id, found[i] ?? []));
   }
 
-  /** The ids of the calls that these transfers pay for, in their order. Undefined for one that pays for none. */
+  /** The ids of the calls that these transfers pay for, in the order of the transfers. Undefined for a transfer that pays for no call. */
   async function paidBy(
     network: string,
     transfers: readonly { transaction: string; position: number }[],
@@ -118,8 +118,8 @@ export function createPaymentList(partition: Partition) {
   }
 
   /**
-   * Removes expired payments from the list, oldest first, beginning at `rank`. Stops after a page in which none had expired,
-   * and returns the rank to begin at next time; that is 0 after the newest payment.
+   * Removes expired payments from the list, oldest first, beginning at `rank`. Stops after a page without an expired payment, and returns
+   * the rank at which the next call must begin. After the newest payment, it returns 0.
    */
   async function prune(rank: number): Promise<number> {
     for (let from = rank; ; ) {
@@ -158,8 +158,8 @@ function createReading(partition: Partition, read: Read) {
     },
 
     /**
-     * The payments that match and were disputed until then (unix ms, by Redis' clock), and that no operator has acknowledged; those first
-     * that have been disputed longest. They are read from their own list.
+     * The matching payments that were disputed by `until` (unix ms, by Redis' clock) and that no operator has acknowledged. The longest
+     * disputed come first. They are read from a separate list.
      */
     async *disputed(filter: PaymentFilter, until: number): AsyncGenerator<PaymentSummary> {
       const walk = { max: until, size: READ_AT_ONCE };
@@ -172,8 +172,8 @@ function createReading(partition: Partition, read: Read) {
     },
 
     /**
-     * Up to `limit` payments that match, newest first, beyond `after`; `next` is where to go on if there may be more. With it even a page
-     * without payments is not the last.
+     * Up to `limit` matching payments after the place `after`, newest first. The next page continues from `next`. A page with `next` may
+     * not be the last, even if it has no payments.
      */
     async page(
       filter: PaymentFilter,
@@ -194,7 +194,7 @@ function createReading(partition: Partition, read: Read) {
   };
 }
 
-/** Where the payments that may match are, newest first: of a state that has a list of its own, only those in there. */
+/** Places of payments that may match, newest first. If the filter selects one state with a list of its own, only that list is read. */
 function placesOf(partition: Partition, filter: PaymentFilter, after?: PaymentPlace) {
   const [state, ...others] = filter.states ?? [];
   const list = state === undefined || others.length > 0 ? undefined : LISTS[state];
@@ -209,7 +209,7 @@ const LISTS: Partial<Record<PaymentState, "paymentsUnresolved" | "paymentsInRevi
   REFUND_PENDING: "refundsPending",
 };
 
-/** Such a list is short, and sorted by another time. */
+/** Yields the places of the payments on a short list, newest first. The list itself is not in the order of claims. */
 async function* newestIn(
   { redis, keys }: Partition,
   list: string,
@@ -279,7 +279,7 @@ function toSummary(id: string, fields: readonly (string | undefined)[]): Payment
   };
 }
 
-/** In place of what cannot be read of a payment. */
+/** Placeholder for terms that cannot be read. */
 const UNKNOWN_TERMS: PaymentTerms = {
   service_id: 0,
   job_index: 0,
@@ -298,7 +298,7 @@ const UNKNOWN_TERMS: PaymentTerms = {
   transfer_method: "eip3009",
 };
 
-/** Whether the terms of a payment can be read, and so what was paid. */
+/** Whether the terms of the payment can be read, and so its token and amount are known. */
 export function areTermsKnown({ terms }: Pick<PaymentSummary, "terms">): boolean {
   return terms.network !== UNKNOWN_TERMS.network;
 }
@@ -312,7 +312,7 @@ function matches(payment: PaymentSummary, filter: PaymentFilter): boolean {
   return acknowledged !== true || (isContradicted(payment) && payment.acknowledged !== undefined);
 }
 
-/** Whether nothing is left to do. An operator may still have a discarded call's payment paid back. */
+/** Whether nothing is left to do. An operator may still refund the payment of a discarded call. */
 function isFinal(state: PaymentState): boolean {
   return state === "INJECTED" || state === "DISCARDED" || state === "VOID" || state === "REFUNDED";
 }
@@ -338,16 +338,19 @@ export function isDisputed(
   return isContradicted(payment) && payment.acknowledged === undefined;
 }
 
-/** Reads the reconciler's list: which payments it looks at, and when. */
-export function createDue({ redis, keys }: Partition) {
+/** Reads the reconciler's list of payments and the times when they are due. */
+export function createDueList({ redis, keys }: Partition) {
   return {
-    /** When the reconciler looks at this payment, in unix ms; undefined if it is not on the list. */
+    /** When the reconciler checks this payment, in unix ms. Undefined if the payment is not on the list. */
     async at(id: string): Promise<number | undefined> {
       const score = await redis.zscore(keys.paymentsDue, id);
       return score === null ? undefined : Number(score);
     },
 
-    /** The places on the list beyond `after`, those that are due soonest first. One whose time moves meanwhile may come twice. */
+    /**
+     * Yields the places of listed payments after `after`, the soonest due first. A payment whose time changes during the walk may come
+     * twice.
+     */
     async *soonestFirst(after?: PaymentPlace): AsyncGenerator<PaymentPlace[]> {
       const walk = { size: READ_AT_ONCE, after: toScoredPlace(after) };
       for await (const page of walkScored(redis, keys.paymentsDue, walk)) yield page.map(toPlace);
@@ -355,19 +358,19 @@ export function createDue({ redis, keys }: Partition) {
   };
 }
 
-/** How many payments there are, and since when the oldest is open (unix ms). */
-type Waiting = { payments: number; oldestAt: number | undefined };
+/** Number of payments, and the time since which the oldest of them is open (unix ms). */
+type OpenCount = { payments: number; oldestAt: number | undefined };
 
 /**
- * `settling`: payments on their way to the queue. `review`: payments that an operator has to decide about. Both are open from their claim.
- * `disputed`: disputed payments that no operator has acknowledged, from the dispute. `refund_pending`: payments whose refund is exported
- * and not seen yet, from the export.
+ * Payments with work left. `settling`: not queued yet. `review`: an operator must decide. `disputed`: no operator has acknowledged the
+ * dispute. `refund_pending`: the refund is exported and not seen on the chain yet. `oldestAt` is the time of the oldest claim, dispute or
+ * export.
  */
-export type Unresolved = Record<"settling" | "review" | "disputed" | "refund_pending", Waiting>;
+export type Unresolved = Record<"settling" | "review" | "disputed" | "refund_pending", OpenCount>;
 
-/** The sums over all partitions. */
+/** Adds up the counts of all partitions. */
 export function sumOfUnresolved(all: readonly Unresolved[]): Unresolved {
-  const sum = (name: keyof Unresolved): Waiting => {
+  const sum = (name: keyof Unresolved): OpenCount => {
     const oldest = all.flatMap((each) => each[name].oldestAt ?? []);
     return {
       payments: all.reduce((payments, each) => payments + each[name].payments, 0),
@@ -383,7 +386,7 @@ export function sumOfUnresolved(all: readonly Unresolved[]): Unresolved {
 }
 
 export function createUnresolved({ redis, keys }: Partition): () => Promise<Unresolved> {
-  async function waiting(key: string): Promise<Waiting> {
+  async function waiting(key: string): Promise<OpenCount> {
     const [payments, oldest] = await Promise.all([
       redis.zcard(key),
       redis.zrangebyscore(key, "-inf", "+inf", "WITHSCORES", "LIMIT", 0, 1),

@@ -10,32 +10,34 @@ import { isRefundOf } from "./close-refunds.ts";
 import { countsAsPaid, type PaymentSummary } from "./list.ts";
 import { type PaymentTerms, paymentCallId, showsTransfer, toAuthorization } from "./payment.ts";
 
-/** The transfers to match: of one token, to one recipient, in a range of blocks, both ends inclusive. */
+/** The transfers to match: one token, one recipient, a range of blocks with both ends included. */
 type MatchedRange = {
   /** CAIP-2. */
   network: string;
   asset: string;
   method: TransferMethod;
-  /** Of a token of EIP-3009. */
+  /** The event order of an EIP-3009 token. */
   eventOrder: EventOrder | undefined;
   payTo: string;
-  /** The addresses that pay back. */
+  /** The addresses that pay refunds. */
   refundFrom: readonly string[];
   fromBlock: bigint;
   toBlock: bigint;
-  /** Aborted once nobody wants the rest: it throws. */
+  /** Aborted when the caller needs no further results. The search then throws. */
   signal?: AbortSignal | undefined;
 };
 
-/** A transfer and a payment that do not match. */
+/** A transfer or a payment without its counterpart. */
 export type Mismatch =
-  /** A transfer without a payment record. `callId` is the id that the record would have, if the transfer can have one. */
+  /**
+   * A transfer without a payment record. `callId` is the id that the record would have. Undefined if the transfer shows no authorization.
+   */
   | { kind: "orphan"; transfer: Transfer; callId: string | undefined }
   /** A transfer for a payment that does not count as paid in the journal. */
   | { kind: "unsettled"; transfer: Transfer; payment: PaymentSummary }
-  /** A payment that counts as paid in the journal, in this range, but has no transfer on the chain. */
+  /** A payment that was made in this range according to the journal, but has no transfer on the chain. */
   | { kind: "missing"; payment: PaymentSummary }
-  /** A transfer that pays back a payment whose refund was closed by another transfer, or withdrawn. */
+  /** A transfer that refunds a payment whose case was closed by another transfer, or withdrawn. */
   | { kind: "surplus"; transfer: SentTransfer; payment: PaymentSummary };
 
 export type Finding = Mismatch | { kind: "matched"; transfer: Transfer; payment: PaymentSummary };
@@ -43,8 +45,8 @@ export type Finding = Mismatch | { kind: "matched"; transfer: Transfer; payment:
 const TRANSFERS_AT_ONCE = 100;
 
 /**
- * Matches every transfer to the recipient against the journal, and the journal's payments against the transfers. Throws
- * `payment.unavailable` if the chain cannot be asked.
+ * Matches every transfer to the recipient with the journal, and the journal's payments with the transfers. Throws `payment.unavailable` if
+ * the chain cannot be read.
  */
 export function createMatchTransfers({
   chain,
@@ -65,13 +67,16 @@ export function createMatchTransfers({
     for await (const payment of payments.matching({})) {
       range.signal?.throwIfAborted();
       if (isExported(payment, range)) exported.push(payment);
-      const isUnseen = !seen.has(payment.id) && mayBeIn(payment, range);
+      const isUnseen = !seen.has(payment.id) && mayBeInRange(payment, range);
       if (isUnseen && (await isMissing(payment, range))) yield { kind: "missing", payment };
     }
     yield* surplus(range, exported);
   };
 
-  /** Transfers for a case that is still pending are left out: `refund-check` closes it with one of them. */
+  /**
+   * Yields refunds without a case. A transfer that fits a pending case is left out: `refund-check` will close the case with such a
+   * transfer.
+   */
   async function* surplus(
     { network, asset, refundFrom, fromBlock, toBlock, signal }: MatchedRange,
     exported: readonly PaymentSummary[],
@@ -94,24 +99,30 @@ export function createMatchTransfers({
     const { asset, payTo, ...rest } = range;
     const wanted = { ...rest, asset: asset as `0x${string}`, payTo: payTo as `0x${string}` };
     for await (const transfers of inPages(chain.transfersTo(wanted), TRANSFERS_AT_ONCE)) {
-      yield* await judge(transfers, range);
+      yield* await toFindings(transfers, range);
     }
   }
 
-  /** A transfer that shows no authorization may have been taken for a payment by an operator. */
-  async function idsOf(transfers: readonly Transfer[], range: MatchedRange): Promise<(string | undefined)[]> {
+  /** The call ids of the transfers. An operator may have assigned a transfer to a payment although the transfer shows no authorization. */
+  async function paidCallIds(
+    transfers: readonly Transfer[],
+    range: MatchedRange,
+  ): Promise<(string | undefined)[]> {
     const taken = await payments.paidBy(range.network, transfers);
-    return transfers.map((transfer, i) => idOf(transfer, range) ?? taken[i]);
+    return transfers.map((transfer, i) => paidCallId(transfer, range) ?? taken[i]);
   }
 
-  async function judge(transfers: readonly Transfer[], range: MatchedRange) {
-    const ids = await idsOf(transfers, range);
+  async function toFindings(transfers: readonly Transfer[], range: MatchedRange) {
+    const ids = await paidCallIds(transfers, range);
     const known = await payments.read(ids.filter((id) => id !== undefined));
     const byId = new Map(known.flatMap((payment) => (payment === undefined ? [] : [[payment.id, payment]])));
     return transfers.map((transfer, i) => toFinding(transfer, ids[i], byId.get(ids[i] ?? "")));
   }
 
-  /** A payment claimed before the range may have been made within it: the chain shows in which block. */
+  /**
+   * Whether a payment without a matching transfer should have one in this range. The block of its receipt decides, because a payment
+   * claimed before the range may have been made within it. If no receipt shows the transfer, the block of the claim decides.
+   */
   async function isMissing({ settlement, sinceBlock, terms }: PaymentSummary, range: MatchedRange) {
     if (settlement === undefined) return false;
     const authorization = toAuthorization(terms, range.eventOrder);
@@ -122,34 +133,43 @@ export function createMatchTransfers({
 }
 
 function toFinding(transfer: Transfer, callId: string | undefined, payment: PaymentSummary | undefined) {
-  if (payment === undefined || !isFor(transfer, payment.terms)) {
+  if (payment === undefined || !hasTermsOf(transfer, payment.terms)) {
     return { kind: "orphan", transfer, callId } as const;
   }
   if (!countsAsPaid(payment.state)) return { kind: "unsettled", transfer, payment } as const;
   return { kind: "matched", transfer, payment } as const;
 }
 
-/** The id of the call that this transfer pays for. Undefined if no authorization shows that it was made by one. */
-function idOf({ authorization }: Transfer, { network, asset, method }: MatchedRange): string | undefined {
+/** The id of the call that this transfer pays for. Undefined if the transfer shows no authorization. */
+function paidCallId(
+  { authorization }: Transfer,
+  { network, asset, method }: MatchedRange,
+): string | undefined {
   if (authorization === undefined) return undefined;
   const { authorizer: payer, nonce } = authorization;
   return paymentCallId({ chainId: chainIdOf(network), method, asset, payer, nonce });
 }
 
-/** The nonce alone is not enough, because its owner may sign another transfer with it. */
-function isFor({ from, to, value }: Transfer, { payer, pay_to, amount }: PaymentTerms): boolean {
+/** Whether the transfer has the payment's terms. The nonce alone is not enough: the payer may sign another transfer with it. */
+function hasTermsOf({ from, to, value }: Transfer, { payer, pay_to, amount }: PaymentTerms): boolean {
   return from === payer && to === pay_to.toLowerCase() && value === BigInt(amount);
 }
 
-/** Whether a transfer of this token may pay it back, or has. */
+/** Whether the payment's refund was exported in this token. */
 function isExported({ refund, terms }: PaymentSummary, { network, asset }: MatchedRange): boolean {
   return (
     refund !== undefined && terms.network === network && terms.asset.toLowerCase() === asset.toLowerCase()
   );
 }
 
-/** A payment claimed after the range cannot be in it. If no chain was asked, `sinceBlock` is 0 and the payment is left out. */
-function mayBeIn({ state, settlement, sinceBlock, terms }: PaymentSummary, range: MatchedRange): boolean {
+/**
+ * Whether the payment may have been made in the range. A payment claimed after the range cannot be in it. `sinceBlock` is 0 if no chain was
+ * read, and the payment is then left out.
+ */
+function mayBeInRange(
+  { state, settlement, sinceBlock, terms }: PaymentSummary,
+  range: MatchedRange,
+): boolean {
   return (
     countsAsPaid(state) &&
     settlement !== undefined &&

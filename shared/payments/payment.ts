@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { callIdBeside, callIdFrom } from "../call/call-id.ts";
+import { callIdFrom, callIdInPartitionOf } from "../call/call-id.ts";
 import { JobCall, toJson } from "../call/job-call.ts";
 import { jobKey } from "../call/job-ids.ts";
 import { STATES, type State, toState } from "../call/record-state.ts";
@@ -17,24 +17,24 @@ import { unreadable } from "../redis/unreadable.ts";
 import { dayOf, rowOf } from "../telemetry/series/series.ts";
 
 /**
- * The states of a paid call, in its one record (`{postern}:call:<id>`). They only move forward:
+ * The states of a paid call, stored in its one record (`{postern}:call:<id>`). A state only moves forward:
  *
  *   (none) ─claim─► SETTLING ─paid─► QUEUED ─► INJECTED | FAILED ◄─► | DISCARDED
  *                      │  └─ evidence contradicts ─► REVIEW ─ an operator decides ─► QUEUED | VOID
  *                      └─ proven never to pay ─► VOID
  *
- *   SETTLING | REVIEW, after an operator has dropped its body ─paid─► DISCARDED: the call never runs, and the money is due back
+ *   SETTLING | REVIEW, after an operator has dropped its body ─paid─► DISCARDED: the call never runs, and the money must be refunded
  *
- *   FAILED | DISCARDED ─exported─► REFUND_PENDING ─paid back─► REFUNDED      (refunds.ts)
+ *   FAILED | DISCARDED ─exported─► REFUND_PENDING ─refunded─► REFUNDED      (refunds.ts)
  *
- * From QUEUED on it is a call like any other (shared/queue/protocol.ts). A record expires only in a final state.
+ * From QUEUED on, a paid call is like any other call (shared/queue/protocol.ts). A record expires only in a final state.
  */
 export const PAYMENT_STATES = STATES;
 export type PaymentState = State;
 
 const decimal = z.string().regex(/^\d+$/);
 
-/** What the payer signed, and what it pays for. Amounts and times are decimal strings, addresses and nonce 0x hex. */
+/** The terms that the payer signed, and the job that they pay for. Amounts and times are decimal strings, addresses and nonce 0x hex. */
 export const PaymentTerms = z.object({
   service_id: z.int().min(0),
   job_index: z.int().min(0),
@@ -58,8 +58,8 @@ export const PaymentTerms = z.object({
 export type PaymentTerms = z.infer<typeof PaymentTerms>;
 
 /**
- * The body of a request to a facilitator: the client's payment and the offer that it accepted. We build its `payload`, its
- * `resource` and what its extensions say of the job; the rest is as sent.
+ * The body of a request to a facilitator: the client's payment and the offer that it accepted. The gateway builds `payload`, `resource` and
+ * the job's data in the extensions. All other fields are as the client sent them.
  */
 export type FacilitatorRequest = {
   x402Version: 1 | 2;
@@ -67,95 +67,113 @@ export type FacilitatorRequest = {
   paymentRequirements: unknown;
 };
 
-/** An operator's decision on a payment in REVIEW, or what he says of a disputed one. Its reason is internal and is never shown to the payer. */
+const texts = new WeakMap<FacilitatorRequest, string>();
+
+/** The request as JSON, for the facilitator and for the journal. It is serialized once, so the request must not change after that. */
+export function requestText(request: FacilitatorRequest): string {
+  const known = texts.get(request);
+  if (known !== undefined) return known;
+  const { x402Version, paymentPayload, paymentRequirements } = request;
+  const text = JSON.stringify({ x402Version, paymentPayload, paymentRequirements });
+  texts.set(request, text);
+  return text;
+}
+
+/**
+ * An operator's decision on a payment in REVIEW, or acknowledgement of a disputed one. The reason is internal and is never shown to the
+ * payer.
+ */
 export type Decision = {
   /** `user@host`. */
   by: string;
   reason: string;
 };
 
-/** How we know that the payment happened. */
+/** Evidence that the payment was made. */
 export type Settlement = {
   transaction: string;
-  /** As the client sees it: CAIP-2, or the network's name in version 1. */
+  /** The network as the client sees it: CAIP-2, or the network's name in version 1. */
   network: string;
   payer: string;
   by: "facilitator" | "chain" | "operator";
-  /** The place of the transfer among the logs of the transaction's receipt, if the chain has shown it (`positionIn`). */
+  /** The position of the transfer among the logs of its receipt (`positionIn`), if the chain has shown it. */
   position?: number;
   decided?: Decision;
 };
 
-/** Its refund is in an export. */
+/** The export that contains the payment's refund. */
 export type Refund = {
   export: string;
   /** Unix ms. */
   at: number;
-  /** The chain's head then, as a decimal string. */
+  /** The chain's head at that time, as a decimal string. */
   block: string;
 };
 
-/** The transfer that has paid it back; `block` is a decimal string. */
+/** The transfer that has refunded the payment. `block` is a decimal string. */
 export type RefundTransfer = { transaction: string; position: number; block: string; from: string };
 
-/** What is known of whether the job has had an effect, from its attempts. `none` is certain. */
+/** Whether an attempt at the call may have had an effect. `none` is certain. */
 export type Effect = "none" | "unknown";
 
 /**
- * Everything that any gateway needs to finish a payment. `call` lacks what is known only after settlement. Times are unix ms by Redis'
- * clock.
+ * All data that a gateway needs to finish a payment. `call` lacks the fields that are known only after settlement. Times are unix ms by
+ * Redis' clock.
  */
 export type Payment = {
   id: string;
   state: PaymentState;
   terms: PaymentTerms;
-  /** Absent once the call has ended, and after a look. */
+  /** Absent once the call has ended, and after `findWithoutCall`. */
   call: JobCall | undefined;
-  /** The size of the call as the journal keeps it; 0 once it has ended. */
+  /** The size of the call in the journal. 0 once the call has ended. */
   callBytes: number;
   request: FacilitatorRequest | undefined;
   /** The facilitator that was asked to settle. */
   facilitator: string;
-  /** A block before the claim: the payment cannot be in an earlier one. 0 if no chain was asked. */
+  /** A block before the claim: the payment cannot be in an earlier block. 0 if no chain was read. */
   sinceBlock: bigint;
-  /** Up to this block no use of the authorization was found. */
+  /** The last block up to which a search found no use of the authorization. */
   searched: bigint | undefined;
   dispatches: number;
   dispatchedAt: number;
   claimedAt: number;
-  /** When it was read, so that its ages are known whatever this process's clock says. */
+  /** When the payment was read, by Redis' clock. Ages are computed from this time, so that this process's clock does not matter. */
   readAt: number;
   /** The time of the last change of state. */
   changedAt: number;
   settlement: Settlement | undefined;
-  /** When that was recorded, and the call added to its queue. */
+  /** When the settlement was recorded, and the call added to its queue. */
   settledAt?: number | undefined;
   /** Whether the chain has shown the payment at the configured depth. */
   proven: boolean;
-  /** Why it is VOID or in REVIEW, or what contradicts it. */
+  /** Why the payment is VOID or in REVIEW, or which evidence contradicts it. */
   reason: string | undefined;
-  /** The operator's decision that ended its REVIEW. */
+  /** The operator's decision that ended the REVIEW. */
   decided?: Decision | undefined;
-  /** The operator who has seen what contradicts it. */
+  /** The operator who has acknowledged the evidence against the payment, and why. */
   acknowledged?: Decision | undefined;
-  /** The operator who has dropped its body before it was settled: no settle is sent, and it never runs. */
+  /** The operator who has deleted the call's body before settlement. No settle request is sent after that, and the call never runs. */
   dropped?: Decision | undefined;
-  /** The client's own identifier of what it pays for. */
+  /** The client's own identifier of the purchase. */
   identifier: string | undefined;
-  /** The name that the `Idempotency-Key` of its request stands for. */
+  /** The name of the purchase, from the request's `Idempotency-Key`. */
   idempotencyKey: string | undefined;
-  /** If a contract has signed, the hash of what it signed and of its signature: the same contract may say something else by now. */
+  /**
+   * If a contract signed, one hash of the signed digest together with the signature. It identifies the payment even if
+   * the contract no longer accepts the signature.
+   */
   signedSha256: string | undefined;
   /** The hash of the caller's nonce that this payment used up. */
   callerNonce: string | undefined;
   bodySha256: string;
   route: string;
-  /** Whether what the runner answers is kept. */
+  /** Whether the runner's answer is kept. */
   keepsResult: boolean;
   effect: Effect;
   refund: Refund | undefined;
   refunded: RefundTransfer | undefined;
-  /** When the runner took the call although its refund was exported. */
+  /** When the runner took the call, if its refund was exported before. Otherwise undefined. */
   lateAt: number | undefined;
 };
 
@@ -167,13 +185,13 @@ export type NewPayment = {
   facilitator: string;
   sinceBlock: bigint;
   route: string;
-  /** The client's own identifier of what it pays for. */
+  /** The client's own identifier of the purchase. */
   identifier: string | undefined;
-  /** The name that the request's `Idempotency-Key` stands for: an identifier, or `key:` and a SHA-256. */
+  /** The name of the purchase, from the request's `Idempotency-Key`: an identifier, or `key:` and the key's SHA-256. */
   idempotencyKey: string | undefined;
-  /** If a contract has signed, the hash of what it signed and of its signature. */
+  /** If a contract signed, one hash of the signed digest together with the signature. */
   signedSha256: string | undefined;
-  /** A caller's nonce that this payment uses up. It is remembered until then (unix ms by Redis' clock). */
+  /** A caller's nonce that this payment uses up. It is remembered until `keptUntil` (unix ms by Redis' clock). */
   callerNonce: { hash: string; keptUntil: number } | undefined;
   /** An operator's quote that this payment uses up. */
   quoteUse: { digest: string; keptUntil: number } | undefined;
@@ -186,7 +204,7 @@ export function fieldsOf(payment: NewPayment): (string | number | Buffer)[] {
   const fields = [
     ["call", toJson(call)],
     ["terms", JSON.stringify(terms)],
-    ["request", JSON.stringify(request)],
+    ["request", requestText(request)],
     ["facilitator", facilitator],
     ["since_block", String(sinceBlock)],
     ["dispatches", 1],
@@ -200,8 +218,8 @@ export function fieldsOf(payment: NewPayment): (string | number | Buffer)[] {
 }
 
 /**
- * Makes a payment of its record and its hash, each a flat list of names and values, and of when they were read. Undefined if one of
- * them is missing. Throws `record.unreadable` if what is stored is no payment.
+ * Decodes a payment from its record and its hash, each a flat list of names and values, and the time of the read. Undefined if the record
+ * or the hash is missing. Throws `record.unreadable` if the stored data is no payment.
  */
 export function toPayment(
   id: string,
@@ -256,7 +274,7 @@ function read(id: string, record: Fields, payment: Fields): Omit<Payment, "readA
   };
 }
 
-/** `unsure` is that of the record (shared/queue/protocol.ts). Nobody has watched a call without it. */
+/** Decodes the record's field `unsure` (shared/queue/protocol.ts). Without this field, it is unknown whether an attempt had an effect. */
 export function toEffect(unsure: string | null | undefined): Effect {
   return unsure === "0" ? "none" : "unknown";
 }
@@ -265,7 +283,7 @@ function parsed<Value>(text: string | undefined): Value | undefined {
   return text === undefined ? undefined : (JSON.parse(text) as Value);
 }
 
-/** What the payer signed, in the form in which the chain is asked about it. `eventOrder` is that of the token, if it is one of EIP-3009. */
+/** Returns the authorization to search for on the chain. `eventOrder` is the order of events of a token with EIP-3009. */
 export function toAuthorization(
   terms: Omit<PaymentTerms, "quote_digest" | "x402_version" | "body_bytes">,
   eventOrder: EventOrder = "used_first",
@@ -283,13 +301,13 @@ export function toAuthorization(
   };
 }
 
-/** Whether the proof shows the settlement's transfer: by itself, or as one that an operator has taken for it. */
+/** Whether the proof shows the settlement's transfer, either by itself or as the transfer that an operator has assigned to the payment. */
 export function showsTransfer(proof: ReceiptEvidence, { by, position }: Settlement): boolean {
   if (proof.kind === "paid") return true;
   return proof.kind === "wrapped" && by === "operator" && proof.positions.some((each) => each === position);
 }
 
-/** The settlement as the client is told of it. */
+/** The settlement as the client sees it. */
 export function toSettlement(
   { terms, request }: Pick<Payment, "terms" | "request">,
   known: Pick<Settlement, "transaction" | "by" | "position">,
@@ -300,7 +318,7 @@ export function toSettlement(
   return { network, payer: terms.payer, ...known };
 }
 
-/** What is logged, and counted, of the one write that made a payment a call: `payment.settled`. */
+/** The fields of the log event `payment.settled`, which is also counted. It is logged once, with the write that queues the call. */
 export function settledFields(
   { id, terms, call }: Pick<Payment, "id" | "terms" | "call">,
   { transaction, by }: Pick<Settlement, "transaction" | "by">,
@@ -310,7 +328,7 @@ export function settledFields(
   return { callId: id, serviceId, jobIndex, network, asset, symbol, amount, transaction, by, ...trace };
 }
 
-/** The place of a payment in the revenue: the day (UTC) on which it was settled, the row of that day, and the amount. */
+/** How a payment counts as revenue: the day (UTC) of its settlement, its row (token and job), and the amount. */
 export function revenueOf({ terms, settledAt, claimedAt }: Payment) {
   const { network, asset, amount, service_id: serviceId, job_index: jobIndex } = terms;
   const row = rowOf({ network, asset, job: jobKey({ serviceId, jobIndex }) });
@@ -318,10 +336,10 @@ export function revenueOf({ terms, settledAt, claimedAt }: Payment) {
 }
 
 /**
- * The call id of a payment. The payer, the nonce that the payer chose, and the contract that takes this nonce once identify a payment,
- * so every replica knows the id before the payment settles, and afterwards the chain alone is enough to compute it. That contract is
- * the token (EIP-3009), or Permit2 for all its tokens. All payments of a payer lie in one partition, where one step counts those that
- * are open. docs/payments.md has a vector.
+ * The call id of a payment. It is derived from the payer, the nonce that the payer chose, and the contract that accepts this nonce once.
+ * That contract is the token (EIP-3009), or Permit2 for all its tokens. So every gateway knows the id before the payment settles, and the
+ * chain alone is enough to compute it later. All payments of a payer are in one partition, so that one script can count the open ones.
+ * docs/payments.md has a test vector.
  */
 export function paymentCallId({
   chainId,
@@ -338,7 +356,7 @@ export function paymentCallId({
   nonce: string;
 }): string {
   const contract = methodOnChain(method).nonceContract(asset);
-  return callIdBeside(
+  return callIdInPartitionOf(
     routeOfPayer(payer),
     String(chainId),
     contract.toLowerCase(),
@@ -347,12 +365,12 @@ export function paymentCallId({
   );
 }
 
-/** An id in the partition that has all payments of this payer. */
+/** An id that leads to the partition with all payments of this payer. */
 export function routeOfPayer(payer: string): string {
   return callIdFrom(payer.toLowerCase());
 }
 
-/** A payment that has moved money, whatever its state is now. */
+/** A payment that has moved money, in any state. */
 export type SettledPayment = Payment & { settlement: Settlement };
 
 export function hasSettlement(payment: Payment): payment is SettledPayment {

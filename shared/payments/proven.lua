@@ -1,4 +1,4 @@
--- Notes that the chain has shown this settlement. Answers the state found, or TRANSFER_TAKEN.
+-- Records that the chain has shown this settlement. Returns the state found, or TRANSFER_TAKEN.
 --@include "../call/change-record.lua"
 --@include "./take-transfer.lua"
 if not st then return nil end

@@ -1,4 +1,4 @@
--- Answers the fields of each call. Removes ids without a record from the lists.
+-- Returns the fields of each call. Removes ids without a record from the lists.
 local found = {}
 for i, id in ipairs(ARGV) do
   local at = FIRST.calls + WIDTH.calls * (i - 1)

@@ -18,16 +18,17 @@ import sealExportLua from "./seal-export.lua";
 import withdrawCaseLua from "./withdraw-case.lua";
 
 /*
- * Refunds of paid calls that failed for good. The gateway holds no key: an operator exports who is to get what, a multisig of his sends it,
- * and the chain shows that it did.
+ * Refunds of paid calls that failed for good. The gateway holds no key. An operator exports a list of refunds, a multisig of the operator
+ * sends them, and the chain shows the transfers.
  *
  *   FAILED | DISCARDED ─export─► REFUND_PENDING ─transfer─► REFUNDED
  *
- * An exported call never runs again, and there is no way back, but one: a call that the runner took all the same, because its 2xx came too
- * late, is withdrawn by an operator and INJECTED. No transfer closes such a case, lest it take the refund of another one.
+ * An exported call never runs again. There is one exception: the runner took the call, but its 2xx arrived after the export. An operator
+ * withdraws such a case, and the call becomes INJECTED. No transfer closes such a case, because the transfer could be the refund of another
+ * case.
  */
 
-/** An export moves all its cases at once, so that no case is ever in two exports, and none that was moved is outside of its export. */
+/** Moves all cases of an export in one step, so that no case is in two exports, or missing from its export. */
 const EXPORT = defineScript({
   source: exportRefundsLua,
   keys: "export, rows, refunds, due, discarded, money, ...caseKeys(record, payment, attempts, identifier, idempotencyKey, transfer)",
@@ -37,7 +38,7 @@ const EXPORT = defineScript({
   reply: integer,
 });
 
-/** Longer than any request for an export that is on its way. */
+/** Time for which an export stays sealed (seal-export.lua). No late request for this export can take longer. */
 const SEALED_MS = 86_400_000;
 
 const SEAL = defineScript({
@@ -48,7 +49,7 @@ const SEAL = defineScript({
   reply: nothing,
 });
 
-/** What CLOSE answers. */
+/** CLOSE returns this once the case is closed. */
 const CLOSED = "CLOSED";
 
 const CLOSE = defineScript({
@@ -69,18 +70,18 @@ const WITHDRAW = defineScript({
   reply: flag,
 });
 
-/** Why a payment whose call failed, or was discarded, is not simply to be paid back. */
+/** Reason why the payment of a failed or discarded call cannot simply be refunded. */
 type Obstacle =
-  /** An attempt may have had its effect. An operator may decide to pay it back all the same. */
+  /** An attempt may have had an effect. An operator may still decide to refund the payment. */
   | "effect unknown"
-  /** The money may not have come. */
+  /** The money may not have arrived. */
   | "disputed"
   | "not confirmed"
-  /** Anybody can move nothing from anybody, and such a transfer would close the case. */
+  /** The amount is zero. Any account can make such a transfer from any other account, and it would close the case. */
   | "zero amount"
   | "unreadable";
 
-/** The states in which a payment can be paid back. */
+/** Whether the state permits a refund. `obstacleOf` says what else may prevent it. */
 export function isRefundable({ state }: Pick<PaymentSummary, "state">): boolean {
   return state === "FAILED" || state === "DISCARDED";
 }
@@ -89,13 +90,13 @@ export function obstacleOf(payment: PaymentSummary): Obstacle | undefined {
   const { settlement, proven, effect, terms } = payment;
   if (!areTermsKnown(payment)) return "unreadable";
   if (BigInt(terms.amount) === 0n) return "zero amount";
-  // It stays contradicted after an operator has seen that.
+  // An operator's acknowledgement does not remove the contradiction.
   if (isContradicted(payment)) return "disputed";
   if (settlement === undefined || (!proven && settlement.by !== "operator")) return "not confirmed";
   return effect === "unknown" ? "effect unknown" : undefined;
 }
 
-/** Who gets what. It is kept as it was exported, so that it can be printed again, whatever the configuration says by then. */
+/** A refund in an export: payer, token and amount. It is stored, so that it can be printed again even if the configuration has changed. */
 const Row = z.object({
   call: z.string(),
   asset: z.string(),
@@ -123,11 +124,11 @@ type MoneyAct = AuditEntry<"money">;
 
 export type NewExport = Omit<RefundExport, "rows"> & {
   cases: readonly { payment: Payment; row: RefundRow }[];
-  /** The head of the chain: only a transfer in a later block closes one of the cases. */
+  /** Newest block of the chain just before the export. Only a transfer in a later block can pay one of these refunds. */
   block: bigint;
-  /** Whether cases are exported of which the effect is unknown. */
+  /** Whether cases with an unknown effect are exported. */
   effectUnknown: boolean;
-  /** The line of the audit for each call that is exported. */
+  /** The audit line for each exported call. */
   lineOf: (callId: string) => MoneyAct;
 };
 
@@ -140,11 +141,11 @@ export function createRefunds(partition: Partition) {
   const [toExport, toSeal] = [EXPORT.on(redis), SEAL.on(redis)];
 
   function keysOfCase(payment: Payment) {
-    const { paidBy: transfer, ...besides } = keysBeside(keys, payment);
+    const { paidBy: transfer, ...besides } = otherKeysOfCase(keys, payment);
     return { record: keys.record(payment.id), payment: keys.payment(payment.id), ...besides, transfer };
   }
 
-  /** An export as it was made. Undefined if there is none, or all its cases were closed long ago. */
+  /** An export as it was made. Undefined if the export does not exist, or all its cases were closed long ago. */
   async function find(id: string): Promise<RefundExport | undefined> {
     const [fields, rows] = await Promise.all([
       redis.hgetall(keys.refund(id)),
@@ -157,9 +158,9 @@ export function createRefunds(partition: Partition) {
 
   return {
     /**
-     * Moves each of the payments that is a case to REFUND_PENDING, with its line of the audit, all in one step, and resolves with the
-     * export, or with one that was made under its id before; undefined if none is a case any more, because it ran meanwhile or another export
-     * has it. Nothing is exported then.
+     * Moves each payment that can still be refunded to REFUND_PENDING, with its audit line, all in one step. Resolves with the export, or
+     * with an earlier one under the same id. Resolves with undefined if nothing can be exported, because each call ran in the meantime or
+     * is in another export.
      */
     async export(made: NewExport): Promise<(RefundExport & { isNew: boolean }) | undefined> {
       const { id, at, by, network, block, cases, effectUnknown, lineOf } = made;
@@ -196,7 +197,7 @@ export function createRefunds(partition: Partition) {
 
     find,
 
-    /** Prevents a later part of an export in this partition. Resolves with the part that it has here already, if there is one. */
+    /** Ensures that this partition adds no cases to the export later. Resolves with the part that the partition already has, if any. */
     async seal(id: string): Promise<RefundExport | undefined> {
       await toSeal({ export: keys.refund(id) });
       return find(id);
@@ -207,24 +208,27 @@ export function createRefunds(partition: Partition) {
       return (await redis.get(keys.refundTransfer(network, transaction, position))) ?? undefined;
     },
 
-    /** The ids of the calls whose refund is exported and not seen yet, in the order in which they were exported. */
+    /** The ids of the calls whose refund is exported and not seen on the chain yet, in the order of their export. */
     pending: (): Promise<string[]> => redis.zrange(keys.refundsPending, "0", "-1"),
 
-    ...createEnds(partition),
+    ...createCaseEndings(partition),
   };
 }
 
 type Keys = Partition["keys"];
 
-/** What expires with the record of a closed case, and does not expire before. A key that there is not repeats the payment's. */
-function keysBeside(keys: Keys, payment: Payment) {
+/**
+ * The keys, besides record and payment, that must live until the case is closed, and then expire with its record. If the case lacks one
+ * of these keys, the payment's key is in its place.
+ */
+function otherKeysOfCase(keys: Keys, payment: Payment) {
   const { id, terms, settlement } = payment;
   const paidBy = (settlement && transferKey(keys, terms, settlement)) ?? keys.payment(id);
   return { attempts: keys.attempts(id), ...nameKeys(keys, payment), paidBy };
 }
 
-/** What ends a pending case. */
-function createEnds({ redis, keys }: Partition) {
+/** Creates the two operations that end a pending case. */
+function createCaseEndings({ redis, keys }: Partition) {
   const toClose = CLOSE.on(redis);
   const toWithdraw = WITHDRAW.on(redis);
 
@@ -235,15 +239,15 @@ function createEnds({ redis, keys }: Partition) {
       refunds: keys.refundsPending,
       export: keys.refund(made),
       rows: keys.refundRows(made),
-      ...keysBeside(keys, payment),
+      ...otherKeysOfCase(keys, payment),
       money: keys.audit("money"),
     };
   }
 
   return {
     /**
-     * REFUND_PENDING becomes REFUNDED by this transfer, with its line in the audit, unless the transfer has closed another case, or the case
-     * was closed. The refund counts on this day (UTC).
+     * Changes REFUND_PENDING to REFUNDED because of this transfer, with an audit line. Does nothing if the transfer has closed another case
+     * ("taken"), or the case is no longer pending ("left"). The refund counts on the day (UTC) of `act`.
      */
     async close(
       payment: Payment,
@@ -268,7 +272,7 @@ function createEnds({ redis, keys }: Partition) {
       return answer === TRANSFER_TAKEN ? "taken" : "left";
     },
 
-    /** REFUND_PENDING becomes INJECTED, with its line in the audit, if the runner took the call after the export. False for any other. */
+    /** Changes REFUND_PENDING to INJECTED, with an audit line, if the runner took the call after the export. False for any other case. */
     async withdraw(payment: Payment, act: MoneyAct): Promise<boolean> {
       const { id, refund } = payment;
       if (refund === undefined) return false;

@@ -9,9 +9,9 @@ import { type Decision, type Payment, settledFields, toSettlement } from "./paym
 import { CALL_DROPPED, DROPPED, TRANSFER_TAKEN } from "./scripts.ts";
 
 /**
- * An operator's decision on a payment in REVIEW, or that he has seen what contradicts one whose call has run; or that the body of one whose
- * outcome is open is dropped. `positions` are those of
- * transfers that may be the payment's (`positionIn`): the first one pays for it that pays for no other. None if no chain was asked.
+ * An operator's verdict on a payment. `settled` and `void` end a REVIEW, `acknowledged` concerns a disputed payment, and `dropped` deletes
+ * the body of an open one. `positions` names transfers that may have paid (`positionIn`). The first one that pays for no other call is
+ * assigned to the payment. `positions` is empty if no chain was read.
  */
 export type Verdict =
   | { kind: "settled"; transaction: string; positions: readonly number[] }
@@ -19,20 +19,20 @@ export type Verdict =
   | { kind: "acknowledged" }
   | { kind: "dropped" };
 
-/** `left`: there was nothing to decide any more; nothing was done. */
+/** `left`: there was nothing left to decide, and nothing changed. */
 type Resolved = { kind: "done" } | { kind: "left"; state: FoundState };
 
 const ACTIONS = { settled: "settle", void: "void", dropped: "drop" } as const;
 
 type Act = AuditEntry<"money">;
 
-type Acting = { journal: PaymentJournal; clock: Clock; log: Logger; by: string };
+type OperatorContext = { journal: PaymentJournal; clock: Clock; log: Logger; by: string };
 
 /**
- * Records that an operator has seen what contradicts a payment, with its line in the audit. Nothing else of the payment changes. False if
- * nothing contradicts it, or if it was acknowledged before.
+ * Records, with an audit line, that an operator has seen the evidence against a payment. Nothing else of the payment changes. False if no
+ * evidence contradicts the payment, or it was acknowledged before.
  */
-export function createAcknowledge({ journal, clock, log, by }: Acting) {
+export function createAcknowledge({ journal, clock, log, by }: OperatorContext) {
   return async (id: string, why: { selection: string; reason: string; run?: string }): Promise<boolean> => {
     const act: Act = { at: clock(), action: "acknowledge", callId: id, by, ...why };
     const isDone = await journal.acknowledge(id, { by, reason: why.reason }, act);
@@ -45,15 +45,15 @@ export function createAcknowledge({ journal, clock, log, by }: Acting) {
 const BY_OPERATOR = "decided by the operator";
 
 /**
- * Ends a REVIEW by an operator's decision; `by` is the operator. The call of a settled payment is in its queue then; a void
- * payment loses its body; one that is acknowledged stays as it is. The body of a payment in SETTLING or in REVIEW can be dropped. Operator
- * and reason are stored with the change, and the line of the audit is written in the same step. A payment in any other state is left alone.
+ * Creates the function that carries out an operator's verdict on a payment. `by` names the operator. For a payment in REVIEW, `settled`
+ * queues the call unless its body was dropped, and `void` deletes the body. `dropped` deletes the body of a payment in SETTLING or REVIEW.
+ * `acknowledged` changes no state. One step writes the change, the operator, the reason and the audit line.
  */
 export function createResolve({
   count,
   ...acting
-}: Acting & {
-  /** Counts what was earned. */
+}: OperatorContext & {
+  /** Counts the revenue. */
   count?: CountOnce;
 }) {
   const { journal, clock, log, by } = acting;

@@ -1,4 +1,4 @@
--- Changes SETTLING to REVIEW. The payment still counts as open. Answers the state found.
+-- Changes SETTLING to REVIEW. The payment still counts as open. Returns the state found.
 --@include "../call/change-record.lua"
 --@include "../redis/now.lua"
 --@include "../call/results/tell-change.lua"

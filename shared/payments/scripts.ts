@@ -25,35 +25,47 @@ import endedLua from "./ended.lua";
 import enqueueAgainLua from "./enqueue-again.lua";
 import enqueueSettledLua from "./enqueue-settled.lua";
 import forgetLua from "./forget.lua";
-import lookLua from "./look.lua";
-import lookAgainLua from "./look-again.lua";
+import leaseDueLua from "./lease-due.lua";
 import { PAYMENT_STATES } from "./payment.ts";
 import provenLua from "./proven.lua";
 import readLua from "./read.lua";
+import readWithoutCallLua from "./read-without-call.lua";
+import rescheduleLua from "./reschedule.lua";
 import reviewLua from "./review.lua";
 import searchedLua from "./searched.lua";
-import takeDueLua from "./take-due.lua";
 import voidLua from "./void.lua";
 
 /*
- * Every change of a payment is one script, so that nothing comes between check and change. The `st` of the call's record is the state of
- * both the call and its payment. No script changes a record that it cannot read. A full Redis refuses a claim, and nothing that follows it.
+ * Every change of a payment is one script, so that no other command runs between check and change. The field `st` of the call's record is
+ * the state of both the call and its payment. No script changes a record that it cannot read. A full Redis refuses claims, but runs all
+ * later steps of a payment.
  *
- * Every time that they write, and every age that they compare, is by Redis' clock: no gateway's clock decides when a payment is due or how
- * old a claim is. Only the chain's times are by the chain's clock.
+ * Redis' clock, and not the clock of any gateway, decides when a payment is due and how old a claim is. Only times of the chain are by the
+ * chain's clock.
  */
 
-/** What Redis and the reconciler need for a payment beside its fields. It also bounds how many small ones are unsettled. */
+/**
+ * Memory that a payment needs in Redis and the reconciler besides its fields. It counts toward the limit on bytes, and so also limits the
+ * number of small payments.
+ */
 export const USAGE_BASE_BYTES = 16 * 1024;
 
 export type Claimed =
-  /** `ageMs` is how long ago the payment was claimed; 0 unless an earlier try of the same request did it. */
+  /** `ageMs` is the time since the claim. It is above 0 only if an earlier try of the same request made the claim. */
   | { kind: "new"; ageMs: number }
-  /** The same request was paid for before, by this payment or under the same identifier. */
+  /** An earlier request has claimed this payment, or another one under the same identifier or idempotency key. `id` is its call. */
   | { kind: "known"; id: string }
-  | { kind: "conflict" | "identifier_conflict" | "too_many_open" | "drained" | "unaudited" }
+  | {
+      kind:
+        | "conflict"
+        | "identifier_conflict"
+        | "idempotency_key_reused"
+        | "too_many_open"
+        | "drained"
+        | "unaudited";
+    }
   | { kind: "nonce_used" | "nonce_expired" | "quote_used" | "quote_expired" }
-  /** With this payment more would be unsettled than its client may have, or than there may be of all clients; or it never fits. */
+  /** The payment does not fit: its client's share is full, the limit of all clients is full, or it is larger than any share. */
   | { kind: "client_full" | "full" | "too_large" };
 
 /** Reasons for which a claim refuses a caller's nonce. */
@@ -79,6 +91,8 @@ function toClaimed(reply: unknown): Claimed {
       return { kind: "conflict" };
     case "IDENTIFIER_CONFLICT":
       return { kind: "identifier_conflict" };
+    case "IDEMPOTENCY_KEY_REUSED":
+      return { kind: "idempotency_key_reused" };
     case "TOO_MANY_OPEN":
       return { kind: "too_many_open" };
     case "NONCE_USED":
@@ -104,12 +118,12 @@ function toClaimed(reply: unknown): Claimed {
   }
 }
 
-/** The fields of a payment, with sizes among them. */
+/** The fields of a payment. Redis returns sizes as numbers and all other fields as text. */
 export const fieldsOfPayment: Decode<string[]> = list((field) =>
   typeof field === "number" ? String(field) : text(field),
 );
 
-/** The record's fields, the payment's, and when they were read, as `toPayment` takes them. */
+/** The record's fields, the payment's fields, and the time of the read, as `toPayment` takes them. */
 const PAYMENT = tuple(list(text), fieldsOfPayment, integer);
 
 export const READ = defineScript({
@@ -119,17 +133,17 @@ export const READ = defineScript({
   reply: PAYMENT,
 });
 
-export const LOOK = defineScript({
-  source: lookLua,
+export const READ_WITHOUT_CALL = defineScript({
+  source: readWithoutCallLua,
   keys: "record, payment",
   proof: "reads",
   reply: PAYMENT,
 });
 
-/** What ENQUEUE_SETTLED answers for a payment whose call was dropped: it is paid, and its call is DISCARDED. */
+/** ENQUEUE_SETTLED returns this for a payment whose call was dropped: the payment is settled, and its call is DISCARDED. */
 export const CALL_DROPPED = "CALL_DROPPED";
 
-/** What a script answers, and changes nothing, if the transfer pays for another call already. */
+/** A script returns this, and changes nothing, if the transfer already pays for another call. */
 export const TRANSFER_TAKEN = "TRANSFER_TAKEN";
 
 export const ENQUEUE_SETTLED = defineScript({
@@ -168,7 +182,7 @@ export const REVIEW = defineScript({
   reply: optional(oneOf(...PAYMENT_STATES)),
 });
 
-/** What DROP answers. */
+/** DROP returns this once the body is deleted. */
 export const DROPPED = "DROPPED";
 
 export const DROP = defineScript({
@@ -241,16 +255,16 @@ export const ENDED = defineScript({
   reply: nothing,
 });
 
-export const TAKE_DUE = defineScript({
-  source: takeDueLua,
+export const LEASE_DUE = defineScript({
+  source: leaseDueLua,
   keys: "due",
   args: "leaseMs, count",
   proof: "expendable",
   reply: list(text),
 });
 
-export const LOOK_AGAIN = defineScript({
-  source: lookAgainLua,
+export const RESCHEDULE = defineScript({
+  source: rescheduleLua,
   keys: "due",
   args: "id, ms",
   proof: "expendable",

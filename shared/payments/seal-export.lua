@@ -1,4 +1,4 @@
--- From now on an export gets nothing from this partition, unless it has a part here already.
+-- Seals an export: this partition adds no cases to it later. Does nothing if the export already has cases here.
 --@include "../redis/even-if-full.lua"
 if redis.call('EXISTS', KEYS.export) == 1 then return end
 redis.call('HSET', KEYS.export, 'open', 0)

@@ -12,33 +12,33 @@ export const SpentElsewhereTerms = PaymentTerms.omit({
   x402_version: true,
   body_bytes: true,
 }).extend({
-  /** The newest block when it came: the authorization was spent in this one or in an earlier one. */
+  /** The newest block when the payment arrived. The authorization was spent in this block or an earlier one. */
   block: z.string().regex(/^\d+$/),
 });
 
-/** A payment that came here and was refused, because its authorization had been used or cancelled before. */
+/** A payment that a gateway refused, because its authorization had been used or cancelled before. */
 export type SpentElsewhere = z.infer<typeof SpentElsewhereTerms> & {
-  /** The call that it would have bought. */
+  /** The call that the payment would have bought. */
   id: string;
-  /** When it came first, unix ms. */
+  /** When the payment first arrived, unix ms. */
   at: number;
 };
 
-/** Anybody can send what is public on the chain: so many are kept, and the newest push the oldest out. */
-const KEPT = 1000;
+/** Limit on the kept payments; new ones evict the oldest. Strangers can send any authorization that is public on the chain. */
+const KEPT_MAX = 1000;
 
 const NOTE = defineScript({
   source: noteSpentElsewhereLua,
   keys: "times, payments",
   args: "id, at, payment",
-  constants: { KEPT },
+  constants: { KEPT_MAX },
   proof: "needed",
   reply: nothing,
 });
 
 export type SpentElsewhereList = ReturnType<typeof createSpentElsewhere>;
 
-/** What an operator may want to give back: payments for a job here that were spent before they came, so that none was sold. */
+/** Keeps payments that an operator may want to refund: they were for a job here, but were spent before they arrived, so no job was sold. */
 export function createSpentElsewhere({ redis, keys }: Partition) {
   const note = NOTE.on(redis);
   const { spentElsewhere: times, spentElsewhereOf: payments } = keys;
@@ -47,12 +47,12 @@ export function createSpentElsewhere({ redis, keys }: Partition) {
       await note({ times, payments }, { id, at, payment: JSON.stringify(payment) });
     },
 
-    /** The newest first. What cannot be read is left out. */
+    /** The kept payments, newest first. Entries that cannot be read are left out. */
     async list(): Promise<SpentElsewhere[]> {
-      const came = toScored(await redis.zrevrange(times, 0, KEPT - 1, "WITHSCORES"));
-      if (came.length === 0) return [];
-      const texts = await redis.hmget(payments, ...came.map(({ member }) => member));
-      return came.flatMap(({ member: id, score: at }, i) => {
+      const entries = toScored(await redis.zrevrange(times, 0, KEPT_MAX - 1, "WITHSCORES"));
+      if (entries.length === 0) return [];
+      const texts = await redis.hmget(payments, ...entries.map(({ member }) => member));
+      return entries.flatMap(({ member: id, score: at }, i) => {
         const stored = SpentElsewhereTerms.safeParse(parseJson(texts[i] ?? undefined)).data;
         return stored === undefined ? [] : [{ id, at, ...stored }];
       });

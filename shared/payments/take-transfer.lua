@@ -1,5 +1,5 @@
--- Defines `takeTransfer(key, id)`, which takes a transfer for a call, under the transfer's key. False if it pays for
--- another one.
+-- Defines `takeTransfer(key, id)`, which assigns a transfer to a call, under the transfer's key. Returns false if the
+-- transfer pays for another call.
 local function takeTransfer(key, id)
   local by = redis.call('GET', key)
   if by and by ~= id then return false end

@@ -1,10 +1,10 @@
-/** All unsettled payments together may take this part of what new calls may use. */
+/** Share of the memory for new calls that all unsettled payments together may use. */
 const UNSETTLED_PART = 0.25;
 
-/** One address may take this part of that (usage.lua). */
+/** Share of the memory for unsettled payments that one address may use (usage.lua). */
 const ADDRESS_PART = 1 / 8;
 
-/** The limits of a gateway that bound what new calls may use. */
+/** The gateway's limits on the memory for new calls. */
 type Limits = { queueBytesMax: number; redisMemoryRatioMax: number };
 
 /** Limit on the bytes of all unsettled payments of a partition. `maxMemoryBytes` is 0 if Redis has no `maxmemory`. */
@@ -16,7 +16,7 @@ export function unsettledBytesMaxOf(
   return Math.floor(UNSETTLED_PART * Math.min(queueBytesMax, memory));
 }
 
-/** Least limit on the bytes of all calls with which one of these partitions takes a payment of this many bytes. */
+/** Returns how large `queueBytesMax` must be. With a smaller limit, a partition refuses a payment of this many bytes. */
 export function queueBytesMinOf(bytes: number, partitions: number): number {
   return (partitions * bytes) / (UNSETTLED_PART * ADDRESS_PART);
 }

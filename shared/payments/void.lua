@@ -1,7 +1,7 @@
--- Changes one of the states `from` to VOID and drops the body. The payer's identifier and idempotency key, the caller's
--- nonce and the quote can be used again. `decided` is an operator's decision, and `line`
--- its line of the audit; both may be empty. Answers the state found; nil if
--- `dispatches` is not empty, and another number of settle requests was sent.
+-- Changes one of the states `from` to VOID and deletes the body. The payer's identifier and idempotency key, the
+-- caller's nonce and the quote can be used again. `decided` is an operator's decision, and `line` the audit line; both
+-- may be empty. Returns the state found. If `dispatches` is not empty and another number of settle requests was sent,
+-- returns nil.
 --@include "../call/change-record.lua"
 --@include "../redis/now.lua"
 --@include "./usage.lua"

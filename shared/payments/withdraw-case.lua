@@ -1,4 +1,5 @@
--- A call that the runner took after its export becomes INJECTED, and its case ends. Answers 1 if it was such a call.
+-- Ends the case of a call that the runner took after the export, and changes the call to INJECTED. Returns 0, and changes
+-- nothing, for any other call.
 --@include "../call/change-record.lua"
 --@include "./end-case.lua"
 --@include "../call/results/tell-change.lua"

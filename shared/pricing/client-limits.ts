@@ -5,8 +5,8 @@ import { jobsOnSale, tokenAmount } from "./prices.ts";
 type Shop = Pick<X402Toml, "accepted_tokens" | "job_policies" | "default_invocation_mode">;
 
 /**
- * Warns of what `@x402/fetch` refuses to pay unless its buyer says otherwise: tokens that it does not know, and more than a dollar in one
- * that it knows.
+ * Warns about payments that `@x402/fetch` makes only if its buyer permits them: those in tokens that it does not know,
+ * and those of more than a dollar.
  */
 export function clientWarnings(x402: Shop, prices: PriceList): string[] {
   const sold = jobsOnSale(x402, prices).map(({ priceWei }) => priceWei);
@@ -14,7 +14,8 @@ export function clientWarnings(x402: Shop, prices: PriceList): string[] {
   return x402.accepted_tokens.flatMap((token, index) => {
     const { asset, network, symbol } = token;
     const decimals = KNOWN_TOKENS[`${network}/${asset.toLowerCase()}`];
-    const warning = decimals === undefined ? unknown(token) : tooDear(token, sold, 10n ** BigInt(decimals));
+    const warning =
+      decimals === undefined ? unknown(token) : tooExpensive(token, sold, 10n ** BigInt(decimals));
     return warning === undefined ? [] : [`accepted_tokens[${index}]: ${symbol} on ${network}: ${warning}`];
   });
 }
@@ -25,8 +26,11 @@ function unknown({ asset }: AcceptedToken): string {
   return `@x402/fetch does not know this token, and pays in it only if the payer adds ${asset} to spendControls.allowedAssets ${SEE}`;
 }
 
-/** At the fixed rate, or at the highest that is taken. If there is neither, nothing is known. */
-function tooDear(token: AcceptedToken, sold: readonly bigint[], dollar: bigint): string | undefined {
+/**
+ * Returns a warning if a job costs more than a dollar at the fixed rate, or at the `max_rate` of a changing one.
+ * Undefined if there is no such job, or if the token has neither rate.
+ */
+function tooExpensive(token: AcceptedToken, sold: readonly bigint[], dollar: bigint): string | undefined {
   const { decimals, markup_bps, rate_per_native_unit: rate, max_rate } = token;
   const rate_per_native_unit = typeof rate === "string" ? rate : max_rate;
   if (rate_per_native_unit === undefined) return undefined;
@@ -38,8 +42,8 @@ function tooDear(token: AcceptedToken, sold: readonly bigint[], dollar: bigint):
 }
 
 /**
- * The decimals of the tokens that `@x402/fetch` knows by itself, by network and address. It is a copy, since the package that has the
- * table brings viem with it; a test compares the two.
+ * Decimals of the tokens that `@x402/fetch` knows, by network and address. This is a copy, because the package with
+ * the table also loads viem; a test compares the two.
  */
 export const KNOWN_TOKENS: Readonly<Record<string, number>> = {
   "eip155:8453/0x833589fcd6edb6e08f4c7c32d4f71b54bda02913": 6,

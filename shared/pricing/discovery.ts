@@ -1,75 +1,99 @@
 import type { JobIds } from "../call/job-ids.ts";
 import type { JobFacts } from "../config/job-pricing-toml.ts";
-import type { JobInput } from "../platform/json-schema/job-input.ts";
+import type { X402Toml } from "../config/x402-toml.ts";
+import { DECLARED_BYTES_MAX, type Declared, declaredBytes } from "../platform/json-schema/job-input.ts";
 import { compileSchema, type JsonSchema } from "../platform/json-schema/json-schema.ts";
 import { settlementEndpoint } from "./prices.ts";
 
-/** What is sold, as both versions of x402 describe it. */
-export function resourceOf(job: JobIds & JobFacts, publicUrl: string) {
-  const { jobIndex, serviceId, name, description = `Job ${jobIndex} of service ${serviceId}` } = job;
+/** The parts of a configuration that describe the seller. */
+export type ShopFacts = Pick<X402Toml, "public_url" | "shop">;
+
+/**
+ * Limit of x402 on a service's name. A longer name is omitted, because it may be the host of `public_url`: a cut host
+ * would be another host.
+ */
+const SERVICE_NAME_CHARS_MAX = 32;
+
+/** Describes a job as a resource, in the form of both versions of x402. The `serviceName` is that of the seller. */
+export function resourceOf(job: JobIds & JobFacts, { public_url, shop }: ShopFacts) {
+  const { jobIndex, serviceId, description = `Job ${jobIndex} of service ${serviceId}` } = job;
+  const { name, tags, icon_url } = shop;
   return {
-    url: settlementEndpoint(publicUrl, job),
+    url: settlementEndpoint(public_url, job),
+    method: "POST",
     description,
     mimeType: "application/json",
-    ...(name !== undefined && { serviceName: name }),
+    ...(name.length <= SERVICE_NAME_CHARS_MAX && { serviceName: name }),
+    ...(tags.length > 0 && { tags }),
+    ...(icon_url !== undefined && { iconUrl: icon_url }),
   };
 }
 
-/** What a 402 tells of a job's input. */
+/** The parts of a job that describe its input and output. */
+type Job = { input?: Declared | undefined; output?: Declared | undefined };
+
+/** A 402's description of a job's input and output. */
 export type Discovery = {
-  /** `extensions.bazaar` of version 2, with the fields of `@x402/extensions/bazaar`. */
-  bazaar: { info: { input: object }; schema: JsonSchema };
-  /** `outputSchema` of version 1. */
-  outputSchema: { input: object };
+  /** `extensions.bazaar` of x402 version 2, with the fields of `@x402/extensions/bazaar`. */
+  bazaar: { info: { input: object; output?: object }; schema: JsonSchema };
+  /** `outputSchema` of x402 version 1. */
+  outputSchema: { input: object; output?: object };
 };
 
-/** Clients send the extensions of a 402 back in the header of their payment, which is bounded. */
-const SCHEMA_BYTES_MAX = 1536;
-const EXAMPLE_BYTES_MAX = 512;
-
-const known = new WeakMap<JobInput, Discovery | "none">();
+const known = new WeakMap<Declared, Discovery | "none">();
 
 /**
- * How a job's input stands in a 402; undefined if schema or example is too large for it, or if the schema means nothing as a part of
- * another one of 2020-12, which is what facilitators check. It is worked out once for each input.
+ * Describes a job's input and output for a 402. Facilitators check the description with its own JSON schema (2020-12),
+ * which includes the job's schemas. The output is omitted if its schema cannot be included, or makes the description too
+ * large. Returns undefined if no description is possible. The result is computed once for each job.
  */
-export function discoveryOf(input: JobInput | undefined): Discovery | undefined {
-  if (input === undefined) return undefined;
-  const discovery = known.get(input) ?? toDiscovery(input) ?? "none";
-  known.set(input, discovery);
+export function discoveryOf({ input, output }: Job): Discovery | undefined {
+  const key = input ?? output;
+  if (key === undefined) return undefined;
+  const discovery =
+    known.get(key) ?? toDiscovery(input, output) ?? (input && toDiscovery(input, undefined)) ?? "none";
+  known.set(key, discovery);
   return discovery === "none" ? undefined : discovery;
 }
 
-/** Of an input what is small enough to stand where it is not asked for, in the words of job_pricing.toml. */
-export function inlineInput({ schema, example }: JobInput) {
+/** Whether the schemas and examples are small enough for a 402 and for the list of jobs. */
+function isShort({ input, output }: Job): boolean {
+  return declaredBytes(input) + declaredBytes(output) <= DECLARED_BYTES_MAX;
+}
+
+/** Returns the schemas and examples of a job under their keys of job_pricing.toml, or nothing if they are too large. */
+export function inlineDeclared(job: Job) {
+  if (!isShort(job)) return {};
+  const { input, output } = job;
   return {
-    ...(bytesOf(schema) <= SCHEMA_BYTES_MAX && { input_schema: schema }),
-    ...(bytesOf(example) <= EXAMPLE_BYTES_MAX && { input_example: example }),
+    ...(input && { input_schema: input.schema, input_example: input.example }),
+    ...(output && { output_schema: output.schema, output_example: output.example }),
   };
 }
 
-function bytesOf(value: unknown): number {
-  return Buffer.byteLength(JSON.stringify(value));
-}
-
 const HTTP_INPUT = { type: "http", method: "POST", bodyType: "json" } as const;
+/** The input of a job that takes any body. */
+const ANY_INPUT: Declared = { schema: {}, example: {} };
 
-function toDiscovery(input: JobInput): Discovery | undefined {
-  const { schema, example } = input;
-  const isInline = Object.keys(inlineInput(input)).length === 2;
-  if (!isInline || !isSelfContained(schema)) return undefined;
-  const { $schema: _, ...own } = schema;
-  const info = { input: { ...HTTP_INPUT, body: example } };
-  const envelope = toEnvelope(withMovedRefs(own) as JsonSchema);
+function toDiscovery(input: Declared = ANY_INPUT, output: Declared | undefined): Discovery | undefined {
+  const body = schemaWithin(input.schema, "#/properties/input/properties/body");
+  const result = output && schemaWithin(output.schema, "#/properties/output/properties/example");
+  if (!isShort({ input, output }) || body === undefined || (output && result === undefined)) return undefined;
+  const info = {
+    input: { ...HTTP_INPUT, body: input.example },
+    ...(output && { output: { type: "json", example: output.example } }),
+  };
+  const envelope = toEnvelope(body, result);
   const compiled = compileSchema(envelope);
-  if (!compiled.ok || compiled.check(info, bytesOf(info)) !== undefined) return undefined;
-  return { bazaar: { info, schema: envelope }, outputSchema: { input: { ...HTTP_INPUT, body: schema } } };
+  if (!compiled.ok || compiled.check(info, JSON.stringify(info).length) !== undefined) return undefined;
+  const outputSchema = {
+    input: { ...HTTP_INPUT, body: input.schema },
+    ...(output && { output: output.schema }),
+  };
+  return { bazaar: { info, schema: envelope }, outputSchema };
 }
 
-/** Where the job's schema stands in the envelope. */
-const PLACE = "#/properties/input/properties/body";
-
-function toEnvelope(body: JsonSchema): JsonSchema {
+function toEnvelope(body: JsonSchema, result: JsonSchema | undefined): JsonSchema {
   return {
     $schema: "https://json-schema.org/draft/2020-12/schema",
     type: "object",
@@ -85,12 +109,24 @@ function toEnvelope(body: JsonSchema): JsonSchema {
         required: ["type", "method", "bodyType", "body"],
         additionalProperties: false,
       },
+      ...(result && {
+        output: {
+          type: "object",
+          properties: { type: { type: "string" }, example: result },
+          required: ["type"],
+        },
+      }),
     },
     required: ["input"],
   };
 }
 
-/** Facilitators refuse a schema in which something with these names is anything but a reference within the schema. */
+/** Moves a schema into another document at `place`; returns undefined if that is not possible. */
+export function schemaWithin({ $schema: _, ...own }: JsonSchema, place: string): JsonSchema | undefined {
+  return isSelfContained(own) ? (withMovedRefs(own, place) as JsonSchema) : undefined;
+}
+
+/** Whether each `$ref` and `$id` is a reference within the schema. Facilitators refuse any other schema. */
 function isSelfContained(node: unknown): boolean {
   if (typeof node !== "object" || node === null) return true;
   return Object.entries(node).every(([key, value]) => {
@@ -99,18 +135,21 @@ function isSelfContained(node: unknown): boolean {
   });
 }
 
-/** Keywords whose values are data. */
+/** Keywords of JSON schemas whose values are data, not schemas. */
 const DATA = ["const", "enum", "default", "examples"];
 
-/** A reference by pointer begins at the root, which is the envelope's now. */
-function withMovedRefs(node: unknown): unknown {
+/**
+ * Adapts the references of a schema that becomes a part of another document at `place`. A JSON pointer in a reference
+ * begins at the root of the document.
+ */
+function withMovedRefs(node: unknown, place: string): unknown {
   if (typeof node !== "object" || node === null) return node;
-  if (Array.isArray(node)) return node.map(withMovedRefs);
+  if (Array.isArray(node)) return node.map((each) => withMovedRefs(each, place));
   return Object.fromEntries(
     Object.entries(node).map(([key, value]) => {
       const isRef = (key === "$ref" || key === "$dynamicRef") && typeof value === "string";
-      if (isRef && /^#(?:\/|$)/.test(value)) return [key, `${PLACE}${value.slice(1)}`];
-      return [key, DATA.includes(key) ? value : withMovedRefs(value)];
+      if (isRef && /^#(?:\/|$)/.test(value)) return [key, `${place}${value.slice(1)}`];
+      return [key, DATA.includes(key) ? value : withMovedRefs(value, place)];
     }),
   );
 }

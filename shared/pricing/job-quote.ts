@@ -12,20 +12,21 @@ import {
 import { hashOfText, typedDataDigest } from "../chain/typed-data.ts";
 import { firstProblem, messageForJson } from "../config/problem.ts";
 import { parseBoundedJson } from "../platform/text/bounded-json.ts";
+import { decodeStrictly } from "../platform/text/strict-base64.ts";
 import { type Solving, solveNow } from "./proof-of-work.ts";
 
 /** An operator's quote: the price of one job on these inputs, for this requester, until its expiry. */
 export type JobQuote = {
-  /** In lower case. */
+  /** Address of the requester, in lower case. */
   requester: Address;
   serviceId: bigint;
   jobIndex: number;
   priceWei: bigint;
   /** Unix seconds. */
   timestamp: bigint;
-  /** Unix seconds; in this second the quote is still valid. */
+  /** Unix seconds. The quote is still valid in this second. */
   expiry: bigint;
-  /** 0: no confidentiality is promised. */
+  /** Level of confidentiality; 0 if the engine promises none. */
   confidentiality: number;
   /** Keccak-256 of the inputs: 0x and 64 lower-case hex digits. */
   inputsHash: `0x${string}`;
@@ -35,10 +36,10 @@ const QUOTE_TYPE = hashOfText(
   "JobQuoteDetails(address requester,uint64 serviceId,uint8 jobIndex,uint256 price,uint64 timestamp,uint64 expiry,uint8 confidentiality,bytes32 inputsHash)",
 );
 
-/** The largest job index that a quote can name: the contracts keep it in eight bits. */
+/** The largest job index that a quote can name, because the contracts store it in eight bits. */
 export const QUOTED_JOB_INDEX_MAX = 255;
 
-/** The 32 bytes that an operator signs for a quote (EIP-712). They also identify the quote. */
+/** Returns the 32 bytes that an operator signs for a quote (EIP-712). They also identify the quote. */
 export function jobQuoteDigest(separator: string, quote: JobQuote): Uint8Array {
   return typedDataDigest(separator, [
     QUOTE_TYPE,
@@ -70,10 +71,10 @@ const signedQuote = z.strictObject({
   signature: hex(65),
 });
 
-/** The JSON of a signed quote: integers are decimal strings, bytes are 0x hex. */
+/** JSON of a signed quote: integers are decimal strings, bytes are 0x hex. */
 type SignedJobQuoteJson = z.input<typeof signedQuote>;
 
-/** The value of a quote header: base64 of the JSON `{details, signature}`. */
+/** Returns the value of a quote header: base64 of the JSON `{details, signature}`. */
 export function encodeQuoteHeader(signed: SignedJobQuote): string {
   return Buffer.from(JSON.stringify(toQuoteJson(signed))).toString("base64");
 }
@@ -96,7 +97,7 @@ export function toQuoteJson({ quote, signature }: SignedJobQuote): SignedJobQuot
 
 type DecodedQuote = { ok: true; signed: SignedJobQuote } | { ok: false; problem: string };
 
-/** Reads strictly what `encodeQuoteHeader` writes. It does not check the signature. */
+/** Reads strictly what `encodeQuoteHeader` writes. Does not check the signature. */
 export function decodeQuoteHeader(value: string): DecodedQuote {
   const json = jsonIn(value);
   if (json === undefined) return { ok: false, problem: "the quote: must be JSON in padded base64" };
@@ -121,10 +122,9 @@ function toSigned({ details, signature }: z.output<typeof signedQuote>): SignedJ
   return { quote, signature };
 }
 
-/** Reads base64 in its one canonical form only (RFC 4648, section 3.5). */
 function jsonIn(value: string): unknown {
-  const bytes = Buffer.from(value, "base64");
-  if (bytes.toString("base64") !== value) return undefined;
+  const bytes = decodeStrictly(value, "base64");
+  if (bytes === undefined) return undefined;
   const parsed = parseBoundedJson(bytes);
   return parsed.ok ? parsed.value : undefined;
 }
@@ -147,14 +147,17 @@ function hex(bytes: number) {
 type QuoteWanted = {
   serviceId: number;
   jobIndex: number;
-  /** The address that will redeem the quote or pay with it. */
+  /** Address that will redeem the quote or pay with it. */
   requester: string;
   inputs: Uint8Array;
-  /** Of the engine's proof of work, in leading zero bits. */
+  /** Difficulty of the engine's proof of work, in leading zero bits. */
   difficulty: number;
 };
 
-/** The request to a pricing engine for a quote, with its proof of work done: send it at once, as JSON with POST. */
+/**
+ * Makes the request for a quote to a pricing engine, and does its proof of work. It must be sent at once, as JSON
+ * with POST.
+ */
 export function askForQuote(wanted: QuoteWanted, solving: Solving): { path: string; body: string } {
   const { serviceId, jobIndex, requester, inputs, difficulty } = wanted;
   const { timestamp, proof } = solveNow({ serviceId: BigInt(serviceId), difficulty }, solving);

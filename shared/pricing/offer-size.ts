@@ -2,24 +2,27 @@ import { jobKey } from "../call/job-ids.ts";
 import { signingTerms } from "../chain/payment-schemes.ts";
 import type { JobPrice, PriceList } from "../config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../config/x402-toml.ts";
-import { discoveryOf, resourceOf } from "./discovery.ts";
+import { discoveryOf, resourceOf, type ShopFacts } from "./discovery.ts";
 import { tokenAmount } from "./prices.ts";
 
 /**
- * What proxies have for the head of an answer, if nobody says otherwise: nginx a page of memory, which is 4 kB on most machines.
- * A larger head is a 502 there.
+ * Maximum size of an answer's status line and headers that a proxy allows by default. This is the default of nginx: a
+ * page of memory, 4 kB on most machines. If they are larger, nginx answers 502 instead.
  */
 const PROXY_HEAD_BYTES = 4096;
-/** The other lines of a 402's head, with some room. */
+/** Space for the status line of a 402 and its headers other than `PAYMENT-REQUIRED`. */
 const OTHER_LINES_BYTES = 480;
-/** The `extensions` of a 402 in JSON, beside what one says of the job's input. */
+/** Size of the `extensions` of a 402 in JSON, without the description of the job's input and output. */
 const EXTENSIONS_BYTES = 286;
-/** Why a payment is refused stands in the 402 too; few reasons are longer. */
+/** Size of the extensions for payers without gas, by the kind of approval that a facilitator sends for them. */
+const GAS_SPONSORING_BYTES = { permit: 654, approval: 543 };
+/** A placeholder for the reason of a refusal, which a 402 also contains. Few reasons are longer. */
 const REASON = "x".repeat(120);
 
-type Shop = Pick<X402Toml, "public_url" | "max_timeout_secs" | "max_offers" | "accepted_tokens">;
+type Shop = ShopFacts &
+  Pick<X402Toml, "offer_payment_flow" | "max_timeout_secs" | "max_offers" | "accepted_tokens">;
 
-/** Warns if the head of the largest 402 of this configuration is more than a proxy takes. */
+/** Warns if the largest possible 402 has more header bytes than proxies allow by default. */
 export function headWarnings(x402: Shop, prices: PriceList): string[] {
   const bytes = OTHER_LINES_BYTES + requiredHeaderBytes(x402, prices, REASON);
   if (prices.size === 0 || bytes <= PROXY_HEAD_BYTES) return [];
@@ -29,7 +32,7 @@ export function headWarnings(x402: Shop, prices: PriceList): string[] {
     x402.max_offers === undefined ? "max_offers" : "a lower max_offers",
   ];
   const offers = count === 1 ? "one offer" : `${count} offers`;
-  const schema = job && discoveryOf(job.input) ? `, and the input schema of job ${jobKey(job)},` : "";
+  const schema = job && discoveryOf(job) ? `, and the schemas of job ${jobKey(job)},` : "";
   const what = count === 1 ? "Set" : `Set ${set}, or set`;
   const verb = count === 1 && schema === "" ? "makes" : "make";
   return [
@@ -37,39 +40,53 @@ export function headWarnings(x402: Shop, prices: PriceList): string[] {
   ];
 }
 
-/** How long the value of the largest `PAYMENT-REQUIRED` is: for the job that says most of itself, and the highest amounts. */
+/**
+ * Returns the maximum length of a `PAYMENT-REQUIRED` value. Assumes the longest description of a job and the highest
+ * amounts.
+ */
 export function requiredHeaderBytes(x402: Shop, prices: PriceList, error: string): number {
   const highest = [...prices.values()].reduce((wei, { priceWei }) => (priceWei > wei ? priceWei : wei), 0n);
-  const offers = x402.accepted_tokens.map((token) => offerBytes(token, highest, x402.max_timeout_secs));
-  // Which tokens have a rate at the moment is not known, so the longest offers are counted.
+  const offers = x402.accepted_tokens.map((token) => offerBytes(token, highest, x402));
+  // It is not known which rates will be available, so the longest offers are counted.
   const longestOffers = offers.toSorted((one, other) => other - one).slice(0, x402.max_offers);
   const frame = JSON.stringify({ x402Version: 2, error, resource: "", accepts: [], extensions: "" });
   const commas = Math.max(0, longestOffers.length - 1);
   const ofJob = longestOf(x402, prices)?.bytes ?? 0;
   const json = longestOffers.reduce((sum, each) => sum + each, Buffer.byteLength(frame) - 4 + commas);
-  return 4 * Math.ceil((json + ofJob + EXTENSIONS_BYTES) / 3);
+  return 4 * Math.ceil((json + ofJob + EXTENSIONS_BYTES + gasSponsoringBytes(x402)) / 3);
 }
 
-/** The job of which a 402 says most. */
+/**
+ * Returns the size of the extensions for payers without gas. Counts all that the tokens can use, because it is not
+ * known which ones the facilitators support.
+ */
+function gasSponsoringBytes({ accepted_tokens: tokens }: Shop): number {
+  const { permit, approval } = GAS_SPONSORING_BYTES;
+  const byPermit2 = tokens.filter((token) => token.transfer_method === "permit2");
+  const hasPermits = byPermit2.some((token) => token.eip2612_domain !== undefined);
+  return (byPermit2.length > 0 ? approval : 0) + (hasPermits ? permit : 0);
+}
+
+/** Returns the job with the longest description in a 402. */
 function longestOf(x402: Shop, prices: PriceList): { job: JobPrice; bytes: number } | undefined {
-  const said = [...prices.values()].map((job) => ({ job, bytes: jobBytes(job, x402.public_url) }));
+  const said = [...prices.values()].map((job) => ({ job, bytes: jobBytes(job, x402) }));
   return said.reduce<(typeof said)[number] | undefined>(
     (most, each) => (most === undefined || each.bytes > most.bytes ? each : most),
     undefined,
   );
 }
 
-/** Its resource, and the extension about its input, in JSON. */
-function jobBytes(job: JobPrice, publicUrl: string): number {
-  const bazaar = discoveryOf(job.input)?.bazaar;
+/** Returns the length of a job's description in a 402: its resource, and the extension about its input and output. */
+function jobBytes(job: JobPrice, shop: ShopFacts): number {
+  const bazaar = discoveryOf(job)?.bazaar;
   const extension = bazaar === undefined ? "" : `,"bazaar":${JSON.stringify(bazaar)}`;
-  return Buffer.byteLength(JSON.stringify(resourceOf(job, publicUrl)) + extension);
+  return Buffer.byteLength(JSON.stringify(resourceOf(job, shop)) + extension);
 }
 
-/** If nobody says how high a rate may be: a millionth of a native unit for a token. */
+/** Rate that is assumed if no bound is configured: a millionth of a native unit for a token. */
 const HIGH_RATE = "1000000";
 
-function offerBytes(token: AcceptedToken, priceWei: bigint, maxTimeoutSeconds: number): number {
+function offerBytes(token: AcceptedToken, priceWei: bigint, x402: Shop): number {
   const { network, asset, pay_to: payTo } = token;
   const { decimals, markup_bps, rate_per_native_unit: rate, max_rate = HIGH_RATE } = token;
   const amount = tokenAmount(priceWei, {
@@ -85,8 +102,8 @@ function offerBytes(token: AcceptedToken, priceWei: bigint, maxTimeoutSeconds: n
     asset,
     amount: String(amount),
     payTo,
-    maxTimeoutSeconds,
-    extra: { ...extra, ...quote },
+    maxTimeoutSeconds: x402.max_timeout_secs,
+    extra: { ...extra, ...quote, ...(x402.offer_payment_flow && { paymentFlow: "upfront" }) },
   };
   return Buffer.byteLength(JSON.stringify(offer));
 }

@@ -4,7 +4,7 @@ import type { SchemeName } from "../chain/payment-schemes.ts";
 import type { JobPrice, PriceList } from "../config/job-pricing-toml.ts";
 import type { X402Toml } from "../config/x402-toml.ts";
 
-/** The jobs of the price list that somebody may buy. */
+/** Returns the jobs of the price list that are for sale. */
 export function jobsOnSale(
   x402: Pick<X402Toml, "job_policies" | "default_invocation_mode">,
   prices: PriceList,
@@ -19,10 +19,10 @@ export function jobsOnSale(
   return [...prices.values()].filter((job) => modeOf(job) !== "disabled");
 }
 
-/** What a token is worth, in the words of x402.toml. */
+/** The rate of a token, in the terms of x402.toml. */
 export type TokenRate = {
   decimals: number;
-  /** Tokens for 10^18 wei, a decimal number: "3200", "0.5". */
+  /** Tokens for 10^18 wei, as a decimal number: "3200", "0.5". */
   rate_per_native_unit: string;
   markup_bps: number;
 };
@@ -31,8 +31,8 @@ const WEI_PER_NATIVE_UNIT = 10n ** 18n;
 const BPS = 10_000n;
 
 /**
- * Converts a price in wei to the token's smallest units: exact, then rounded up, so that nothing is sold for less. The
- * amount may be above uint256; `amountProblem` finds that.
+ * Converts a price in wei to the token's smallest units. The result is exact and then rounded up, so that no job is
+ * sold for less. It may exceed uint256; `amountProblem` finds that.
  */
 export function tokenAmount(priceWei: bigint, token: TokenRate): bigint {
   const [whole = "0", fraction = ""] = token.rate_per_native_unit.split(".");
@@ -46,16 +46,16 @@ function dividedUp(dividend: bigint, divisor: bigint): bigint {
   return (dividend + divisor - 1n) / divisor;
 }
 
-/** Why an authorization cannot carry this amount; undefined if it can. */
+/** Says why an authorization cannot carry this amount; undefined if it can. */
 function amountProblem(amount: bigint): string | undefined {
   if (amount < 1n) return "is 0 units";
   return amount > UINT256_MAX ? "is more than 2^256-1 units" : undefined;
 }
 
-/** A rate of the token at `index` in x402.toml. If the rate changes, it is one of the bounds of the token's rate. */
+/** A rate of the token at `index` in x402.toml. For a changing rate, it is one of the configured bounds. */
 export type RateAt = TokenRate & { index: number; bound?: "min_rate" | "max_rate" };
 
-/** Finds the prices that come to an amount that no authorization can carry, or to nothing. */
+/** Reports prices whose amount in a token is zero, or too large for an authorization. */
 export function priceProblems(jobs: Iterable<JobPrice>, rates: readonly RateAt[]) {
   return [...jobs].flatMap(({ serviceId, jobIndex, priceWei }) =>
     rates.flatMap(({ index, bound, ...token }) => {
@@ -67,13 +67,16 @@ export function priceProblems(jobs: Iterable<JobPrice>, rates: readonly RateAt[]
   );
 }
 
-/** What a job costs in one token: `amount` in the token's smallest units. */
+/** The price of a job in one token: `amount` is in the token's smallest units. */
 type TokenPrice<Token> = { token: Token; amount: bigint };
 
-/** What a token is worth now, in tokens for 10^18 wei; undefined if that is not known. */
+/** Returns the current rate of a token, in tokens for 10^18 wei; undefined if it is not known. */
 export type RateOf<Token> = (token: Token) => string | undefined;
 
-/** The offers for a price in wei: one for each token whose rate is known now, unless no authorization can carry it. */
+/**
+ * Returns the offers for a price in wei: one for each token whose rate is known now, if an authorization can carry
+ * the amount.
+ */
 export function currentOffers<Token extends Omit<TokenRate, "rate_per_native_unit">>(
   priceWei: bigint,
   tokens: readonly Token[],
@@ -88,10 +91,10 @@ export function currentOffers<Token extends Omit<TokenRate, "rate_per_native_uni
   });
 }
 
-/** The part of a token that its payer needs. */
+/** The data of a token that its payer needs. */
 type SettlementToken = { scheme: SchemeName; network: string; asset: string; symbol: string; payTo: string };
 
-/** One way to pay for a job off chain: `amount` in the token's smallest units. */
+/** One way to pay for a job off chain: `amount` is in the token's smallest units. */
 export type SettlementOption = {
   network: string;
   asset: string;
@@ -101,13 +104,13 @@ export type SettlementOption = {
   scheme: SchemeName;
 };
 
-/** An offer in the form of the gateway's price list and of a pricing engine's answer. */
+/** Converts an offer to the form of the gateway's price list and of a pricing engine's answer. */
 export function toSettlementOption({ token, amount }: TokenPrice<SettlementToken>): SettlementOption {
   const { scheme, network, asset, symbol, payTo } = token;
   return { network, asset, symbol, amount: String(amount), pay_to: payTo, scheme };
 }
 
-/** The URL at which a job is paid for; `endpoint` is the gateway's public URL. */
+/** Returns the URL at which a job is paid for. `endpoint` is the gateway's public URL. */
 export function settlementEndpoint(endpoint: string, ids: { [Id in keyof JobIds]: number | bigint }): string {
   return `${endpoint}/x402/jobs/${jobKey(ids)}`;
 }

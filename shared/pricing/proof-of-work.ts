@@ -1,19 +1,22 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { Clock } from "../platform/time/clock.ts";
 
-/** What a proof is for: the service that is asked, and when the client began to work (unix seconds). */
+/** The task of a proof: the requested service, and the time at which the client began to work (unix seconds). */
 export type Puzzle = { serviceId: bigint; timestamp: bigint };
 
-/** How far a puzzle's timestamp may be from the clock of the engine that checks its proof. */
+/** Permitted difference between a puzzle's timestamp and the clock of the engine that checks its proof. */
 export const CLOCK_SKEW_SECS = 30;
 
-/** A client that does a few hundred thousand hashes a second needs nearly a minute for this: twice the time it has. */
+/**
+ * Highest difficulty that is acceptable for clients. A client with a few hundred thousand hashes per second needs
+ * nearly a minute for it. A timestamp is not fresh that long, so such a client begins again once or twice.
+ */
 export const DIFFICULTY_BEARABLE = 24;
 
 const HASH_BYTES = 32;
 const PROOF_BYTES = 8 + HASH_BYTES + 8;
 
-/** The 32 bytes to work on: SHA-256 of both numbers, each as 8 bytes, big-endian. */
+/** Returns the 32 bytes to work on: SHA-256 of both numbers, each as 8 bytes, big-endian. */
 export function challengeOf({ serviceId, timestamp }: Puzzle): Buffer {
   const bytes = Buffer.alloc(16);
   bytes.writeBigUInt64BE(serviceId, 0);
@@ -21,7 +24,7 @@ export function challengeOf({ serviceId, timestamp }: Puzzle): Buffer {
   return createHash("sha256").update(bytes).digest();
 }
 
-/** SHA-256 of the challenge and the nonce, which is 8 bytes, big-endian. */
+/** Returns SHA-256 of the challenge and the nonce, which is 8 bytes, big-endian. */
 export function workHash(challenge: Uint8Array, nonce: bigint): Buffer {
   const bytes = Buffer.alloc(8);
   bytes.writeBigUInt64BE(nonce);
@@ -33,7 +36,10 @@ function hasLeadingZeroBits(hash: Buffer, bits: number): boolean {
   return hash.readBigUInt64BE() >> BigInt(64 - bits) === 0n;
 }
 
-/** The 48 bytes of a proof: 32 as uint64, the hash, the nonce as uint64, both little-endian. */
+/**
+ * Returns the 48 bytes of a proof: the length of the hash (32) as uint64, the hash, and the nonce as uint64. Both
+ * integers are little-endian.
+ */
 export function encodeProof(hash: Uint8Array, nonce: bigint): Buffer {
   const proof = Buffer.alloc(PROOF_BYTES);
   proof.writeBigUInt64LE(BigInt(HASH_BYTES), 0);
@@ -44,7 +50,7 @@ export function encodeProof(hash: Uint8Array, nonce: bigint): Buffer {
 
 type CheckedProof = { ok: true; nonce: bigint } | { ok: false; problem: string };
 
-/** Whether the work was done for this puzzle, at this difficulty in leading zero bits. */
+/** Checks whether a proof is for this puzzle, and has this difficulty in leading zero bits. */
 export function checkProof(proof: Uint8Array, puzzle: Puzzle, difficulty: number): CheckedProof {
   if (proof.length !== PROOF_BYTES) return { ok: false, problem: `must be ${PROOF_BYTES} bytes` };
   const bytes = Buffer.from(proof);
@@ -59,18 +65,19 @@ export function checkProof(proof: Uint8Array, puzzle: Puzzle, difficulty: number
   return { ok: true, nonce };
 }
 
-/** The work on one timestamp ends after this time, so that there is time left to send the proof. */
+/** Time after which a client begins again with a new timestamp. It leaves time to send a proof that was found. */
 const FRESH_FOR_SECS = CLOCK_SKEW_SECS - 10;
 
 export type Solving = {
   clock: Clock;
-  /** Called each time a timestamp gets too old, and the work begins again with a new one. */
+  /** Called each time a timestamp gets too old, so that the work begins again with a new one. */
   onStale?: (afterSecs: number) => void;
 };
 
 /**
- * Does a client's work: finds a proof whose timestamp is still fresh. It takes about 2^difficulty hashes and blocks the event loop
- * meanwhile. Beginning again with a new timestamp loses nothing: every nonce is equally likely to be good, whatever was tried before.
+ * Does a client's work: finds a proof whose timestamp is still fresh. It takes about 2^difficulty hashes, and blocks
+ * the event loop meanwhile. A restart with a new timestamp loses nothing, because every nonce is equally likely to
+ * succeed.
  */
 export function solveNow(
   { serviceId, difficulty }: { serviceId: bigint; difficulty: number },
@@ -88,7 +95,10 @@ export function solveNow(
   }
 }
 
-/** A nonce to begin with. Clients that began at the same one would find the same proof, and only one would be served. */
+/**
+ * Returns a random first nonce. Clients that begin at the same nonce would find the same proof, and only one would be
+ * served.
+ */
 export function randomNonce(): bigint {
   return randomBytes(8).readBigUInt64BE() >> 1n;
 }

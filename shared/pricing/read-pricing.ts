@@ -13,14 +13,14 @@ import type { Env } from "../config/secrets.ts";
 import { QUOTED_JOB_INDEX_MAX } from "./job-quote.ts";
 import { CLOCK_SKEW_SECS, DIFFICULTY_BEARABLE } from "./proof-of-work.ts";
 
-/* What lies between pricing.toml and the prices of jobs. */
+/* Checks rules that involve both pricing.toml and the prices of jobs. */
 
 const POSTERN = "postern.toml";
 const PRICING = "pricing.toml";
 const JOB_PRICING = "job_pricing.toml";
 
 export type PricingConfig = Config & {
-  /** Absent without the file: the pricing engine is off. */
+  /** Undefined if there is no `pricing.toml`. The pricing engine is off then. */
   pricing: PricingToml | undefined;
   /** Every job of job_pricing.toml. */
   jobs: PriceList;
@@ -36,7 +36,7 @@ export function readPricing(
   const config = readConfig(files, env, reader);
   const pricing = files.read({ name: PRICING, schema, optional: true });
   const { jobs, read, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, files.dir);
-  files.report(JOB_PRICING, [...problems, ...(files.has(PRICING) ? tooCheap(jobs.values()) : [])]);
+  files.report(JOB_PRICING, [...problems, ...(files.has(PRICING) ? unquotablePrices(jobs.values()) : [])]);
   files.reportBetween<[PosternToml]>(JOB_PRICING, [POSTERN], (postern) => renamedJobs(postern, read));
 
   const { warnings, ...common } = files.checked(config);
@@ -48,15 +48,15 @@ export function readPricing(
   };
 }
 
-/** Prices that no quote can have. */
-function tooCheap(jobs: Iterable<JobPrice>): Problem[] {
+/** Reports prices that are too low for a quote. */
+function unquotablePrices(jobs: Iterable<JobPrice>): Problem[] {
   return [...jobs].flatMap(({ serviceId, jobIndex, priceWei }) => {
     const message = tooCheapToQuote(priceWei);
     return message === undefined ? [] : [{ path: [String(serviceId), String(jobIndex)], message }];
   });
 }
 
-/** What is allowed and unwise, one line each. */
+/** Warns about settings that are permitted but unwise, one line each. */
 function pricingWarnings(pricing: Pick<PricingToml, "pow_difficulty" | "key">, jobs: PriceList): string[] {
   const { pow_difficulty } = pricing;
   const unquotable = [...jobs.values()].filter(({ jobIndex }) => jobIndex > QUOTED_JOB_INDEX_MAX);

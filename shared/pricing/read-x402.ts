@@ -22,14 +22,14 @@ import { clientWarnings } from "./client-limits.ts";
 import { headWarnings } from "./offer-size.ts";
 import { jobsOnSale, priceProblems, type RateAt } from "./prices.ts";
 
-/* What lies between x402.toml and the prices of jobs. */
+/* Checks rules that involve both x402.toml and the prices of jobs. */
 
 const POSTERN = "postern.toml";
 const X402 = "x402.toml";
 const JOB_PRICING = "job_pricing.toml";
 
 export type X402Config = Config & {
-  /** Absent without the file: the gateway is off. */
+  /** Undefined if there is no `x402.toml`. The payment gateway is off then. */
   x402: X402Toml | undefined;
   /** Every job of job_pricing.toml. */
   prices: PriceList;
@@ -56,14 +56,19 @@ export function readX402(files: CheckedTables, env: Env, reader: Reader | undefi
   files.reportBetween<[PosternToml]>(X402, [POSTERN], ({ callbacks }) =>
     namesHosts && callbacks === undefined ? [problem("callback_hosts", NO_CALLBACKS)] : [],
   );
-  files.reportBetween<[PosternToml]>(JOB_PRICING, [POSTERN], ({ callbacks }) => untold(read, callbacks));
+  files.reportBetween<[PosternToml]>(JOB_PRICING, [POSTERN], ({ callbacks }) =>
+    jobsWithUnsentCallbacks(read, callbacks),
+  );
   files.reportBetween<[PosternToml]>(JOB_PRICING, [POSTERN], (postern) => renamedJobs(postern, read));
 
   const { warnings, ...common } = files.checked(config);
   return { ...common, x402, prices, warnings: [...warnings, ...(x402 ? x402Warnings(x402, prices) : [])] };
 }
 
-/** The largest body, as a payment that is not settled, may be too much for the share of an address in a partition. */
+/**
+ * Reports a `queue_bytes_max` that is too low for the largest permitted body. In each partition, one client address may
+ * use only a part of these bytes for payments that are not settled yet. The body must fit into that part.
+ */
 function unsellableBodies({ limits, redis }: PosternToml, x402: unknown): Problem[] {
   const limit = isTable(x402) ? commonBodyLimit.safeParse(x402["body_limit_bytes"]).data : undefined;
   const count = partitionCountOf(redis);
@@ -74,8 +79,8 @@ function unsellableBodies({ limits, redis }: PosternToml, x402: unknown): Proble
   return [problem(["limits", "queue_bytes_max"], message)];
 }
 
-/** Jobs whose own receiver no producer tells. */
-function untold(jobs: readonly ReadJob[], callbacks: PosternToml["callbacks"]): Problem[] {
+/** Reports the `callback_url` of each job if no producer sends callbacks to that URL. */
+function jobsWithUnsentCallbacks(jobs: readonly ReadJob[], callbacks: PosternToml["callbacks"]): Problem[] {
   return jobs.flatMap(({ path, callbackUrl }) => {
     if (callbackUrl === undefined) return [];
     const message =
@@ -87,8 +92,8 @@ function untold(jobs: readonly ReadJob[], callbacks: PosternToml["callbacks"]): 
 const priced = z.object({ decimals, markup_bps: markupBps.default(0) });
 
 /**
- * The fixed rates of the file, and the bounds of the others. It takes the file unchecked, so that a mistake elsewhere in it
- * hides no problem of a price.
+ * Returns the fixed rates in the file, and the bounds of the others. Reads the unvalidated file, so that a mistake
+ * elsewhere in it does not hide a wrong price.
  */
 function ratesOf(table: unknown): RateAt[] {
   const tokens = (withTokenDefaults(table ?? {}) as { accepted_tokens?: unknown }).accepted_tokens;
@@ -108,7 +113,7 @@ function ratesIn(token: Readonly<Record<string, unknown>>) {
   });
 }
 
-/** What is allowed and unwise, one line each. */
+/** Warns about settings that are permitted but unwise, one line each. */
 function x402Warnings(x402: X402Toml, prices: PriceList): string[] {
   const unpriced = x402.job_policies.filter(
     ({ service_id: serviceId, job_index: jobIndex }) => !prices.has(jobKey({ serviceId, jobIndex })),

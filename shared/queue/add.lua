@@ -1,4 +1,5 @@
--- Defines `add(gateName, name, id, data)` for a script that knows `prefix`: it adds a call as stored to a queue. `endBatch()` ends the script.
+-- Defines `add(gateName, name, id, data)`, which adds a call to a queue. `data` is the call as JSON. The script must define
+-- `prefix`, and must call `endBatch()` after the last call is added.
 --@include "./batch.lua"
 --@include "./bullmqs-add.lua"
 local function add(gateName, name, id, data)

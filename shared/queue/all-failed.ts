@@ -4,7 +4,7 @@ import type { Partitions } from "../redis/partition.ts";
 import { createFailedCalls, type FailedCall, type FailedCalls, sumOfGroups } from "./failed.ts";
 import { isLess, REFS_AT_ONCE } from "./failed-index.ts";
 
-/** The failed calls of all partitions, in the same orders as those of one. */
+/** Reads the failed calls of all partitions, in the same order as `createFailedCalls` reads those of one partition. */
 export function createAllFailed(partitions: Partitions): FailedCalls {
   const each = partitions.map(createFailedCalls);
   if (each.all.length === 1) return each.control;

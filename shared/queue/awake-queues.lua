@@ -1,4 +1,4 @@
--- Defines `awakeQueues(first)`, which puts the queues that ARGV names from `first` on into `wake`, if they are registered.
+-- Defines `awakeQueues(first)`: it adds the queues in ARGV, from index `first` on, to `wake`, if they are registered.
 --@include "./awake.lua"
 local function awakeQueues(first)
   for i = first, #ARGV do

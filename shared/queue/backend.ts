@@ -10,106 +10,112 @@ import type { PreparedCallback } from "./callbacks.ts";
 import delayLua from "./delay.lua";
 import discardLua from "./discard.lua";
 import failLua from "./fail.lua";
-import giveBackLua from "./give-back.lua";
 import { AFTER_REFUND, answerOf, QUEUE_CONSTANTS } from "./lua-constants.ts";
 import { RANDOM_ID_KEEP_MS } from "./protocol.ts";
 import { gateOf, type QueueName } from "./queue-name.ts";
 import replayLua from "./replay.lua";
 import requeueLua from "./requeue.lua";
+import returnToQueueLua from "./return-to-queue.lua";
 import takeBackLua from "./take-back.lua";
 import workLua from "./work.lua";
 
-/** A call just taken. */
+/** A call just taken from its queue. */
 export type FetchedCall = {
   kind: "call";
   id: string;
-  /** The call as stored. */
+  /** The call as JSON. */
   data: string;
-  /** When it came into the queue, unix ms. */
+  /** When the call was added to the queue, unix ms. */
   queuedAt: number;
   attemptsMade: number;
-  /** How often it was taken, also across replays. */
+  /** Number of times that the call was taken, including before replays. */
   attemptsStarted: number;
-  /** How many attempts are in its log: all before this one, also across replays. */
+  /** Number of earlier attempts, including those before replays. */
   attemptsBefore: number;
-  /** The newest failure in its log, as it is stored there (call-log.ts). It may be empty. */
+  /** Newest failure in the call's log, as JSON (call-log.ts); empty without a failure. */
   lastFailure: string;
-  /** How many processes have ended with it in hand. */
+  /** Number of processes that died while they worked on the call. */
   crashes: number;
-  /** When it was last replayed, or the last pause of its job ended, unix ms; 0 if neither is known. */
+  /** The later of two times, unix ms: the last replay, and the end of the job's last pause. 0 if neither is known. */
   heldUntil: number;
-  /** How many calls of its queue waited still; 0 if it was taken at the end of another one, or if its job has limits. */
+  /**
+   * Number of calls that still wait in the queue. Always 0 if this call was taken in the step that ended another call,
+   * or if its job has limits.
+   */
   waiting: number;
-  /** The state that its record had, if it has one. It is not checked. */
+  /** The state in the call's record, if there is one. The text is not validated. */
   record: string | undefined;
-  /** The window of the record, if it has one. */
+  /** Retention time of the call's record after the call's end, if the record has one. */
   windowMs: number | undefined;
 };
 
-/** What a fetch finds. */
+/** Result of a fetch. */
 export type Fetched =
   | FetchedCall
-  /** Nothing can be taken now. `recheckInMs` is when that may change, if it is known. */
+  /** No call can be taken now. `recheckInMs` says when that may change, if known. */
   | { kind: "none"; recheckInMs: number | undefined }
-  /** The next call is so many bytes large as stored, and there is no room for it. */
+  /** The next call is larger than the worker's capacity. `bytes` is its stored size. */
   | { kind: "large"; bytes: number }
-  /** The next call has ended processes, and is to be taken by a worker that has no other in hand. */
+  /** The next call was in flight when processes died. A worker may take it only while it has no other call. */
   | { kind: "alone"; id: string }
-  /** The calls of the queue's job need permits, and the worker has none for this one. */
+  /** The calls of the queue's job need permits, and the worker has none for this call. */
   | { kind: "permit" }
-  /** There is a next call, and it needs another fetch: it is not an ordinary one, or the answer would be long. */
+  /** The next call needs a fetch of its own: it needs a permit, is large, or was in flight when processes died. */
   | { kind: "refetch" };
 
-/** For which next call there is room. */
-export type Room = {
-  /** How large it may be as stored, in bytes; undefined: as large as it is. */
+/** Limits of a worker on the next call that it takes. */
+export type Capacity = {
+  /** Maximum stored size of the call, in bytes; undefined means no limit. */
   readonly bytes: number | undefined;
-  /** Whether the worker has no other call in hand. */
+  /** True if the worker has no other call in flight. */
   readonly alone: boolean;
-  /** Whether the worker has a permit for the call, if its job needs them. */
+  /** True if the worker has a permit for the call. Only matters if the call's job needs permits. */
   readonly permitted?: boolean;
 };
 
-/** Whether the next call of the queue is taken in the same step, and how large it may be. */
+/** Maximum stored size, in bytes, of the next call, which the same step may take. If undefined, the step takes no call. */
 export type FetchNext = { bytes: number } | undefined;
 
 type Injected = {
   fetchNext: FetchNext;
-  /** How long the record is kept. */
+  /** Retention time of the record. */
   windowMs?: number | undefined;
-  /** Whether the call was taken before, so that there may be failed attempts. */
+  /** True if the call was taken before, so its log may have failed attempts. */
   retried: boolean;
-  /** Of a call whose job keeps results. */
+  /** State of the call's result. Only set if its job keeps results. */
   result?: ResultMark | undefined;
   callback?: PreparedCallback | undefined;
-  /** How the whole call is kept (shared/call/kept/kept.ts). */
+  /** Encoded settings for keeping the whole call (shared/call/kept/kept.ts); undefined if the call is not kept. */
   kept?: Buffer | undefined;
 };
 
-/** What the record of an injected call says from now on, and for how long; and who is told. */
+/** Changes to the record of an injected call, the record's retention time, and the callback to queue. */
 type Recorded = Pick<Injected, "retried" | "result" | "callback" | "kept"> & { keepMs: number };
 
-/** A worker's steps, with the words and answers that work.lua has. */
+/** Runs a worker's steps. work.lua explains the arguments and answers. */
 const WORK = defineScript({
   source: workLua,
   keys: "registry",
   args: "prefix, worker, lockMs, resultMs, resultsBytesMax, ...steps(gate, queue, token, id, keepMs, retried, takes, room, result, callback, kept)",
   constants: QUEUE_CONSTANTS,
   proof: "needed",
-  reply: list(asItIs),
+  reply: list(unchanged),
 });
 type Step = Parameters<ReturnType<typeof WORK.on>>[1]["steps"][number];
 
-/** Our Lua around each script of BullMQ's that changes what producers must know, by BullMQ's name. `keys` counts the KEYS of BullMQ's. */
-const SURROUNDED = {
-  moveToFinished: { keys: 14, script: surround(failLua) },
-  moveToDelayed: { keys: 11, script: surround(delayLua) },
-  moveJobFromActiveToWait: { keys: 9, script: surround(requeueLua) },
-  moveStalledJobsToWait: { keys: 9, script: surround(takeBackLua) },
-  removeJob: { keys: 2, script: surround(discardLua) },
+/**
+ * Our wrappers of the BullMQ scripts that make calls available or end them, by BullMQ's name of the script. `keys` is
+ * the number of KEYS of BullMQ's script.
+ */
+const WRAPPED_SCRIPTS = {
+  moveToFinished: { keys: 14, script: wrapScript(failLua) },
+  moveToDelayed: { keys: 11, script: wrapScript(delayLua) },
+  moveJobFromActiveToWait: { keys: 9, script: wrapScript(requeueLua) },
+  moveStalledJobsToWait: { keys: 9, script: wrapScript(takeBackLua) },
+  removeJob: { keys: 2, script: wrapScript(discardLua) },
 };
 
-/** The Lua around BullMQ's `reprocessJob`, with a note for the call's log. */
+/** Our wrapper of BullMQ's script `reprocessJob`. It also adds a note to the call's log. */
 const REPLAY = defineScript({
   source: replayLua,
   keys: "...keys",
@@ -120,11 +126,11 @@ const REPLAY = defineScript({
 });
 
 /**
- * Gives back a call whose take is not proven. It may be lost: then the worker finds the call again after the failover, and gives it back again.
- * If it waited for a proof, the call's lock would run out meanwhile.
+ * Returns a call to its queue if the take's proof is missing. A failover may lose this write; the worker then finds the call
+ * again and repeats the write. The write does not wait for a proof, because the call's lock could expire meanwhile.
  */
-const GIVE_BACK = defineScript({
-  source: giveBackLua,
+const RETURN_TO_QUEUE = defineScript({
+  source: returnToQueueLua,
   keys: "...keys",
   args: "prefix, gate, queue, take, ...words",
   constants: QUEUE_CONSTANTS,
@@ -132,7 +138,7 @@ const GIVE_BACK = defineScript({
   reply: integer,
 });
 
-function surround(source: string) {
+function wrapScript(source: string) {
   const args = "prefix, gate, queue, ...words";
   return defineScript({
     source,
@@ -140,18 +146,18 @@ function surround(source: string) {
     args,
     constants: QUEUE_CONSTANTS,
     proof: "needed",
-    reply: asItIs,
+    reply: unchanged,
   });
 }
 
-/** A reply that BullMQ reads, or that is decoded step by step. */
-function asItIs(reply: unknown): unknown {
+/** Decoder that leaves a reply unchanged, because BullMQ's code or `toFetched` decodes it. */
+function unchanged(reply: unknown): unknown {
   return reply;
 }
 
 /**
- * BullMQ's work on one queue. Any number of them share one connection, and one that is not used costs nothing: neither
- * BullMQ's Queue nor its Worker would do, since they hold a connection or timers each.
+ * Runs BullMQ's scripts on one queue. Any number of backends share one connection, and an unused backend costs nothing.
+ * BullMQ's Queue and Worker cannot be used, because each holds a connection or timers.
  */
 export class QueueBackend extends RedisQueueBackend {
   readonly #opened: OpenedPartition;
@@ -160,7 +166,11 @@ export class QueueBackend extends RedisQueueBackend {
   constructor(opened: OpenedPartition, queue: QueueName, work: Work | undefined) {
     const { prefix } = opened.partition;
     const bullKeys = new QueueKeys(prefix);
-    const options = { prefix, ...(work && { ...work, ...OF_ALL }), connection: opened.partition.redis };
+    const options = {
+      prefix,
+      ...(work && { ...work, ...SHARED_OPTIONS }),
+      connection: opened.partition.redis,
+    };
     super(
       toConnection(opened.partition.redis),
       queue,
@@ -180,8 +190,8 @@ export class QueueBackend extends RedisQueueBackend {
     return steps;
   }
 
-  /** Takes the next call, if there is room for it. */
-  async fetch(token: string, { bytes, alone, permitted = false }: Room): Promise<Fetched> {
+  /** Takes the next call, if the worker has capacity for it. */
+  async fetch(token: string, { bytes, alone, permitted = false }: Capacity): Promise<Fetched> {
     const { gate, queue } = this.#names;
     const none = { id: "", keepMs: "", retried: false, result: "", callback: "", kept: "" };
     const takes = alone ? (permitted ? "alone permitted" : "alone") : permitted ? "permitted" : true;
@@ -189,7 +199,7 @@ export class QueueBackend extends RedisQueueBackend {
     return toFetched(answerOf(await this.#steps.add(step, 0)));
   }
 
-  /** The runner has the call: it leaves the queue, and its record says INJECTED. */
+  /** Ends a call that the runner has accepted: removes it from the queue and sets its record to INJECTED. */
   async injected(
     id: string,
     token: string,
@@ -198,16 +208,16 @@ export class QueueBackend extends RedisQueueBackend {
     return this.#end(id, token, fetchNext, { keepMs: windowMs, ...rest });
   }
 
-  /** The call leaves the queue, and its record stays as it is. */
+  /** Removes the call from the queue and leaves its record unchanged. */
   async ended(id: string, token: string, fetchNext: FetchNext): Promise<Fetched | undefined> {
     return this.#end(id, token, fetchNext);
   }
 
-  /** A failed call waits again, with all its attempts; `note` says in its log who did it and why. */
+  /** Moves a failed call back to the waiting calls, with all its attempts. `note` says in the call's log who did it and why. */
   async replay(id: string, note: string): Promise<void> {
     const { partition, replay } = this.#opened;
     const { gate, queue } = this.#names;
-    // As BullMQ's retryFinishedJob gives them.
+    // The keys that BullMQ's retryFinishedJob passes.
     const names = [id, "events", "failed", "wait", "meta", "active", "marker", "prioritized", "pc"];
     const keys = names.map((name) => partition.keys.inQueue(queue, name));
     const words = [id, "LPUSH", "failedReason", "failed", "1", "0"];
@@ -215,11 +225,11 @@ export class QueueBackend extends RedisQueueBackend {
     if (code !== 1) throw this.finishedErrors({ code, jobId: id, command: "reprocessJob", state: "failed" });
   }
 
-  /** A call that was taken and not begun waits again, if it was not taken again since. */
-  async giveBack(id: string, token: string, take: string): Promise<void> {
-    const { partition, giveBack } = this.#opened;
+  /** Puts a call back into its queue if it was taken but never sent, unless it was taken again since. */
+  async returnToQueue(id: string, token: string, take: string): Promise<void> {
+    const { partition, returnToQueue } = this.#opened;
     const { gate, queue } = this.#names;
-    // As BullMQ's moveJobFromActiveToWait gives them.
+    // The keys that BullMQ's moveJobFromActiveToWait passes.
     const names = [
       "active",
       "wait",
@@ -233,7 +243,7 @@ export class QueueBackend extends RedisQueueBackend {
     ];
     const keys = names.map((name) => partition.keys.inQueue(queue, name));
     const words = [id, token, partition.keys.inQueue(queue, id)];
-    const code = await giveBack({ keys }, { prefix: partition.prefix, gate, queue, take, words });
+    const code = await returnToQueue({ keys }, { prefix: partition.prefix, gate, queue, take, words });
     if (code < 0)
       throw this.finishedErrors({ code, jobId: id, command: "moveJobFromActiveToWait", state: "active" });
   }
@@ -257,11 +267,11 @@ export class QueueBackend extends RedisQueueBackend {
     return fetchNext && toFetched(answer);
   }
 
-  /** BullMQ's one way to Redis for its scripts. `args` are the KEYS, followed by the ARGV. */
+  /** Runs BullMQ's scripts: BullMQ reaches Redis only through this method. `args` are the KEYS, followed by the ARGV. */
   override execCommand(...[, command, args]: Parameters<RedisQueueBackend["execCommand"]>): unknown {
-    const surrounded = this.#opened.scripts.get(command);
-    if (surrounded === undefined) throw new Error(`BullMQ's script ${command} is not wrapped in our Lua`);
-    const { keys, run } = surrounded;
+    const wrapped = this.#opened.scripts.get(command);
+    if (wrapped === undefined) throw new Error(`BullMQ's script ${command} is not wrapped in our Lua`);
+    const { keys, run } = wrapped;
     const { prefix } = this.#opened.partition;
     const words = args as Word[];
     return run(
@@ -275,12 +285,12 @@ type OpenedPartition = {
   partition: Partition;
   scripts: ReturnType<typeof scriptsOn>;
   replay: ReturnType<typeof REPLAY.on>;
-  giveBack: ReturnType<typeof GIVE_BACK.on>;
-  /** Undefined without a worker: then nothing is taken or ended. */
+  returnToQueue: ReturnType<typeof RETURN_TO_QUEUE.on>;
+  /** Undefined if there is no worker. No call can be taken or ended then. */
   steps: Steps | undefined;
 };
 
-/** The ends and fetches that come in one turn of the event loop go to Redis together, whichever queues they are of. */
+/** Sends the steps of one turn of the event loop to Redis together, for all queues. */
 type Steps = Batches<Step, unknown>;
 
 function createSteps({ redis, keys, prefix }: Partition, work: Work): Steps {
@@ -291,7 +301,7 @@ function createSteps({ redis, keys, prefix }: Partition, work: Work): Steps {
   return new Batches((steps: readonly Step[]) => run({ registry: keys.queues }, { ...of, steps }));
 }
 
-/** How a worker takes calls; BullMQ's names, but for what is kept of results. */
+/** Settings of a worker, under BullMQ's names. `results` limits the kept results. */
 export type Work = {
   name: string;
   lockDuration: number;
@@ -299,21 +309,21 @@ export type Work = {
   results: ResultLimits;
 };
 
-/** The same for all workers; BullMQ's names. */
-const OF_ALL = {
-  /** However often a worker dies with a call in hand, the call waits again: a crash never makes a call FAILED. */
+/** Settings that all workers share, under BullMQ's names. */
+const SHARED_OPTIONS = {
+  /** So high that BullMQ never fails a call because its workers died. `CRASHES` decides when such a call fails. */
   maxStalledCount: 1_000_000,
 };
 
 export type Backends = (queue: QueueName) => QueueBackend;
 
-/** The queues of a partition, for whoever changes them. */
+/** Opens the queues of a partition for changes. */
 export function openBackends(partition: Partition, work?: Work): Backends {
   const opened = {
     partition,
     scripts: scriptsOn(partition.redis),
     replay: REPLAY.on(partition.redis),
-    giveBack: GIVE_BACK.on(partition.redis),
+    returnToQueue: RETURN_TO_QUEUE.on(partition.redis),
     steps: work && createSteps(partition, work),
   };
   const backends = new Map<QueueName, QueueBackend>();
@@ -327,33 +337,39 @@ export function openBackends(partition: Partition, work?: Work): Backends {
 }
 
 /**
- * All that a backend needs of BullMQ's connection if `execCommand` sends its scripts. The connection itself would send Redis all of BullMQ's
- * scripts, and listen on a client that many queues share.
+ * Provides the only part of BullMQ's connection that a backend needs, because `execCommand` sends the scripts. A real
+ * connection would send all BullMQ scripts to Redis, and add listeners to a client that many queues share.
  */
 function toConnection(client: Redis): RedisConnection {
   return { client } as unknown as RedisConnection;
 }
 
 function scriptsOn(redis: Redis) {
-  const opened = Object.entries(SURROUNDED).map(([command, { keys, script }]) => {
+  const opened = Object.entries(WRAPPED_SCRIPTS).map(([command, { keys, script }]) => {
     return [command, { keys, run: script.on(redis) }] as const;
   });
   return new Map<string, (typeof opened)[number][1]>(opened);
 }
 
-/** The runner has taken a call whose refund was exported meanwhile. Its record says when; its state stays. */
+/**
+ * The runner accepted a call whose refund had already been exported. The record stores the time of the injection, but keeps
+ * its state.
+ */
 export class AfterRefund extends Error {
   constructor() {
     super("the call was injected after its refund was exported");
   }
 }
 
-/** BullMQ's codes for a call that is not where it was: gone, its lock gone or another's, not in the list it is moved from. */
+/**
+ * Returns whether BullMQ's error says that the call has moved: it is gone, its lock is gone or belongs to another worker, or
+ * it is not in the expected list.
+ */
 export function isGone(error: unknown): boolean {
   return [-1, LOCK_MISSING, -3, -6].some((code) => code === codeOf(error));
 }
 
-/** The call's lock has run out, and no other worker has one. */
+/** Returns whether the error says that the call's lock has expired and no other worker has one. */
 export function isLockMissing(error: unknown): boolean {
   return codeOf(error) === LOCK_MISSING;
 }
@@ -368,9 +384,10 @@ const CALL = tuple(text, integer, integer, integer, integer, integer, integer, t
 const textOrNumber: Decode<string | number> = (reply) => (typeof reply === "number" ? reply : text(reply));
 
 /**
- * The answer to a fetch: how many calls of the queue still wait, the call's id, for how many ms the queue is closed, and the call. Without a
- * call, the last place says in how many ms a delayed one is due, or why the next one was not taken. The second place then has the size of a
- * large call, or the id of a call that must be taken alone (work.lua).
+ * Decodes the answer to a fetch (work.lua). If a call was taken, the elements are: number of calls that still wait in
+ * the queue, id of the call, ms until the queue opens, and the call. Otherwise the last element is the reason why no
+ * call was taken, or the ms until a delayed call is due. The second element is then the size of a large call, or the
+ * id of a call that must be taken alone.
  */
 const ANSWER = tuple(integer, textOrNumber, integer, (reply) =>
   Array.isArray(reply) ? CALL(reply) : textOrNumber(reply),

@@ -1,4 +1,5 @@
--- The queues of a batch, for a script that knows `prefix`. `endBatch()` writes what all items together have changed.
+-- Defines functions on the queues of a batch. The script must define `prefix`. `endBatch()` writes the changes of all items
+-- together.
 --@include "./frame.lua"
 
 local queues = {}
@@ -12,7 +13,7 @@ local function opened(gateName, name)
   return q
 end
 
--- By how much the stored calls of each queue have grown or shrunk.
+-- Adds each queue's change in bytes to the stored size of its calls.
 local function writeBytes()
   local names, changes = {}, {}
   for name, q in pairs(queues) do
@@ -31,18 +32,18 @@ local function writeBytes()
   redis.call('HSET', key, unpack(written))
 end
 
--- The calls that watchers are told of, in one message for all.
+-- Collects the ids of changed calls, so that watchers get one message about all of these calls.
 local changed, changes = {}, 0
-local function hasChanged(id)
+local function noteChange(id)
   changes = changes + 1
   changed[changes] = id
 end
 
--- Writes once for each queue what the items have changed. What fails here makes no item fail, since all of them have run.
+-- Writes the changes of all items, once for each queue. Errors are ignored here, because all items have already run.
 local function endBatch()
   pcall(writeBytes)
   for _, q in pairs(queues) do
-    if q.tells then pcall(tell, q) end
+    if q.wakes then pcall(wakeProducers, q) end
   end
-  if changes > 0 then tellChange(table.concat(changed, ' ')) end
+  if changes > 0 then publishChange(table.concat(changed, ' ')) end
 end

@@ -1,8 +1,10 @@
--- A call that the runner took stays INJECTED, and only its place among the failed calls goes. For any other call, what
--- was delivered goes too, and the reason why it failed stays. If it was paid for, its money is due back, and the payment
--- loses its copy of the call; what settles it again stays until the chain has shown it. The call's log says who discarded
--- it first, and why (`note`). Answers 1 if the change was made; 2 if another discard had made it, which is under way or
--- died before it removed the job: it has its line of the audit already.
+-- Marks a failed call as discarded. A call that the runner accepted stays INJECTED and only leaves the list of failed calls.
+-- For any other call, a delivered result is deleted, and the reason of the failure stays. If the call was paid for, its
+-- refund becomes due, and the payment loses its copy of the call. The payment keeps the data for another settle request
+-- until the chain confirms the payment. The call's log says who discarded the call first, and why (`note`).
+--
+-- Returns 1 if the change was made, or 2 if another discard had made it. That discard still runs or has died, because the
+-- job still exists. The audit log already has its line.
 --@include "./while-failed.lua"
 local prefix = ARGV.prefix .. ':'
 --@include "../call/results/drop-result.lua"
@@ -15,7 +17,7 @@ if st ~= 'INJECTED' then
   if isFirst then logAct('discarded', KEYS.attempts, KEYS.historyOff, whole(now), ARGV.note) end
   changeState(KEYS.record, ARGV.id, 'DISCARDED', ARGV.now)
   redis.call('PERSIST', KEYS.record)
-  -- A delivery may have come before the call had a record.
+  -- The result is dropped even if the record has no `rs`: a long job may deliver it before the call has a record.
   if dropResult(ARGV.id) or redis.call('HEXISTS', KEYS.record, 'rs') == 1 then redis.call('HSET', KEYS.record, 'rs', 'gone') end
   if redis.call('EXISTS', KEYS.payment) == 1 then redis.call('ZADD', KEYS.discarded, ARGV.now, ARGV.id) end
 end

@@ -1,4 +1,5 @@
--- Answers 1 if the change was made. A replay that was begun before, and died, has its line of the audit already.
+-- Marks a failed call as queued. Returns 0 if it cannot be replayed, otherwise 1. If an earlier replay crashed after this
+-- step, the audit log already has its line, and no second line is written.
 --@include "./while-failed.lua"
 --@include "./is-ended.lua"
 --@include "../redis/audit/add-act.lua"

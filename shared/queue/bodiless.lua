@@ -1,6 +1,7 @@
--- Defines `withoutBody(data)`: a stored call without its body, or an empty text if the rest is too long. `bodiless(key, field)` reads the call
--- from a hash. `bodyIn(data)` answers the places of the quotes around the body, which has none itself because it is base64. The body
--- follows the metadata, which may hold a header of the same name.
+-- Defines `withoutBody(data)`: it returns a stored call without its body, or an empty text if the rest is too long.
+-- `bodiless(key, field)` does the same for a call in a hash. `bodyIn(data)` returns the positions of the quotes around the
+-- body. The body itself has no quotes, because it is base64. The search starts after the metadata, because a header there
+-- may have the same name.
 local function bodyIn(data)
   local _, opens = string.find(data, '},"body":"', 1, true)
   if not opens then _, opens = string.find(data, '"body":"', 1, true) end

@@ -1,7 +1,7 @@
--- Defines `addCall(q, id, data)`, after frame.lua: it adds a call as stored to the queue `q`, as BullMQ's own script does. A call that the
--- queue has already is left alone. Returns by how many bytes the stored calls of the queue have grown; `q.length` is how many wait now. The
--- functions that BullMQ defines at the start of the script are made once for all calls of a batch. Nobody here reads BullMQ's event stream,
--- which keeps 10,000 entries by default.
+-- Defines `addCall(q, id, data)`, which adds a stored call to the queue `q`, as BullMQ's own script does. Needs the
+-- functions of frame.lua. If the queue already has the call, nothing changes. Returns the bytes that were added.
+-- `q.length` is the number of waiting calls. All calls of a batch share one set of the functions that BullMQ defines at
+-- the start of its script.
 local addCall
 do
 --@include "bullmq:addStandardJob-9/functions"

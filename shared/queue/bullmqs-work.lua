@@ -1,6 +1,7 @@
--- Defines `newBullmqsFinish()` and `newBullmqsTake()`, which make functions of KEYS and ARGV that end a call, and take one, as BullMQ's own
--- scripts do. The functions that BullMQ defines at the start of the scripts are made once for all calls of a batch. `keysToFinish(q)` and
--- `keysToTake(q)` return the KEYS. Commands that do nothing for our calls are left out of both (services/dev/bullmq-lua.mjs).
+-- Defines `newBullmqsFinish()` and `newBullmqsTake()`. Each returns a function of KEYS and ARGV that ends or takes a call, as
+-- BullMQ's own script does. All calls of a batch share one set of the functions that BullMQ defines at the start of its
+-- scripts. `keysToFinish(q)` and `keysToTake(q)` return the KEYS. Commands without effect on our calls are left out of both
+-- scripts (services/dev/bullmq-lua.mjs).
 local function newBullmqsFinish()
 --@include "bullmq:moveToFinished-14/functions"
 return function(KEYS, ARGV)
@@ -15,7 +16,7 @@ return function(KEYS, ARGV)
 end
 end
 
--- Some are read by nothing that is left, and one is the call's own, which is of no queue.
+-- UNUSED fills the keys that the shortened scripts do not read. OWN_KEY is the position of the key of the call itself.
 local UNUSED, OWN_KEY = '', 12
 local function keysToFinish(q)
   local jobs = q.jobs
@@ -25,7 +26,7 @@ local function keysToFinish(q)
   }
 end
 
--- All but the last are the first of those that end a call.
+-- Returns the KEYS to take a call: the first ten KEYS of `keysToFinish`, and its last one.
 local function keysToTake(q)
   local keys = {unpack(q.keys, 1, 10)}
   keys[11] = q.keys[14]

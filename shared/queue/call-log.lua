@@ -1,18 +1,18 @@
--- Defines functions on the log of a call, `log` (call-log.ts): a list of JSON, the oldest entry first. The first name in an entry says what
--- it is:
+-- Defines functions on the log of a call, `log` (call-log.ts): a list of JSON, oldest entry first. The first name in an entry
+-- is its kind:
 --
 --   n          a failed attempt; `n` is its number
 --   failed     a failed attempt after which the call failed for good, at that time; without `take`, a failure without an attempt
---   lost       an attempt whose outcome was not recorded: its producer ended, stopped or lost the call; known since that time
+--   lost       an attempt without a recorded outcome: its producer ended, stopped or lost the call; known since that time
 --   replayed   an operator replayed the call at that time
 --   early      an operator ran the delayed call before its time
---   discarded  an operator discarded it
+--   discarded  an operator discarded the call
 --
--- Each entry has the counts up to it: `n` is how many attempts there were, `taken` the highest take that had one (left out if there was
--- none), `life` 1 more than the number of replays (left out if it is 1), and `ready` when it was last replayed (left out if it never was).
--- So the newest entry knows them all, however few are kept.
--- `take` tells which take of the call the attempt belongs to: BullMQ counts takes, also across replays. So an attempt of a take up to
--- `taken` is in the log already, or was in it.
+-- Each entry also has the counts up to it: `n` is the number of attempts, and `taken` the highest take with an attempt
+-- (absent if no take had one). `life` is 1 more than the number of replays (absent if it is 1). `ready` is the time of the
+-- last replay (absent without a replay). So the newest entry has all counts, however few entries are kept. `take` is the take
+-- of the call that the attempt belongs to: BullMQ counts takes, also across replays. So the attempt of each take up to
+-- `taken` is or was in the log.
 local function newestOf(log)
   local line = redis.call('LINDEX', log, -1)
   local newest = line and cjson.decode(line) or {n = 0}
@@ -24,7 +24,8 @@ local function whole(number)
   return string.format('%.0f', number)
 end
 
--- An entry from its first name, with the colon and the value, or ''; the counts; and `rest`, JSON without the brace that opens it.
+-- Builds an entry as JSON. `first` is its first member (`"name":value`), which gives its kind, or ''. `rest` has the
+-- remaining members and the closing brace.
 local function entryOf(first, counts, rest)
   local n, taken, life, ready = '"n":' .. whole(counts.n), '', '', ''
   if counts.taken > 0 then taken = ',"taken":' .. whole(counts.taken) end
@@ -33,7 +34,8 @@ local function entryOf(first, counts, rest)
   return '{' .. (first == '' and '' or first .. ',') .. n .. taken .. life .. ready .. ',' .. rest
 end
 
--- Of each kind the newest entries are kept; only the newest entry of all while `historyOff` is there. A lost attempt counts as a failed one.
+-- Appends an entry, and keeps only the newest entries of each kind. While `historyOff` exists, keeps only the newest entry
+-- of all. A lost attempt counts as a failed one.
 local function append(log, historyOff, entry)
   local size = redis.call('RPUSH', log, entry)
   if redis.call('EXISTS', historyOff) == 1 then
@@ -49,8 +51,9 @@ local function append(log, historyOff, entry)
   end
 end
 
--- `attempt` is JSON. A worker that paused may record an attempt that was given up as lost: it replaces that entry. An attempt that is
--- recorded already stays as it is: its worker sends it again if it did not get the reply.
+-- Logs a failed attempt; `attempt` is JSON. If the attempt is logged as lost, because its worker paused, the new entry
+-- replaces that one. If the attempt is already logged, nothing changes: a worker repeats the write if it did not get the
+-- reply.
 local function logAttempt(log, historyOff, take, attempt)
   local newest, rest = newestOf(log), '"take":' .. whole(take) .. ',' .. string.sub(attempt, 2)
   if take > newest.taken then
@@ -63,7 +66,7 @@ local function logAttempt(log, historyOff, take, attempt)
   end
 end
 
--- Unless the attempt is there already: its outcome was recorded, or it was given up before.
+-- Logs an attempt as lost. Writes nothing if the log already has the attempt, with its outcome or as lost.
 local function logLost(log, historyOff, take, at)
   local newest = newestOf(log)
   if take <= newest.taken then return end
@@ -71,7 +74,8 @@ local function logLost(log, historyOff, take, at)
   append(log, historyOff, entryOf('"lost":' .. at, {n = newest.n + 1, taken = take, life = newest.life, ready = newest.ready}, rest))
 end
 
--- The call failed for good after its attempt of this take, or without one.
+-- Logs that the call failed for good. If the newest entry is the attempt of this take, changes that entry. Otherwise adds a
+-- failure without an attempt.
 local function logFailed(log, historyOff, take, at, reason)
   local newest, line = newestOf(log)
   local first = '"failed":' .. at
@@ -83,14 +87,14 @@ local function logFailed(log, historyOff, take, at, reason)
   end
 end
 
--- `note` is JSON that says who did it and why.
+-- Logs a replay. `note` is JSON that says who did it and why.
 local function logReplay(log, historyOff, at, note)
   local newest = newestOf(log)
   newest.life, newest.ready = (newest.life or 1) + 1, tonumber(at)
   append(log, historyOff, entryOf('"replayed":' .. at, newest, string.sub(note, 2)))
 end
 
--- `act` is 'early' or 'discarded'.
+-- Logs an act; `act` is 'early' or 'discarded'.
 local function logAct(act, log, historyOff, at, note)
   append(log, historyOff, entryOf('"' .. act .. '":' .. at, newestOf(log), string.sub(note, 2)))
 end

@@ -3,42 +3,42 @@ import { parseJson } from "../platform/text/parse-json.ts";
 import { wellFormedJson } from "../platform/text/well-formed-json.ts";
 
 /*
- * The log of a call: its failed attempts, and the replays, early runs and the discard between them. The step of each act writes its entry,
- * so a crash leaves none out. The forms of the entries are in call-log.lua.
+ * The log of a call: its failed attempts, and the replays, early runs and the discard between them. The script that makes a
+ * change also writes the log entry, so a crash cannot lose one. call-log.lua has the format of the entries.
  *
- * The audit has replays and discards as well, but of all calls together: to find those of one call, a reader would go through everything
- * that operators did since the call was accepted.
+ * The audit log also has replays and discards, but of all calls together. To find those of one call, a reader would have to
+ * scan everything that operators did since the call was accepted.
  */
 
 /**
- * How many entries of a kind are kept, the newest: failed attempts, attempts after which the call failed for good, replays, and early runs.
- * While Redis is nearly full, only the newest entry is kept.
+ * Maximum number of kept entries of each kind: failed attempts, attempts after which the call failed for good, replays, and
+ * early runs. The newest are kept. While Redis is nearly full, only the newest entry of all is kept.
  */
 export const LOG_KEPT = 5;
 
-/** A failed attempt, as a producer writes it. */
+/** A failed attempt, as a producer records it. */
 export type NewAttempt = {
   at: number;
   code: string;
   reason: string;
   worker: string;
-  /** Duration. Absent if an earlier build made the attempt. */
+  /** Duration. Undefined if an earlier release made the attempt. */
   ms?: number | undefined;
   /** HTTP status of the runner's or receiver's answer, if there was one. */
   status?: number | undefined;
 };
 
-/** The `n`-th attempt of a call since it was accepted, however often it was replayed. `failedAt` is when the call failed for good after it. */
+/** The `n`-th attempt of a call since it was accepted, across replays. `failedAt` is set if the call then failed for good. */
 export type FailedAttempt = NewAttempt & { n: number; failedAt: number | undefined };
 
-/** `n` is how many attempts there were up to then. The times are unix ms. */
+/** An entry of the log. `n` is the number of attempts up to then. The times are unix ms. */
 export type LogEntry =
   | (FailedAttempt & { kind: "attempt" })
   /** The call failed for good without an attempt; `reason` begins with the code. */
   | { kind: "failed"; n: number; at: number; reason: string }
-  /** The outcome of the `n`-th attempt was not recorded: its producer ended, stopped or lost the call. */
+  /** The outcome of the `n`-th attempt is unknown: its producer ended, stopped or lost the call. */
   | { kind: "lost"; n: number; at: number }
-  /** By an operator, and why. */
+  /** An act of the operator `by`. */
   | {
       kind: "replayed" | "run early" | "discarded";
       n: number;
@@ -47,21 +47,21 @@ export type LogEntry =
       reason: string | undefined;
     };
 
-/** What is kept, the oldest first; and how many attempts and replays there were in all, except for an attempt that succeeded. */
+/** The kept entries, oldest first, and the total numbers of attempts and replays. A successful attempt does not count. */
 export type CallLog = { entries: readonly LogEntry[]; attempts: number; replays: number };
 
 type Stored = NewAttempt & { n: number; life?: number; take?: number; by?: string } & Partial<
     Record<"failed" | "lost" | "replayed" | "early" | "discarded", number>
   >;
 
-/** Reads the lines of a log as they are stored. */
+/** Parses the lines of a log. */
 export function toCallLog(lines: readonly string[]): CallLog {
   const stored = lines.map((line) => JSON.parse(line) as Stored);
   const { n: attempts = 0, life = 1 } = stored.at(-1) ?? {};
   return { entries: stored.map(toEntry), attempts, replays: life - 1 };
 }
 
-/** The `code: reason` of an entry as it is stored. Undefined if it is empty or has none. */
+/** Returns the `code: reason` of a stored entry. Undefined if the line is empty or has no reason. */
 export function errorOf(line: string): string | undefined {
   const entry = line === "" ? undefined : (parseJson(line) as Partial<Stored> | undefined);
   if (entry?.reason === undefined) return undefined;
@@ -78,10 +78,10 @@ function toEntry({ n, take, failed, lost, replayed, early, discarded, ...stored 
   return { kind: "attempt", n, at, code, reason, worker, ms, status, failedAt: failed };
 }
 
-/** The audit has the whole of a longer reason. */
+/** Maximum length of a reason in the log. The audit log always has the full reason. */
 const REASON_MAX = 200;
 
-/** Who replayed, ran early or discarded a call, and why, as the Lua takes it. */
+/** Encodes who replayed, ran early or discarded a call, and why, for the Lua scripts. */
 export function noteOf(by: string, reason: string | undefined): string {
   const isLong = reason !== undefined && reason.length > REASON_MAX;
   return wellFormedJson({

@@ -17,11 +17,11 @@ import recordFailureLua from "./record-failure.lua";
 import recordUnsureLua from "./record-unsure.lua";
 
 /*
- * The record of a call as producers and operators read and write it; its states are in protocol.ts, and gateways write it in
- * enqueue.ts. Every change is one atomic script; none is retried here.
+ * The record of a call, as producers and operators read and write it. Its states are in protocol.ts; gateways write it in
+ * enqueue.ts. Every change is one atomic script. This file never retries a script.
  */
 
-/** The call whose record is meant. */
+/** Identifies the call of a record. */
 type CallRef = { id: string; queue: QueueName };
 
 const FAIL = defineScript({
@@ -33,12 +33,12 @@ const FAIL = defineScript({
   reply: nothing,
 });
 
-/** Why a call failed for good, for whoever asks for its result. */
+/** Reason why a call failed for good, for the client that asks for its result. */
 export type Failure = {
-  /** Undefined if the call could not be read. */
+  /** True if the call's job keeps results; undefined if the call could not be read. */
   keepsResult: boolean | undefined;
   code: string;
-  /** What its runner said, if it sent a problem document. */
+  /** Title and detail from the runner's problem document, if it sent one. */
   problem?: ProblemText | undefined;
 };
 
@@ -62,7 +62,7 @@ const UNSURE = defineScript({
 
 export type CallRecords = ReturnType<typeof createCallRecords>;
 
-/** What is written of failures. A take and an injection write the record in their own step (work.lua). */
+/** Writes failed attempts and failures to records and logs, and reads records. work.lua records takes and injections. */
 export function createCallRecords({ redis, keys }: Partition) {
   const fail = FAIL.on(redis);
   const recordAttempt = RECORD_ATTEMPT.on(redis);
@@ -77,14 +77,20 @@ export function createCallRecords({ redis, keys }: Partition) {
   });
 
   return {
-    /** The call failed for good. It no longer counts as waiting. Why is for whoever asks for its result. */
+    /**
+     * Sets the record to FAILED, so the call no longer counts as waiting. The failure is stored for the client that asks for
+     * the result.
+     */
     async failed({ id, queue }: CallRef, now: number, failure?: Failure): Promise<void> {
       const { keepsResult, code, problem } = failure ?? { keepsResult: false, code: "" };
       const why = { keepsResult, code, problem: problem && JSON.stringify(problem) };
       await fail({ record: keys.record(id), since: keys.since(queue) }, { now, id, ...why });
     },
 
-    /** Records a failed attempt and, if it is the first, since when the call has waited. `take` counts how often the call was taken. */
+    /**
+     * Adds a failed attempt to the log. The first one also stores when the call began to wait. `take` is the number of the
+     * call's takes so far.
+     */
     async attemptFailed(
       { take, ...call }: CallRef & { take: number },
       attempt: NewAttempt,
@@ -94,12 +100,12 @@ export function createCallRecords({ redis, keys }: Partition) {
       await recordAttempt(keysOf(call), words);
     },
 
-    /** An attempt has ended, or was given up, and may have had an effect. That stays so, whatever becomes of the call. */
+    /** Records that an ended attempt may have had an effect. The record keeps this, however the call ends. */
     async unsure({ take, ...call }: CallRef & { take: number }): Promise<void> {
       await unsure(keysOf(call), { take });
     },
 
-    /** The failed attempts that are kept, oldest first. */
+    /** Returns the kept failed attempts, oldest first. */
     async attempts(id: string): Promise<FailedAttempt[]> {
       const { entries } = toCallLog(await redis.lrange(keys.attempts(id), 0, -1));
       return entries.filter((entry) => entry.kind === "attempt");
@@ -109,7 +115,7 @@ export function createCallRecords({ redis, keys }: Partition) {
       return toState(await redis.hget(keys.record(id), "st"));
     },
 
-    /** The state, when it came into it (unix ms), and its job if the record says so. */
+    /** Returns the state, the time of the last change (unix ms), and the job if the record has it. */
     async brief(
       id: string,
     ): Promise<{ state: RecordState; at: number; job: string | undefined } | undefined> {
@@ -118,7 +124,7 @@ export function createCallRecords({ redis, keys }: Partition) {
       return state && { state, at: Number(at ?? 0), job: jb ?? undefined };
     },
 
-    /** When an operator had the call forgotten (unix ms), if one had. */
+    /** Returns when the call was forgotten (unix ms); undefined if it was not. */
     async forgottenAt(id: string): Promise<number | undefined> {
       const fg = await redis.hget(keys.record(id), "fg");
       return fg === null ? undefined : Number(fg);
@@ -126,12 +132,12 @@ export function createCallRecords({ redis, keys }: Partition) {
   };
 }
 
-/** Null if there is no record. */
+/** Decodes a state. The reply is null if the call has no record. */
 function toState(reply: unknown): RecordState | undefined {
   return (reply as RecordState | null) ?? undefined;
 }
 
-/** A failed call. `failedAt` (unix ms) tells this failure from earlier and later ones of the same call. */
+/** A failed call. `failedAt` (unix ms) distinguishes this failure from other failures of the same call. */
 export type FailedRef = CallRef & { failedAt: number };
 
 const REPLAY = defineScript({
@@ -152,7 +158,7 @@ const DISCARD = defineScript({
   reply: oneOf(0, 1, 2),
 });
 
-/** What DISCARD answers. */
+/** Names of DISCARD's replies, by index. */
 const DISCARD_ANSWERS = ["left", "done", "finished"] as const;
 type Discarded = (typeof DISCARD_ANSWERS)[number];
 
@@ -165,7 +171,7 @@ const DISCARDED = defineScript({
   reply: nothing,
 });
 
-/** The record as an operator's decision about a failed call changes it. */
+/** Changes the record for an operator's decision about a failed call. */
 export function createFailedRecords({ redis, keys, prefix }: Partition) {
   const replay = REPLAY.on(redis);
   const discard = DISCARD.on(redis);
@@ -183,7 +189,7 @@ export function createFailedRecords({ redis, keys, prefix }: Partition) {
     };
   }
 
-  /** Keys and words of the change that an act begins with. */
+  /** Builds the keys and arguments of the first step of a replay or discard. */
   function begun(call: FailedRef, act: AuditEntry<"acts">) {
     return [
       { ...keysOf(call), ...actKeys(keys, act) },
@@ -193,19 +199,20 @@ export function createFailedRecords({ redis, keys, prefix }: Partition) {
 
   return {
     /**
-     * FAILED becomes QUEUED, and the call waits from now on; with its line in the audit. Returns false, and changes nothing, if the call is
-     * no longer failed or is being discarded.
+     * Changes the state FAILED to QUEUED and restarts the call's waiting time. Also writes the line of the audit log.
+     * Returns false, and changes nothing, if the call is no longer failed or is being discarded.
      */
     beginReplay: (call: FailedRef, act: AuditEntry<"acts">): Promise<boolean> => replay(...begun(call, act)),
 
     /**
-     * FAILED becomes DISCARDED, also for a producer that takes the call later; with its line in the audit and in the call's log. `left` if
-     * the call is no longer failed, `finished` if another discard has made the change.
+     * Changes the state FAILED to DISCARDED. A producer that takes the call later then drops it. Also writes a line to the
+     * audit log and to the call's log. Resolves with `left` if the call is no longer failed, or `finished` if another
+     * discard made the change.
      */
     beginDiscard: async (call: FailedRef, act: AuditEntry<"acts">): Promise<Discarded> =>
       DISCARD_ANSWERS[await discard(...begun(call, act))],
 
-    /** The job of a discarded call is gone: the window begins again. */
+    /** Starts the record's expiry after the job of a discarded call was removed. */
     endDiscard: (call: CallRef, now: number): Promise<void> =>
       discarded(keysOf(call), { now, id: call.id, keepMs: RANDOM_ID_KEEP_MS }),
   };

@@ -1,7 +1,7 @@
--- Defines two functions for the callback of a call that has ended, after frame.lua.
+-- Defines two functions for the callback of an ended call. Needs the functions of frame.lua.
 
--- Finds the callback that was prepared for this ending (callbacks.ts), or makes it of what BullMQ's hash of the call, `own`, has, if nobody
--- has read that. Returns nil if the call has none.
+-- Finds the callback that a process prepared for this ending (callbacks.ts). If no process could read the call, builds
+-- the callback from `own`, BullMQ's hash of the call. Returns nil if the call has no callback.
 local function callbackOf(prepared, ending, own)
   if prepared.queue then
     local id, data = unpack(prepared[ending])
@@ -18,7 +18,7 @@ local function callbackOf(prepared, ending, own)
 end
 
 --@include "./bullmqs-add.lua"
--- Adds a callback to its queue, where one that is there is left alone.
+-- Adds a callback to its queue. If the queue already has it, nothing changes.
 local function queueCallback(callback)
   local q = queueOf(callback.gate, callback.queue)
   local grown = addCall(q, callback.id, callback.data)

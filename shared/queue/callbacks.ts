@@ -19,38 +19,41 @@ import {
 } from "./queue-name.ts";
 
 /*
- * A callback is queued by the script that ends its call, so that none is lost, and none sent for a call that has not ended. That script
- * gets it as it was prepared here, as JSON:
+ * The script that ends a call also queues its callback, so no callback is lost, and none is sent for a call that has not
+ * ended. This file prepares the callback for that script, as JSON:
  *
- *   {"queue", "gate", "call.completed": [id, call], "call.failed": [id, call]}    for each way to end the whole call as stored
- *   {"job", "id", "data"}    of a call that nobody has read: where it is told stands only in what is stored of it
+ *   {"queue", "gate", "call.completed": [id, call], "call.failed": [id, call]}    the complete callback for each possible end, as a stored call
+ *   {"job", "id", "data"}    if no process has read the call; the script adds the receiver, which only the stored call names
  *
- * It stands in BullMQ's hash of a call that is being failed, and as `cb` in the record of one whose result is still to be delivered.
+ * BullMQ's hash of the call holds the prepared callback while the call is being failed. If the result is still to be
+ * delivered, the field `cb` of the record holds it.
  */
 
-/** A callback as it was prepared. */
+/** A prepared callback as JSON. */
 export type PreparedCallback = string;
 
-/** The field of BullMQ's hash of a call that is being failed. */
+/** Field for the prepared callback in BullMQ's hash of a call that is being failed. */
 export const PREPARED_FIELD = "callback";
 
-/** A record waits at least so long for a delivery that ends the call, and so queues its callback. */
+/** Minimum retention time of a record that holds a callback for a later delivery of the result. */
 export const AWAITED_KEEP_MS = 30 * 86_400_000;
 
-/** What ends a call with a callback, at this time (unix ms). `failure` if it is Postern that fails it. */
+/** Prepares the callback of a call that ends at time `at` (unix ms). `failure` is set if Postern fails the call. */
 export function prepareCallback(call: CallHead, at: number, failure?: Failure): PreparedCallback | undefined {
   const { callback: to, id, origin, traceparent } = call;
   if (to === undefined) return undefined;
   const queue = callbackQueueOf(jobKeyOf(call), to.receiver);
   const written = (type: Ending) => {
-    const told = { type, call_id: id, origin, ...(failure && { failure }), to };
-    return [callbackId(id, type), JSON.stringify(toCall(call, at, told, traceparent))];
+    const event = { type, call_id: id, origin, ...(failure && { failure }), to };
+    return [callbackId(id, type), JSON.stringify(toCall(call, at, event, traceparent))];
   };
   const [completed, failed] = [written("call.completed"), written("call.failed")];
   return JSON.stringify({ queue, gate: gateOf(queue), "call.completed": completed, "call.failed": failed });
 }
 
-/** The same of a call that cannot be read, or must not be. */
+/**
+ * Prepares the callback of a failed call without reading the call, because it could not be read or must not be read again.
+ */
 export function prepareUnread(
   { id, queue }: { id: string; queue: QueueName },
   at: number,
@@ -58,24 +61,24 @@ export function prepareUnread(
 ): PreparedCallback | undefined {
   if (isOfCallbacks(queue)) return undefined;
   const { serviceId, jobIndex } = jobIdsOf(queue);
-  const told = { type: "call.failed", call_id: id, origin: originOf(queue), failure, to: null } as const;
-  const call = toCall({ service_id: serviceId, job_id: jobIndex }, at, told);
+  const event = { type: "call.failed", call_id: id, origin: originOf(queue), failure, to: null } as const;
+  const call = toCall({ service_id: serviceId, job_id: jobIndex }, at, event);
   return JSON.stringify({ job: jobOf(queue), id: callbackId(id, "call.failed"), data: JSON.stringify(call) });
 }
 
 const NO_BODY = { body: "", bytes: 0, sha256: sha256Hex(Buffer.alloc(0)) } as const;
 
-/** The script that ends an unread call puts in its receiver. */
+/** Content of a callback. `to` is null if no process has read the call. The script that ends the call then sets `to`. */
 type PreparedEvent = Omit<CallbackEvent, "to"> & { to: Callback | null };
 
 function toCall(
   { service_id, job_id }: Pick<JobCall, "service_id" | "job_id">,
   at: number,
-  told: PreparedEvent,
+  event: PreparedEvent,
   traceparent?: string,
 ): Omit<JobCall, "told"> & { told: PreparedEvent } {
   return {
-    id: callbackId(told.call_id, told.type),
+    id: callbackId(event.call_id, event.type),
     origin: "callback",
     service_id,
     job_id,
@@ -83,6 +86,6 @@ function toCall(
     ...NO_BODY,
     accepted_at: at,
     ...(traceparent !== undefined && { traceparent }),
-    told,
+    told: event,
   };
 }

@@ -1,5 +1,5 @@
--- Defines `count(q)`: how many calls of a queue wait, are delayed, are held, are in flight and have failed. `q` is how the
--- keys of the queue begin.
+-- Defines `count(q)`, which returns the numbers of waiting, delayed, held, in-flight and failed calls of a queue. `q` is the
+-- prefix of the queue's keys.
 --@include "./held.lua"
 local function count(q)
   local held = redis.call('ZCOUNT', q .. 'delayed', heldScore, '+inf')

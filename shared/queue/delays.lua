@@ -1,5 +1,5 @@
--- Defines `isDue(delayed)`: whether a delayed call's time has come by `now`; and `past`, the highest score of such
--- calls. BullMQ's score of one holds its time above 12 bits of a counter, and BullMQ moves those that are due only
--- when somebody fetches.
+-- Defines `isDue(delayed)`, which returns whether a delayed call is due at `now`. Also defines `past`, the highest score of
+-- due calls: the lower 12 bits of BullMQ's score are a counter, and the higher bits are the time. BullMQ moves due calls only
+-- during a fetch, so until then they are still delayed calls.
 local past = string.format('%.0f', (now + 1) * 0x1000 - 1)
 local function isDue(delayed) return redis.call('ZCOUNT', delayed, '-inf', past) > 0 end

@@ -2,7 +2,7 @@ import type { Origin } from "../call/origin.ts";
 import type { Metrics } from "../platform/metrics/metrics.ts";
 import { COUNTS, type Depth } from "./registry.ts";
 
-/** Gauges of the calls of one origin. After `reset` a partition has no values until they are set. */
+/** Creates the gauges of one origin's calls. After `reset`, a partition has no values until `set` is called. */
 export function createDepthGauges(metrics: Metrics, origin: Origin) {
   const calls = metrics.gauge("postern_queue_calls", "Calls in the queues, by state", [
     "origin",
@@ -26,7 +26,7 @@ export function createDepthGauges(metrics: Metrics, origin: Origin) {
   };
 }
 
-/** Age of the oldest call that waits or is delayed; 0 without such a call. */
+/** Age of the oldest waiting or delayed call; 0 without such a call. */
 export function oldestAgeOf({ oldestSince }: Depth, now: number): number {
   return oldestSince === undefined ? 0 : Math.max(0, now - oldestSince);
 }

@@ -6,39 +6,39 @@ import { CALLBACKS_GATE } from "./queue-name.ts";
 import readDepthLua from "./read-depth.lua";
 import type { Depth } from "./registry.ts";
 
-/** The calls of one origin, for whoever may add more. */
+/** Depth of all queues of one origin, for the gateway that adds to them. */
 export type OriginDepth = Depth & {
-  /** What the calls of all origins take as stored, failed ones included. */
+  /** Stored size of the calls of all origins, including failed calls. */
   bytes: number;
   /**
-   * By job: since when (unix ms) the oldest call has waited that was never tried. A job that an operator has paused is not here, and
-   * neither are calls that wait for a retry: no runner would end their wait any sooner.
+   * For each job, the time (unix ms) when the oldest call without an attempt began to wait. Paused jobs and calls that
+   * wait for a retry are left out, because additional runners would not end their wait.
    */
   untriedSince: ReadonlyMap<string, number>;
   callbacks: CallbackBytes;
 };
 
-/** What the callbacks of all jobs take as stored, failed ones included. */
+/** Stored size of the callbacks of all jobs, including failed callbacks. */
 type CallbackBytes = {
   bytes: number;
-  /** Only the receivers that have more than a few callbacks. */
+  /** Bytes of each receiver that has more than `FEW_BYTES`. */
   byReceiver: ReadonlyMap<string, number>;
 };
 
-/** A receiver's callbacks below this are not told of: a dozen or so. */
+/** Size in bytes of about a dozen callbacks. Only receivers whose callbacks take more than this are listed. */
 const FEW_BYTES = 16_384;
 
-/** How long all gateways are told the same, so that looking costs Redis the same with one gateway and with fifty. */
+/** Cache time of a depth, so that fifty gateways cost Redis only as much as one. */
 const KEPT_MS = 500;
 
-/** Calls at the head of a queue that may be looked at to find one that was never tried. */
-const LOOKED_AT = 10;
+/** Maximum number of calls at the head of a queue that are searched for one without an attempt. */
+const SCANNED_MAX = 10;
 
 const READ = defineScript({
   source: readDepthLua,
   keys: "registry, kept, bytes",
   args: "prefix, origin",
-  constants: { CALLBACKS_GATE, FEW_BYTES, KEPT_MS, LOOKED_AT },
+  constants: { CALLBACKS_GATE, FEW_BYTES, KEPT_MS, SCANNED_MAX },
   proof: "expendable",
   reply: text,
 });
@@ -49,7 +49,7 @@ type StoredDepth = Omit<OriginDepth, "untriedSince" | "callbacks"> & {
   receivers: Record<string, number>;
 };
 
-/** Reads what all queues of one origin hold together. It may be half a second old. */
+/** Reads the combined depth of all queues of one origin. It may be half a second old. */
 export function createReadDepth(
   { redis, keys, prefix }: Partition,
   origin: Origin,

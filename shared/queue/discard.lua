@@ -1,5 +1,5 @@
--- A call, whose key is the first, leaves its queue. It may be in hand, so that a place gets free.
---@include "./surround.lua"
+-- Removes a call from its queue; the first key is the key of the call. The call may be in flight, so this may free a slot.
+--@include "./wrapper-start.lua"
 local function bullmq(KEYS, ARGV)
 --@include "bullmq:removeJob-2"
 end
@@ -7,6 +7,6 @@ local bytes = redis.call('HSTRLEN', KEYS[1], 'data')
 local reply = bullmq(KEYS, words)
 if type(reply) == 'number' and reply ~= 1 then return reply end
 redis.call('HINCRBY', prefix .. 'bytes', q.name, -bytes)
-tell(q)
-updateInHand(q)
+wakeProducers(q)
+updateInFlight(q)
 return reply

@@ -4,13 +4,14 @@ import { createFailedRecords } from "./call-record.ts";
 import type { Operate, OperateDeps } from "./operate.ts";
 
 /**
- * Ends a failed call without running it, and deletes its body. If its sender repeats it within the window, the answer says
- * that it was discarded.
+ * Ends a failed call without running it, and deletes its body. If the sender repeats the delivery within the window,
+ * the answer says that the call was discarded.
  *
- * First one script changes the record and writes the line of the audit, only while the call is failed: a call that was replayed in between is left alone.
- * From then on the call cannot run, because replay refuses DISCARDED and a producer drops it, even if a replay that began
- * earlier still moves the job. So the job may be removed after that, also while a producer holds it. After a crash between
- * the two the call is still listed, and discarding it again removes it. The record begins to expire when the job is gone.
+ * The first script changes the record and writes the line of the audit log, only if the call is still failed: a call
+ * that was replayed in between stays unchanged. After that the call cannot run, because a replay refuses DISCARDED
+ * calls and a producer drops them, even if a replay that began earlier still moves the job. So the job can then be
+ * removed, even while a producer has it. After a crash between the two steps the call is still listed, and another
+ * discard removes it. The record starts to expire when the job is gone.
  */
 export function createDiscard({ partition, clock, log, by }: OperateDeps): Operate {
   const records = createFailedRecords(partition);

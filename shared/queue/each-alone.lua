@@ -1,6 +1,6 @@
--- Defines `eachAlone(does, first, width)`, which ends a batch: it runs a function with each `width` words of ARGV, from the first one on,
--- and returns the answers. What makes one item fail leaves the others alone. On a replica the batch fails as a whole, so that the client
--- looks for the master.
+-- Defines `eachAlone(does, first, width)`, which handles all items of a batch and ends the batch. Each item is `width`
+-- arguments of ARGV, from index `first` on. The function `does` is called for each item, and its answers are returned. An
+-- error of one item does not affect the others. On a replica the whole batch fails, so that the client looks for the master.
 local function eachAlone(does, first, width)
   local answers = {}
   for i = first, #ARGV, width do

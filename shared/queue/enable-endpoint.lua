@@ -1,7 +1,7 @@
--- Enables an endpoint once none of its calls is held any longer. Each step releases some, the oldest first, and answers how many are left;
--- -1 if the endpoint is enabled and holds none. `line` is empty after the first step. Until the last step the endpoint stays as it was, so
--- calls that come meanwhile are held behind the others. A step releases none, and answers 0, if an operator has disabled or held the endpoint
--- since the first one.
+-- Releases the held calls of an endpoint step by step, oldest first, and enables the endpoint in the last step. Until then
+-- the endpoint keeps its state, so new calls are held after the others. If an operator disables or holds the endpoint after
+-- the first step, the remaining steps release no calls and return 0. `line` is the line of the audit log in the first step,
+-- and empty in the others. Returns how many held calls are left; -1 if the endpoint is already enabled and holds none.
 --@include "../redis/even-if-full.lua"
 local prefix = ARGV.prefix .. ':'
 --@include "./batch.lua"

@@ -1,5 +1,5 @@
--- The window begins again, unless the call was answered 2xx, or its refund exported, since its discard began. `keepMs`
--- is how long a record without a window is kept.
+-- Restarts the record's expiry, unless the runner answered 2xx or the refund was exported after the discard began. `keepMs`
+-- is used if the record has no retention time of its own.
 --@include "../call/change-record.lua"
 --@include "./is-ended.lua"
 if st ~= 'DISCARDED' and isEnded(st) then return end

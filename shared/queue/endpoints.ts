@@ -10,15 +10,15 @@ import type { Partition, Partitions } from "../redis/partition.ts";
 import { assertReady } from "../redis/ready.ts";
 import { flag, integer } from "../redis/reply.ts";
 import enableEndpointLua from "./enable-endpoint.lua";
-import { openIntents, RELEASED_AT_ONCE, RESUMED, type Told } from "./intents.ts";
+import { type ChangeOutcome, openIntents, RELEASED_AT_ONCE, RESUMED } from "./intents.ts";
 import { QUEUE_CONSTANTS } from "./lua-constants.ts";
 import setEndpointLua from "./set-endpoint.lua";
 
-/** `disabled`: webhooks are refused. `held`: they are accepted, and their calls wait until the endpoint is enabled. */
+/** `disabled`: the gateway refuses webhooks. `held`: it accepts them, and their calls wait until the endpoint is enabled. */
 export const ENDPOINT_STATES = ["enabled", "disabled", "held"] as const;
 export type EndpointState = (typeof ENDPOINT_STATES)[number];
 
-/** An operator's setting of an endpoint. An enabled endpoint has none. */
+/** An operator's setting of an endpoint. An enabled endpoint has no setting. */
 const EndpointSetting = z.object({
   state: z.enum(ENDPOINT_STATES),
   /** Unix ms. */
@@ -33,7 +33,7 @@ const ACTIONS = { enabled: "enable", disabled: "disable", held: "hold" } as cons
 /** Author, time and reason of a change. */
 type Why = { at: number; by: string; reason: string };
 
-/** The line in the audit of a change. */
+/** Builds the line of the audit log for a change. */
 export function endpointAct(path: string, state: EndpointState, { at, by, reason }: Why) {
   return { at, action: ACTIONS[state], path, by, selection: "by path", reason } satisfies AuditEntry;
 }
@@ -56,12 +56,15 @@ const ENABLE = defineScript({
   reply: integer,
 });
 
-/** Reads what operators have set, by path. A setting of a later release counts as disabled. */
+/**
+ * Reads the settings of operators, by path. If a setting cannot be parsed, because a later release wrote it, the endpoint
+ * counts as disabled.
+ */
 export function createReadEndpointSettings({ redis, keys }: Partition) {
   return async () => toSettings(Object.entries(await redis.hgetall(keys.endpoints)));
 }
 
-/** Settings as stored, by path. */
+/** Parses stored settings, by path. */
 export function toSettings(stored: readonly (readonly [path: string, json: string])[]) {
   return new Map(stored.map(([path, json]): [string, EndpointSetting] => [path, toSetting(json)]));
 }
@@ -72,7 +75,8 @@ function toSetting(json: string): EndpointSetting {
 }
 
 /**
- * Sets the states of endpoints, in partition 0 and then in the others. Gateways read it once a second, and before they take the first request.
+ * Sets the states of endpoints, in partition 0 and then in the others. Gateways read the states once a second, and before
+ * they take the first request.
  */
 export function openEndpoints(partitions: Partitions) {
   const { redis, keys, prefix } = partitions.control;
@@ -80,7 +84,8 @@ export function openEndpoints(partitions: Partitions) {
   const [set, enable] = [SET.on(redis), ENABLE.on(redis)];
 
   /**
-   * Releases held calls step by step. If it is cut short, or the endpoint is disabled or held meanwhile, the calls that are left stay held.
+   * Releases held calls step by step. If it is interrupted, or an operator disables or holds the endpoint meanwhile, the
+   * remaining calls stay held.
    */
   async function enableFully(path: string, why: Why): Promise<boolean> {
     const act = endpointAct(path, "enabled", why);
@@ -110,7 +115,7 @@ export function openEndpoints(partitions: Partitions) {
   return {
     settings: createReadEndpointSettings(partitions.control),
 
-    /** The number of calls that each of these endpoints holds. */
+    /** Counts the calls that each of these endpoints holds. */
     async held(paths: readonly string[]): Promise<number[]> {
       const counts = await askAll(partitions, (each) =>
         Promise.all(paths.map((path) => each.redis.llen(each.keys.heldCalls(path)))),
@@ -118,7 +123,7 @@ export function openEndpoints(partitions: Partitions) {
       return paths.map((_, i) => counts.reduce((sum, ofPartition) => sum + (ofPartition[i] ?? 0), 0));
     },
 
-    /** The number of calls that an endpoint holds in the partitions that can be asked now. */
+    /** Counts the calls that an endpoint holds in the partitions that are reachable now. */
     async heldNow(path: string): Promise<number> {
       const { answers } = await askReachable(partitions, async ({ redis: at, keys: its }) => {
         assertReady(at);
@@ -127,8 +132,8 @@ export function openEndpoints(partitions: Partitions) {
       return [...answers.values()].reduce((sum, held) => sum + held, 0);
     },
 
-    /** Sets the state, with its line in the audit; unchanged if the endpoint has it already. */
-    async set(path: string, state: EndpointState, why: Why): Promise<Told> {
+    /** Sets the state and writes the line of the audit log. Changes nothing if the endpoint already has the state. */
+    async set(path: string, state: EndpointState, why: Why): Promise<ChangeOutcome> {
       const changed = await setIn0(path, state, why);
       return { changed, unreached: await intents.spread() };
     },

@@ -1,6 +1,7 @@
--- A call stays as failed, unless another worker has told of a 2xx since its record said so. Its callback is queued, if it has one
--- (callbacks.ts). If it fails again after a replay, its receiver is told again, under the same id.
---@include "./surround.lua"
+-- Moves a call to the failed calls, unless its record has become INJECTED because another worker reported a 2xx. Also queues
+-- the call's callback, if it has one (callbacks.ts). If the call fails again after a replay, its receiver gets the callback
+-- again, with the same id.
+--@include "./wrapper-start.lua"
 --@include "./call-log.lua"
 --@include "./is-ended.lua"
 words[2] = timestamp
@@ -17,7 +18,7 @@ local st = redis.pcall('HGET', prefix .. 'call:' .. id, 'st')
 if type(st) == 'table' then st = 'UNREADABLE' end
 if st == 'INJECTED' then dropFailed(q.name, id)
 else
-  -- Its record has said so for a moment already. From now on the call has one time of failure.
+  -- An earlier script has set the record to FAILED. Record and queue must have the same time of failure.
   if st == 'FAILED' then redis.call('HSET', prefix .. 'call:' .. id, 'at', timestamp) end
   if not isEnded(st) then
     local take = tonumber(redis.call('HGET', own, 'ats') or 0)
@@ -28,7 +29,8 @@ else
     local callback = callbackOf(cjson.decode(prepared), 'call.failed', own)
     if callback then
       redis.call('DEL', prefix .. 'call:' .. callback.id)
-      -- A new job counts its takes from 1 again, and so needs a log of its own.
+      -- BullMQ counts the takes of a new callback from 1, so the callback's log must be empty. An earlier callback with this
+      -- id may have left entries.
       if redis.call('EXISTS', prefix .. callback.queue .. ':' .. callback.id) == 0 then
         redis.call('DEL', prefix .. 'attempts:' .. callback.id)
       end
@@ -36,6 +38,6 @@ else
     end
   end
 end
-tell(q)
-updateInHand(q)
+wakeProducers(q)
+updateInFlight(q)
 return reply

@@ -9,30 +9,30 @@ import {
 } from "../call/job-call.ts";
 import { parseJson } from "../platform/text/parse-json.ts";
 
-/** The field beside the body, in BullMQ's hash of a failed call, that holds its head. */
+/** Field in BullMQ's hash of a failed call that holds the call's head. */
 export const HEAD_FIELD = "head";
 
 /**
- * What lists and filters need to know of a failed call, so that nobody reads its body for it. A call of which that is not known
- * has none of it.
+ * Data of a failed call for lists and filters, so that they do not read its body. Fields whose values are not known are
+ * absent.
  */
 export type FailedHead = {
-  /** The webhook path that received it. */
+  /** The webhook path that received the call. */
   path?: string | undefined;
   accepted_at?: number | undefined;
   content_type?: string | undefined;
   bytes?: number | undefined;
   sha256?: string | undefined;
   traceparent?: string | undefined;
-  /** The sender's own id of the delivery. */
+  /** Id of the delivery, chosen by its sender. */
   delivery_id?: string | undefined;
-  /** The sender's type of the event. */
+  /** Type of the event, in the sender's words. */
   event?: string | undefined;
   payer?: string | undefined;
   transaction?: string | undefined;
 };
 
-/** A producer writes it as it fails the call. */
+/** Builds the head of a call. A producer stores it when it fails the call. */
 export function headOf({ metadata, ...call }: CallHead): FailedHead {
   const { accepted_at, content_type, bytes, sha256, traceparent } = call;
   return {
@@ -49,13 +49,13 @@ export function headOf({ metadata, ...call }: CallHead): FailedHead {
   };
 }
 
-/** The head of a call as its queue holds it, whatever that is. */
+/** Builds the head of a stored call; empty if the stored data is not a valid call. */
 export function headOfStored(stored: unknown): FailedHead {
   const { data } = JobCall.safeParse(stored);
   return data === undefined ? {} : headOf(data);
 }
 
-/** Reads what `JSON.stringify(head)` has written. It is not checked, because a command reads a million of them. */
+/** Parses a head that `JSON.stringify` wrote. It is not validated, because a command may read a million heads. */
 export function decodeHead(text: string): FailedHead {
   return (parseJson(text) as FailedHead | undefined) ?? {};
 }

@@ -4,7 +4,7 @@ import type { FailedRef } from "./call-record.ts";
 import { jobIdsOf, originOf, type QueueName } from "./queue-name.ts";
 import { openRegistry } from "./registry.ts";
 
-/** Selects by what a queue's name says and by the time of the failure (unix ms), both ends inclusive. */
+/** Selects calls by their queue's name and by the time of failure (unix ms), both ends inclusive. */
 export type Range = {
   origin?: string | undefined;
   serviceId?: number | undefined;
@@ -13,19 +13,19 @@ export type Range = {
   until?: number | undefined;
 };
 
-/** The order of a walk by the time of the failure; `any` is the quickest. */
+/** Order of a walk, by time of failure; `any` is the fastest. */
 export type Order = "oldest first" | "newest first" | "any";
 
-/** Where a walk goes on: behind the call that it met last. */
+/** Position in a walk: the walk continues after this call. */
 export type Place = Pick<FailedRef, "failedAt" | "id">;
 
 export const REFS_AT_ONCE = 500;
 
-/** A walk over many queues in order reads less of each at a time, so that all together are no more than this. */
+/** Maximum number of references to calls in memory. An ordered walk over many queues therefore reads smaller pages. */
 const REFS_IN_MEMORY = 20_000;
 const REFS_AT_ONCE_MIN = 10;
 
-/** Where the failed calls are and when they failed, without anything of the calls themselves. All of it comes in pages. */
+/** Lists failed calls by queue and time of failure, in pages, without reading the calls themselves. */
 export function createFailedIndex(partition: Partition) {
   const { redis, keys } = partition;
   const registry = openRegistry(partition);
@@ -55,8 +55,8 @@ export function createFailedIndex(partition: Partition) {
 
   return {
     /**
-     * The failed calls of a range, beyond `after` if it is given, which must be of a walk in the same order. Calls that leave or arrive
-     * during the walk do not shift the others. In the order "any" each page is of one queue.
+     * Walks the failed calls of a range, from its start or after `after`, which must come from a walk in the same order. Calls
+     * that leave or arrive during the walk do not shift the others. In the order "any", each page comes from one queue.
      */
     async *walk(range: Range, order: Order, after?: Place): AsyncGenerator<FailedRef[]> {
       const queues = await queuesIn(range);
@@ -78,7 +78,7 @@ export function createFailedIndex(partition: Partition) {
       return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
     },
 
-    /** Those of the calls that failed within the range, in the order of their ids here. */
+    /** Finds the calls with these ids that failed within the range, in the order of the ids. */
     async *find(ids: readonly string[], range: Range): AsyncGenerator<FailedRef[]> {
       const queues = await queuesIn(range);
       for await (const wanted of inPages(ids, REFS_AT_ONCE)) {
@@ -94,7 +94,7 @@ export function createFailedIndex(partition: Partition) {
 
 type Walk = { newest: boolean; size: number; after?: Place | undefined };
 
-/** The order of Redis, over all queues. */
+/** Compares two failed calls by time and id, the order of Redis, over all queues. */
 export function isLess(a: Place, b: Place): boolean {
   return a.failedAt < b.failedAt || (a.failedAt === b.failedAt && a.id < b.id);
 }

@@ -12,50 +12,53 @@ import { originOf, type QueueName } from "./queue-name.ts";
 import readFailedLua from "./read-failed.lua";
 import readHeadLua from "./read-head.lua";
 
-/** A call that waits for an operator, without its body. `acceptedAt` and `failedAt` are unix ms. */
+/** A failed call without its body. `acceptedAt` and `failedAt` are unix ms. */
 export type FailedCall = FailedRef & {
-  /** It may be one that this release does not know. */
+  /** Origin of the call. A later release may have added it under an origin that this one does not know. */
   origin: string;
   acceptedAt: number;
-  /** Attempts spent since it was queued or last replayed. */
+  /** Attempts since the call was queued or last replayed. */
   attempts: number;
   code: ErrorCode;
   reason: string;
   head: FailedHead;
 };
 
-/** The stored data; `call` is undefined if it is unreadable as a call. */
+/** The stored data; `call` is undefined if the data is not a valid call. */
 export type StoredCall = { call: JobCall | undefined; stored: unknown };
 
-/** The same without the body. */
+/** Like `StoredCall`, without the body. */
 export type StoredHead = { call: CallHead | undefined; stored: unknown };
 
-/** Selects failed calls that meet every field present. The times are when a call failed, in unix ms, both inclusive. */
+/**
+ * Selects failed calls that match every field that is set. `since` and `until` limit the time of failure, unix ms, both
+ * inclusive.
+ */
 export type CallFilter = {
   ids?: readonly string[] | undefined;
   origin?: Origin | undefined;
-  /** The webhook path that received it. */
+  /** The webhook path that received the call. */
   endpoint?: string | undefined;
   /** The sender's own id of the delivery. */
   deliveryId?: string | undefined;
-  /** Lower case. */
+  /** Address of the payer in lower case. */
   payer?: string | undefined;
   transaction?: string | undefined;
   serviceId?: number | undefined;
   jobId?: number | undefined;
   code?: ErrorCode | undefined;
-  /** Text in the id, reason, path or delivery id, in upper or lower case. */
+  /** Text in the id, reason, path or delivery id; case-insensitive. */
   text?: string | undefined;
   since?: number | undefined;
   until?: number | undefined;
 };
 
-/** How many bytes of calls without a head one script may look through. */
+/** Limit on the bytes that one script reads of calls without a stored head (failed-head.ts). */
 export const SCANNED_AT_ONCE = 1024 * 1024;
 
 const READ_HEAD = defineScript({ source: readHeadLua, keys: "call", proof: "reads", reply: optional(text) });
 
-/** Position of the call among those asked for, reason, timestamp, attempts, head, and the stored call without its body. */
+/** Row of a call: its index in the request, reason, timestamp, attempts, head, and the stored call without its body. */
 const ROW = tuple(
   integer,
   optional(text),
@@ -75,7 +78,10 @@ const READ = defineScript({
   reply: tuple(integer, text, list(ROW)),
 });
 
-/** How many calls failed with one code, in which hours (by the number of the hour since 1970), and when the oldest and the newest of them did. */
+/**
+ * Statistics of the calls that failed with one code. `hours` counts them per hour; its keys count hours since 1970. The
+ * times are those of the oldest and the newest failure.
+ */
 type Tally = {
   count: number;
   hours: Record<string, number>;
@@ -84,28 +90,28 @@ type Tally = {
   newestReason: string;
 };
 
-/** The same as the script says it, with the whole reason as it is stored. */
+/** A tally as the script returns it. `newest` is the newest reason, still with its code. */
 type StoredTally = Omit<Tally, "newestReason"> & { newest: string };
 
-/** What was counted, by code, is not among `calls`. */
+/** A page of results. Calls in `counted`, which are tallied by code, are not in `calls`. */
 type Page = { counted: Map<ErrorCode, Tally>; calls: FailedCall[] };
 
-/** The failed calls of a queue that failed with one code. */
+/** The failed calls of one queue with one code. */
 export type FailedGroup = Tally & { queue: QueueName; code: ErrorCode };
 
-/** One answer looks at no more calls than this, however few of them match. */
-const LOOKED_AT_MAX = 10_000;
+/** Maximum number of calls that one page checks, however few match. */
+const SCANNED_MAX = 10_000;
 
 export type FailedCalls = ReturnType<typeof createFailedCalls>;
 
-/** Reads the failed calls of all queues, and changes nothing. Only `stored` brings a body here. */
+/** Reads the failed calls of all queues, and changes nothing. Only `stored` reads a body. */
 export function createFailedCalls(partition: Partition) {
   const { redis, keys } = partition;
   const readHead = READ_HEAD.on(redis);
   const reading = openReading(partition);
   const { index, readAll } = reading;
 
-  /** The calls that match, by the time they failed, or in the order of the ids. Only some are in memory at a time. */
+  /** Yields the matching calls, ordered by time of failure, or in the order of `ids`. Only a page at a time is in memory. */
   async function* matching(
     filter: CallFilter,
     { newestFirst = false, signal }: { newestFirst?: boolean; signal?: AbortSignal } = {},
@@ -125,8 +131,8 @@ export function createFailedCalls(partition: Partition) {
     ...createCounting(reading),
 
     /**
-     * Up to `limit` calls that match, the newest first, beyond `after`; `next` is where to go on if there is more to look at. With it
-     * even a page without calls is not the last.
+     * Returns up to `limit` matching calls that follow `after`, newest first. The next page follows `next`. Only the last
+     * page has no `next`; other pages may have no calls.
      */
     async page(
       filter: Omit<CallFilter, "ids">,
@@ -138,7 +144,7 @@ export function createFailedCalls(partition: Partition) {
         calls.push(...(await readAll(refs, filter, false)).calls);
         lookedAt += refs.length;
         if (calls.length > limit) return { calls: calls.slice(0, limit), next: placeOf(calls[limit - 1]) };
-        if (lookedAt >= LOOKED_AT_MAX) return { calls, next: placeOf(refs.at(-1)) };
+        if (lookedAt >= SCANNED_MAX) return { calls, next: placeOf(refs.at(-1)) };
       }
       return { calls, next: undefined };
     },
@@ -148,7 +154,7 @@ export function createFailedCalls(partition: Partition) {
       return undefined;
     },
 
-    /** What is stored of a call but its body. Undefined if it has left its queue since. */
+    /** Reads a stored call without its body. Undefined if the call has left its queue. */
     async head({ queue, id }: FailedRef): Promise<StoredHead | undefined> {
       const data = await readHead({ call: keys.inQueue(queue, id) });
       if (data === undefined) return undefined;
@@ -156,7 +162,7 @@ export function createFailedCalls(partition: Partition) {
       return { call: JobCall.safeParse(stored).data, stored };
     },
 
-    /** What a queue holds of a call, failed or not. Undefined if the call has left it since. */
+    /** Reads a stored call from its queue, failed or not. Undefined if the call has left the queue. */
     async stored({ queue, id }: Pick<FailedRef, "queue" | "id">): Promise<StoredCall | undefined> {
       const data = await redis.hget(keys.inQueue(queue, id), "data");
       if (data === null) return undefined;
@@ -172,10 +178,10 @@ function openReading(partition: Partition) {
   const { redis, keys, prefix } = partition;
   const read = READ.on(redis);
 
-  /** Those of the calls that match. With `countOnly` most of them are only counted. */
+  /** Reads the calls and returns those that match. With `countOnly`, only counts the matches that have a head. */
   async function readAll(refs: readonly FailedRef[], filter: CallFilter, countOnly: boolean): Promise<Page> {
     const page: Page = { counted: new Map(), calls: [] };
-    const { reason, texts } = inRedis(filter);
+    const { reason, texts } = forScript(filter);
     const words = { prefix, budget: SCANNED_AT_ONCE, reason, texts: JSON.stringify(texts), countOnly };
     for (let at = 0; at < refs.length; ) {
       const asked = refs.slice(at);
@@ -195,10 +201,10 @@ function openReading(partition: Partition) {
 }
 
 function createCounting({ index, readAll }: Reading) {
-  /** How many match, by code, in pages, each of one queue unless the filter names ids. */
+  /** Counts the matching calls by code, in pages. Each page comes from one queue, unless the filter has ids. */
   async function* counted(filter: CallFilter, signal?: AbortSignal) {
     const range = rangeOf(filter);
-    // The script can compare neither: no reason begins with that code, and it knows no case.
+    // The script cannot count with these two filters: no reason begins with UNKNOWN, and the text is case-insensitive.
     const countOnly = filter.code !== UNKNOWN && filter.text === undefined;
     const found = filter.ids ? index.find(filter.ids, range) : index.walk(range, "any");
     for await (const refs of found) {
@@ -210,7 +216,7 @@ function createCounting({ index, readAll }: Reading) {
   }
 
   return {
-    /** How many calls match. Cheap if the filter has only origin, service, job and times. */
+    /** Counts the matching calls. This is cheap if the filter has only origin, service, job and times. */
     async count(filter: CallFilter, signal?: AbortSignal): Promise<number> {
       const { ids, code, text } = filter;
       const isNarrowed = [ids, code, text].some((each) => each !== undefined);
@@ -222,7 +228,7 @@ function createCounting({ index, readAll }: Reading) {
       return count;
     },
 
-    /** How many calls match, by queue and code, with the times of the oldest and the newest of each. */
+    /** Counts the matching calls by queue and code, with the times of the oldest and newest failure of each group. */
     async groups(filter: Omit<CallFilter, "ids">, signal?: AbortSignal): Promise<FailedGroup[]> {
       const groups = new Map<string, FailedGroup>();
       for await (const { queue, byCode } of counted(filter, signal)) {
@@ -251,16 +257,16 @@ function toCall(ref: FailedRef, [, failedReason, timestamp, attempts, stored, bo
   };
 }
 
-/** The text itself if it is no JSON. */
+/** Parses JSON; returns the text itself if it is not JSON. */
 function parsed(text: string): unknown {
   const json = parseJson(text);
   return json === undefined ? text : json;
 }
 
-/** The code of a call that failed for a reason without a code. */
+/** Code for a call whose reason has no code. */
 const UNKNOWN = "internal.unexpected" satisfies ErrorCode;
 
-/** The producer's retry policy writes `code: reason`. A text without a known code is BullMQ's own. */
+/** Splits a reason into code and text. The producer writes `code: reason`; a text without a known code comes from BullMQ. */
 export function toFailure(text: string): { code: ErrorCode; reason: string } {
   const end = text.indexOf(": ");
   const code = text.slice(0, Math.max(end, 0));
@@ -268,7 +274,7 @@ export function toFailure(text: string): { code: ErrorCode; reason: string } {
   return { code, reason: text.slice(end + 2) };
 }
 
-/** `internal.unexpected` for a text that is no code of this release. */
+/** Returns the text if it is a code of this release, else `internal.unexpected`. */
 export function toCode(text: string): ErrorCode {
   return isErrorCode(text) ? text : UNKNOWN;
 }
@@ -277,7 +283,7 @@ function add(tallies: Map<ErrorCode, Tally>, code: ErrorCode, tally: Tally): voi
   tallies.set(code, sumOf(tallies.get(code), tally));
 }
 
-/** Joins the groups of one queue and code. */
+/** Merges groups with the same queue and code. */
 export function sumOfGroups(groups: readonly FailedGroup[]): FailedGroup[] {
   const sums = new Map<string, FailedGroup>();
   for (const group of groups) addGroup(sums, group);
@@ -310,7 +316,7 @@ function placeOf(ref: Place | undefined): Place | undefined {
   return ref && { failedAt: ref.failedAt, id: ref.id };
 }
 
-/** What the filter wants of a head, by the name that it has there. */
+/** Lists the fields that a matching head must have, and their values. */
 function headFields({ endpoint, deliveryId, payer, transaction }: CallFilter) {
   const wanted = { path: endpoint, delivery_id: deliveryId, payer, transaction };
   return (Object.entries(wanted) as [keyof typeof wanted, string | undefined][]).flatMap(([name, text]) =>
@@ -318,8 +324,8 @@ function headFields({ endpoint, deliveryId, payer, transaction }: CallFilter) {
   );
 }
 
-/** What the reason of a call that matches begins with, and what is in its head. */
-function inRedis(filter: CallFilter): { reason: string; texts: string[] } {
+/** Translates a filter for the script: the prefix of a matching reason, and texts that a matching head contains. */
+function forScript(filter: CallFilter): { reason: string; texts: string[] } {
   const { code } = filter;
   return {
     reason: code === undefined || code === UNKNOWN ? "" : `${code}: `,

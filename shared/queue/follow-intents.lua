@@ -1,6 +1,7 @@
--- Makes a partition do what operators say of whole jobs and endpoints, as partition 0 has it in this version. A lower version than the partition
--- has followed is old, and changes nothing. An intent is a pause, or the setting of an endpoint if `setting` is not empty; what is not among
--- them has ended. Calls that endpoints no longer hold are released step by step. Answers 1 if some are left.
+-- Copies the operators' intents for whole jobs and endpoints from partition 0 into this partition. `version` is their version
+-- in partition 0. If the partition already has a higher version, nothing changes. An intent with a `setting` is the setting
+-- of an endpoint; any other is a pause. A pause or setting that is missing in the arguments has ended. Held calls of enabled
+-- endpoints are released step by step. Returns 1 if some are left.
 --@include "../redis/even-if-full.lua"
 local prefix = ARGV.prefix .. ':'
 --@include "./batch.lua"
@@ -24,7 +25,7 @@ end
 local function namesBehind(gateName)
   local receiver = receiverOf({gate = gateName})
   if receiver then return redis.call('SMEMBERS', prefix .. 'receiver:' .. receiver) end
-  if gateName ~= CALLBACKS_GATE then return others({gate = gateName}) end
+  if gateName ~= CALLBACKS_GATE then return otherQueues({gate = gateName}) end
   local found = {}
   for _, name in ipairs(redis.call('SMEMBERS', prefix .. 'queues')) do
     if string.sub(name, 1, #CALLBACKS_GATE + 1) == CALLBACKS_GATE .. '/' then found[#found + 1] = name end
@@ -45,7 +46,8 @@ for _, name in ipairs(redis.call('SMEMBERS', KEYS.jobs)) do
   if not paused[name] then resume(name) end
 end
 
--- Until the last of its held calls is released, an endpoint stays as it was, so that calls which come meanwhile are held behind the others.
+-- An endpoint keeps its setting until its last held call is released. Until then new calls are held too, so that the order
+-- is kept.
 local left = 0
 for _, path in ipairs(redis.call('HKEYS', KEYS.endpoints)) do
   if not set[path] and left == 0 then

@@ -1,38 +1,40 @@
--- Lua around each of BullMQ's scripts, so that BullMQ's change of a queue and what producers are told of it are one step.
--- Three keys of a partition tell them:
+-- Functions for our scripts, each of which wraps a BullMQ script. So one script changes a queue as BullMQ does, and notifies
+-- the producers. Three keys of a partition notify them:
 --
---   wake    queues with calls that may be taken now. Each producer blocks on it, and takes names out.
---   due     queues to be looked at again, by the time: a delay, a throttle or the period of a rate ends then. Whoever polls moves
---           those whose time has come to `wake`.
---   active  queues with calls in hand.
+--   wake    queues with calls that may be taken now. Each producer blocks on this key, and takes names out.
+--   due     queues that must be checked again at a time: when a delay, a throttle or a rate period ends. The producer that
+--           polls moves queues whose time has come to `wake`.
+--   active  queues with calls in flight.
 --
--- A name too many costs one fetch that finds nothing. A name too few lets a call wait for the next look through the registry
--- (poll.ts), so a name leaves `wake` only where a fetch has just found that nothing can be taken. An add tells producers only if
--- no call waited in the queue before: else the queue is in `wake` or `due` already, or a producer has just taken its name out and
--- tells of it when it fetches. A take at another call's end tells nobody, for the same reason.
+-- An unnecessary name in `wake` costs one fetch that finds nothing. A missing name makes a call wait for the next scan of the
+-- registry (poll.ts). So a name leaves `wake` only after a fetch has found that nothing can be taken. An add wakes a producer
+-- only if no call waited in the queue before. Otherwise the queue is already in `wake` or `due`, or a producer has just taken
+-- its name out and adds it again when it fetches. For the same reason, a take in the script that ends another call wakes no
+-- producer.
 --
--- The gate of a job says whether its calls may be taken. It is a hash with paused, throttled (until, unix ms of Redis), concurrency,
--- max and duration (ms), and holds for all queues of the job together, whatever their origin. BullMQ's own pause, concurrency
--- and rate hold for one queue, and write no marker when they end.
+-- The gate of a job says whether its calls may be taken. It is a hash with the fields paused, throttled (until, unix ms of
+-- Redis), concurrency, max and duration (ms). It applies to all queues of the job together, of every origin. BullMQ's
+-- own pause, concurrency and rate apply to one queue, and write no marker when they end.
 --
--- In a deployment of several partitions the limits of a job hold over all of them. Its gate then has the field permit instead: a call is taken
--- only by a worker that has a permit for it (services/producer/consumer/permits.ts).
+-- With several partitions, a job's limits apply to all of them together. The gate then has the field permit instead: only a
+-- worker with a permit may take a call (services/producer/consumer/permits.ts).
 --
--- Callbacks go through the gate of their receiver instead, `callback/<receiver>`, which holds for its queues of all jobs. What it does
--- not say itself the gate `callback` says, for each receiver.
+-- Callbacks use the gate of their receiver, `callback/<receiver>`, which applies to the receiver's queues of all jobs. Fields
+-- that are not set there come from the gate `callback`, which applies to every receiver.
 --
--- Defines functions for one queue, `q`: behind the gate `gateName`, mostly that of a job, under `prefix`, which ends with a
--- colon, at `now`, by Redis' clock. BullMQ's scripts get the same time as `timestamp`, so that no process's clock decides when a call is
--- due. Like BullMQ, it names most of its keys by a prefix; all of them lie in one slot.
+-- The functions below need `prefix`, which ends with a colon, and `now`, by Redis' clock. A queue `q` has the gate
+-- `gateName`, which usually is the gate of a job. BullMQ's scripts get the same time as `timestamp`, so no process's clock
+-- decides when a call is due. Like BullMQ, these functions build most keys from a prefix; all keys are in one slot.
 --@include "../redis/now.lua"
 local timestamp = string.format('%.0f', now)
 --@include "./delays.lua"
 --@include "./held.lua"
 --@include "./awake.lua"
 --@include "../call/results/tell-change.lua"
-local wake, due, inHand = prefix .. 'wake', prefix .. 'due', prefix .. 'active'
+local wake, due, inFlight = prefix .. 'wake', prefix .. 'due', prefix .. 'active'
 
--- Packs maps that differ in the value of one key: the others are packed once. MessagePack's byte before a small map is its size.
+-- Returns a function that packs a map: the pairs of `others`, and `key` with the function's argument. `others` is packed
+-- only once. MessagePack stores the size of a small map in the first byte, so only this byte must change to add `key`.
 local function packer(key, others)
   local packed = cmsgpack.pack(others)
   local head, rest = string.char(string.byte(packed) + 1) .. cmsgpack.pack(key), string.sub(packed, 2)
@@ -44,14 +46,14 @@ local function queueOf(gateName, name)
   return {gate = gateName, name = name, jobs = jobs, wait = jobs .. 'wait', active = jobs .. 'active'}
 end
 
--- The receiver whose callbacks the queue has, or false.
+-- Returns the receiver of the queue's callbacks, or false if the queue is not one of callbacks.
 local function receiverOf(q)
   if q.receiver == nil then q.receiver = string.match(q.gate, '^' .. CALLBACKS_GATE .. '/(.*)') or false end
   return q.receiver
 end
 
--- The names of the other queues behind the gate.
-local function others(q)
+-- Returns the names of the other queues with the same gate.
+local function otherQueues(q)
   local found = {}
   if receiverOf(q) then
     for _, other in ipairs(redis.call('SMEMBERS', prefix .. 'receiver:' .. receiverOf(q))) do
@@ -70,14 +72,15 @@ local OPEN, UNTIL_OPENED = 0, -1
 
 local FREE = {}
 
--- For how many ms the gate of the queue's job is closed, or OPEN, or UNTIL_OPENED by somebody; and the job's limits. "leaving" is how
--- many calls of this queue leave in this step. A job without a gate has none as long as this script runs.
+-- Returns the ms until the gate of the queue's job opens, and the job's limits. The ms are OPEN if the gate is open, and
+-- UNTIL_OPENED if only another change opens it. `leaving` is the number of calls of this queue that end in this step. If a
+-- job has no gate, the result is cached for the script.
 local function gate(q, leaving)
-  if q.isFree then return OPEN, FREE end
+  if q.hasNoGate then return OPEN, FREE end
   local job = prefix .. 'job:' .. q.gate
   local ofAll = receiverOf(q) and redis.call('HMGET', prefix .. 'job:' .. CALLBACKS_GATE, 'paused', 'concurrency')
-  q.isFree = not ofAll and redis.call('EXISTS', job) == 0
-  if q.isFree then return OPEN, FREE end
+  q.hasNoGate = not ofAll and redis.call('EXISTS', job) == 0
+  if q.hasNoGate then return OPEN, FREE end
   local paused, throttled, concurrency, max, duration, permit =
     unpack(redis.call('HMGET', job, 'paused', 'throttled', 'concurrency', 'max', 'duration', 'permit'))
   if ofAll then paused, concurrency = paused or ofAll[1], concurrency or ofAll[2] end
@@ -90,9 +93,9 @@ local function gate(q, leaving)
     redis.call('HDEL', job, 'throttled')
   end
   if concurrency then
-    local hands = redis.call('LLEN', q.active) - leaving
-    for _, other in ipairs(others(q)) do hands = hands + redis.call('LLEN', prefix .. other .. ':active') end
-    if hands >= tonumber(concurrency) then return UNTIL_OPENED, limits end
+    local running = redis.call('LLEN', q.active) - leaving
+    for _, other in ipairs(otherQueues(q)) do running = running + redis.call('LLEN', prefix .. other .. ':active') end
+    if running >= tonumber(concurrency) then return UNTIL_OPENED, limits end
   end
   local taken = prefix .. 'taken:' .. q.gate
   if max and tonumber(redis.call('GET', taken) or 0) >= tonumber(max) then
@@ -103,49 +106,51 @@ local function gate(q, leaving)
   return OPEN, limits
 end
 
--- A queue that cannot be taken from is due when the gate opens.
-local function untilOpen(name, ms)
+-- Makes a queue due when its gate opens.
+local function dueWhenOpen(name, ms)
   if ms > 0 then redis.call('ZADD', due, 'LT', now + ms, name) end
 end
 
 local function closed(q, ms)
   redis.call('ZREM', wake, q.name)
-  untilOpen(q.name, ms)
+  dueWhenOpen(q.name, ms)
 end
 
--- Tells producers that calls of a queue wait.
-local function tellOf(name, ms)
-  if ms == OPEN then awake(wake, name) else untilOpen(name, ms) end
+-- Wakes producers for a queue with waiting calls, or makes the queue due when its gate opens.
+local function wakeOrDelay(name, ms)
+  if ms == OPEN then awake(wake, name) else dueWhenOpen(name, ms) end
 end
 
--- Whether a queue has calls that wait, or whose delay has ended.
+-- Returns whether a queue has calls that wait, or delayed calls that are due.
 local function waits(name)
   local jobs = prefix .. name .. ':'
   return redis.call('EXISTS', jobs .. 'wait') == 1 or isDue(jobs .. 'delayed')
 end
 
--- The job's other queues with calls that wait.
-local function waiting(q)
+-- Returns the job's other queues that have waiting calls.
+local function waitingOthers(q)
   local found = {}
-  for _, other in ipairs(others(q)) do
+  for _, other in ipairs(otherQueues(q)) do
     if waits(other) then found[#found + 1] = other end
   end
   return found
 end
 
--- Tells producers of calls that wait. A place that a job's limits leave is for all its queues, this one last.
-local function tell(q)
+-- Wakes producers for the waiting calls of the queue. If the job has limits, its other queues come first, because they share
+-- the free slots.
+local function wakeProducers(q)
   local ms, limits = gate(q, 0)
   if limits.any then
-    for _, other in ipairs(waiting(q)) do
-      tellOf(other, ms)
+    for _, other in ipairs(waitingOthers(q)) do
+      wakeOrDelay(other, ms)
       if ms > 0 then ms = ms + 1 end
     end
   end
-  if waits(q.name) then tellOf(q.name, ms) end
+  if waits(q.name) then wakeOrDelay(q.name, ms) end
 end
 
--- The call that BullMQ takes next, its size as stored, and how many processes have ended with it in hand.
+-- Returns the id of the call that BullMQ takes next, its stored size, and the number of processes that died with the call in
+-- flight.
 local function head(q)
   local id = redis.call('LINDEX', q.wait, '-1')
     or redis.call('ZRANGEBYSCORE', q.jobs .. 'delayed', '-inf', past, 'LIMIT', 0, 1)[1]
@@ -154,8 +159,9 @@ local function head(q)
   return id, redis.call('HSTRLEN', job, 'data'), tonumber(redis.call('HGET', job, 'stc') or 0)
 end
 
--- The record of a call just taken may still hold the state it had outside the queue. Nobody knows how far the one came from which the call
--- was taken back. Answers the state found and the window, or UNREADABLE if a key of another type is there.
+-- Updates the record of a call that was just taken: the record may still say FAILED. If a crashed worker had the call, marks
+-- the record as unsure, because the effect of that attempt is unknown. Returns the previous state and the retention time
+-- after the call's end, or UNREADABLE if the key has another type.
 local function queued(id, crashes)
   local record = prefix .. 'call:' .. id
   local found = redis.pcall('HMGET', record, 'st', 'w')
@@ -171,7 +177,8 @@ end
 
 --@include "./last-failure.lua"
 
--- How many attempts a call had before, which was taken so many times; when it was last replayed, or 0; and its last failure.
+-- Returns the number of a call's earlier attempts, the time of its last replay (or 0), and its last failure. `takes` is how
+-- often the call was taken.
 local function attemptsOf(id, takes)
   local log = prefix .. 'attempts:' .. id
   local line = takes > 1 and redis.call('LINDEX', log, -1)
@@ -180,7 +187,7 @@ local function attemptsOf(id, takes)
   return newest.n or 0, newest.ready or 0, lastFailure(log)
 end
 
--- When the last pause of the queue's job ended, or 0. Read once in a script.
+-- Returns the end of the last pause of the queue's job, or 0 if it is unknown. Reads it once per script.
 local function resumedAt(q)
   if not q.resumedAt then
     local function of(name) return tonumber(redis.call('HGET', prefix .. 'resumed', name) or 0) end
@@ -189,16 +196,16 @@ local function resumedAt(q)
   return q.resumedAt
 end
 
--- After a fetch by BullMQ. Answers whether it took a call. What is to be known of it comes in the reply's last place, where BullMQ
--- puts the time of the next delayed call if it took none; in its place comes for how many ms that call is still delayed.
+-- Completes the reply of a BullMQ fetch, and returns whether the fetch took a call. If it did, the last element of the reply
+-- becomes the call. Otherwise it becomes the ms until the next delayed call is due, or 0.
 local function fetched(q, reply, limits)
   if type(reply) ~= 'table' or type(reply[1]) ~= 'table' then
     redis.call('ZREM', wake, q.name)
     local nextAt = type(reply) == 'table' and tonumber(reply[4]) or 0
     if nextAt >= math.floor(heldScore / 0x1000) then reply[4] = 0
     elseif nextAt > 0 then reply[4] = math.max(1, nextAt - now) end
-    -- The place that this queue does not use is the job's.
-    if limits.concurrency and redis.call('EXISTS', q.wait) == 0 then tell(q) end
+    -- This queue does not use the free slot, so another queue of the job may.
+    if limits.concurrency and redis.call('EXISTS', q.wait) == 0 then wakeProducers(q) end
     return false
   end
   local job, fields = {}, reply[1]
@@ -215,21 +222,22 @@ end
 
 --@include "./drop-failed.lua"
 
--- A queue is in the set of those with calls in hand only while it has some.
-local function updateInHand(q)
-  if redis.call('EXISTS', q.active) == 0 then redis.call('SREM', inHand, q.name) end
+-- Removes the queue from the set of queues with calls in flight if it has none.
+local function updateInFlight(q)
+  if redis.call('EXISTS', q.active) == 0 then redis.call('SREM', inFlight, q.name) end
 end
 
--- A queue with calls is registered, since it leaves the registry only when it is empty.
+-- Registers a queue, because it has a call now. A queue leaves the registry only when it is empty. The limit on BullMQ's
+-- event stream, which no part of this program reads, replaces the default of 10,000 entries.
 local function register(q)
   if redis.call('SADD', prefix .. 'queues', q.name) == 0 then return end
   redis.call('HSET', q.jobs .. 'meta', 'opts.maxLenEvents', 100)
   if receiverOf(q) then redis.call('SADD', prefix .. 'receiver:' .. receiverOf(q), q.name) end
 end
 
--- A call was added, and so many wait now. Producers are told of a queue in which none waited.
+-- Wakes producers after a call was added, if no call waited before. `waits` is the number of calls that wait now.
 local function added(q, waits)
   if waits > 1 then return end
   register(q)
-  tellOf(q.name, (gate(q, 0)))
+  wakeOrDelay(q.name, (gate(q, 0)))
 end

@@ -5,16 +5,16 @@ import { askOne } from "../redis/merge.ts";
 import type { Partition, Partitions } from "../redis/partition.ts";
 
 const HEARTBEAT_EVERY_MS = 2000;
-/** A worker that was silent for three beats counts as gone. */
+/** A worker counts as gone after this time without a beat: three beats are missing. */
 export const HEARTBEAT_FRESH_MS = 3 * HEARTBEAT_EVERY_MS;
 const FORGOTTEN_AFTER_MS = 86_400_000;
-/** How long a worker that stops waits to be forgotten at once, instead of by its silence. */
+/** Maximum time that a stopping worker waits until Redis has deleted its beat. */
 const FAREWELL_MS = 1000;
 
 type Heartbeat = {
-  /** Whether Redis has answered a beat lately. */
+  /** Returns whether Redis has answered a recent beat. */
   isFresh(): boolean;
-  /** Beats now. */
+  /** Sends a beat immediately. */
   beat(): void;
   stop(): Promise<void>;
 };
@@ -22,13 +22,13 @@ type Heartbeat = {
 type Options = {
   workerId: string;
   clock: Clock;
-  /** While Redis holds other data, nothing is written to it. */
+  /** Returns false while Redis holds the data of another deployment. No beat is written then. */
   isUsable?: () => boolean;
 };
 
 /**
- * Tells Redis every two seconds that this worker is alive, until stopped. If a beat is not answered, the connection counts
- * as dead and is opened again: a worker's commands have no timeout, and would wait on a silent connection for ever.
+ * Tells Redis every two seconds that this worker is alive, until stopped. If Redis does not answer a beat, the connection is
+ * closed and opened again. A worker's commands have no timeout, so they would wait forever on a silent connection.
  */
 export function beat(
   { redis, keys }: Partition,
@@ -56,7 +56,7 @@ export function beat(
     stop: async () => {
       clearInterval(timer);
       redis.off("ready", now);
-      // A connection that dies now would keep the command until Redis is back.
+      // A connection that is not ready would keep the command until Redis is back.
       if (redis.status === "ready") await within(FAREWELL_MS, redis.zrem(keys.workers, workerId));
     },
   };
@@ -64,15 +64,15 @@ export function beat(
 
 export type Beat = { id: string; ageMs: number };
 
-/** The workers whose last beat is fresh, the oldest beat first. */
+/** Returns the workers with a recent beat, oldest beat first. */
 export async function lastBeats({ redis, keys }: Partition): Promise<Beat[]> {
   const beats = await lastSeen(redis, keys.workers, HEARTBEAT_FRESH_MS);
   return beats.map(({ member: id, ageMs }) => ({ id, ageMs }));
 }
 
 /**
- * Reads the beats of all partitions, and keeps the newest one of each worker. A worker beats in every partition that it can reach, so a partition that
- * cannot be read is left out. Throws if none can be read.
+ * Returns the newest beat of each worker in all partitions. A worker beats in every partition that it reaches, so a partition
+ * that cannot be read is left out. Throws if no partition can be read.
  */
 export async function lastBeatsInAny(partitions: Partitions): Promise<Beat[]> {
   let failure: AppError | undefined;

@@ -1,3 +1,3 @@
--- Defines `heldScore`, the score among the delayed calls of one that its endpoint holds. It is above that of any time, so no such call
--- becomes due.
+-- Defines `heldScore`, the score of held calls among the delayed calls. It is above the score of any time, so a held call
+-- never becomes due.
 local heldScore = '9007199254740991'

@@ -11,25 +11,26 @@ import { QUEUE_CONSTANTS } from "./lua-constants.ts";
 import readIntentsLua from "./read-intents.lua";
 
 /*
- * An intent is a pause of a job or the state of an endpoint, as an operator wants it. Intents are written to partition 0. The scripts that add
- * and take calls read them in their own partition, so every other partition follows partition 0: a script copies all intents there, with
- * the version of the newest change. A copy of a lower version changes nothing, so neither order nor repeats of copies matter.
+ * An intent is a pause of a job or the state of an endpoint, set by an operator. Intents are written to partition 0. The
+ * scripts that add and take calls read the intents of their own partition. So a script copies all intents from partition 0 to
+ * every other partition, with the version of the newest change. A copy with a lower version changes nothing, so neither the
+ * order nor the repeats of copies matter.
  */
 
-/** Limits of what is known of pauses and holds that have ended: the jobs, and the time since the newest. */
+/** Limits of the hash that stores when calls were last resumed (note-resumed.lua): number of gates, and expiry. */
 export const RESUMED = { max: 1000, keptMs: 7 * 86_400_000 };
 
-/** How many held calls one step releases. */
+/** Number of held calls that one step releases. */
 export const RELEASED_AT_ONCE = 100;
 
-/** In place of a version: Redis has lost what it knew, and no process has claimed it since. */
-const EMPTIED = -2;
+/** Reply instead of a version, if Redis has lost all its data and no process has set it up again. */
+const LOST_DATA = -2;
 
 const READ = defineScript({
   source: readIntentsLua,
   keys: "intents, jobs, endpoints, layout",
   args: "prefix, known, followed",
-  constants: { EMPTIED },
+  constants: { LOST_DATA },
   proof: "expendable",
   reply: tuple(integer, list(tuple(text, numeric, text, text)), list(tuple(text, text))),
 });
@@ -46,20 +47,23 @@ const FOLLOW = defineScript({
 type Intents = {
   readonly version: number;
   readonly pauses: readonly (readonly [gate: string, at: number, by: string, reason: string])[];
-  /** As stored, by path. */
+  /** Settings as JSON, by path. */
   readonly settings: readonly (readonly [path: string, setting: string])[];
 };
 
-/** A change, and the partitions that do not follow it yet. They do before a producer takes calls from them. */
-export type Told = { readonly changed: boolean; readonly unreached: readonly number[] };
+/**
+ * Outcome of an operation: whether it changed anything, and the partitions that it did not reach. A producer copies the
+ * change to such a partition before it takes calls there.
+ */
+export type ChangeOutcome = { readonly changed: boolean; readonly unreached: readonly number[] };
 
-/** Partition 0 has answered by then, or counts as away. A command may wait for Redis to return. */
+/** Timeout after which partition 0 counts as away. Without it, a command may wait until Redis returns. */
 const ANSWER_MS = 2000;
 
-/** Whether the data of partition 0 may be believed. */
+/** Says whether the data of partition 0 can be trusted. */
 type Control = Pick<DurableRedis, "firstCheck" | "isUsable">;
 
-/** Has all partitions follow partition 0, and remembers what that has said last. */
+/** Copies intents from partition 0 to all partitions, and caches the intents that were read last. */
 export function openIntents(partitions: Partitions) {
   const { control } = partitions;
   const reads = partitions.map(createRead);
@@ -68,14 +72,14 @@ export function openIntents(partitions: Partitions) {
 
   async function read(followed = 0): Promise<Intents> {
     const found = await reads.control(last, followed);
-    // A reply to an earlier question may come later.
+    // Replies may arrive out of order, so only a newer version replaces the last one.
     if (last === undefined || found.version > last.version) last = found;
     return found;
   }
 
   /**
-   * The intents in partition 0. While that cannot be used, they are those read last, or what operators have said to the partition of this
-   * index since.
+   * Reads the intents of partition 0. While it cannot be used, returns the cached intents, or newer ones from partition
+   * `index`, which has the version `followed`.
    */
   async function newest(index: number, followed: number, server: Control): Promise<Intents> {
     if (control.redis.status === "ready") {
@@ -89,8 +93,8 @@ export function openIntents(partitions: Partitions) {
   }
 
   /**
-   * Makes a partition follow what `readFor` gives, which is asked once the version is known that the partition follows, and resolves with
-   * that.
+   * Calls `readFor` with the version that a partition has. Copies the intents that it reads to the partition, and
+   * resolves with them.
    */
   async function followIn(index: number, readFor: (followed: number) => Promise<Intents>): Promise<Intents> {
     const { followed, follow } = follows.at(index);
@@ -100,9 +104,9 @@ export function openIntents(partitions: Partitions) {
     return intents;
   }
 
-  function followSaid(index: number, said: Promise<Intents>): Promise<Intents> {
+  function followRead(index: number, reading: Promise<Intents>): Promise<Intents> {
     return followIn(index, async (followed) => {
-      const intents = await said;
+      const intents = await reading;
       return intents.version < followed ? await read(followed) : intents;
     });
   }
@@ -111,22 +115,25 @@ export function openIntents(partitions: Partitions) {
     read,
 
     /**
-     * Makes another partition follow partition 0, if that can be used, and resolves with what it follows. Throws if partition 0 cannot be used
-     * and has never been read.
+     * Copies the intents of partition 0 to another partition, and resolves with them. If partition 0 cannot be used, copies
+     * the cached intents. Throws if no intents were ever read.
      */
     sync(index: number, server: Control): Promise<Intents> {
       return followIn(index, (followed) => newest(index, followed, server));
     },
 
-    /** Makes all partitions follow what was said just now. Resolves with the indexes of those that could not be reached. */
+    /**
+     * Copies the newest intents to all partitions, after a change. Resolves with the indexes of the partitions that could
+     * not be reached.
+     */
     async spread(): Promise<number[]> {
       if (partitions.all.length === 1) return [];
-      const said = read();
-      said.catch(() => {});
+      const reading = read();
+      reading.catch(() => {});
       const { unreached } = await askReachable(partitions, async ({ redis }, index) => {
-        if (index === 0) return; // it is written there
+        if (index === 0) return; // partition 0 already has the change
         assertReady(redis);
-        await followSaid(index, said);
+        await followRead(index, reading);
       });
       return [...unreached.keys()];
     },
@@ -134,8 +141,9 @@ export function openIntents(partitions: Partitions) {
 }
 
 /**
- * If partition 0 has lost the newest change, has it follow the partition that knows that change, and resolves with its index. It must come
- * before a process may believe partition 0: the other partitions would then follow that.
+ * If partition 0 has lost the newest change, copies that change back from the partition that has it, and resolves with that
+ * partition's index. This must run before any process trusts partition 0, because the other partitions would copy its old
+ * state.
  */
 export async function restoreIntents(partitions: Partitions): Promise<number | undefined> {
   const { followed, follow } = createFollow(partitions.control);
@@ -149,7 +157,7 @@ export async function restoreIntents(partitions: Partitions): Promise<number | u
 
 const NOT_READ = "partition 0, which knows what is paused, cannot be reached";
 
-/** Reads what a partition follows; `known` if it is still that. */
+/** Creates the function that reads the intents of a partition. It returns `known` if the version has not changed. */
 function createRead({ redis, keys, prefix }: Partition) {
   const run = READ.on(redis);
   const { intents, jobs, endpoints, layout } = keys;
@@ -157,7 +165,7 @@ function createRead({ redis, keys, prefix }: Partition) {
   return async (known: Intents | undefined, followed: number): Promise<Intents> => {
     const words = { prefix, known: known?.version ?? -1, followed };
     const [version, pauses, settings] = await run(touched, words);
-    if (version === EMPTIED) throw new AppError("queue.unavailable", { reason: NOT_READ });
+    if (version === LOST_DATA) throw new AppError("queue.unavailable", { reason: NOT_READ });
     return known?.version === version ? known : { version, pauses, settings };
   };
 }
@@ -166,7 +174,7 @@ function createFollow({ redis, keys, prefix }: Partition) {
   const run = FOLLOW.on(redis);
   const { intents, jobs, endpoints, resumed } = keys;
   return {
-    /** The version that the partition follows, and whether calls are left to be released. */
+    /** Returns the version of the partition's intents, and whether all held calls of enabled endpoints are released. */
     async followed() {
       const [version, left] = await redis.hmget(intents, "version", "left");
       return { version: Number(version ?? 0), isDone: (left ?? "0") === "0" };
@@ -177,13 +185,13 @@ function createFollow({ redis, keys, prefix }: Partition) {
       followed: { version: number; isDone: boolean },
     ): Promise<void> {
       if (followed.version === version && followed.isDone) return;
-      const told = [
+      const rows = [
         ...pauses.map(([name, at, by, reason]) => ({ name, at, by, reason, setting: "" })),
         ...settings.map(([name, setting]) => ({ name, at: 0, by: "", reason: "", setting })),
       ];
       const touched = { intents, jobs, endpoints, resumed };
       let left = 1;
-      while (left > 0) left = await run(touched, { prefix, version, intents: told });
+      while (left > 0) left = await run(touched, { prefix, version, intents: rows });
     },
   };
 }

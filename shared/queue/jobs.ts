@@ -4,7 +4,7 @@ import { defineScript } from "../redis/define-script.ts";
 import { askAll } from "../redis/merge.ts";
 import type { Partition, Partitions } from "../redis/partition.ts";
 import { flag, nothing } from "../redis/reply.ts";
-import { openIntents, RESUMED, type Told } from "./intents.ts";
+import { type ChangeOutcome, openIntents, RESUMED } from "./intents.ts";
 import { type JobLimits, LIMIT_FIELDS, openLimits, parseLimits } from "./limits.ts";
 import pauseJobLua from "./pause-job.lua";
 import { queuesBehind } from "./registry.ts";
@@ -14,17 +14,17 @@ import throttleJobLua from "./throttle-job.lua";
 /** A job's gate (frame.lua). The times are unix ms by Redis' clock. */
 export type JobGate = JobLimits & {
   pausedAt: number | undefined;
-  /** Author and reason of the pause. */
+  /** Author of the pause. */
   pausedBy: string | undefined;
   reason: string | undefined;
-  /** Until when the runner has asked for a pause. */
+  /** End of the pause that the runner asked for. */
   throttledUntil: number | undefined;
 };
 
 /** Author, time and reason of an act on a job. */
 export type GateAct = Pick<AuditEntry, "at" | "by" | "reason">;
 
-/** The line in the audit of what an operator does to a job. */
+/** Builds the line of the audit log for an operator's act on a job. */
 export function gateAct(
   action: "pause" | "resume" | "run_delayed",
   job: string,
@@ -60,8 +60,8 @@ const RESUME = defineScript({
 });
 
 /**
- * What operators, configurations and runners say of whole jobs. The scripts that take calls obey it. The same can be said of a receiver of
- * callbacks, by the name of its gate, and of all of them.
+ * Opens the gates of jobs: pauses by operators, configured limits, and throttles by runners. The scripts that take calls
+ * obey them. Each receiver of callbacks also has a gate, and all receivers together have one.
  */
 export function openJobs(partitions: Partitions) {
   const { control, all } = partitions;
@@ -71,13 +71,13 @@ export function openJobs(partitions: Partitions) {
   const limits = openLimits(partitions);
   const throttles = partitions.map(createThrottleIn);
 
-  async function change(ofControl: Promise<boolean>): Promise<Told> {
+  async function change(ofControl: Promise<boolean>): Promise<ChangeOutcome> {
     const changed = await ofControl;
     return { changed, unreached: await intents.spread() };
   }
 
   return {
-    /** No producer takes calls of the job for so long. A partition that is away may not know it. */
+    /** Stops all producers from taking calls of the job for `ms`. Partitions that are away are skipped. */
     async throttle(job: string, ms: number): Promise<void> {
       const isReady = (index: number) => all.length === 1 || all[index]?.redis.status === "ready";
       const ready = throttles.all.filter((_, index) => isReady(index));
@@ -87,8 +87,11 @@ export function openJobs(partitions: Partitions) {
         throw failed.reason;
     },
 
-    /** No producer takes calls of the job until it is resumed. With its line in the audit; unchanged if the job is paused already. */
-    pause(job: string, why: GateAct & { reason: string }): Promise<Told> {
+    /**
+     * Stops all producers from taking calls of the job until it is resumed. Writes the line of the audit log. Changes nothing
+     * if the job is already paused.
+     */
+    pause(job: string, why: GateAct & { reason: string }): Promise<ChangeOutcome> {
       const { at: now, by, reason } = why;
       const act = gateAct("pause", job, why);
       const touched = {
@@ -98,8 +101,8 @@ export function openJobs(partitions: Partitions) {
       return change(pause(touched, { name: job, now, by, reason, line: toLine(act) }));
     },
 
-    /** With its line in the audit; unchanged if the job was not paused. */
-    async resume(job: string, why: GateAct): Promise<Told> {
+    /** Resumes a paused job and writes the line of the audit log. Changes nothing if the job was not paused. */
+    async resume(job: string, why: GateAct): Promise<ChangeOutcome> {
       const act = gateAct("resume", job, why);
       const { jobs, intents: ofIntents, resumed, queues: registry, wake } = keys;
       const touched = {
@@ -111,13 +114,13 @@ export function openJobs(partitions: Partitions) {
     },
 
     /**
-     * Makes another partition than partition 0 do what operators have said, also while it or partition 0 was away. A producer does this before
-     * it takes calls from the partition, and again and again.
+     * Copies the operators' acts from partition 0 to another partition, including those made while one of the two was away. A
+     * producer calls this before it takes calls from the partition, and then regularly.
      */
     sync: intents.sync,
 
-    /** The numbers of partitions in which these pauses hold, by job. */
-    async holding(paused: readonly string[], askEach = askAll): Promise<Map<string, number>> {
+    /** Counts, for each paused job, the partitions in which the pause is in effect. */
+    async countPausedPartitions(paused: readonly string[], askEach = askAll): Promise<Map<string, number>> {
       const found = await askEach(partitions, (each) =>
         Promise.all(paused.map((job) => each.redis.hexists(each.keys.job(job), "paused"))),
       );
@@ -127,10 +130,10 @@ export function openJobs(partitions: Partitions) {
 
     limitsIn: limits.in,
 
-    /** The names of the gates with a limit or a pause. */
-    named: () => redis.smembers(keys.jobs),
+    /** Returns the names of the gates with a limit or a pause. */
+    gateNames: () => redis.smembers(keys.jobs),
 
-    /** These gates, or all that have a limit or a pause. */
+    /** Reads these gates, or all gates with a limit or a pause. */
     async gates(names?: readonly string[]): Promise<Map<string, JobGate>> {
       const read = (names ?? (await redis.smembers(keys.jobs))).map(async (job) => {
         const [paused, by, reason, throttled, ...own] = await redis.hmget(keys.job(job), ...FIELDS);

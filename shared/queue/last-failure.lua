@@ -1,4 +1,5 @@
--- Defines `lastFailure(log)`: the newest entry of a call's log (call-log.lua) that is no replay and no early run, or ''.
+-- Defines `lastFailure(log)`, which returns the newest entry of a call's log (call-log.lua), except replays and early runs.
+-- Returns '' without such an entry.
 local function lastFailure(log)
   local at, line = 0, nil
   repeat

@@ -1,4 +1,5 @@
--- `queues` are the job's. With `permit` its limits hold over several partitions (frame.lua).
+-- Sets the limits of a job in one partition. `queues` are the job's queues. If `permit` is set, the job's limits apply to
+-- several partitions together (frame.lua).
 --@include "../redis/even-if-full.lua"
 --@include "./set-limits.lua"
 setLimits(KEYS.job, KEYS.taken)

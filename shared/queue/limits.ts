@@ -7,11 +7,11 @@ import { CALLBACKS_GATE, receiverOfGate } from "./queue-name.ts";
 import { queuesBehind } from "./registry.ts";
 import shareLimitsLua from "./share-limits.lua";
 
-/** What holds for all calls of a job together, over all producers and whatever their origin. */
+/** Limits on all calls of a job together, across producers and origins. */
 export type JobLimits = {
-  /** Injections at once. */
+  /** Maximum number of injections in flight. */
   concurrency?: number | undefined;
-  /** So many calls are taken in each period. */
+  /** Maximum number of calls that producers take in each period. */
   rate?: { max: number; periodMs: number } | undefined;
 };
 
@@ -39,22 +39,22 @@ const CONFIGURED = defineScript({
 });
 
 /**
- * The limits of jobs. Those over several partitions are in partition 0, and the gates have the field `permit`. Callbacks need no permits:
- * each partition has its share of what their receivers may have.
+ * Opens the limits of jobs. With several partitions, the limits are in partition 0, and the gates have the field `permit`.
+ * Callbacks need no permits: each partition gets an equal share of a receiver's limits.
  */
 export function openLimits(partitions: Partitions) {
   const { control } = partitions;
   return {
-    /** Sets the limits in each partition. */
+    /** The functions that set limits, one object for each partition. */
     in: partitions.map((partition) => createLimitsIn(partition, control)),
 
-    /** The limits of a job over several partitions. */
+    /** Reads the limits of a job that apply to several partitions together. */
     of: async (job: string) =>
       parseLimits(await control.redis.hmget(control.keys.limits(job), ...LIMIT_FIELDS)),
   };
 }
 
-/** Sets the limits of jobs in one partition, as a producer does before it takes calls there. */
+/** Sets the limits of jobs in one partition. A producer does this before it takes calls there. */
 function createLimitsIn(partition: Partition, control: Partition) {
   const { redis, keys, count } = partition;
   const share = SHARE_LIMITS.on(control.redis);
@@ -63,18 +63,18 @@ function createLimitsIn(partition: Partition, control: Partition) {
 
   async function set(job: string, { concurrency, rate }: JobLimits): Promise<void> {
     const words = { concurrency, max: rate?.max, duration: rate?.periodMs };
-    // Before a gate asks for permits: partition 0 permits every call of a job whose limits it does not know.
+    // Partition 0 must have the limits before the gate requires permits. Without them, it would permit every call.
     if (count > 1) await share({ limits: control.keys.limits(job), taken: control.keys.taken(job) }, words);
     const { jobs, queues: registry, wake } = keys;
     const queues = await queuesBehind(partition, job);
     const touched = { job: keys.job(job), jobs, registry, wake, taken: keys.taken(job) };
-    await limit(touched, { name: job, ...ofGate(job, words, count), queues });
+    await limit(touched, { name: job, ...gateArgs(job, words, count), queues });
   }
 
   return {
     set,
 
-    /** Sets the limits of these jobs, and removes those of all others. */
+    /** Sets the limits of these jobs, and removes the limits of all others. */
     async configure(limits: ReadonlyMap<string, JobLimits>): Promise<void> {
       const known = await redis.smembers(keys.jobs);
       for (const job of new Set([...known, ...limits.keys()])) await set(job, limits.get(job) ?? {});
@@ -83,8 +83,8 @@ function createLimitsIn(partition: Partition, control: Partition) {
   };
 }
 
-/** The words of a gate of one of so many partitions. */
-function ofGate(job: string, { concurrency, max, duration }: Words, count: number) {
+/** Returns the limits to write into a job's gate in one of `count` partitions. */
+function gateArgs(job: string, { concurrency, max, duration }: Words, count: number) {
   if (count === 1) return { permit: undefined, concurrency, max, duration };
   if (job !== CALLBACKS_GATE && receiverOfGate(job) === undefined)
     return { permit: (concurrency ?? max) === undefined ? undefined : true, ...NO_WORDS };
@@ -92,14 +92,14 @@ function ofGate(job: string, { concurrency, max, duration }: Words, count: numbe
   return { permit: undefined, concurrency: own(concurrency), max: own(max), duration };
 }
 
-/** Whether the limits in a partition are those that were set, and not lost with Redis' data. */
+/** Returns whether the partition has the configured limits. They are missing if Redis has lost its data. */
 export function createAreConfigured({ redis, keys }: Partition) {
   return async (): Promise<boolean> => (await redis.exists(keys.configured)) === 1;
 }
 
 export const LIMIT_FIELDS = ["concurrency", "max", "duration"] as const;
 
-/** Parses limits as they are stored. */
+/** Parses stored limits. */
 export function parseLimits([concurrency, max, duration]: readonly (string | null)[]): JobLimits {
   return {
     concurrency: concurrency ? Number(concurrency) : undefined,

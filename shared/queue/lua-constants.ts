@@ -7,13 +7,13 @@ import { AWAITED_KEEP_MS, PREPARED_FIELD } from "./callbacks.ts";
 import { CRASHES, JOB_NAME, JOB_OPTIONS } from "./protocol.ts";
 import { CALLBACKS_GATE } from "./queue-name.ts";
 
-/** Begins the answer for an item of a batch that has failed alone. */
+/** Prefix of the answer for a failed item of a batch. */
 const FAILED_ALONE = "ERROR: ";
 
-/** The answer of a worker's step if the runner has taken a call whose refund was exported meanwhile. */
+/** Answer of a worker's step if the runner accepted a call after the call's refund was exported. */
 export const AFTER_REFUND = "AFTER_REFUND";
 
-/** Constants of the Lua around BullMQ's, for each script that includes it. */
+/** Constants of the Lua around BullMQ's scripts, for each script that includes it. */
 export const QUEUE_CONSTANTS = {
   CALLBACKS_GATE,
   JOB_ORIGINS: JOB_ORIGINS.join(" "),
@@ -29,7 +29,7 @@ export const QUEUE_CONSTANTS = {
   RECORD,
 };
 
-/** The answer for one item of a batch. Throws if it has failed alone. */
+/** Returns the answer for one item of a batch. Throws if the item failed. */
 export function answerOf<Answer>(answer: Answer): Answer {
   if (typeof answer !== "string" || !answer.startsWith(FAILED_ALONE)) return answer;
   throw fromScript(new Error(answer.slice(FAILED_ALONE.length)));

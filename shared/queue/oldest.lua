@@ -1,6 +1,7 @@
--- Defines `waitingSince(queue, q)`: since when the next call to be taken has waited. Defines `oldest(queue, q)`: since when the
--- oldest call has waited, delayed calls included. Each is an empty text if there is no such call. A call that failed once or was
--- replayed has its own entry in `since`; entries whose job is gone are removed. Both need ARGV.prefix.
+-- Defines two functions that return the start of a call's wait, or an empty text if there is no such call. Both need
+-- ARGV.prefix. `waitingSince(queue, q)` considers the next call to be taken, and `oldest(queue, q)` the oldest call,
+-- including delayed calls. The sorted set `since` has the time for each call that has failed once or was replayed. `oldest`
+-- also removes calls that no longer exist from that set.
 local function waitingSince(queue, q)
   local id = redis.call('LINDEX', q .. 'wait', -1)
   if not id then return '' end

@@ -9,21 +9,24 @@ import type { CallFilter, FailedCall, FailedCalls } from "./failed.ts";
 export type Operate = (failed: FailedRef, why: Why) => Promise<Operated>;
 
 /**
- * `left`: another operator replayed or discarded the call in between; nothing was done. `finished`: it is done, but another discard had
- * begun it, which died or does the same at this moment.
+ * Outcome of a replay or discard. `left`: another operator replayed or discarded the call in between, so nothing was
+ * done. `finished`: the call is discarded, but another discard made the first step. That discard died or still runs.
  */
 export type Operated = "done" | "finished" | "left";
 
-/** For the audit: the filters or ids that chose the call, the operator's reason if there is one, and the bulk operation's run. */
+/**
+ * Fields of the audit log: the filters or ids that selected the call, the operator's reason, and the id of the bulk
+ * operation.
+ */
 export type Why = { selection: string; reason?: string | undefined; run?: string | undefined };
 
-/** What replay and discard need; `by` is the operator. */
+/** Dependencies of replay and discard; `by` is the operator. */
 export type OperateDeps = { partition: Partition; clock: Clock; log: Logger; by: string };
 
-/** Replay and discard over all partitions need this. */
+/** Dependencies of replay and discard over all partitions. */
 export type OperatorDeps = Omit<OperateDeps, "partition"> & { partitions: Partitions };
 
-/** An operation that is done in the partition of each call. */
+/** Creates an operation that runs in the partition of each call. */
 export function operateIn(
   create: (deps: OperateDeps) => Operate,
   { partitions, ...deps }: OperatorDeps,
@@ -32,7 +35,7 @@ export function operateIn(
   return (failed, why) => each.of(failed.id)(failed, why);
 }
 
-/** The calls that match, oldest first, at most `limit` of them; fewer if aborted. */
+/** Yields the matching calls, oldest first, at most `limit` of them; fewer if aborted. */
 export async function* select(
   calls: FailedCalls,
   filter: CallFilter,
@@ -49,21 +52,21 @@ export async function* select(
 
 export type Progress = {
   done: number;
-  /** Replayed or discarded by another operator in between. */
+  /** Number of calls that another operator has already replayed or discarded. */
   left: number;
   total: number;
 };
 
 export type ManyResult = Progress & {
-  /** How many are not done: not begun, or ended with `failure`. */
+  /** Number of calls that were not started, or that failed with `failure`. */
   remaining: number;
-  /** What stopped the run: the first error, since every further call would probably meet it too. */
+  /** The first error. It stops the bulk operation, because every further call would probably fail too. */
   failure: AppError | undefined;
 };
 
 /**
- * Replays or discards calls as they are read, `concurrency` at a time, until `total` are done, it is aborted or one fails. If
- * there are fewer, the others have left since they were counted.
+ * Replays or discards calls as they are read, `concurrency` at a time, until `total` are done, `signal` aborts or one fails.
+ * If fewer calls are found, other operators have replayed or discarded the rest since they were counted.
  */
 export async function operateMany(
   selected: AsyncIterable<FailedCall>,
@@ -75,12 +78,12 @@ export async function operateMany(
     signal,
     onProgress,
   }: {
-    /** How many calls were counted; no more are begun, though further ones match by now. */
+    /** Number of matching calls, counted earlier. If more calls match now, the additional ones stay unchanged. */
     total: number;
     operate: Operate;
     why: Why;
     concurrency: number;
-    /** Once it is aborted, no further call is begun; those begun are finished. */
+    /** After an abort, the calls in progress are finished, and no other call is started. */
     signal: AbortSignal;
     onProgress: (progress: Progress) => void;
   },
@@ -94,7 +97,7 @@ export async function operateMany(
 
   async function one(): Promise<void> {
     const next = await source.next();
-    // Aborted, the selection may end early.
+    // After an abort the source may end early, so its end does not show that no call is left.
     if (next.done && !signal.aborted) exhausted = true;
     if (next.done || signal.aborted || failure !== undefined) return;
     progress[(await operate(next.value, why)) === "left" ? "left" : "done"] += 1;

@@ -1,4 +1,4 @@
--- Answers 1 if the job was not paused.
+-- Pauses a job. Returns 1 if the job was not paused before.
 --@include "../redis/even-if-full.lua"
 --@include "../redis/now.lua"
 --@include "../redis/audit/add-act.lua"

@@ -1,6 +1,5 @@
--- Defines functions that find a call. `placeIn(prefix, queue, id)` answers the queue and BullMQ's state of the call
--- there, if the queue holds it, and `placeOf(registry, prefix, id)` looks for it in all queues. The prefix ends with
--- a colon.
+-- Defines functions that find a call. `placeIn(prefix, queue, id)` returns the queue and BullMQ's state of the call, if that
+-- queue holds the call. `placeOf(registry, prefix, id)` searches all queues. The prefix ends with a colon.
 --@include "./held.lua"
 local function placeIn(prefix, queue, id)
   local q = prefix .. queue .. ':'

@@ -1,46 +1,58 @@
 import type { JobsOptions } from "bullmq";
 
 /*
- * What gateways, producers and operators must agree on; the keys are in shared/redis/keys.ts.
+ * Protocol between gateways, producers and operators; the keys are in shared/redis/keys.ts.
  *
- * Every call has a record beside its BullMQ job, because BullMQ forgets an id once its job is removed, and ignores a second
- * add without saying so. The states of the record:
+ * Every call has a record in addition to its BullMQ job, because BullMQ forgets an id once its job is removed, and silently
+ * ignores a second add. The states of the record:
  *
  *   (none) ─► QUEUED ─► INJECTED
  *              │  ▲
  *              ▼  │ replay
  *            FAILED ─► DISCARDED      of a paid call also: FAILED | DISCARDED ─► REFUND_PENDING ─► REFUNDED
  *
- * A 2xx wins: told late, of a call that another worker has ended as FAILED, it makes it INJECTED and takes it off the failed calls. Once
- * the payment's refund is exported it changes no state, and is noted as `late`.
+ * A 2xx has precedence. If a worker reports it late, after another worker ended the call as FAILED, the state becomes
+ * INJECTED and the call leaves the failed calls. Once the payment's refund is exported, a 2xx no longer changes the state and
+ * is stored as `late`.
  *
- * The step that adds a call writes QUEUED (enqueue.ts), the one that ends it INJECTED, and the one that takes it QUEUED again after a
- * replay (work.lua); FAILED, DISCARDED and a replay's QUEUED are in call-record.ts.
+ * The script that adds a call writes QUEUED (enqueue.ts). The script that ends a call writes INJECTED (work.lua). A replay, and
+ * the script that takes a replayed call, write QUEUED again. FAILED and DISCARDED are written in `call-record.ts`.
  *
- * A paid call begins as a payment (shared/payments/payment.ts), and its record is here once it is QUEUED. The record of a call
- * without a delivery id appears when it ends, or fails and its job keeps results. QUEUED and FAILED records do not expire. At INJECTED and DISCARDED the window begins.
- * Fields: st state, bh body sha256, w window in ms, at time of the last change, by the request that claimed the call, jb its job
- * (`<service id>/<job index>`; of a call without a delivery id only once its result is known of); of a
- * paid call also rt, the route that it was bought at; unsure, 0 while each attempt is known to have had no effect, 1 from the first one
- * on of which that is not known; and late, when a 2xx came too late.
- * Of a call whose job keeps results: rs, what is known of its result (shared/call/results/keep-result.lua); and if it failed for good, until it
- * ends well: fc, the code, and fp, the title and detail of its runner's problem document, as JSON.
- * Of a call that an operator had forgotten: fg, when. Nothing of its sender is kept from then on (shared/call-search/forget.ts).
+ * A paid call begins as a payment (shared/payments/payment.ts), and gets its record once it is QUEUED. A call without a
+ * delivery id gets its record when it ends, or when it fails and its job keeps results. QUEUED and FAILED records do not
+ * expire. At INJECTED and DISCARDED the window begins.
+ *
+ * Fields of every record:
+ *   st      state
+ *   bh      sha256 of the body
+ *   w       window: retention time of the record after the call's end, in ms
+ *   at      time of the last change
+ *   by      request that claimed the call
+ *   jb      job, `<service id>/<job index>`; without a delivery id, only once the state of its result is known
+ *   rt      route at which a paid call was bought
+ *   unsure  0 while each attempt is known to have had no effect; 1 after an attempt for which this is not known
+ *   late    time of a 2xx that came after the refund was exported
+ * Fields if the call's job keeps results:
+ *   rs      state of the result (shared/call/results/keep-result.lua)
+ *   fc, fp  after a failure for good, until a success: its code; title and detail of the runner's problem document, as JSON
+ * Field of a forgotten call:
+ *   fg      time when an operator forgot it; no data of its sender is kept after that (shared/call-search/forget.ts)
  */
 
-/** How long the record of an ended call without a delivery id lives: longer than any late repeat of its add takes. */
+/** Retention time of the record of an ended call without a delivery id. Late repeats of its add arrive before that. */
 export const RANDOM_ID_KEEP_MS = 3_600_000;
 
 export const JOB_NAME = "call";
 
 /**
- * How a call lies in BullMQ. Attempts and backoff are left to the producer, so that its configuration also holds for calls
- * that already wait. A failed call never leaves by itself.
+ * BullMQ's options for a call. The producer does attempts and backoff itself, so its current configuration also applies
+ * to calls that already wait. A failed call stays until an operator acts.
  */
 export const JOB_OPTIONS = { attempts: 1_000_000, removeOnFail: false } as const satisfies JobsOptions;
 
 /**
- * How many processes ended with a call in hand, until it is taken alone, and until it fails. BullMQ counts in the job, as `stc`, how
- * often the call was taken back; a worker that goes on after that takes its count away (hold.ts).
+ * Limits on the processes that die while they work on a call. At the first limit, a worker takes the call alone; at the
+ * second, the call fails. BullMQ counts in the job's `stc` how often a call was taken back. A worker that was still alive
+ * subtracts 1 again (hold.ts).
  */
 export const CRASHES = { untilAlone: 2, untilFailed: 3 } as const;

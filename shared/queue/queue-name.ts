@@ -4,24 +4,24 @@ import { idsOfKey, type JobIds, jobKeyOf, whyNoJobKey } from "../call/job-ids.ts
 import { JOB_ORIGINS, ORIGINS } from "../call/origin.ts";
 
 /**
- * BullMQ's name of a queue, as it stands in the registry: `<origin>/<service id>/<job index>`, or of callbacks
+ * BullMQ's name of a queue, as in the registry: `<origin>/<service id>/<job index>`. A queue of callbacks is named
  * `callback/<service id>/<job index>/<receiver>`.
  */
 export type QueueName = string;
 
-/** The queue that the call of a job goes to. */
+/** Returns the queue for a call of this job and origin. */
 export function queueOf({ origin, service_id, job_id }: Pick<JobCall, "origin" | "service_id" | "job_id">) {
   return `${origin}/${jobKeyOf({ service_id, job_id })}`;
 }
 
-/** The queue of the callbacks that tell a receiver of the calls of a job. */
+/** Returns the queue for callbacks to a receiver about calls of a job. */
 export function callbackQueueOf(job: string, receiver: string): QueueName {
   return `${OF_CALLBACKS}${job}/${receiver}`;
 }
 
 const OF_CALLBACKS = "callback/";
 
-/** The origin may be one that this release does not know. */
+/** Returns the origin of a queue. It may be an origin that this release does not know. */
 export function originOf(queue: QueueName): string {
   return queue.slice(0, queue.indexOf("/"));
 }
@@ -30,14 +30,14 @@ export function isOfCallbacks(queue: QueueName): boolean {
   return queue.startsWith(OF_CALLBACKS);
 }
 
-/** The key of the queue's job, `<service id>/<job index>`. */
+/** Returns the key of the queue's job, `<service id>/<job index>`. */
 export function jobOf(queue: QueueName): string {
   return isOfCallbacks(queue) ? queue.split("/", 3).slice(1).join("/") : queue.slice(queue.indexOf("/") + 1);
 }
 
 /**
- * The gate that the queue's calls go through (frame.lua): that of its job, or of callbacks `callback/<receiver>`, since what a receiver
- * can bear has nothing to do with the job.
+ * Returns the gate of the queue's calls (frame.lua): the gate of the job, or `callback/<receiver>` for callbacks, because a
+ * receiver's capacity does not depend on the job.
  */
 export function gateOf(queue: QueueName): string {
   return isOfCallbacks(queue) ? gateOfReceiver(receiverOfQueue(queue)) : queue.slice(queue.indexOf("/") + 1);
@@ -51,8 +51,9 @@ export function gateOfReceiver(receiver: string): string {
 }
 
 /**
- * Reads the name of a gate as an operator writes it, `7/1`, `callback` or `callback/<receiver>`, into the form that the gate is stored
- * under. Every pause by name goes through here: under another form it would pause nothing.
+ * Parses the name of a gate as an operator writes it: `7/1`, `callback` or `callback/<receiver>`. Returns the name under
+ * which the gate is stored. Every pause by name must use this function: a pause under another form of the name would have
+ * no effect.
  */
 export function readGate(text: string): { gate: string } | { problem: string } {
   if (text === CALLBACKS_GATE) return { gate: text };
@@ -65,7 +66,7 @@ export function readGate(text: string): { gate: string } | { problem: string } {
   return "problem" in read ? read : { gate: gateOfReceiver(read.receiver) };
 }
 
-/** Whose gate this is; undefined if it is not a receiver's. */
+/** Returns the receiver of a gate; undefined if the gate belongs to a job. */
 export function receiverOfGate(gate: string): string | undefined {
   return gate.startsWith(OF_CALLBACKS) ? gate.slice(OF_CALLBACKS.length) : undefined;
 }
@@ -74,22 +75,22 @@ function receiverOfQueue(queue: QueueName): string {
   return queue.split("/").slice(3).join("/");
 }
 
-/** The two ids of the queue's job. */
+/** Returns the service id and the job index of the queue's job. */
 export function jobIdsOf(queue: QueueName): JobIds {
   return idsOfKey(jobOf(queue));
 }
 
-/** The queues of a job, one for each origin that this release knows. */
+/** Returns the queues of a job, one for each origin that this release knows. */
 export function queuesOf(job: string): QueueName[] {
   return JOB_ORIGINS.map((origin) => `${origin}/${job}`);
 }
 
-/** A producer leaves the calls of a queue with an unknown origin. */
+/** Returns whether this release knows the queue's origin. A producer does not take calls of an unknown origin. */
 export function isKnown(queue: QueueName): boolean {
   return (ORIGINS as readonly string[]).includes(originOf(queue));
 }
 
-/** Which call of which job, in every event. */
+/** Fields that identify the call and its job in every event. */
 export function callFields(callId: string, queue: QueueName) {
   const { serviceId, jobIndex: jobId } = jobIdsOf(queue);
   const ofCallback = isOfCallbacks(queue) ? { receiver: receiverOfQueue(queue) } : undefined;

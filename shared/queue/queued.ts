@@ -13,17 +13,17 @@ import { openRegistry } from "./registry.ts";
 export const QUEUED_STATES = ["waiting", "delayed", "held", "active"] as const;
 export type QueuedState = (typeof QUEUED_STATES)[number];
 
-/** A call in its queue that has not failed. */
+/** A call that is in its queue and has not failed. */
 export type QueuedCall = {
   id: string;
   queue: QueueName;
   state: QueuedState;
-  /** When it was queued, last replayed or last sent, unix ms. */
+  /** When the call was last queued, replayed or taken; unix ms. */
   updatedAt: number;
-  /** Attempts spent since it was queued or last replayed. */
+  /** Attempts since the call was queued or last replayed. */
   attempts: number;
   head: FailedHead;
-  /** The code and reason of its last failed attempt, as `code: reason`. */
+  /** The code and reason of the last failed attempt, as `code: reason`. */
   error: string | undefined;
 };
 
@@ -36,10 +36,13 @@ export type QueuedFilter = {
   until?: number | undefined;
 };
 
-/** So many calls of each state are looked at in a queue: those that were added last, or that are due last. */
-const LOOKED_AT = 1000;
+/**
+ * Maximum number of calls to read for each queue and state. The newest calls are read; of delayed calls, those that are due
+ * last.
+ */
+const READ_PER_STATE_MAX = 1000;
 const HEADS_AT_ONCE = 50;
-/** What is beside the body of a larger call is not read. */
+/** Largest stored call whose head is read. */
 const READ_MAX = 1024 * 1024;
 
 const LISTED = tuple(text, oneOf(...QUEUED_STATES), numeric, numeric, numeric);
@@ -62,14 +65,14 @@ const HEADS = defineScript({
 
 type Listed = Omit<QueuedCall, "head" | "error">;
 
-/** Reads the calls that are in their queues and have not failed, newest first: the newest of each queue. It changes nothing. */
+/** Lists calls that are in their queues and have not failed, newest first, up to a limit for each queue. It changes nothing. */
 export function createQueuedCalls(partition: Partition) {
   const { redis, keys, prefix } = partition;
   const registry = openRegistry(partition);
   const [listIn, readHeads] = [LIST.on(redis), HEADS.on(redis)];
 
   async function listed(queue: QueueName): Promise<{ isCut: boolean; calls: Listed[] }> {
-    const [isCut, rows] = await listIn({}, { prefix, queue, count: LOOKED_AT });
+    const [isCut, rows] = await listIn({}, { prefix, queue, count: READ_PER_STATE_MAX });
     return {
       isCut,
       calls: rows.map(([id, state, attempts, ...times]) => ({
@@ -82,7 +85,7 @@ export function createQueuedCalls(partition: Partition) {
     };
   }
 
-  /** The first of them, one at least. */
+  /** Reads the heads of these calls in order, until a limit of bytes is reached, but at least one head. */
   async function withHeads(calls: readonly Listed[]): Promise<QueuedCall[]> {
     const read = await readHeads({
       calls: calls.map(({ queue, id }) => ({ call: keys.inQueue(queue, id), attempts: keys.attempts(id) })),
@@ -103,7 +106,10 @@ export function createQueuedCalls(partition: Partition) {
   }
 
   return {
-    /** `onCut` is called if a queue holds more than was looked at. What is aborted may be but a part. */
+    /**
+     * Yields the matching calls. Calls `onCut` if a queue holds more calls than were read. After an abort, calls may be
+     * missing.
+     */
     async *matching(
       filter: QueuedFilter,
       onCut: () => void,
@@ -124,7 +130,7 @@ export function createQueuedCalls(partition: Partition) {
       }
     },
 
-    /** Undefined if the call is in no queue, or failed there. */
+    /** Finds one call. Undefined if no queue has the call, or if it has failed. */
     async find(id: string): Promise<QueuedCall | undefined> {
       const place = await registry.find(id);
       if (place === undefined || place.state === "failed") return undefined;

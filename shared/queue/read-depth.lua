@@ -1,11 +1,12 @@
--- Answers JSON. It is kept for a moment, so that looking costs Redis the same however many gateways look.
+-- Returns the depth of all queues of one origin, as JSON. The answer is cached briefly, so that the load on Redis does not
+-- grow with the number of gateways.
 --@include "../redis/even-if-full.lua"
 local kept = redis.call('GET', KEYS.kept)
 if kept then return kept end
 --@include "./oldest.lua"
 --@include "./count.lua"
 local function untried(queue, q)
-  for i = 1, LOOKED_AT do
+  for i = 1, SCANNED_MAX do
     local id = redis.call('LINDEX', q .. 'wait', -i)
     if not id then return nil end
     if not redis.call('ZSCORE', ARGV.prefix .. ':since:' .. queue, id) then

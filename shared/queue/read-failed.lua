@@ -1,9 +1,13 @@
--- Tells of failed calls without their bodies. `budget` is how many bytes to look through; `reason` is how the reason
--- of a call begins (empty: any), `texts` a JSON array of what must be in its head as it stands there. Answers how
--- many of the calls it looked at; if they are only to be counted, a JSON object of those that match, by code; and a
--- row for each other call that matches, or of which only the caller can say. A call has no head if its producer did
--- not read it (`call.poison_pill`, `call.corrupt`, `record.unreadable`), or if BullMQ itself has failed it. The last
--- place of its row has the stored call without the body.
+-- Finds the matching calls among these failed calls, and reads them without their bodies. A match has a reason with the
+-- prefix `reason`, and a head that contains all `texts` (a JSON array). `budget` limits the bytes of stored calls that are
+-- searched.
+--
+-- Returns the number of calls that were checked, a JSON object with the statistics of the counted calls by code, and rows.
+-- With `countOnly`, a match is counted; otherwise it has a row.
+--
+-- A call without a head cannot be matched here, so it always has a row, which ends with the stored call without its body. A
+-- call has no head if its producer did not read it (`call.poison_pill`, `call.corrupt`, `record.unreadable`), or if BullMQ
+-- itself failed it.
 --@include "./bodiless.lua"
 local rows, counted, done, budget = {}, {}, 0, tonumber(ARGV.budget)
 local reason, texts, counts = ARGV.reason, cjson.decode(ARGV.texts), ARGV.countOnly == '1'
@@ -20,7 +24,7 @@ for i = FIRST.calls, #ARGV, WIDTH.calls do
   local row = redis.call('HMGET', key, 'finishedOn', 'failedReason', 'timestamp', 'atm', HEAD_FIELD)
   local head, at, hasLeft = row[5], tonumber(row[1]), not row[1]
   row[1] = done
-  if hasLeft then -- it is no longer among the failed calls
+  if hasLeft then -- the call is no longer among the failed calls
   elseif head then
     if string.sub(row[2] or '', 1, #reason) == reason and hasTexts(head) then
       if counts then

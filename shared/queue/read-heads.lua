@@ -1,5 +1,5 @@
--- Answers the first of the calls without their bodies, each with its last failure. They are as many as can be looked through at once, and at
--- least one.
+-- Reads these calls in order, without their bodies, until a limit of bytes is reached, but at least one call. Returns each
+-- call with its last failure.
 --@include "./bodiless.lua"
 --@include "./last-failure.lua"
 local heads, budget = {}, SCANNED_AT_ONCE

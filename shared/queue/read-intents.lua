@@ -1,10 +1,13 @@
--- Answers the version of what operators say of whole jobs and endpoints, and unless it is `known`, the pauses and the settings of endpoints.
--- A partition that has followed a higher version, `followed`, shows that this one has lost its newest writes: what is left counts as new. If
--- nothing is left, not even the layout, it answers EMPTIED, and nothing is changed by it.
+-- Returns the operators' intents: their version, the pauses and the settings of endpoints. If the version is `known`,
+-- returns only the version.
+--
+-- `followed` is the version that another partition has copied. If it is higher than the version here, this partition has
+-- lost its newest writes, and its remaining data gets a new version. If all data is lost, even the layout, the script
+-- returns LOST_DATA and changes nothing.
 --@include "../redis/even-if-full.lua"
 local version = tonumber(redis.call('HGET', KEYS.intents, 'version') or 0)
 if version < tonumber(ARGV.followed) then
-  if redis.call('EXISTS', KEYS.layout) == 0 then return {EMPTIED, {}, {}} end
+  if redis.call('EXISTS', KEYS.layout) == 0 then return {LOST_DATA, {}, {}} end
   version = tonumber(ARGV.followed) + 1
   redis.call('HSET', KEYS.intents, 'version', string.format('%.0f', version))
 end

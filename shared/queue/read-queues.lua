@@ -1,4 +1,4 @@
--- Answers a row for each queue. The last call of a queue to become due has the highest score among its delayed calls.
+-- Returns a row for each queue, as registry.ts describes it. Its last value is the due time of the last delayed call.
 --@include "./count.lua"
 --@include "./oldest.lua"
 local rows = {}

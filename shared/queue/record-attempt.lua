@@ -1,9 +1,9 @@
--- Adds a failed attempt to the call's log. Of a call that has neither a record nor a job any longer nothing is written: nobody would delete
--- it.
+-- Adds a failed attempt to the call's log. Writes nothing if the call has neither a record nor a job, because nothing would
+-- ever delete that log.
 --@include "./unless-ended.lua"
 --@include "./call-log.lua"
 if not st and redis.call('EXISTS', KEYS.job) == 0 then return end
 logAttempt(KEYS.attempts, KEYS.historyOff, tonumber(ARGV.take), ARGV.attempt)
 redis.call('PERSIST', KEYS.attempts)
 redis.call('ZADD', KEYS.since, 'NX', ARGV.acceptedAt, ARGV.id)
-tellChange(ARGV.id)
+publishChange(ARGV.id)

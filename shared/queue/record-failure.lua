@@ -1,6 +1,6 @@
--- The call failed for good. `keepsResult` is 1 or 0, or empty if it is not known whether the call's job keeps results;
--- `problem` may be empty. Why the call failed is noted if its job keeps results, and of a paid call for which that is
--- not known. The record appears for it.
+-- Records that the call failed for good. `keepsResult` is 1 or 0, or empty if the script's caller could not read the call;
+-- `problem` may be empty. The reason is stored if the call's job keeps results, or if a paid call could not be read. If
+-- there is no record, this creates one.
 --@include "./unless-ended.lua"
 local tells = ARGV.keepsResult == '1' or (ARGV.keepsResult == '' and redis.call('HEXISTS', KEYS.record, 'rt') == 1)
 if st or tells then

@@ -1,5 +1,5 @@
--- An attempt may have had an effect. If its outcome was not recorded, the call's log says so, while the call has a record or a job. A call
--- without a record is remembered nowhere, and nobody paid for it.
+-- Records that an attempt may have had an effect. Also logs the attempt as lost if its outcome was not recorded. Writes
+-- nothing if the call has neither a record nor a job. A call without a record was not paid for, so the log is enough.
 --@include "../redis/even-if-full.lua"
 --@include "../redis/now.lua"
 --@include "./is-ended.lua"

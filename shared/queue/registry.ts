@@ -14,11 +14,12 @@ import readQueuesLua from "./read-queues.lua";
 import removeQueueLua from "./remove-queue.lua";
 
 /*
- * The registry is the set of the queues that may hold a call. The script that adds a call registers its queue (frame.lua), and
- * the one that removes a queue finds it empty in the same step: whatever the two meet, no call lies in a queue that nobody sees.
+ * The registry is the set of queues that may hold a call. The script that adds a call also registers its queue (frame.lua).
+ * The script that removes a queue checks in the same step that the queue is empty. So no queue with a call is ever missing
+ * from the registry.
  */
 
-/** What a queue holds. `oldestSince` is unix ms. */
+/** Numbers of calls in a queue. `oldestSince` is unix ms. */
 export type Depth = {
   waiting: number;
   delayed: number;
@@ -26,22 +27,22 @@ export type Depth = {
   held: number;
   active: number;
   failed: number;
-  /** When the oldest call that waits or is delayed began to wait; undefined if there is none. Failed calls do not count. */
+  /** When the oldest waiting or delayed call began to wait; undefined without such a call. Failed calls do not count. */
   oldestSince: number | undefined;
 };
 
-/** A depth that tells waiting calls from delayed ones. Times are unix ms. */
+/** A depth with separate times for waiting and delayed calls, in unix ms. */
 export type QueueDepth = Depth & {
-  /** Since when the oldest call that is not delayed has waited; undefined if no call waits. */
+  /** When the oldest call that is not delayed began to wait; undefined if no call waits. */
   waitingSince: number | undefined;
-  /** When the last delayed call is due; undefined if none is delayed. */
+  /** When the last delayed call is due; undefined if no call is delayed. */
   delayedUntil: number | undefined;
 };
 
-/** How many queues one script reads: strangers may name the receivers of callbacks, so there may be thousands. */
+/** Number of queues that one script reads. There may be thousands, because clients may name the receivers of callbacks. */
 const READ_AT_ONCE = 200;
 
-/** Name, counts in the order of COUNTS, and the times of `QueueDepth`. */
+/** Row of a queue: its name, its counts in the order of COUNTS, and the times of its `QueueDepth`. */
 const ROW = tuple(text, tuple(integer, integer, integer, integer, integer), text, text, text);
 
 const READ = defineScript({
@@ -69,7 +70,10 @@ const REMOVE = defineScript({
   reply: flag,
 });
 
-/** The queues behind a gate. One that comes meanwhile is told of by its own add, or found by the next look (poll.ts). */
+/**
+ * Returns the queues of a gate (frame.lua). It may miss a queue that is registered meanwhile. The add that registers
+ * such a queue, or the next scan (poll.ts), then notifies the producers.
+ */
 export async function queuesBehind({ redis, keys }: Partition, gate: string): Promise<string[]> {
   const receiver = receiverOfGate(gate);
   if (receiver !== undefined) return redis.smembers(keys.receiver(receiver));
@@ -84,7 +88,9 @@ export function openRegistry({ redis, keys, prefix }: Partition) {
   return {
     names,
 
-    /** What each of these queues holds, or each of all queues. The reading takes several steps, between which calls move on. */
+    /**
+     * Counts the calls of each of these queues, or of all queues. This takes several steps, and calls may move between them.
+     */
     async depths(queues?: readonly QueueName[]): Promise<(QueueDepth & { queue: QueueName })[]> {
       const all = queues ?? (await names());
       const depths: (QueueDepth & { queue: QueueName })[] = [];
@@ -96,8 +102,8 @@ export function openRegistry({ redis, keys, prefix }: Partition) {
     },
 
     /**
-     * The queue that holds a call, and whether it is `waiting`, `delayed`, `held`, `active` or `failed` there. It is looked for in
-     * `first` before all others.
+     * Finds the queue that holds a call, and the call's state there: `waiting`, `delayed`, `held`, `active` or `failed`.
+     * Searches the queue `first` before all others.
      */
     async find(
       callId: string,
@@ -107,7 +113,7 @@ export function openRegistry({ redis, keys, prefix }: Partition) {
       return found && { queue: found[0], state: found[1] };
     },
 
-    /** Forgets a queue that holds no call, not even a failed one. False if it holds one. */
+    /** Removes a queue without calls from the registry. Returns false if the queue holds a call, even a failed one. */
     async remove(queue: QueueName): Promise<boolean> {
       const { queues: registry, wake, due, active, bytes } = keys;
       const receiver = receiverOfGate(gateOf(queue));
@@ -123,7 +129,7 @@ function toDepth([queue, counts, oldest, waitingFrom, dueAt]: ReturnType<typeof 
   return { queue, waiting, delayed, held, active, failed, ...times };
 }
 
-/** What several queues hold together. */
+/** Adds up the depths of several queues. */
 export function sumOfDepths(depths: readonly QueueDepth[]): QueueDepth {
   const among = (
     name: "oldestSince" | "waitingSince" | "delayedUntil",

@@ -1,5 +1,5 @@
--- Defines `releaseHeld(path)`, which has some calls that an endpoint holds taken, the oldest first, and answers how many are left. Needs the
--- queues of a batch, `noteResumed` and KEYS resumed.
+-- Defines `releaseHeld(path)`: it moves some held calls of an endpoint to the waiting calls, oldest first. Returns how
+-- many are left. Needs the functions of batch.lua, `noteResumed` and the key `resumed`.
 local function releaseHeld(path)
   local list = prefix .. 'held:' .. path
   local held = redis.call('LRANGE', list, 0, RELEASED_AT_ONCE - 1)
@@ -8,8 +8,8 @@ local function releaseHeld(path)
     local q = opened(string.match(name, '/(.*)'), name)
     if redis.call('ZREM', q.jobs .. 'delayed', id) == 1 then
       redis.call('LPUSH', q.wait, id)
-      if not q.tells then noteResumed(KEYS.resumed, q.gate, now) end
-      q.tells = true
+      if not q.wakes then noteResumed(KEYS.resumed, q.gate, now) end
+      q.wakes = true
     end
   end
   redis.call('LTRIM', list, #held, -1)

@@ -1,5 +1,5 @@
--- `receiver` is empty unless the queue has callbacks. Answers 1 if the queue was empty and is gone. With the last
--- queue of a receiver goes how long it has asked to wait.
+-- Removes an empty queue. `receiver` is empty unless the queue has callbacks. Returns 1 if the queue was empty and is gone.
+-- Removing the last queue of a receiver also deletes the receiver's throttle.
 local q = ARGV.prefix .. ':' .. ARGV.queue .. ':'
 local lists = {'wait', 'active', 'delayed', 'failed', 'paused', 'prioritized', 'waiting-children', 'completed'}
 for _, list in ipairs(lists) do

@@ -1,6 +1,7 @@
--- A failed call waits again, and its log says who replayed it and why (`note`). One that has ended processes is taken alone. The log of a
--- call that has ended by now may have expired, and does not begin again.
---@include "./surround.lua"
+-- Moves a failed call back to the waiting calls, and logs who replayed it and why (`note`). A call that was in flight when
+-- processes died will be taken alone. If the call has ended in the meantime, its log may have expired and must not begin
+-- again.
+--@include "./wrapper-start.lua"
 --@include "./call-log.lua"
 --@include "./is-ended.lua"
 local function bullmq(KEYS, ARGV)
@@ -16,5 +17,5 @@ local job = q.jobs .. id
 if tonumber(redis.call('HGET', job, 'stc') or 0) > CRASHES.untilAlone then
   redis.call('HSET', job, 'stc', CRASHES.untilAlone)
 end
-tell(q)
+wakeProducers(q)
 return reply

@@ -5,19 +5,20 @@ import { createFailedRecords, type FailedRef } from "./call-record.ts";
 import type { Operate, OperateDeps } from "./operate.ts";
 
 /**
- * Lets a failed call wait again with all its attempts, under the same idempotency key. It can be replayed again later.
+ * Moves a failed call back to the waiting calls, with all its attempts and the same idempotency key. It can be replayed
+ * again later.
  *
- * First one script changes the record and the waiting time, only while the call is failed; then the job moves. A producer
- * may take the call as soon as it moves, and what it writes is then newer than what replay wrote; the other order could not
- * promise that. After a crash between the two the call is still listed as failed, and the next replay or discard finishes
- * the work. If two operators replay a call at once, one moves it and the other learns that it left. The first step writes the line of the
- * audit too.
+ * The first script changes the record and the waiting time, only if the call is still failed; then the job moves. A producer
+ * may take the call as soon as the job moves, and its writes are then newer than those of the replay. In the opposite order,
+ * the replay could overwrite the producer's writes. After a crash between the two steps the call is still listed as failed,
+ * and the next replay or discard completes the work. If two operators replay a call at once, one moves it and the other gets
+ * `left`. The first step also writes the line of the audit log.
  */
 export function createReplay({ partition, clock, log, by }: OperateDeps): Operate {
   const records = createFailedRecords(partition);
   const backendOf = openBackends(partition);
 
-  /** False if the call is no longer among the failed. */
+  /** Moves the job. Returns false if the call is no longer failed. */
   async function move({ id, queue }: FailedRef, note: string): Promise<boolean> {
     try {
       await backendOf(queue).replay(id, note);

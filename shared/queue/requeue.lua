@@ -1,10 +1,10 @@
--- A call in hand waits again.
---@include "./surround.lua"
+-- Moves a call in flight back to the waiting calls.
+--@include "./wrapper-start.lua"
 local function bullmq(KEYS, ARGV)
 --@include "bullmq:moveJobFromActiveToWait-9"
 end
 local reply = bullmq(KEYS, words)
 if type(reply) == 'number' and reply < 0 then return reply end
-tell(q)
-updateInHand(q)
+wakeProducers(q)
+updateInFlight(q)
 return reply

@@ -1,4 +1,4 @@
--- `queues` are the job's. Answers 1 if the job was paused.
+-- Resumes a job; `queues` are the job's queues. Returns 1 if the job was paused.
 --@include "../redis/even-if-full.lua"
 --@include "../redis/now.lua"
 --@include "../redis/audit/add-act.lua"

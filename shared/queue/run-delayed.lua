@@ -1,11 +1,14 @@
--- Moves delayed calls of a queue to those that wait: the call `id`, or else a number of those with a score from `from` on. They go behind the
--- calls that wait already, and no attempt counts. Held calls stay. `since` is when the first step began, or empty in that step. A call that was
--- taken after it has failed once more meanwhile: it stays, or a runner that is still down would cost it all its attempts. `line` is empty once a
--- step has moved a call. `note` says in the log of each call who ran it.
+-- Runs delayed calls of a queue early: moves them behind the calls that already wait. Moves the call `id`, or several calls
+-- with a score from `from` on. Held calls stay. The move does not count as an attempt.
 --
--- No pause or hold of an operator ends here, so the time until now counts as latency (unlike with noteResumed).
+-- `since` is the start time of the first step, and empty in that step. If a call was taken after `since`, it has already
+-- failed again, and stays delayed; otherwise a runner that is still down could use up all its attempts. `line` is empty once
+-- a step has moved a call. `note` says in the log of each call who ran it.
 --
--- Answers how many calls were moved, `since`, and from which score the next step goes on, or an empty text.
+-- Unlike the end of a pause or hold (noteResumed), an early run does not restart the call's latency: the time until now
+-- counts.
+--
+-- Returns how many calls were moved, `since`, and the score from which the next step continues, or an empty text.
 --@include "../redis/even-if-full.lua"
 local prefix = ARGV.prefix .. ':'
 --@include "./batch.lua"
@@ -30,18 +33,20 @@ if #ids > 0 then
   if ARGV.line ~= '' then addAct(ARGV.line) end
   redis.call('ZREM', delayed, unpack(ids))
   redis.call('LPUSH', q.wait, unpack(ids))
-  -- As BullMQ does when a call's time has come.
+  -- BullMQ does the same when a delayed call becomes due.
   for _, id in ipairs(ids) do redis.call('HSET', q.jobs .. id, 'delay', 0) end
-  -- A full Redis keeps one entry of a call's log: why the call was delayed is worth more. A log that cannot be read stops no call.
+  -- While Redis is full, a call's log keeps only its newest entry. This act must not replace the last failure, which is more
+  -- useful. A log that cannot be read must not stop the call.
   local historyOff = prefix .. 'history-off'
   if redis.call('EXISTS', historyOff) == 0 then
     for _, id in ipairs(ids) do
       pcall(logAct, 'early', prefix .. 'attempts:' .. id, historyOff, whole(now), ARGV.note)
     end
   end
-  q.tells = true
+  q.wakes = true
 end
 endBatch()
--- Calls may have the same score. Those that were moved are gone from it; if none was, all of them were seen.
+-- The next step starts again at the last score, because several calls may share it and moved calls are gone. If this step
+-- moved no call, the next one starts after that score.
 local isLast = ARGV.id ~= '' or #found < 2 * MOVED_AT_ONCE
 return {#ids, string.format('%.0f', since), isLast and '' or (#ids == 0 and '(' or '') .. found[#found]}

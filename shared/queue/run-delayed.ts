@@ -10,12 +10,12 @@ import { gateOf, type QueueName } from "./queue-name.ts";
 import { queuesBehind } from "./registry.ts";
 import runDelayedLua from "./run-delayed.lua";
 
-/** The line in the audit of one delayed call that an operator runs. */
+/** Builds the line of the audit log for one delayed call that an operator runs. */
 export function runNowAct(callId: string, { at, by, reason }: GateAct) {
   return { at, action: "run_now", callId, by, selection: "by id", reason } satisfies AuditEntry;
 }
 
-/** How many delayed calls one step moves. */
+/** Number of delayed calls that one step moves. */
 const MOVED_AT_ONCE = 100;
 
 const RUN_DELAYED = defineScript({
@@ -27,7 +27,7 @@ const RUN_DELAYED = defineScript({
   reply: tuple(integer, text, text),
 });
 
-/** Runs delayed calls before their time. A pause, a throttle and the limits of their job still hold. */
+/** Runs delayed calls before their time. A pause, a throttle and the limits of their job still apply. */
 export function openDelayed(partition: Partition) {
   const { redis, keys, prefix } = partition;
   const run = RUN_DELAYED.on(redis);
@@ -40,10 +40,10 @@ export function openDelayed(partition: Partition) {
 
   return {
     /**
-     * Runs those of a job, step by step, with one line in the audit if there are any and it is `audited`, and resolves with their number. If it is
-     * cut short, the calls that are left stay delayed.
+     * Runs the delayed calls of a job, step by step, and resolves with their number. If `audited`, writes one line to the
+     * audit log once a call was moved. If it is interrupted, the remaining calls stay delayed.
      */
-    async ofJob(job: string, why: GateAct, audited = true): Promise<number> {
+    async runAllOf(job: string, why: GateAct, audited = true): Promise<number> {
       const act = gateAct("run_delayed", job, why);
       let moved = 0;
       let { since } = begin;
@@ -57,7 +57,7 @@ export function openDelayed(partition: Partition) {
       return moved;
     },
 
-    /** Runs one, with its line in the audit; false if the queue has no such delayed call. */
+    /** Runs one call and writes the line of the audit log. Returns false if the queue has no such delayed call. */
     async call(id: string, queue: QueueName, why: GateAct): Promise<boolean> {
       const act = runNowAct(id, why);
       const [moved] = await step(act, queue, { ...begin, id, line: toLine(act) });

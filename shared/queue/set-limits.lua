@@ -1,5 +1,5 @@
--- Defines `setLimits(hash, taken)`, which writes limits into a hash. An empty one is none. A new period begins at once: the calls counted so far
--- were counted for the one before.
+-- Defines `setLimits(hash, taken)`, which writes limits into a hash. An empty argument means no limit. If the period changes,
+-- the counter `taken` is deleted, because its calls were counted for the old period.
 local function setLimits(hash, taken)
   if (redis.call('HGET', hash, 'duration') or '') ~= ARGV.duration then redis.call('DEL', taken) end
   for field, value in pairs({concurrency = ARGV.concurrency, max = ARGV.max, duration = ARGV.duration}) do

@@ -1,5 +1,6 @@
--- Takes back the calls of dead workers. Nobody knows how far these came.
---@include "./surround.lua"
+-- Moves the calls of dead workers back to the waiting calls. Marks their records as unsure, because the effect of the
+-- attempts is unknown, and logs these attempts as lost.
+--@include "./wrapper-start.lua"
 --@include "./call-log.lua"
 --@include "./is-ended.lua"
 words[3] = timestamp
@@ -16,6 +17,6 @@ for _, id in ipairs(ids) do
     logLost(prefix .. 'attempts:' .. id, prefix .. 'history-off', take, timestamp)
   end
 end
-tell(q)
-updateInHand(q)
+wakeProducers(q)
+updateInFlight(q)
 return ids

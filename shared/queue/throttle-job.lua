@@ -1,4 +1,4 @@
--- `queues` are the job's. A longer throttle stays.
+-- Throttles a job for `ms`, unless it has a longer throttle. `queues` are the job's queues.
 --@include "../redis/even-if-full.lua"
 --@include "../redis/now.lua"
 local till = math.max(now + ARGV.ms, tonumber(redis.call('HGET', KEYS.job, 'throttled') or 0))

@@ -1,4 +1,4 @@
--- Ends the script if the call has ended: a worker that paused and lost its call may write too late.
+-- Ends the script if the call has ended. A worker that paused and lost its call may write too late.
 --@include "../call/change-record.lua"
 --@include "./is-ended.lua"
 --@include "../call/results/tell-change.lua"

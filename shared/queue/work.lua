@@ -1,24 +1,29 @@
--- Runs steps of a worker: each ends a call, takes the next one, or does both. Answers for each step what BullMQ's script does, or ERROR and
--- the error. A step that fails leaves the others alone.
+-- Runs steps of a worker: each ends a call, takes the next call, or does both. Returns for each step the reply of BullMQ's
+-- script, or ERROR and the error. An error in one step does not affect the others.
 --
--- `id` is the call that leaves, if one does. With `keepMs`, the runner has it: its record says so for as many ms, also if another worker
--- has taken the call meanwhile, or has ended it as failed. Of a payment whose refund is exported it only notes it, and answers AFTER_REFUND.
--- `result` is empty, or what is known of the call's result, or the result to store: that of a call whose job keeps it is stored in the same
--- step (shared/call/results/keep-result.lua). Only a call that was taken before (`retried`), or by another worker since, may have failed attempts.
+-- `id` is the call that ends, if any. `keepMs` is set if the runner accepted the call. The record then becomes INJECTED and
+-- is kept for that many ms. This holds even if another worker has taken the call meanwhile or has ended it as failed. If the
+-- refund of a paid call is exported, the step only stores the time of the 2xx, and answers AFTER_REFUND.
 --
--- `callback` is the call's, as it was prepared (callbacks.ts), if it has one. It is queued in the step that makes the record say INJECTED; if
--- the result is still to be delivered, it stays with the record for the step that stores the delivery (shared/call-search/deliver-result.ts).
+-- `result` is empty, or the state of the call's result, or the result itself. It is stored in the same step
+-- (shared/call/results/keep-result.lua). `retried` is set if the call was taken before. Only such a call, or one that another
+-- worker has taken since, can have a log of failed attempts, which must then expire.
 --
--- `kept` is empty, or says how the whole call is kept (shared/call/kept/keep.lua): it moves there in the step that makes the record say INJECTED.
+-- `callback` is the call's prepared callback (callbacks.ts), if it has one. It is queued in the step that sets the record to
+-- INJECTED. If the result is still to be delivered, the record keeps the callback for the step that stores the delivery
+-- (shared/call-search/deliver-result.ts).
 --
--- `takes` is whether the next call is taken. The worker has room for `room` bytes of it as stored (empty: for any). A larger call is not taken,
--- and the answer says how large it is; nor one that has ended processes, unless the worker has nothing else in hand (`takes` names "alone"); nor one
--- of a job whose calls need permits, unless the worker has one (`takes` names "permitted"). A call that must fail comes without its data, which
--- may be what ends processes.
+-- `kept` is empty, or has the settings for keeping the whole call (shared/call/kept/keep.lua). The call is then moved
+-- to the kept calls in the step that sets the record to INJECTED.
 --
--- BullMQ takes the next call in the step that ends one, and does not know the gate. A queue of a job with limits leaves its place to the job's
--- other queues if calls wait there. What is not an ordinary call that fits is left to a step that only takes, and one that would make the
--- answer long to a later batch.
+-- `takes` is set if the next call is taken. `room` is the maximum stored size of that call in bytes (empty: no limit). A
+-- larger call is refused, with its size in the answer. A call that was in flight when processes died is refused unless
+-- `takes` names "alone": then the worker has no other call. A call that needs a permit is refused unless `takes` names
+-- "permitted". If a call must fail, the answer leaves out its data, because the data may have killed the processes.
+--
+-- BullMQ takes the next call in the script that ends one, and does not know gates. So the queue of a job with limits leaves
+-- its free slot to the job's other queues if calls wait there. Only an ordinary call that fits is taken in the step that ends
+-- another. Other calls need a step that only takes; a call that would make the answer too long needs a later batch.
 --@include "../redis/even-if-full.lua"
 local prefix, worker, lockMs = ARGV.prefix .. ':', ARGV.worker, ARGV.lockMs
 local resultMs, resultsBytesMax = tonumber(ARGV.resultMs), tonumber(ARGV.resultsBytesMax)
@@ -36,14 +41,14 @@ local function finish(q, own, id, token, takes)
   return bullmqsFinish(q.keys, {id, timestamp, 'returnvalue', 'null', 'completed', next, q.jobs, toFinish(token), ''})
 end
 
--- What results need is made for the first call that has one: most batches have none.
+-- The functions for results are created only if a call has a result, because most batches have none.
 local results
 local function newResults()
 --@include "../call/results/keep-result.lua"
-  return {move = moveResult, outlasts = outlasts}
+  return {move = moveResult, recordKeepMs = recordKeepMs}
 end
 
--- The same of callbacks.
+-- The functions for callbacks are created only if a call has a callback.
 local callbacks
 local function newCallbacks()
 --@include "./callbacks.lua"
@@ -60,15 +65,15 @@ local function newCallbacks()
   end
 end
 
--- Made for the first delivered webhook that is kept.
+-- The function for kept calls is created only if a delivered webhook must be kept.
 local keepsDelivered
 local function newKeep()
 --@include "../call/kept/keep.lua"
   return keepDelivered
 end
 
--- The runner has the call. Answers whether it is too late to say so. Of a call that was forgotten meanwhile, which nobody can have in
--- hand, nothing is kept.
+-- Records that the runner accepted the call. Returns true if the call's refund was already exported. If an operator forgot
+-- the call meanwhile, stores no data of the call. No operator can forget a call before its worker has lost it (`isLost`).
 local function injected(q, id, keepMs, retried, result, isLost, prepared, kept, data)
   local record = prefix .. 'call:' .. id
   local st, known, code
@@ -81,7 +86,7 @@ local function injected(q, id, keepMs, retried, result, isLost, prepared, kept, 
   end
   if isLost and redis.call('HEXISTS', record, 'fg') == 1 then
     redis.call('HSET', record, 'st', 'INJECTED', 'at', timestamp)
-    hasChanged(id)
+    noteChange(id)
     return false
   end
   if result == '' then redis.call('HSET', record, 'st', 'INJECTED', 'at', timestamp)
@@ -91,7 +96,7 @@ local function injected(q, id, keepMs, retried, result, isLost, prepared, kept, 
     known = results.move(id, known, isKnown and result or 'kept', isKnown and '' or result)
     redis.call('HSET', record, 'st', 'INJECTED', 'at', timestamp, 'rs', known, 'jb', q.gate)
     if code then redis.call('HDEL', record, 'fc', 'fp') end
-    keepMs = results.outlasts(keepMs)
+    keepMs = results.recordKeepMs(keepMs)
   end
   if prepared ~= '' and st ~= 'INJECTED' then
     callbacks = callbacks or newCallbacks()
@@ -101,7 +106,7 @@ local function injected(q, id, keepMs, retried, result, isLost, prepared, kept, 
     keepsDelivered = keepsDelivered or newKeep()
     keepsDelivered(id, kept, data)
   end
-  hasChanged(id)
+  noteChange(id)
   redis.call('PEXPIRE', record, keepMs)
   if retried then
     redis.call('PEXPIRE', prefix .. 'attempts:' .. id, keepMs)
@@ -110,9 +115,10 @@ local function injected(q, id, keepMs, retried, result, isLost, prepared, kept, 
   return false
 end
 
--- Whether a call of so many bytes would make the answer long.
+-- Bytes of the calls that are in the answer so far.
 local answered = 0
-local function isMuch(bytes)
+-- Returns whether another call of `bytes` bytes would make the answer too long.
+local function isTooMuch(bytes)
   return answered > 0 and answered + bytes > BATCH_BYTES_MAX
 end
 
@@ -123,10 +129,10 @@ local function leave(q, id, token, keepMs, retried, takes, room, result, prepare
   if takes then
     ms, limits = gate(q, 1)
     if ms == OPEN then
-      takes = not (limits.any and #waiting(q) > 0)
+      takes = not (limits.any and #waitingOthers(q) > 0)
       if takes then
         local _, bytes, crashes = head(q)
-        refetch = limits.permit or bytes > room or isMuch(bytes) or crashes >= CRASHES.untilAlone
+        refetch = limits.permit or bytes > room or isTooMuch(bytes) or crashes >= CRASHES.untilAlone
         if not refetch then answered = answered + bytes end
       end
     end
@@ -143,20 +149,20 @@ local function leave(q, id, token, keepMs, retried, takes, room, result, prepare
     return reply
   end
   q.bytes = q.bytes - bytes
-  if not takes then q.tells = true
+  if not takes then q.wakes = true
   elseif ms ~= OPEN then closed(q, ms)
   elseif refetch then reply = REFETCH
   elseif fetched(q, reply, limits) then
-    if limits.any then q.tells = true end
+    if limits.any then q.wakes = true end
     return reply
   end
-  updateInHand(q)
+  updateInFlight(q)
   return reply
 end
 
 local function names(takes, how) return string.find(takes, how, 1, true) end
 
--- The answer if the next call is not to be taken in this way now.
+-- Returns the reply that refuses the next call to this step; nil if the step may take the call.
 local function refused(id, bytes, crashes, room, takes)
   if crashes >= CRASHES.untilAlone and not names(takes, 'alone') then return {0, id, 0, 'ALONE'} end
   if room and bytes > room then return {0, bytes, 0, 'LARGE'} end
@@ -169,29 +175,30 @@ local function take(q, token, room, takes)
     return {0, 0, math.max(ms, 0), 0}
   end
   local id, bytes, crashes = head(q)
-  -- Also of an empty queue: a place may be reserved for it, which a worker that knows no permits would not pass on.
+  -- Even a take from an empty queue needs a permit. A permit may be reserved for this queue, and only the worker that
+  -- acquires this permit can pass it on.
   if limits.permit and not names(takes, 'permitted') then return {0, 0, 0, 'PERMIT'} end
   local fails = crashes >= CRASHES.untilFailed
   local answer = id and not fails and refused(id, bytes, crashes, room, takes)
   if answer then return answer end
-  if isMuch(bytes) then return REFETCH end
+  if isTooMuch(bytes) then return REFETCH end
   bullmqsTake = bullmqsTake or newBullmqsTake()
   toTake = toTake or packer('token', {name = worker, lockDuration = lockMs})
   local reply = bullmqsTake(keysToTake(q), {q.jobs, timestamp, toTake(token)})
   if fetched(q, reply, limits) then
     answered = answered + bytes
     if fails then reply[4][1] = '' end
-    -- The places that a job's limits leave are nobody's to count on.
+    -- If the job has limits, the reply says that 0 calls wait, so that the worker does not expect more calls.
     reply[1] = limits.any and 0 or redis.call('LLEN', q.wait)
-    redis.call('SADD', inHand, q.name)
-    q.tells = true
+    redis.call('SADD', inFlight, q.name)
+    q.wakes = true
   end
   return reply
 end
 
--- Asks once for the jobs of all steps whether one of them has a gate, and when their last pauses ended.
-local isFree, resumed = false, {}
-local function askOfJobs(first, width)
+-- Reads two things once for all steps: whether any of their jobs has a gate, and when the last pauses of these jobs ended.
+local hasNoGate, resumed = false, {}
+local function readJobs(first, width)
   local names, gates, seen = {}, {}, {}
   for i = first, #ARGV, width do
     local gateName = ARGV[i]
@@ -200,8 +207,8 @@ local function askOfJobs(first, width)
       names[#names + 1], gates[#gates + 1] = gateName, prefix .. 'job:' .. gateName
     end
   end
-  isFree = redis.call('EXISTS', unpack(gates)) == 0
-  -- A value that cannot be read fails the steps that need it.
+  hasNoGate = redis.call('EXISTS', unpack(gates)) == 0
+  -- If a stored time cannot be read, only the steps that need it fail.
   local found = redis.pcall('HMGET', prefix .. 'resumed', unpack(names))
   for i, at in ipairs(found) do resumed[names[i]] = tonumber(at or 0) end
 end
@@ -210,7 +217,7 @@ local function queueOfStep(gateName, name)
   local q = opened(gateName, name)
   if q.keys then return q end
   q.keys = keysToFinish(q)
-  if not receiverOf(q) then q.isFree, q.resumedAt = isFree, resumed[gateName] end
+  if not receiverOf(q) then q.hasNoGate, q.resumedAt = hasNoGate, resumed[gateName] end
   return q
 end
 
@@ -220,5 +227,5 @@ local function step(gateName, name, token, id, keepMs, retried, takes, room, res
   return leave(q, id, token, keepMs, retried == '1', takes == '1', tonumber(room), result, prepared, kept)
 end
 --@include "./each-alone.lua"
-askOfJobs(FIRST.steps, WIDTH.steps)
+readJobs(FIRST.steps, WIDTH.steps)
 return eachAlone(step, FIRST.steps, WIDTH.steps)

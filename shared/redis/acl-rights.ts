@@ -1,6 +1,6 @@
 import { DEFAULT_NAME, prefixOf, runnerPrefixOf } from "./keys.ts";
 
-/** What a process needs of its Redis user, in the words of ACL SETUSER without their signs. */
+/** Rights that a process needs from its Redis user, as words of ACL SETUSER without the signs `+`, `~` and `&`. */
 type Rights = {
   readonly commands: readonly string[];
   readonly keys: readonly string[];
@@ -9,10 +9,10 @@ type Rights = {
 
 const words = (text: string): string[] => text.trim().split(/\s+/);
 
-/** Strings, hashes and sorted sets by scripts: what each process needs. */
+/** Commands that every process needs, mainly in its scripts. */
 const BASE = words(`
   del eval evalsha get hdel hget hincrby hlen hmget hset info pexpire pttl set time zadd zrem zremrangebyscore`);
-/** What BullMQ's scripts and ours around them use. */
+/** Commands of BullMQ's scripts and of our Lua around them. */
 const QUEUE = words(`
   decrby exists getrange hexists hgetall hmset hstrlen incr incrby lindex llen lpush persist publish sadd smembers
   strlen xadd zcard zrange zrangebyscore zscore`);
@@ -24,15 +24,15 @@ const WEBHOOKS = [
   ),
 ];
 
-/** Placeholders: `{name}` for the prefix of the deployment, `{runner}` for that of its runners. */
+/** Placeholders: `{name}` for the prefix of the deployment, `{runner}` for the prefix of its runners. */
 const CONTROL = ["{name}:*"];
-/** The prefixes of further partitions begin with the deployment's without its last brace (keys.ts). */
+/** Keys and channels of all partitions. The prefix of a partition other than 0 begins with `{name.`. */
 const ALL = {
   keys: [...CONTROL, "{name.*"],
   channels: ["{name}:changes", "{name}:events", "{name.*:changes"],
 };
 
-/** For each process. The operator's console and the commands have the same. */
+/** Rights of each process. The operator's console and the commands have the same rights. */
 export const RIGHTS = {
   webhooks: { ...ALL, commands: WEBHOOKS },
   x402: { ...ALL, commands: [...WEBHOOKS, ...words("hsetnx lpos scard zpopmin zrevrange")] },
@@ -72,14 +72,14 @@ export const RIGHTS = {
 export type RightsOf = keyof typeof RIGHTS;
 
 /**
- * Not needed by all: CONFIG GET with durability "managed", SELECT in database 0, what `[redis] nodes` asks of the nodes of a Cluster, and
- * WAIT without durability "replicated".
+ * Commands that some configurations do not need. CONFIG GET is optional with durability "managed", SELECT in database 0, and
+ * WAIT without durability "replicated". The CLUSTER commands are optional without `[redis] nodes`.
  */
 const OPTIONAL_RIGHTS = words(
   "cluster|info cluster|keyslot cluster|nodes cluster|slots config|get select wait",
 );
 
-/** The rights of a process in the deployment of this name, as rules of ACL SETUSER. */
+/** Returns the rights of a process in the deployment with this name, as rules of ACL SETUSER. */
 export function aclRules(process: RightsOf, name = DEFAULT_NAME): string {
   const { commands, keys, channels }: Rights = RIGHTS[process];
   const named = (pattern: string): string =>

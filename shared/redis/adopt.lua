@@ -1,12 +1,13 @@
--- Answers the id of the deployment whose data this is, if that is neither `id` nor `replaced`; otherwise writes that `id` uses the data from
--- now on, and answers nothing. From `unaudited` on (unix ms) payments must be audited before jobs are sold; with '' they need not.
+-- Makes `id` the deployment of this data. If the data belongs to a deployment that is neither `id` nor `replaced`, changes
+-- nothing and returns that deployment's id. Payments since `unaudited` (unix ms) must be audited before jobs are sold.
+-- `unaudited` is '' if there are no such payments.
 --@include "./even-if-full.lua"
 --@include "./now.lua"
 --@include "./audit/add-act.lua"
 local id, at, expects, unaudited = unpack(redis.call('HMGET', KEYS.deployment, 'id', 'at', 'expects', 'unaudited'))
 if id and id ~= ARGV.id and id ~= ARGV.replaced then return id end
 if ARGV.line ~= '' then addAct(ARGV.line) end
--- Newer than all that a process has seen, even if Redis' clock was ahead then.
+-- The adoption must be newer than any report that a process has seen, even if Redis' clock was ahead at that report.
 local newest = math.max(now, tonumber(at or 0) + 1, tonumber(expects or 0) + 1)
 redis.call('HSET', KEYS.deployment, 'id', ARGV.id, 'adopted', newest, 'at', newest)
 redis.call('HDEL', KEYS.deployment, 'expects')

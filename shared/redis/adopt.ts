@@ -17,17 +17,17 @@ const ADOPT = defineScript({
 type Adoption = {
   /** The deployment that uses the data from now on. */
   id: string;
-  /** Another deployment whose data this may be. */
+  /** Another deployment to which the data may belong before the adoption. */
   replaced: string | undefined;
-  /** Start of the time whose payments must be audited before jobs are sold again (unix ms). */
+  /** Payments since this time (unix ms) must be audited before jobs are sold again. */
   unauditedSince: number | undefined;
-  /** Its line in the audit. Only one partition has it. */
+  /** The line of the audit log. Only one partition gets it. */
   act?: AuditEntry<"acts">;
 };
 
 /**
- * Has all processes of a deployment use the data in this partition. Resolves with the id of the deployment whose data
- * it is, if that is neither this one nor `replaced`; then nothing has changed.
+ * Makes all processes of a deployment use the data in this partition. If the data belongs to a deployment that is neither
+ * this one nor `replaced`, changes nothing and resolves with that deployment's id.
  */
 export function adoptDeployment(
   { redis, keys }: Partition,
@@ -38,7 +38,7 @@ export function adoptDeployment(
   return ADOPT.on(redis)(touched, { id, replaced, unaudited: unauditedSince, line });
 }
 
-/** The deployment whose data this is, and when its last report was (unix ms). */
+/** Reads the deployment to which the data belongs, and the time of its last report (unix ms). */
 export async function readDeployment({ redis, keys }: Partition) {
   const [id, at] = await redis.hmget(keys.deployment, "id", "at");
   return { id: id ?? undefined, lastReport: at === null || at === undefined ? undefined : Number(at) };

@@ -1,9 +1,12 @@
-/** Redis does nothing else while it runs a batch, so none of several items is larger: a few milliseconds. */
+/**
+ * Maximum size of a batch of several items. A batch of this size occupies Redis for a few milliseconds, in which it does
+ * nothing else.
+ */
 export const BATCH_BYTES_MAX = 1024 * 1024;
-/** With more, this process and Redis would take turns to work, instead of working side by side. */
+/** Maximum number of items in a batch. With more, this process and Redis would alternate instead of working in parallel. */
 const ITEMS_MAX = 24;
-/** While so many are under way, what comes waits for the next one. */
-const UNDER_WAY_MAX = 4;
+/** Maximum number of batches in flight; further items wait. */
+const IN_FLIGHT_MAX = 4;
 
 /** Sends a batch, and resolves with a result for each item. */
 type Send<Item, Result> = (items: readonly Item[]) => Promise<readonly Result[]>;
@@ -16,19 +19,19 @@ type Waiting<Item, Result> = {
 };
 
 /**
- * Sends together what comes in one turn of the event loop, or while as many batches as may be are under way: a full batch at once. If a
- * batch fails as a whole, all that is in it fails.
+ * Sends together the items of one turn of the event loop, or those that came while the maximum number of batches was in
+ * flight. A full batch is sent at once. If a batch fails as a whole, all its items fail.
  */
 export class Batches<Item, Result> {
   readonly #send: Send<Item, Result>;
   #waiting: Waiting<Item, Result>[] = [];
-  #underWay = 0;
+  #inFlight = 0;
 
   constructor(send: Send<Item, Result>) {
     this.#send = send;
   }
 
-  /** Resolves with the result of the item, which is so many bytes large. */
+  /** Adds an item of `bytes` bytes, and resolves with its result. */
   add(item: Item, bytes: number): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, bytes, resolve, reject });
@@ -38,10 +41,10 @@ export class Batches<Item, Result> {
   }
 
   #begin(): void {
-    while (this.#waiting.length > 0 && this.#underWay < UNDER_WAY_MAX) void this.#run(this.#next());
+    while (this.#waiting.length > 0 && this.#inFlight < IN_FLIGHT_MAX) void this.#run(this.#next());
   }
 
-  /** At least one item, however large. */
+  /** Takes the items of the next batch: at least one, however large. */
   #next(): Waiting<Item, Result>[] {
     let count = 0;
     let bytes = 0;
@@ -54,14 +57,14 @@ export class Batches<Item, Result> {
   }
 
   async #run(batch: readonly Waiting<Item, Result>[]): Promise<void> {
-    this.#underWay += 1;
+    this.#inFlight += 1;
     try {
       const results = await this.#send(batch.map(({ item }) => item));
       for (const [i, { resolve }] of batch.entries()) resolve(results[i] as Result);
     } catch (error) {
       for (const { reject } of batch) reject(error);
     } finally {
-      this.#underWay -= 1;
+      this.#inFlight -= 1;
       this.#begin();
     }
   }

@@ -1,6 +1,9 @@
--- Answers the layout that is there. Writes only where there is none, so a full Redis can be asked, and when the first process that is
--- `replicated` comes to its own layout. `sign` exists wherever a process has written. If `wants` is 'absent', it writes nothing beside keys
--- without a layout, and if it is 'present', nothing to a Redis that has lost its data. Then it answers 'refused'.
+-- Claims the layout of the data for a process, and returns the layout that the data then has. If the data has no layout,
+-- writes the process's layout. If the process is the first `replicated` one, adds `durability` to the stored layout.
+-- Otherwise writes nothing, so that even a full Redis runs the script.
+--
+-- The key `sign` exists once a process has written data. If the data has no layout, `wants` can require that `sign` is
+-- 'absent' or 'present'. If this requirement is not met, returns 'refused' and writes nothing.
 local found = redis.call('GET', KEYS.layout)
 if found then
   local isJson, stored = pcall(cjson.decode, found)

@@ -2,25 +2,26 @@ import type { Redis } from "ioredis";
 import type { Metrics } from "../platform/metrics/metrics.ts";
 import type { Clock } from "../platform/time/clock.ts";
 
-/** Redis' time is read again this long after the last reading, because its clock may be corrected. */
+/** Redis' time is read again after this time, because its clock may be corrected. */
 const READ_EVERY_MS = 10_000;
 
 /**
- * Redis' clock as this process knows it: the last reading, carried on by the process's monotonic clock. So it does not follow the time of
- * the machine. It is exact to the duration of one exchange with Redis. A script that must be exact calls TIME itself (now.lua).
+ * Estimate of Redis' clock: the time that Redis last returned, continued by the process's monotonic clock. Changes of the
+ * machine's clock do not affect it. Its error is at most the time from a request to its reply. A script that must be exact
+ * calls TIME itself (now.lua).
  */
 export type RedisClock = {
-  /** Unix ms by Redis' clock. Until Redis has told its time: by the process's clock. */
+  /** Unix ms by Redis' clock; by the process's clock until Redis' time is known. */
   readonly now: Clock;
-  /** How far the process's clock is ahead of Redis', in ms; negative if it is behind. Undefined until Redis has told its time. */
+  /** Lead of the process's clock over Redis' in ms; negative if it is behind. Undefined until Redis' time is known. */
   readonly aheadMs: () => number | undefined;
-  /** Reads Redis' time. Rejects if Redis does not tell it. */
+  /** Reads Redis' time. Rejects if Redis does not answer. */
   readonly read: () => Promise<void>;
 };
 
 const clocks = new WeakMap<Redis, RedisClock>();
 
-/** Shows how far a process's clock is ahead of Redis'; no number while Redis has not told its time. */
+/** Registers a gauge of the lead of the process's clock over Redis'; NaN while Redis' time is unknown. */
 export function registerClock(metrics: Metrics, ...all: readonly Redis[]): void {
   const ahead = metrics.gauge(
     "postern_clock_ahead_seconds",
@@ -29,18 +30,18 @@ export function registerClock(metrics: Metrics, ...all: readonly Redis[]): void 
   metrics.beforeScrape(() => ahead.set((furthestAheadMs(all) ?? Number.NaN) / 1000));
 }
 
-/** The same as one check of a readiness answer. */
+/** Returns the lead of the process's clock over Redis', for a readiness answer. */
 export function clockCheck(...all: readonly Redis[]): { clock_ahead_ms: number | null } {
   return { clock_ahead_ms: furthestAheadMs(all) ?? null };
 }
 
-/** Of several servers the one counts whose clock differs most. */
+/** Returns the lead over the server whose clock differs most. */
 function furthestAheadMs(all: readonly Redis[]): number | undefined {
   const known = all.flatMap((redis) => redisClock(redis).aheadMs() ?? []);
   return known.sort((a, b) => Math.abs(b) - Math.abs(a))[0];
 }
 
-/** One for each connection. */
+/** Returns the clock of a connection, always the same object. */
 export function redisClock(redis: Redis): RedisClock {
   const known = clocks.get(redis);
   if (known !== undefined) return known;
@@ -50,7 +51,7 @@ export function redisClock(redis: Redis): RedisClock {
 }
 
 function createRedisClock(redis: Redis): RedisClock {
-  /** Redis' time when the monotonic clock stood at 0. */
+  /** Redis' time when the monotonic clock was 0. */
   let origin: number | undefined;
   let askedAt = Number.NEGATIVE_INFINITY;
 
@@ -58,9 +59,10 @@ function createRedisClock(redis: Redis): RedisClock {
     const sentAt = performance.now();
     askedAt = sentAt;
     const [secs, micros] = await redis.time();
-    const told = Number(secs) * 1000 + Number(micros) / 1000;
-    // Redis told it at some instant of the exchange. What is known already may be nearer to that than the middle.
-    const [least, most] = [told - performance.now(), told - sentAt];
+    const redisMs = Number(secs) * 1000 + Number(micros) / 1000;
+    // Redis read its clock between the request and the reply, so the true value is between these bounds. A known value
+    // within the bounds is kept, because it may be more exact than their middle.
+    const [least, most] = [redisMs - performance.now(), redisMs - sentAt];
     if (origin === undefined || origin < least || origin > most) origin = (least + most) / 2;
   }
 

@@ -21,17 +21,21 @@ const COMMON = {
     Math.min(50 * 2 ** attempt, RECONNECT_MS_MAX) * (0.5 + Math.random() / 2),
 } satisfies RedisOptions;
 
-/** A Redis by its URL, which may hold the user and the password; or one whose primary others name. */
+/** A Redis to connect to: by a URL, which may contain user and password, or by other servers that name the primary. */
 export type RedisTarget = (Login & { readonly url: Secret }) | PrimaryLookup;
 
 /**
- * For code that answers a caller. While Redis is away, commands fail at once instead of queueing up. A command whose reply
- * is lost is not sent again without the caller's knowledge.
+ * Connects for code that answers a client. While Redis is away, commands fail at once instead of waiting. A command whose
+ * reply is lost is not sent again without the caller's knowledge.
  */
 export function connectForRequests(target: RedisTarget, log: Logger): Redis {
-  return confirmed(open(target, { ...COMMON, ...failsFast(target), commandTimeout: 1500 }, log), target, {
-    waits: false,
-  });
+  return confirmedByReplicas(
+    open(target, { ...COMMON, ...failsFast(target), commandTimeout: 1500 }, log),
+    target,
+    {
+      waits: false,
+    },
+  );
 }
 
 const failsFast = (target: RedisTarget) =>
@@ -44,18 +48,21 @@ const failsFast = (target: RedisTarget) =>
     reconnectOnError: (error: Error) => isOfOtherPrimary(error, target),
   }) satisfies RedisOptions;
 
-/** For workers: commands wait for Redis to return. Safe to resend only because every id is deterministic. */
+/**
+ * Connects for workers: commands wait until Redis returns. Sending a command again is safe only because every id is
+ * deterministic.
+ */
 export function connectForWork(target: RedisTarget, log: Logger): Redis {
   const options = {
     ...COMMON,
     maxRetriesPerRequest: null,
     reconnectOnError: (error: Error) => (isOfOtherPrimary(error, target) ? (2 as const) : false),
   };
-  return confirmed(open(target, options, log), target, { waits: true });
+  return confirmedByReplicas(open(target, options, log), target, { waits: true });
 }
 
-/** Has all replicas confirm what scripts write over this connection, if the deployment asks for it. */
-function confirmed(redis: Redis, target: RedisTarget, { waits }: { waits: boolean }): Redis {
+/** Makes all replicas confirm the writes of scripts on this connection, if the deployment requires it. */
+function confirmedByReplicas(redis: Redis, target: RedisTarget, { waits }: { waits: boolean }): Redis {
   if (!("finder" in target) || target.confirmed === undefined) return redis;
   const { minReplicas, prefix } = target.confirmed;
   const lane = { ...failsFast(target), commandTimeout: LANE_TIMEOUT_MS };
@@ -88,7 +95,10 @@ function open(
 /** `unix:///run/redis.sock` */
 const SOCKET_URL = /^unix:\/\/(\/.*)$/s;
 
-/** Whether a connection leads to what is no longer the primary of its keys. One that is found is looked for again. */
+/**
+ * Returns whether the error says that the server is not, or no longer, the primary. If the primary is looked up, ioredis then
+ * looks it up again.
+ */
 function isOfOtherPrimary(error: Error, target: RedisTarget): boolean {
   if (!("finder" in target)) return error.message.includes("READONLY");
   if (!/^-?(?:READONLY|MOVED|ASK|CLUSTERDOWN|UNBLOCKED)\b/.test(error.message)) return false;
@@ -96,7 +106,10 @@ function isOfOtherPrimary(error: Error, target: RedisTarget): boolean {
   return true;
 }
 
-/** A connection like this one, with other options. Its errors are not logged: the other connection tells of the same Redis. */
+/**
+ * Opens a second connection with other options. Its errors are not logged, because the first connection logs the state of
+ * this Redis.
+ */
 export function connectBeside(redis: Redis, options: RedisOptions): Redis {
   const beside = redis.duplicate(options);
   beside.on("error", () => {});
@@ -105,8 +118,8 @@ export function connectBeside(redis: Redis, options: RedisOptions): Redis {
 }
 
 /**
- * Closes a connection whose SELECT is refused, before anything else is sent on it. ioredis would go on in database 0, which may be that
- * of another deployment.
+ * Closes a connection whose SELECT is refused, before anything else is sent on it. ioredis would continue in database 0,
+ * which may belong to another deployment.
  */
 export function inItsDatabase(redis: Redis): Redis {
   redis.on("error", (error: Error) => {
@@ -115,10 +128,13 @@ export function inItsDatabase(redis: Redis): Redis {
   return redis;
 }
 
-/** The generations of a part share its connections during reloads. With more listeners than this, one is not removed. */
+/**
+ * Limit on listeners, above which Node warns of a leak. During reloads, old and new configurations of a process part use the
+ * same connections.
+ */
 const LISTENERS_MAX = 30;
 
-/** Logs one line when Redis goes and one when it is back, instead of one for each attempt to reconnect. */
+/** Logs one line when Redis goes away and one when it returns, instead of one for each attempt to reconnect. */
 function logged(redis: Redis, log: Logger): Redis {
   let reachable: boolean | undefined;
   redis.setMaxListeners(LISTENERS_MAX);
@@ -134,19 +150,19 @@ function logged(redis: Redis, log: Logger): Redis {
 }
 
 /**
- * The most commands that leave together. Without a limit, many replies that arrive at once would cause one large batch, and
- * this process and Redis would take turns to work instead of working side by side.
+ * Maximum number of commands that are sent together. Without a limit, many replies that arrive at once would cause one large
+ * batch, and this process and Redis would alternate instead of working in parallel.
  */
 const BATCH_MAX = 16;
-/** A command of so many words is a batch itself (batches.ts), and leaves at once. */
+/** A command with this many arguments is itself a batch (batches.ts), and is sent at once. */
 const LONG_WORDS = 30;
 
 type WriteableStream = Parameters<Redis["sendCommand"]>[1];
 
 /**
  * A connection that sends the commands of one turn of the event loop in few writes, because each write is a system call and
- * costs more than most commands. Order, replies and failures are the same as without it. ioredis' auto-pipelining differs:
- * it holds commands back until the batch before them is answered.
+ * costs more than most commands. Order, replies and failures are the same as without batches. ioredis' auto-pipelining is
+ * different: it delays commands until the previous batch is answered.
  */
 class BatchingRedis extends Redis {
   #held = 0;
@@ -160,7 +176,7 @@ class BatchingRedis extends Redis {
     return reply;
   }
 
-  /** Holds back what is written to the current socket until the turn ends or the batch is full. */
+  /** Delays writes to the current socket until the turn ends or the batch is full. */
   #hold(): (() => void) | undefined {
     const { stream: socket } = this;
     if (!socket?.writable) return undefined;

@@ -21,30 +21,30 @@ type TlsSettings = {
   readonly serverName?: string | undefined;
 };
 
-/** Servers that know where the primary is. */
+/** Servers that know the address of the primary. */
 export type Finder =
   | {
       readonly kind: "sentinels";
       readonly servers: readonly ServerAddress[];
       readonly masterName: string;
-      /** For the sentinels themselves. */
+      /** Login for the sentinels themselves. */
       readonly login: Login;
     }
-  /** Nodes of a Redis Cluster. The primary is that of the slot of `key`. */
+  /** Nodes of a Redis Cluster. The primary is the node that has the slot of `key`. */
   | { readonly kind: "nodes"; readonly servers: readonly ServerAddress[]; readonly key: string };
 
 /** A Redis whose primary is looked up for each connection. */
 export type PrimaryLookup = Login & {
   readonly finder: Finder;
-  /** Addresses as the sentinels and nodes tell them, `host:port`, and those to use instead. */
+  /** Maps addresses that sentinels and nodes report, `host:port`, to the addresses to use instead. */
   readonly natMap?: Readonly<Record<string, ServerAddress>> | undefined;
-  /** Set if all replicas must confirm what is written. `minReplicas` is the least number of them, and all keys begin with `prefix`. */
+  /** Set if all replicas must confirm writes: the minimum number of replicas, and the prefix of all keys. */
   readonly confirmed?: { readonly minReplicas: number; readonly prefix: string } | undefined;
 };
 
-/** For the answer of one sentinel or node. */
+/** Time limit for the answer of one sentinel or node. */
 const ASK_MS = 1000;
-/** From the first byte to the primary until it has said that it is one. */
+/** Time limit from the opening of a connection until the server has shown that it is a primary. */
 const OPEN_MS = 3000;
 
 type ErrorEmitter = Parameters<AbstractConnector["connect"]>[0];
@@ -53,8 +53,8 @@ type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
 type SocketOptions = Pick<RedisOptions, "host" | "port" | "family" | "path" | "tls">;
 
 /**
- * Opens a socket with a handler for all of its errors. ioredis handles only the first one. Node can emit a second: a certificate is
- * refused, and then an alert of the server arrives.
+ * Opens a socket with a handler for all of its errors. ioredis handles only the first one. Node may emit a second, for
+ * example an alert of the server after a certificate was refused.
  */
 function openSocket({ host, port, family, path, tls }: SocketOptions): Stream {
   const place = path ? { path } : ({ host, port, family } as TcpNetConnectOpts);
@@ -62,7 +62,7 @@ function openSocket({ host, port, family, path, tls }: SocketOptions): Stream {
   return socket.on("error", () => {});
 }
 
-/** Connects ioredis to the server that its options name. */
+/** Connects ioredis to the server in its options. */
 export class ServerConnector extends AbstractConnector {
   readonly #options: SocketOptions;
 
@@ -78,8 +78,9 @@ export class ServerConnector extends AbstractConnector {
 }
 
 /**
- * Connects ioredis to the primary, and looks for it again at each connection. ioredis ends for good if `connect` rejects. So a failed
- * look-up resolves with a closed socket: ioredis reports `firstError` and tries again, unless `disconnect()` was called.
+ * Returns a class that connects ioredis to the primary, and looks the primary up for each connection. ioredis ends for good
+ * if `connect` rejects. So a failed lookup resolves with a closed socket: ioredis reports `firstError` and tries again,
+ * unless `disconnect()` was called.
  */
 export function connectorTo(lookup: PrimaryLookup): new (options: unknown) => AbstractConnector {
   return class extends AbstractConnector {
@@ -105,7 +106,7 @@ export function connectorTo(lookup: PrimaryLookup): new (options: unknown) => Ab
         if (!attempt.signal.aborted) this.firstError = error as Error;
         this.stream = new Socket().destroy();
       }
-      attempt.abort(); // the servers that have not answered yet
+      attempt.abort(); // stops the questions to servers that have not answered yet
       return this.stream;
     }
 
@@ -118,7 +119,7 @@ export function connectorTo(lookup: PrimaryLookup): new (options: unknown) => Ab
       return socket;
     }
 
-    /** Called with the server's INFO, before the connection is used. */
+    /** Refuses a server that is a replica. ioredis calls this with the server's INFO, before it uses the connection. */
     override check({ role }: { role?: string }): boolean {
       clearTimeout(this.#deadline);
       if (role === undefined || role === "master") return true;
@@ -133,7 +134,7 @@ export function connectorTo(lookup: PrimaryLookup): new (options: unknown) => Ab
   };
 }
 
-/** TLS as Node takes it. The name that the certificate must have is also sent to the server, if it is no address. */
+/** Converts TLS settings for Node. The server gets `serverName`, or else the host if it is not an IP address (SNI). */
 export function tlsOptions({ ca, cert, key, serverName }: TlsSettings, host = ""): ConnectionOptions {
   const servername = serverName ?? (isIP(host) === 0 ? host : "");
   return {
@@ -144,7 +145,10 @@ export function tlsOptions({ ca, cert, key, serverName }: TlsSettings, host = ""
   };
 }
 
-/** The address that a majority of the sentinels names, or that most of the nodes name. Otherwise throws what each has said. */
+/**
+ * Finds the primary: the address that a majority of the sentinels names, or that nodes of a Cluster name most often. Otherwise
+ * throws with the answers of all servers.
+ */
 export async function findPrimary(lookup: PrimaryLookup, ended: AbortSignal): Promise<ServerAddress> {
   const { servers, kind } = lookup.finder;
   const votes = new Map<string, ServerAddress[]>();
@@ -177,7 +181,7 @@ const UNKNOWN: Readonly<Record<Finder["kind"], string>> = {
   nodes: "no node of the cluster names the primary",
 };
 
-/** Throws why this server does not name the primary. */
+/** Asks a server for the primary. Throws the reason if it does not name one. */
 function askForPrimary(
   server: ServerAddress,
   lookup: PrimaryLookup,
@@ -189,23 +193,26 @@ function askForPrimary(
     : ask(server, lookup, ended, (redis) => askNode(redis, finder.key, server));
 }
 
-/** The address of a server for this process. The servers may know it by another one. */
+/** Returns the address under which this process can reach a server. Other servers may know it by another address. */
 function reachable({ natMap }: PrimaryLookup, server: ServerAddress): ServerAddress {
   return natMap?.[addressText(server)] ?? server;
 }
 
-/** A question to a server over a connection of its own. Throws the reason if there is no answer in time. */
+/** Sends a question to a server over a new connection. Throws the reason if there is no answer in time. */
 export type AskServer = <Answer>(
   server: ServerAddress,
   question: (redis: Redis) => Promise<Answer>,
 ) => Promise<Answer>;
 
-/** Asks servers whose addresses come from another server, with the login of the deployment. */
+/**
+ * Creates the function that asks a server with the deployment's login. The server's address may be one that another server
+ * reports, because `natMap` is applied to it.
+ */
 export function createAskServer(lookup: PrimaryLookup, ended: AbortSignal): AskServer {
   return (server, question) => ask(reachable(lookup, server), lookup, ended, question);
 }
 
-/** Asks a server over a connection of its own. Throws the reason if there is no answer in time. */
+/** Asks a server over a new connection. Throws the reason if there is no answer in time. */
 export async function ask<Answer>(
   server: ServerAddress,
   login: Login,
@@ -241,7 +248,7 @@ export async function ask<Answer>(
   throw outcome.kind === "failed" ? (reason ?? outcome.error) : new Error(`no answer within ${ASK_MS} ms`);
 }
 
-/** The user and TLS of a connection as ioredis takes them. */
+/** Converts the user and TLS of a connection for ioredis. */
 export function loginOptions(
   { username, password, tls }: Login,
   host?: string,
@@ -269,23 +276,23 @@ async function askNode(redis: Redis, key: string, { host }: ServerAddress): Prom
   const [, , owner] = ranges.find(([first, last]) => first <= slot && slot <= last) ?? [];
   if (owner === undefined) throw new Error(`no node has slot ${slot}`);
   const [named, port] = owner;
-  // A node that does not know its own address leaves it out.
+  // A node that does not know its own host omits it. The host that was asked is then the right one.
   return { host: ["", "?"].includes(named ?? "") ? host : named, port };
 }
 
-/** Whether ioredis looks for the primary again when this connection is made again. */
+/** Returns whether ioredis looks up the primary each time it reconnects. */
 export function findsPrimary(redis: Redis): boolean {
   const { Connector } = redis.options;
   return Connector !== undefined && Connector !== ServerConnector;
 }
 
-/** Reads an address as `addressText` writes it, and as nodes name themselves: without brackets. */
+/** Parses `host:port`. An IPv6 address may have brackets, as from `addressText`, or none, as from a Cluster node. */
 export function parseAddress(text: string): ServerAddress {
   const at = text.lastIndexOf(":");
   return { host: text.slice(0, at).replace(/^\[(.*)\]$/, "$1"), port: Number(text.slice(at + 1)) };
 }
 
-/** Address of the server that a connection leads to, or the path of its socket; null while that is not known. */
+/** Returns the address of the connected server, or the path of its socket; null while it is unknown. */
 export function addressOf(redis: Redis): string | null {
   const { path, host = "", port = 0 } = redis.options;
   if (!findsPrimary(redis)) return path ?? addressText({ host, port });
@@ -294,7 +301,7 @@ export function addressOf(redis: Redis): string | null {
   return addressText({ host: remoteAddress, port: remotePort });
 }
 
-/** `host:port`, with an IPv6 address in brackets. */
+/** Formats `host:port`, with an IPv6 address in brackets. */
 export function addressText({ host, port }: ServerAddress): string {
   return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }

@@ -4,16 +4,16 @@ import { isUnknownScript, proverOf, type ScriptCall, type Sent, send } from "./p
 import type { Decode } from "./reply.ts";
 import { fromScript } from "./unreadable.ts";
 
-/** A word of ARGV. Booleans become 1 and 0, and undefined becomes empty text. */
+/** An argument in ARGV. Booleans become 1 and 0, and undefined becomes empty text. */
 export type Word = string | number | Buffer | boolean | undefined;
 
 type Constant = string | number | boolean;
 type Constants = Readonly<Record<string, Constant | Readonly<Record<string, Constant>>>>;
 
 /**
- * Says whether a failover may lose the writes of a script. `needed`: it must not, because an effect outside of Redis would happen twice, or an
- * answer would not be true. The script resolves once they are proven (prover.ts). `reads`: it only reads. `expendable`: it may, because lost
- * writes are made again, or only count, limit or speed up.
+ * Whether a failover may lose the writes of a script. `needed`: no, because a loss would repeat an effect outside of Redis,
+ * or make an answer false. The script resolves once its writes are proven (prover.ts). `reads`: the script only reads.
+ * `expendable`: yes, because lost writes are repeated, or they only affect counts, limits or speed.
  */
 export type Proof = "needed" | "reads" | "expendable";
 
@@ -24,7 +24,7 @@ type Definition<Keys extends string, Args extends string, Value> = {
   args?: Args;
   constants?: Constants;
   proof: Proof;
-  /** Strings of the reply are Buffers with "bytes". */
+  /** With "bytes", strings of the reply are Buffers. */
   strings?: "text" | "bytes";
   reply: Decode<Value>;
 };
@@ -40,7 +40,7 @@ type Rest<List extends string, Value> = List extends `${string}...${infer Last}`
     : { readonly [Name in Last]: readonly Value[] }
   : unknown;
 
-/** The keys or words that the caller gives for the names of a list. */
+/** The keys or arguments of one call of a script, by the names in `List`. */
 type Given<List extends string, Value> = Readonly<Record<Ones<List>, Value>> & Rest<List, Value>;
 
 /** Runs a script on one connection. */
@@ -49,7 +49,7 @@ export type Run<Keys, Args, Reply> = (
 ) => Promise<Reply>;
 
 export type Script<Keys, Args, Reply> = {
-  /** As Redis gets it. */
+  /** The text that Redis gets. */
   readonly lua: string;
   on(redis: Redis): Run<Keys, Args, Reply>;
 };
@@ -63,11 +63,13 @@ export type Reply<Of> = Of extends Script<infer _Keys, infer _Args, infer Value>
  *   keys: "open, ...others"
  *   args: "holder, leaseMs, ...runs(id, kind)"
  *
- * Three dots stand before what may come any number of times: a word, or an item of several words. The Lua reads `KEYS.open` and
- * `ARGV.holder`; `FIRST.runs` is where in ARGV the runs begin, and `WIDTH.runs` how many words each has, in this order. A name in capitals
- * is a constant. All of these are replaced once, here, so they cost nothing when the script runs. Throws if the Lua names anything else.
+ * Three dots mark a name that may come any number of times: an argument, or an item of several arguments. The Lua reads
+ * `KEYS.open` and `ARGV.holder`. `FIRST.runs` is the index in ARGV of the first run, and `WIDTH.runs` the number of arguments
+ * of each run, in this order. A name in capitals is a constant. All these names are replaced once, here, so they cost nothing
+ * when the script runs. Throws if the Lua uses any other name in capitals.
  *
- * A line `--@include "./y.lua"` is replaced by the text of another file (services/dev/loader.mjs), which may use the same names.
+ * A line `--@include "./y.lua"` is replaced by the text of another file (services/dev/loader.mjs), which may use the same
+ * names.
  */
 export function defineScript<const Keys extends string, Value, const Args extends string = "">({
   source,
@@ -98,7 +100,7 @@ export function defineScript<const Keys extends string, Value, const Args extend
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** The names of one word each, and that of what may come any number of times. */
+/** Parsed names: `ones` stand for one argument each, and `rest` may come any number of times. */
 type List = {
   readonly text: string;
   readonly ones: readonly string[];
@@ -126,7 +128,7 @@ function encode(word: Word): Sent {
   return typeof word === "boolean" ? Number(word) : word;
 }
 
-/** Comments and strings, in which nothing is replaced; names that the Lua declares; and names in capitals. */
+/** Matches comments, strings, `local` declarations, and names in capitals. Nothing is replaced in comments and strings. */
 const TOKEN =
   /--.*|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\blocal (?<locals>[\w, ]+)|(?<![.\w])(?<name>[A-Z][A-Z\d_]+)\b(?<field>\.\w+)?/g;
 
@@ -165,13 +167,13 @@ function literal(value: Constant): string {
   return typeof value !== "string" ? String(value) : `'${value.replaceAll(/['\\\n]/g, "\\$&")}'`;
 }
 
-/** Runs a script with the proof that it needs, if the connection has a prover; otherwise a reply is all. */
+/** Runs a script with the proof that it needs, if the connection has a prover. Otherwise a reply is enough. */
 function toRun(redis: Redis, proof: Proof): (call: ScriptCall) => Promise<unknown> {
   const prover = proof === "needed" ? proverOf(redis) : undefined;
   return prover === undefined ? (call) => evaluate(redis, call) : (call) => prover.run(call);
 }
 
-/** Sends a script as its hash, and in full only if Redis does not know it because it is new, was restarted or was flushed. */
+/** Sends a script by its hash, or in full if Redis does not know the script, for example after a restart. */
 async function evaluate(redis: Redis, call: ScriptCall): Promise<unknown> {
   try {
     return await send(redis, call, "EVALSHA");

@@ -13,7 +13,7 @@ import type { Partition, Partitioned } from "./partition.ts";
 import raiseLastReportLua from "./raise-last-report.lua";
 import { integer, nothing, numeric, optional, text, tuple } from "./reply.ts";
 
-/** Begins an id (UTC). */
+/** Format of the day (UTC) at the beginning of an id. */
 const DAY = "2026-11-07";
 
 export function newDeploymentId(): string {
@@ -22,23 +22,26 @@ export function newDeploymentId(): string {
 
 const DAY_MS = 86_400_000;
 
-/** Whether an empty Redis is the first start of this deployment: on the day in its id, the one before or the one after. */
+/**
+ * Returns whether this may be the first start of the deployment, so that Redis may be empty. The day in the deployment's id
+ * must be at most one day from today.
+ */
 function isNew(id: string): boolean {
   const age = Date.now() - Date.parse(id.slice(0, DAY.length));
-  return age >= -DAY_MS && age < 2 * DAY_MS; // a clock that was reset makes no deployment new again
+  return age >= -DAY_MS && age < 2 * DAY_MS; // both limits, so that a clock that was reset does not make a deployment new again
 }
 
-/** The id, when it was adopted and when its last report was, the report that the data lacks, and the start of what is unaudited. */
-const LOOKED = tuple(text, integer, integer, integer, optional(numeric));
-type Looked = ReturnType<typeof LOOKED>;
+/** Reply of look-at-deployment.lua: id, times of the last adoption and the last report, `expects` and `unaudited`. */
+const FOUND = tuple(text, integer, integer, integer, optional(numeric));
+type Found = ReturnType<typeof FOUND>;
 
-const LOOK = defineScript({
+const CHECK = defineScript({
   source: lookAtDeploymentLua,
   keys: "deployment, layout",
   args: "place, id, beginsEmpty, beginsKept, seenAdopted, seenAt, lossMs",
   constants: { LAYOUT },
   proof: "expendable",
-  reply: optional(LOOKED),
+  reply: optional(FOUND),
 });
 
 const RAISE = defineScript({
@@ -50,31 +53,32 @@ const RAISE = defineScript({
   reply: nothing,
 });
 
-/** The deployment as a process saw it last: when an operator adopted it, and when its last report was. Unix ms by Redis' clock. */
+/** The deployment as a process saw it last: the times of its adoption and of its last report, unix ms by Redis' clock. */
 const Seen = z.strictObject({ id: z.string(), adopted: z.int(), at: z.int() });
 type Seen = z.infer<typeof Seen>;
 
 export type DeploymentOptions = {
-  /** Id in the configuration. Without one it is the first that this process sees. */
+  /** Id in the configuration. Default: the first id that this process sees. */
   id?: string | undefined;
-  /** File that keeps what this process has seen. */
+  /** File that stores what this process has seen. */
   stateFile?: string | undefined;
-  /** An empty or older Redis is used as it is. */
+  /** True if an empty or older Redis may be used. */
   acceptsLoss?: boolean;
-  /** Time of the newest writes that a failover may lose. */
+  /** Maximum age in ms of the writes that a failover may lose. */
   lossMs?: number;
-  /** How long checks must have passed before the reports raise the time of the last report. */
+  /** Time in ms for which all checks must pass before this process may raise the time of the last report. */
   settledMs?: number;
 };
 
 const SAVE_EVERY_MS = 10_000;
 const SETTLED_MS = 10_000;
-/** Time between two checks after which Redis may hold other data. */
+/** If the last check is longer ago than this, Redis may have had other data in between. */
 const GAP_MS = 5000;
 
 /**
- * Tells the deployment's data in Redis from data that is missing, old or another deployment's. The data has an id and the time of the
- * last report, which each report raises. A process remembers the newest time that it saw. An adoption is newer than all reports before it.
+ * Distinguishes the deployment's data in Redis from data that is missing, old or another deployment's. The data has the id of
+ * its deployment, and the time when a process last reported to Redis. Each process remembers the newest time that it saw:
+ * data with an earlier time is old. An adoption (adopt.ts) counts as newer than all reports before it.
  */
 export class Deployment {
   readonly #options: DeploymentOptions;
@@ -87,10 +91,10 @@ export class Deployment {
   #passesSince = 0;
   #savedAt = Number.NEGATIVE_INFINITY;
   #isSaved = true;
-  /** Tells apart the processes that share a state file. */
+  /** Suffix of the temporary file of this process, because processes may share a state file. */
   readonly #writer = randomBytes(4).toString("hex");
 
-  /** `control` lists the partitions that have begun; without it there is one. */
+  /** `control` has the list of the partitions in use; without it there is only one partition. */
   constructor(options: DeploymentOptions, log: Logger, control?: Partition) {
     this.#options = options;
     this.#log = log;
@@ -100,17 +104,20 @@ export class Deployment {
     if (id === undefined || kept?.id === id) this.#seen = kept;
   }
 
-  /** Why the data in Redis is refused; undefined if it is not. */
+  /** The reason why the data in Redis is refused; undefined if it is accepted. */
   get problem(): string | undefined {
     return this.#problem;
   }
 
-  /** Start of the time whose payments must be audited before jobs are sold again (unix ms); undefined if all are audited. */
+  /** Payments since this time (unix ms) must be audited before jobs are sold again; undefined if all are audited. */
   get unauditedSince(): number | undefined {
     return this.#unauditedSince;
   }
 
-  /** The words with which a script compares the data with what was seen (older.lua). `id` is empty while none is known. */
+  /**
+   * Arguments with which a script compares the data with what this process has seen (older.lua). `id` is empty until an id is
+   * known.
+   */
   get #words() {
     const { id, acceptsLoss = false, lossMs = 0 } = this.#options;
     const { adopted, at } = (acceptsLoss ? undefined : this.#seen) ?? { adopted: 0, at: 0 };
@@ -118,28 +125,35 @@ export class Deployment {
   }
 
   /**
-   * The words with which a script raises the time of the last report (last-report.lua). At first it does not (`isSettled`), because another
-   * process may have seen newer data: it would then take an old copy for new.
+   * Arguments with which a script raises the time of the last report (last-report.lua). It raises nothing until `isSettled`,
+   * because another process may have seen newer data. A raised time would make an old copy of the data look new to that
+   * process.
    */
-  get wordsOfReport() {
+  get reportArgs() {
     const { settledMs = SETTLED_MS } = this.#options;
     const isSettled = this.#seen !== undefined && this.#checkedAt - this.#passesSince >= settledMs;
     const { id: deploymentId, ...seen } = this.#words;
     return { deploymentId, isSettled, ...seen };
   }
 
-  /** Raises the time of the last report in a partition that has no reports. */
+  /**
+   * Creates the function that raises the time of the last report in a partition other than 0. Processes send reports
+   * only to partition 0.
+   */
   createRaise({ redis, keys: { layout, deployment } }: Partition): () => Promise<void> {
     const raise = RAISE.on(redis);
-    return () => raise({ layout, deployment }, this.wordsOfReport);
+    return () => raise({ layout, deployment }, this.reportArgs);
   }
 
-  /** Throws `start.wrong_redis` if the data is not the deployment's newest. With `claims`, new data may become the deployment's. */
+  /**
+   * Creates the check of the data. It throws `start.wrong_redis` if the data is not the deployment's newest. With `claims`,
+   * it may assign an empty Redis, or data without a deployment id, to the deployment.
+   */
   createCheck(
     { redis, keys, index, count }: Partition,
     { claims }: { claims: boolean },
   ): () => Promise<void> {
-    const look = LOOK.on(redis);
+    const look = CHECK.on(redis);
     const { deployment, layout } = keys;
     const { id: configured, acceptsLoss = false } = this.#options;
     const begun = this.#begunOf(index);
@@ -167,26 +181,26 @@ export class Deployment {
     };
   }
 
-  /** Notes that a partition has begun. Call it once the partition is claimed. */
+  /** Creates the function that lists a partition as in use. Call that function once the partition's layout is claimed. */
   createNoteBegun({ index }: Partition): () => void {
     const begun = this.#begunOf(index);
     return () => void begun?.add(this.#words.id).catch(() => {});
   }
 
-  /** Partition 0 is not on its own list. */
+  /** Returns the list of partitions in use; undefined for partition 0, which is not on its own list. */
   #begunOf(index: number) {
     return this.#control && index !== this.#control.index ? createBegun(index, this.#control) : undefined;
   }
 
-  /** Throws `start.wrong_redis`. */
-  #accept(expected: string, [id, adopted, at, expects, unauditedSince]: Looked): void {
+  /** Accepts the data that was found, or throws `start.wrong_redis`. */
+  #accept(expected: string, [id, adopted, at, expects, unauditedSince]: Found): void {
     this.#problem = problemOf(expected, { id, at, expects });
     if (this.#problem !== undefined) throw new AppError("start.wrong_redis", { reason: this.#problem });
     this.#unauditedSince = unauditedSince;
     this.#remember({ id, adopted, at });
   }
 
-  /** Replies of several connections may come in another order than Redis gave them. */
+  /** Remembers the newest state. Replies on several connections may arrive in another order than Redis sent them. */
   #remember(found: Seen): void {
     const now = performance.now();
     if (now - this.#checkedAt > GAP_MS) this.#passesSince = now;
@@ -214,22 +228,22 @@ export class Deployment {
   }
 }
 
-/** As `unauditedSince` of a deployment: the earliest in any partition. */
+/** Returns the earliest `unauditedSince` of any partition. */
 export function unauditedIn({ all }: Partitioned<Deployment>): number | undefined {
   const known = all.flatMap(({ unauditedSince }) => unauditedSince ?? []);
   return known.length === 0 ? undefined : Math.min(...known);
 }
 
-/** Whether the partition of this index is on the list of those that have begun: one of these is never new. */
+/** Reads and extends the list of partitions in use. If a listed partition is empty, it has lost its data. */
 function createBegun(index: number, { redis, keys }: Partition) {
   let isListed = false;
   return {
-    /** Throws `queue.unavailable` if the list cannot be read. */
+    /** Returns whether the list has this partition. Throws `queue.unavailable` if the list cannot be read. */
     async hasThis(): Promise<boolean> {
       if (redis.status !== "ready") throw new AppError("queue.unavailable", { reason: NO_LIST });
       return (await redis.sismember(keys.partitions, String(index))) === 1;
     },
-    /** Does nothing while partition 0 does not hold the data of this deployment. */
+    /** Adds this partition to the list, if partition 0 has the data of this deployment. */
     async add(id: string): Promise<void> {
       if (isListed || redis.status !== "ready") return;
       if ((await redis.hget(keys.deployment, "id")) !== id) return;
@@ -241,7 +255,7 @@ function createBegun(index: number, { redis, keys }: Partition) {
 
 const NO_LIST = "partition 0, which knows whether this one is new, cannot be reached";
 
-/** Shows whether the data in each partition is refused. */
+/** Registers a gauge that shows for each partition whether its data is refused. */
 export function registerDeployment(metrics: Metrics, deployments: Partitioned<Deployment>): void {
   const wrong = metrics.gauge(
     "postern_redis_wrong_data",
@@ -254,7 +268,10 @@ export function registerDeployment(metrics: Metrics, deployments: Partitioned<De
   });
 }
 
-/** The check of a process that writes: of the deployment first, so that nothing is written to a wrong Redis, then of the layout. */
+/**
+ * Creates the check for a process that writes. It checks the deployment before the layout, so that nothing is written to a
+ * wrong Redis.
+ */
 export function createClaimData(partition: Partition, deployment: Deployment | undefined) {
   const check = deployment?.createCheck(partition, { claims: true });
   const claim = createClaimLayout(partition, { isChecked: deployment !== undefined });
@@ -285,7 +302,7 @@ function problemOf(expected: string, found: { id: string; at: number; expects: n
     : `Redis holds an old copy of deployment ${id}: its last report is of ${toIso(at)}, but ${newest}. ${REMEDY}`;
 }
 
-/** Undefined before the first start. Throws `start.config_invalid`. */
+/** Reads the state file; undefined before the first start. Throws `start.config_invalid`. */
 function readState(path: string): Seen | undefined {
   if (isAbsent(path)) return undefined;
   try {

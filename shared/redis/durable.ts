@@ -17,33 +17,33 @@ import {
   UNBOUNDED,
 } from "./server-state.ts";
 
-/** Code for requests while Redis is refused, by the code of the check. */
+/** Maps the error code of a failed check to the error code that requests get. */
 const REFUSALS: Partial<Record<ErrorCode, ErrorCode>> = {
   "start.redis_denied": "queue.denied",
   "start.wrong_redis": "queue.wrong_redis",
 };
 
-/** What the last check of the server found. */
+/** Result of the last check of the server. */
 type State =
   | { readonly kind: "starting"; readonly reason: string }
   | { readonly kind: "away"; readonly reason: string }
   | { readonly kind: "refused"; readonly error: AppError }
   | { readonly kind: "ready"; readonly server: ServerState };
 
-/** How much has come back on a connection, and when that was first seen. */
+/** Number of bytes read from a connection, and when this number was first seen. */
 type Heard = { readonly at: number; readonly bytes: number };
 
-/** A write that Redis had no room for is reported for this long. */
+/** Time for which Redis is reported as full after it refused a write. */
 const FULL_MS = 10_000;
-/** A write that Redis denied closes for this long. */
+/** Time for which this process refuses work after a denied write. */
 const DENIED_MS = 5000;
-/** How long an answer of the server is believed. */
+/** Time for which an answer of the server is trusted. */
 const FRESH_MS = 1000;
 
-/** Once one partition can be used, a start waits so long for the others. */
+/** Once one partition can be used, a starting process waits at most this long for the others. */
 const OTHERS_MS = 2000;
 
-/** Resolves once some partitions can be used; rejects if one of those that answer in time must not be used. */
+/** Resolves once one partition can be used and the others had time to answer. Rejects if one of them must not be used. */
 export async function firstCheckOf(all: readonly Pick<DurableRedis, "firstCheck">[]): Promise<void> {
   const checks = all.map(({ firstCheck }) => firstCheck);
   const [first] = checks;
@@ -53,9 +53,9 @@ export async function firstCheckOf(all: readonly Pick<DurableRedis, "firstCheck"
 }
 
 /**
- * A connection whose writes are known to be on disk. It checks the server again and again. `write` refuses before the first
- * check has passed, while Redis is away, while its settings cannot keep what a 202 promises, and while it holds the data of
- * another layout.
+ * A connection whose writes are known to be on disk. It checks the server periodically. `write` throws before the first check
+ * has passed, while Redis is away, while its settings cannot keep what a 202 promises, and while it has the data of another
+ * layout.
  */
 export class DurableRedis {
   readonly redis: Redis;
@@ -70,14 +70,14 @@ export class DurableRedis {
   #state: State = { kind: "starting", reason: "not connected to Redis yet" };
   #connection = 0;
   #checkedAt = Number.NEGATIVE_INFINITY;
-  /** Whether Redis had a `maxmemory` when it was asked last. */
+  /** Whether Redis had a `maxmemory` at the last check. */
   #isBounded: boolean | undefined;
   #needsFullCoverage = false;
   #isWarnedOfFailover = false;
   #heard: Heard = { at: 0, bytes: 0 };
   #full: { readonly at: number; readonly reason: string } | undefined;
   #deniedAt = Number.NEGATIVE_INFINITY;
-  /** The connection of the check in flight. */
+  /** Number of the connection that is being checked. */
   #checking: number | undefined;
   #settleFirst: { resolve: () => void; reject: (error: AppError) => void } | undefined;
 
@@ -92,13 +92,13 @@ export class DurableRedis {
   }: {
     redis: Redis;
     mode: DurabilityMode;
-    /** Reads a key. Throws if what Redis holds is not for this release (layout.ts), and at a node of a cluster without our keys. */
+    /** Reads a key. Throws if the data is not for this release (layout.ts), or if this node of a Cluster lacks our keys. */
     checkData?: () => Promise<unknown>;
-    /** Called when the first check has passed, and whenever a check passes again after Redis could not be used. */
+    /** Called when the first check has passed, and each time Redis becomes usable again. */
     onUsable?: () => void;
     log: Logger;
     checkEveryMs?: number | "on demand";
-    /** For how long Redis may now be busy with something else, and so answer nothing here. */
+    /** Returns the time in ms for which Redis may be busy with other connections and silent on this one. */
     patienceMs?: () => number;
   }) {
     this.redis = redis;
@@ -118,7 +118,7 @@ export class DurableRedis {
     if (redis.status === "ready") this.#onReady();
   }
 
-  /** The server's state at the last check. Throws the reason if calls cannot be taken now. */
+  /** Returns the server's state at the last check. Throws the reason if calls cannot be accepted now. */
   server(): ServerState {
     switch (this.#state.kind) {
       case "ready":
@@ -138,35 +138,40 @@ export class DurableRedis {
     return this.#state.kind === "ready";
   }
 
-  /** Whether Redis is there and must not be used. */
+  /** True if Redis is reachable but must not be used. */
   get isRefused(): boolean {
     return this.#state.kind === "refused";
   }
 
-  /** Redis had no room for a write (OOM, MISCONF). What needs none goes on, so this process stays ready. */
+  /**
+   * Notes that Redis refused a write because it is full (OOM, MISCONF). This process stays ready, because work that needs no
+   * memory continues.
+   */
   noteFull(reason: string): void {
     if (this.fullReason === undefined) this.#log.warn("redis.full", { reason });
     this.#full = { at: performance.now(), reason };
   }
 
-  /** Redis denied a write. A check does not try that right, so it may not open this process for some seconds. */
+  /**
+   * Notes that Redis denied a write. Checks do not test the right to write, so this process refuses work for some seconds.
+   */
   noteDenied(error: unknown): void {
     this.#deniedAt = performance.now();
     this.#become({ kind: "refused", error: deniedAs("start.redis_denied", error) });
   }
 
-  /** Why Redis had no room for a write in the last seconds. */
+  /** The reason why Redis was too full for a write in the last ten seconds; undefined if it was not. */
   get fullReason(): string | undefined {
     const full = this.#full;
     return full !== undefined && performance.now() - full.at < FULL_MS ? full.reason : undefined;
   }
 
-  /** Throws the reason if calls cannot be taken now. */
+  /** Throws the reason if calls cannot be accepted now. */
   assertUsable(): void {
     this.server();
   }
 
-  /** Asks the server how it is, unless it was asked within the last second. */
+  /** Checks the server, unless it was checked within the last second. */
   async checkNow(): Promise<void> {
     if (performance.now() - this.#checkedAt >= FRESH_MS) await this.#check();
   }
@@ -177,7 +182,7 @@ export class DurableRedis {
     return await command();
   }
 
-  /** To be called before the connection is closed. A check in flight reports nothing more. */
+  /** Ends the checks; a check in flight reports nothing. Call this before the connection is closed. */
   stop(): void {
     this.#connection += 1;
     clearInterval(this.#timer);
@@ -191,14 +196,14 @@ export class DurableRedis {
     if (this.#timer !== undefined) void this.#check();
   };
 
-  /** The connection could not be made, or not as it must be. */
+  /** Handles an error on connecting, such as no answer or a refused login. */
   readonly #onError = (error: Error): void => {
     const failure = failureOf(error);
     const reason = messageOf(error);
     if (failure === "denied") this.#become({ kind: "refused", error: deniedAs("start.redis_denied", error) });
     else if (this.#state.kind === "starting")
       this.#state = { kind: "starting", reason: `not connected to Redis yet: ${reason}` };
-    // A connection that is closed because of what was denied tells nothing new.
+    // When a denied connection is closed, an `unsent` error follows. The denial remains the reason.
     else if (failure !== "unsent") this.#state = { kind: "away", reason };
   };
 
@@ -226,7 +231,7 @@ export class DurableRedis {
     this.#state = next;
     if (next.kind === "ready") this.#settleFirst?.resolve();
     if (this.isUsable && !wasUsable) this.#onUsable?.();
-    // The right Redis may come: it needs no restart of this process.
+    // A starting process waits if this is a wrong Redis: the right one may replace it without a restart of the process.
     if (next.kind === "refused" && next.error.code !== "start.wrong_redis")
       this.#settleFirst?.reject(next.error);
   }
@@ -245,7 +250,7 @@ export class DurableRedis {
       if (failureOf(error) === "denied")
         return { kind: "refused", error: deniedAs("start.redis_denied", error) };
       if (messageOf(error).includes("timed out")) {
-        // If this process stood still, its timer ends before it reads what has come meanwhile.
+        // After a suspension of this process, the timeout fires before replies that have already arrived are read.
         await nextTurn();
         const hasMoved = this.#lastHeard() !== heard;
         if (hasMoved || performance.now() - heard.at < this.#patienceMs()) return this.#state;
@@ -255,14 +260,16 @@ export class DurableRedis {
     }
   }
 
-  /** The same object until something comes back. */
+  /** Returns when the newest data arrived on this connection. The object is the same until more data arrives. */
   #lastHeard(): Heard {
     const { bytesRead } = this.redis.stream;
     if (bytesRead !== this.#heard.bytes) this.#heard = { at: performance.now(), bytes: bytesRead };
     return this.#heard;
   }
 
-  /** A connection on which nothing comes back may be dead without having closed; a new one shows whether Redis is alive. */
+  /**
+   * Reconnects, because a silent connection may be dead without having closed. A new connection shows whether Redis is alive.
+   */
   #reconnect(): void {
     this.#log.warn("redis.unresponsive");
     this.redis.disconnect(true);
@@ -282,7 +289,7 @@ export class DurableRedis {
       this.#log.info("redis.ready", { durability: this.mode, proof: next.server.proof });
   }
 
-  /** Warns of each setting once, until it is changed. */
+  /** Warns about risky settings. Repeats a warning only if the setting was corrected in between. */
   #reportServer({ maxMemoryBytes, needsFullCoverage }: ServerState): void {
     const isBounded = maxMemoryBytes > 0;
     if (!isBounded && this.#isBounded !== false) this.#log.warn("redis.unbounded", { reason: UNBOUNDED });
@@ -296,7 +303,7 @@ export class DurableRedis {
   }
 }
 
-/** Shows which partitions a process uses now, by the rule by which it uses and refuses them. */
+/** Registers gauges of the partitions: whether this process uses them, the proof of their writes, and their replicas. */
 export function registerUsable(
   metrics: Metrics,
   servers: () => readonly Pick<DurableRedis, "isUsable" | "server" | "redis">[],

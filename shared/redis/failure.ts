@@ -2,16 +2,16 @@ import { AppError, messageOf, RETRY_AFTER_MS } from "../platform/errors/app-erro
 
 /**
  * Why a command failed.
- * - `unsent`: ioredis had no connection to send it on.
- * - `lost`: the connection broke, no reply came in time, or replicas have not confirmed a write.
- * - `failover`: Redis refused it for a reason that passes within a failover.
- * - `full`: Redis has no memory or no disk for it, until somebody makes room.
- * - `denied`: Redis does not let this process do it, until an operator changes a setting.
+ *  - `unsent`: ioredis had no connection to send it on.
+ *  - `lost`: the connection broke, no reply came in time, or replicas have not confirmed a write.
+ *  - `failover`: Redis refused it for a short time, for example during a failover or while it loads its data.
+ *  - `full`: Redis has no memory or no disk for it, until space is freed.
+ *  - `denied`: Redis does not permit it to this process, until an operator changes a setting.
  */
 export type RedisFailure = "unsent" | "lost" | "failover" | "full" | "denied";
 
-/** What ioredis or Redis says. The first that matches counts. */
-const SAID: readonly (readonly [RedisFailure, RegExp])[] = [
+/** Error texts of ioredis and Redis. The first match counts. */
+const MESSAGES: readonly (readonly [RedisFailure, RegExp])[] = [
   ["unsent", /enableOfflineQueue|isn't writeable/],
   [
     "lost",
@@ -25,26 +25,29 @@ const SAID: readonly (readonly [RedisFailure, RegExp])[] = [
   ],
 ];
 
-/** A script that lacks a right stops there: what it wrote before stays. */
+/**
+ * Matches the error of a script that lacks the right to one of its commands. The script stops at that command, and its
+ * earlier writes stay.
+ */
 const WITHIN_SCRIPT = /\bscript\b/i;
 
 const passing = new WeakSet<Error>();
 
-/** Marks the error of a server that is no longer the primary, on a connection that looks for the new one. */
+/** Marks an error as a failover: the server is no longer the primary, and the connection looks up the new one. */
 export function notePassing(error: Error): Error {
   passing.add(error);
   return error;
 }
 
-/** Undefined if it is no failure of Redis, or none that is known. */
+/** Returns the kind of failure; undefined if the error is not a known failure of Redis. */
 export function failureOf(error: unknown): RedisFailure | undefined {
   if (error instanceof AppError) return error.code === "queue.outcome_unknown" ? "lost" : undefined;
   if (error instanceof Error && passing.has(error)) return "failover";
   const message = messageOf(error);
-  return SAID.find(([, said]) => said.test(message))?.[0] ?? (isOfSelect(error) ? "denied" : undefined);
+  return MESSAGES.find(([, said]) => said.test(message))?.[0] ?? (isOfSelect(error) ? "denied" : undefined);
 }
 
-/** Whether the command has certainly changed nothing. */
+/** Returns whether the command has certainly changed nothing. */
 export function isUnwritten(error: unknown): boolean {
   const failure = failureOf(error);
   if (error instanceof AppError) return failure === undefined;
@@ -52,14 +55,14 @@ export function isUnwritten(error: unknown): boolean {
   return failure !== undefined && failure !== "lost";
 }
 
-/** Whether the same command fails until somebody changes something, so that sending it again is of no use. */
+/** Returns whether the same command fails until a setting changes or space is freed. Repeating it is then useless. */
 export function isLasting(error: unknown): boolean {
   if (error instanceof AppError) return error.code === "queue.denied";
   const failure = failureOf(error);
   return failure === "denied" || failure === "full";
 }
 
-/** A known failure of Redis as `queue.denied` or `queue.unavailable`; any other error as it is. */
+/** Returns a known failure of Redis as `queue.denied` or `queue.unavailable`; any other error unchanged. */
 export function unlessRedis(error: unknown): unknown {
   const failure = failureOf(error);
   if (failure === undefined || error instanceof AppError) return error;
@@ -71,7 +74,7 @@ export function unlessRedis(error: unknown): unknown {
   });
 }
 
-/** What Redis denies, and what to do about it. */
+/** Describes what Redis denies, and how to fix it. */
 export function deniedAs(code: "queue.denied" | "start.redis_denied", cause: unknown): AppError {
   const message = messageOf(cause);
   const [what, remedy] = whatIsDenied(message, cause);
@@ -106,7 +109,7 @@ function whatIsDenied(message: string, cause: unknown): readonly [what: string, 
   ];
 }
 
-/** Whether the command that failed was the SELECT with which a connection begins. */
+/** Returns whether the failed command was the SELECT with which a connection begins. */
 export function isOfSelect(error: unknown): boolean {
   return (error as { command?: { name?: string } } | undefined)?.command?.name === "select";
 }

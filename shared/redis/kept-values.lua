@@ -1,23 +1,26 @@
--- Values that are kept for a time, and together take at most a number of bytes: the runner's answers (services/runner), results
--- (shared/call/results), and the delivered webhooks of an endpoint (shared/call/kept). Each set of them has an index, a zset of `<bytes> <id>` by the time when the value goes, and a count of
--- these bytes. Both are written in the same step in which a value comes or goes. A value whose time is up is counted until some script
--- lets go of it, so the count is never too low. A script keeps values of one set, and defines `now`.
+-- Defines functions that keep sets of values: the runner's answers (services/runner), results (shared/call/results), and the
+-- delivered webhooks of an endpoint (shared/call/kept). A value is kept for a time, and a set has a limit of bytes.
+--
+-- Each set has an `index`, a sorted set of `<bytes> <id>` by expiry, and a `count`, the sum of these bytes. The functions
+-- change both with the values. An expired value is counted until a script evicts it, so the count is never too low. A script
+-- that includes this file must define `now`, and may keep values of only one set.
 
--- What Redis needs for a kept value beside its bytes: the key and its expiry, and the entry of the index, for a key of 34 bytes. Measured.
+-- Measured memory of a kept value in addition to its bytes: its key of 34 bytes, the key's expiry and the entry in the
+-- index.
 local OVERHEAD_BYTES = 320
--- A value that comes lets go of at most this many others; if that makes no room, it is not kept itself.
+-- Maximum number of values that a new value evicts. If that does not free enough, the new value is not kept.
 local STEPS_MAX = 100
 
--- Lets go of the oldest values while their time is up or all together take more than `bytesMax`, in a bounded number of steps. Returns how
--- many went and what the others take. Its first write needs no memory, so a full Redis takes it.
-local function letGo(index, count, prefix, bytesMax)
+-- Evicts expired values, and then the oldest ones until the rest takes at most `bytesMax`. The number of steps is limited.
+-- Returns the number of evicted values, and the size of the others. Its first write needs no memory, so a full Redis runs it.
+local function evict(index, count, prefix, bytesMax)
   local kept, gone = tonumber(redis.call('GET', count) or 0), 0
   while gone < STEPS_MAX do
     local oldest = redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')
     if not oldest[1] or (tonumber(oldest[2]) > now and kept <= bytesMax) then break end
     local bytes, id = string.match(oldest[1], '^(%d+) (.*)$')
     redis.call('ZREM', index, oldest[1])
-    -- A value that has come in place of another has an entry of its own, unless it is as large.
+    -- If the size differs from the entry, a newer value has replaced the old one. It has its own entry, and stays.
     if redis.call('STRLEN', prefix .. id) == bytes - OVERHEAD_BYTES then redis.call('DEL', prefix .. id) end
     kept, gone = kept - bytes, gone + 1
   end
@@ -25,8 +28,8 @@ local function letGo(index, count, prefix, bytesMax)
   return gone, kept
 end
 
--- Keeps a value under `key`, which ends with `id`, for a time, if there is room for it or can be made; an empty value is not kept. The
--- first keep of a script lets go of values whose time is up. Returns whether the value is kept.
+-- Keeps a value for `ms` under `key`, which ends with `id`. Returns whether the value is kept. It is not kept if it is empty,
+-- or if an eviction does not make enough space. The first call in a script evicts expired values.
 local kept
 local function keep(id, value, ms, bytesMax, key, index, count)
   bytesMax = tonumber(bytesMax)
@@ -34,7 +37,7 @@ local function keep(id, value, ms, bytesMax, key, index, count)
   if bytes > bytesMax then bytes = 0 end
   if not kept or kept + bytes > bytesMax then
     local _
-    _, kept = letGo(index, count, string.sub(key, 1, -#id - 1), bytesMax - bytes)
+    _, kept = evict(index, count, string.sub(key, 1, -#id - 1), bytesMax - bytes)
   end
   if bytes == 0 or kept + bytes > bytesMax then return false end
   redis.call('SET', key, value, 'PX', ms)
@@ -45,7 +48,7 @@ local function keep(id, value, ms, bytesMax, key, index, count)
   return true
 end
 
--- Removes the value under `key` and no longer counts it. Returns how many bytes that makes free.
+-- Removes the value under `key` and subtracts it from the count. Returns the number of freed bytes.
 local function drop(id, key, index, count)
   local bytes = redis.call('STRLEN', key)
   if bytes == 0 then return 0 end

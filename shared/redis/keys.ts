@@ -1,19 +1,19 @@
 /*
- * Every key in Redis, of every process, with its type. shared/queue/protocol.ts has the rest of what both sides of a queue agree on. The
+ * Every key in Redis, of every process, with its type. shared/queue/protocol.ts has the rest of the protocol of a queue. The
  * hash tag, in braces, keeps the keys in one slot of a Redis Cluster.
  */
 
-/** Name of a deployment that sets none. */
+/** Name of a deployment whose configuration has none. */
 export const DEFAULT_NAME = "postern";
 
-/** Begins every key and channel of the deployment of this name, except the runner's keys. */
+/** Returns the beginning of every key and channel of the deployment with this name, except the runner's keys. */
 export function prefixOf(name: string): string {
   return `{${name}}`;
 }
 
 export const PREFIX = prefixOf(DEFAULT_NAME);
 
-/** String: is written again after each batch that all replicas confirm (replicated-writes.ts). */
+/** String: written at the end of each batch that all replicas must confirm (replicated-writes.ts). */
 export function confirmedKeyOf(prefix: string): string {
   return `${prefix}:confirmed`;
 }
@@ -33,79 +33,92 @@ export function keysOf(prefix: string) {
 /** Keys of the queues, and of the jobs that they serve. */
 function queueKeys(prefix: string) {
   return {
-    /** String: the version of this layout, and who wrote it (shared/redis/layout.ts). */
+    /** String: the version of this layout, and the release that wrote it (shared/redis/layout.ts). */
     layout: `${prefix}:layout`,
-    /** Hash: which deployment's data this is, and how new it is (shared/redis/deployment.ts). */
+    /** Hash: the deployment that owns this data, and the age of the data (shared/redis/deployment.ts). */
     deployment: `${prefix}:deployment`,
-    /** Set, in partition 0: the indexes of the other partitions that have begun (shared/redis/deployment.ts). */
+    /** Set, in partition 0: the indexes of the other partitions in use (shared/redis/deployment.ts). */
     partitions: `${prefix}:partitions`,
     /** Set: the names of the queues (the registry; shared/queue/queue-name.ts). */
     queues: `${prefix}:queues`,
     /**
-     * BullMQ's keys of a queue, by the name of a list such as `wait`, or by a call's id; there is a queue for each origin and job.
-     * The hash of a failed call has a field of ours, `head` (shared/queue/failed-head.ts).
+     * BullMQ's keys of a queue. There is a queue for each origin and job. `name` is a list such as `wait`, or a call's id.
+     * The hash of a failed call also has a field of Postern, `head` (shared/queue/failed-head.ts).
      */
     inQueue: (queue: string, name: string) => `${prefix}:${queue}:${name}`,
     /** Sorted set: queues with calls that may be taken now; a producer blocks on it. */
     wake: `${prefix}:wake`,
-    /** Sorted set: queues to be looked at again, by the time (shared/queue/frame.lua). */
+    /** Sorted set: queues to check again, by due time (shared/queue/frame.lua). */
     due: `${prefix}:due`,
     /** Set: queues with calls in flight, for the search for dead workers. */
     active: `${prefix}:active`,
-    /** String, in partition 0: the worker that takes calls alone which have ended processes. */
+    /**
+     * String, in partition 0: the worker that may take a call alone, which means that it works on no other call. Only a
+     * call during which processes have died is taken alone.
+     */
     alone: `${prefix}:alone`,
-    /** Hash: how many bytes the calls of a queue take as stored, failed ones included. */
+    /** Hash: the stored size of the calls of each queue, including failed ones. */
     bytes: `${prefix}:bytes`,
-    /** String: the number of waiting calls of an origin, as gateways read it. It expires after half a second. */
+    /** String: the depth of all queues of an origin, cached for gateways. It expires after half a second. */
     depth: (origin: string) => `${prefix}:depth:${origin}`,
     /** Set: jobs that have settings or are paused. */
     jobs: `${prefix}:jobs`,
     /** String: when a producer last set the limits of the jobs; gone if Redis lost its data. */
     configured: `${prefix}:configured`,
     /**
-     * Hash: what holds for a job in all its queues, by `<service id>/<job index>`; for a receiver of callbacks,
-     * `callback/<receiver>`; or for all of them, `callback` (shared/queue/jobs.ts).
+     * Hash: a gate (shared/queue/jobs.ts). Its name is `<service id>/<job index>` for a job, `callback/<receiver>` for one
+     * receiver of callbacks, and `callback` for all receivers.
      */
     job: (gate: string) => `${prefix}:job:${gate}`,
     /** Set: the names of the queues with callbacks for this receiver. */
     receiver: (receiver: string) => `${prefix}:receiver:${receiver}`,
     /**
-     * Sorted set: the public keys that verify callbacks, by when a producer last told of them
+     * Sorted set: the public keys that verify callbacks, by when a producer last published them
      * (shared/telemetry/processes/callback-keys.ts).
      */
     callbackKeys: `${prefix}:callback-keys`,
     /**
-     * Sorted set: queues of callbacks whose receivers requests have named by wildcards of callback_hosts, by when
-     * (shared/ingress/named-receivers.ts).
+     * Sorted set: callback queues of receivers that only a wildcard of `callback_hosts` allows, by the time when a request
+     * last named the receiver (shared/ingress/named-receivers.ts).
      */
     allNamedReceivers: `${prefix}:named-receivers`,
-    /** Sorted set: those of one endpoint, `endpoint:<path>`, or of one payer, `payer:<address>`. */
+    /**
+     * Sorted set: the part of `allNamedReceivers` that comes from requests to one endpoint (`endpoint:<path>`) or of one
+     * payer (`payer:<address>`).
+     */
     namedReceivers: (party: string) => `${prefix}:named-receivers:${party}`,
-    /** String: how many calls of a job with a rate were taken in this period. */
+    /** String: the number of calls taken in this period, for a job with a rate. */
     taken: (job: string) => `${prefix}:taken:${job}`,
     /**
-     * Hash, in partition 0 of several: `concurrency`, `max` and `duration` of a job, which its gates would have in a deployment of one
-     * partition.
+     * Hash, in partition 0: the limits of a job (`concurrency`, `max` and `duration`). With only one partition, the gate
+     * of the job has them instead.
      */
     limits: (job: string) => `${prefix}:limits:${job}`,
-    /** Sorted set, in partition 0: the permits for calls of such a job, by when each ends (services/producer/consumer/permits.ts). */
+    /**
+     * Sorted set, in partition 0: the permits for calls of a job with limits, by expiry
+     * (services/producer/consumer/permits.ts).
+     */
     permits: (job: string) => `${prefix}:permits:${job}`,
-    /** Sorted set, in partition 0: the queues that wait for a permit, as `<partition> <queue>`, by since when. */
+    /** Sorted set, in partition 0: the queues that wait for a permit, as `<partition> <queue>`, by when they began to wait. */
     permitWaiters: (job: string) => `${prefix}:permit-waiters:${job}`,
     /**
-     * Hash: the `version` of what operators say of jobs and endpoints. In other partitions than partition 0 it is that which they follow, and
-     * `left` is 0 once no call is left to be released (shared/queue/intents.ts).
+     * Hash: the `version` of the operators' intents for jobs and endpoints. In a partition other than 0, it is the version
+     * that was copied from partition 0, and `left` is 0 once all held calls of enabled endpoints are released
+     * (shared/queue/intents.ts).
      */
     intents: `${prefix}:intents`,
-    /** Hash: what operators have set for endpoints, as JSON, by path (shared/queue/endpoints.ts). */
+    /** Hash: the operators' settings of endpoints, as JSON, by path (shared/queue/endpoints.ts). */
     endpoints: `${prefix}:endpoints`,
     /** List: tests of endpoints that operators have ordered, as JSON (shared/ingress/endpoint-tests.ts). */
     endpointTests: `${prefix}:tests`,
     /** String: the outcome of a test, as JSON. */
     endpointTest: (id: string) => `${prefix}:test:${id}`,
-    /** List: the calls that an endpoint holds, as `<queue> <id>`, oldest first. They lie among the delayed calls of their queues. */
+    /**
+     * List: the calls that an endpoint holds, as `<queue> <id>`, oldest first. They are also among the delayed calls of their
+     * queues.
+     */
     heldCalls: (path: string) => `${prefix}:held:${path}`,
-    /** Hash: when the last pause of each job ended, or the hold of an endpoint that calls it, unix ms. */
+    /** Hash: the end (unix ms) of the last pause of each job, or of the last hold of its endpoint. */
     resumed: `${prefix}:resumed`,
   } as const;
 }
@@ -115,27 +128,30 @@ function callKeys(prefix: string) {
   return {
     /** Hash: the record of a call (shared/queue/protocol.ts). */
     record: (callId: string) => `${prefix}:call:${callId}`,
-    /** List: the log of a call: its failed attempts, replays, early runs and discard, as JSON, oldest first (shared/queue/call-log.ts). */
+    /**
+     * List: the log of a call: its failed attempts, replays, early runs and discard, as JSON, oldest first
+     * (shared/queue/call-log.ts).
+     */
     attempts: (callId: string) => `${prefix}:attempts:${callId}`,
     /** String: the result of a call, while it is kept (shared/call/results). */
     result: (callId: string) => `${prefix}:result:${callId}`,
-    /** String: what the runner of a long call last said of its progress, as JSON. */
+    /** String: the newest progress of the runner of a long call, as JSON. */
     progress: (callId: string) => `${prefix}:result:${callId}:progress`,
-    /** Sorted set: what is kept of both, as `<bytes> <id>`, by the time of its deletion. */
+    /** Sorted set: the kept results and progress messages, as `<bytes> <id>`, by expiry. */
     results: `${prefix}:results`,
-    /** String: how many bytes these take. */
+    /** String: the total size of the kept results and progress messages. */
     resultsBytes: `${prefix}:results:bytes`,
-    /** String: the gateway that deletes the results. While it is there, none is kept. */
+    /** String: the gateway that evicts results. While this key exists, no result is kept. */
     resultsOff: `${prefix}:results-off`,
     /** String: a delivered webhook, while it is kept whole (shared/call/kept). */
     kept: (callId: string) => `${prefix}:kept:${callId}`,
-    /** Sorted set: these of an endpoint, as `<bytes> <id>`, by the time of their deletion. */
+    /** Sorted set: the kept webhooks of an endpoint, as `<bytes> <id>`, by expiry. */
     keptOf: (path: string) => `${prefix}:kept-of:${path}`,
-    /** String: how many bytes these take. */
+    /** String: the total size of an endpoint's kept webhooks. */
     keptBytes: (path: string) => `${prefix}:kept-bytes:${path}`,
-    /** Set: the paths of these endpoints. */
+    /** Set: the paths of the endpoints with kept webhooks. */
     keptEndpoints: `${prefix}:kept-endpoints`,
-    /** String: the gateway that deletes kept webhooks. While it is there, none is kept. */
+    /** String: the gateway that evicts kept webhooks. While this key exists, no webhook is kept. */
     keptOff: `${prefix}:kept-off`,
     /** A channel, no key: the ids of calls whose state, progress or result has changed (shared/call/results/changes.ts). */
     changes: `${prefix}:changes`,
@@ -144,16 +160,16 @@ function callKeys(prefix: string) {
   } as const;
 }
 
-/** Keys of payments, of refunds, and of what a client may use once. */
+/** Keys of payments, of refunds, and of quotes, nonces and identifiers that a client may use once. */
 function paymentKeys(prefix: string) {
   return {
-    /** Hash: what a paid call was paid with (shared/payments). */
+    /** Hash: the payment of a paid call (shared/payments). */
     payment: (callId: string) => `${prefix}:payment:${callId}`,
     /** Sorted set: every payment, by the time it was claimed. */
     payments: `${prefix}:payments`,
-    /** Sorted set: payments the reconciler has to look at, by the time it has to. */
+    /** Sorted set: payments that the reconciler must check, by due time. */
     paymentsDue: `${prefix}:payments:due`,
-    /** String: since when a gateway drains this Redis, in unix ms. While it is there, no payment is claimed. */
+    /** String: when a gateway began to drain this Redis, in unix ms. While this key exists, no payment is claimed. */
     paymentsDrained: `${prefix}:payments:drained`,
     /** Sorted set: payments that are SETTLING, by the time they were claimed. */
     paymentsUnresolved: `${prefix}:payments:unresolved`,
@@ -161,17 +177,17 @@ function paymentKeys(prefix: string) {
     paymentsInReview: `${prefix}:payments:review`,
     /** Sorted set: disputed payments that no operator has acknowledged, by the time of the dispute. */
     paymentsDisputed: `${prefix}:payments:disputed`,
-    /** Sorted set: payments whose call was discarded and whose refund is not exported, by when. */
+    /** Sorted set: payments whose call was discarded and whose refund is not exported, by the time of the discard. */
     paymentsDiscarded: `${prefix}:payments:discarded`,
     /** Set: a payer's payments that are SETTLING or in REVIEW. */
     openPayments: (payer: string) => `${prefix}:payments:open:${payer}`,
-    /** Hash: what a payment counts that is SETTLING or in REVIEW and has its body, as JSON: `[bytes, client, ...]`, by its id. */
+    /** Hash: JSON `[bytes, client, ...]` by id, for each payment that is SETTLING or in REVIEW and still has its body. */
     paymentsUsage: `${prefix}:payments:usage`,
-    /** Hash: the sum of these bytes by client, and of all of them as `*`. */
+    /** Hash: the sum of the bytes in `paymentsUsage` for each client, and the sum for all payments as `*`. */
     paymentsUsageBy: `${prefix}:payments:usage:by`,
-    /** Sorted set: refused payments that were spent before they came, by when that was. */
+    /** Sorted set: payments that were refused because their authorization was already used or cancelled, by time. */
     spentElsewhere: `${prefix}:payments:spent`,
-    /** Hash: what is known of each of those. */
+    /** Hash: details of each payment in `spentElsewhere`. */
     spentElsewhereOf: `${prefix}:payments:spent:of`,
     /** String: the call that this transfer on the chain pays for. */
     paidTransfer: (network: string, transaction: string, position: number) =>
@@ -182,30 +198,31 @@ function paymentKeys(prefix: string) {
     refundRows: (exportId: string) => `${prefix}:refund:${exportId}:rows`,
     /** Sorted set: calls whose refund is exported and not seen on the chain, by the time of the export. */
     refundsPending: `${prefix}:refunds`,
-    /** String: the call that this transfer has paid back; it never expires. */
+    /** String: the call that this transfer has refunded. The key never expires. */
     refundTransfer: (network: string, transaction: string, position: number) =>
       `${prefix}:refund-transfer:${network}:${transaction}:${position}`,
     /**
-     * Hash: the call that the payer means by a name. The name is a payment identifier, also if it was sent as an idempotency key. Any
-     * other idempotency key is `key:` and its SHA-256, and a signature of version 1 `v1:` and a SHA-256: no identifier has a colon.
+     * Hash: the call that this payer paid for under `identifier`. This is the client's payment identifier, which may also
+     * come as an idempotency key. For any other idempotency key, it is `key:` and the key's SHA-256. For a payment of
+     * version 1, it is `v1:` and a SHA-256. A payment identifier has no colon, so the three kinds differ.
      */
     paymentIdentifier: (payer: string, identifier: string) => `${prefix}:payment-id:${payer}:${identifier}`,
     /** String: the call that used up an operator's quote. */
     usedQuote: (digest: string) => `${prefix}:quote:${digest}`,
     /** String: the call that used up a caller's nonce. */
     callerNonce: (hash: string) => `${prefix}:caller-nonce:${hash}`,
-    /** String: there while the nonce of a payer's sign-in, used once, could be used again. */
+    /** String: exists while a payer's sign-in could be repeated, because its nonce was used but is still valid. */
     usedSignIn: (nonce: string) => `${prefix}:sign-in:${nonce}`,
-    /** Hash: the quotes that a proof of work was used for (services/pricing). */
+    /** Hash: the quotes for which a proof of work was used (services/pricing). */
     pricingProof: (hash: string) => `${prefix}:pricing:proof:${hash}`,
     /** Hash: the last good value of a rate's source (shared/pricing/rates). */
     rate: (identity: string) => `${prefix}:rate:${identity}`,
-    /** Hash: what a token was worth in the last hour and day (shared/pricing/rates/history.ts). */
+    /** Hash: the rates of a token in the last hour and day (shared/pricing/rates/history.ts). */
     rateHistory: (network: string, asset: string) => `${prefix}:rate-history:${network}/${asset}`,
   } as const;
 }
 
-/** Keys of what gateways limit, refuse and open. */
+/** Keys of rate limits, refused requests and opened endpoints of gateways. */
 function gatewayKeys(prefix: string) {
   return {
     /** String: the token bucket of an endpoint (services/webhooks-gateway/rate-limit.ts). */
@@ -216,96 +233,102 @@ function gatewayKeys(prefix: string) {
     limitOfRefusals: (address: string) => `${prefix}:limit:refusals:${address}`,
     /** Sorted set: the last refused requests of an endpoint, or of `unknown` paths, by time. */
     rejected: (path: string) => `${prefix}:rejected:${path}`,
-    /** Hash: how many bytes these hold, by path (shared/telemetry/rejected). */
+    /** Hash: the size of the refused requests, by path (shared/telemetry/rejected). */
     rejectedBytes: `${prefix}:rejected`,
     /**
-     * Hash: an endpoint that takes one secret in a handshake, and the secret until it is shown
-     * (shared/ingress/opened-endpoints.ts).
+     * Hash: exists while an endpoint accepts a secret in a handshake. Once a handshake has brought the secret, the hash holds
+     * it until a command shows it (shared/ingress/opened-endpoints.ts).
      */
     opened: (path: string) => `${prefix}:opened:${path}`,
   } as const;
 }
 
-/** Keys of what is there for operators alone, and of the processes that run. */
+/** Keys that only operators need, and keys of the running processes. */
 function operatorKeys(prefix: string) {
   return {
-    /** String: calls that runners took, a line each (shared/call-search/history). */
+    /** String: a block of the history, with a line for each injected call (shared/call-search/history). */
     historyBlock: (id: string) => `${prefix}:history:${id}`,
-    /** Sorted set: these blocks, as `<calls> <bytes> <id>`, by their newest time. */
+    /** Sorted set: the blocks of the history, as `<calls> <bytes> <id>`, by their newest time. */
     history: `${prefix}:history`,
-    /** Hash: how many calls and bytes these are. */
+    /** Hash: the number of calls and bytes in the history. */
     historySize: `${prefix}:history:size`,
-    /** Sorted set: calls that were forgotten lately, so that no producer writes of them. */
+    /** Sorted set: calls that were forgotten recently, so that no producer writes them to the history. */
     historyForgotten: `${prefix}:history:forgotten`,
-    /** String: the gateway that deletes the history. While it is there, none is kept (shared/ingress/evict.ts). */
+    /** String: the gateway that evicts the history. While this key exists, no history is kept (shared/ingress/evict.ts). */
     historyOff: `${prefix}:history-off`,
     /** String: the newest follower of the events, while there is one (shared/telemetry/events). */
     followed: `${prefix}:followed`,
     /** Channel: the events, while there is a follower. They are not stored. */
     events: `${prefix}:events`,
-    /** Hash: what all processes counted in a span of time, by subject (shared/telemetry/series). */
+    /** Hash: the counts of all processes in a span of time, by subject (shared/telemetry/series). */
     series: (step: string, start: number) => `${prefix}:series:${step}:${start}`,
-    /** Hash: payments and what they brought, by token and job. */
+    /** Hash: payments of a day and their amounts, by token and job. */
     earned: (day: string) => `${prefix}:earned:${day}`,
-    /** Hash: the payments among these that the chain contradicts, and their amounts, by token and job. */
+    /** Hash: the payments of a day that the chain contradicts, and their amounts, by token and job. */
     disputed: (day: string) => `${prefix}:disputed:${day}`,
-    /** Hash: refunds and their amounts, by token and job. */
+    /** Hash: refunds of a day and their amounts, by token and job. */
     refunded: (day: string) => `${prefix}:refunded:${day}`,
-    /** Hash: a process or part that runs, while it reports (shared/telemetry/processes). */
+    /** Hash: a running process, or a part of one, while it reports (shared/telemetry/processes). */
     process: (id: string) => `${prefix}:process:${id}`,
-    /** Sorted set: these, by the time of their last report. */
+    /** Sorted set: the running processes, by the time of their last report. */
     processes: `${prefix}:processes`,
-    /** String: how often operators have asked all processes to read their configuration again. */
+    /** String: the number of times that operators have asked all processes to read their configuration again. */
     reloads: `${prefix}:reloads`,
-    /** Sorted set: worker id, by the time of its last heartbeat. */
+    /** Sorted set: the ids of the workers, by the time of their last heartbeat. */
     workers: `${prefix}:workers`,
-    /** Hash: work of an operator's that outlives its request (shared/console/runs). */
+    /** Hash: a bulk operation, which outlives the operator's request (shared/console/runs). */
     run: (id: string) => `${prefix}:run:${id}`,
-    /** Sorted set: these, by the time they were begun. */
+    /** Sorted set: the bulk operations, by the time they were started. */
     runs: `${prefix}:runs`,
-    /** Sorted set: those that have not ended, by the time from which any console process may take them. */
+    /** Sorted set: the bulk operations that have not ended, by the time from which any console process may take them. */
     openRuns: `${prefix}:runs:open`,
-    /** String: there while a session of an operator would hold that was ended before its time. */
+    /** String: exists while an operator's session that was ended early would still be valid. */
     endedSession: (id: string) => `${prefix}:ended-session:${id}`,
     /**
-     * Stream: who did what: `acts`; the `repeats` of a loop or bulk operation; `money`; and `reads` of bodies and results
+     * Stream: the audit log: `acts`; the `repeats` of a loop or bulk operation; `money`; and `reads` of bodies and results
      * (shared/redis/audit).
      */
     audit: (stream: "acts" | "repeats" | "money" | "reads") => `${prefix}:audit:${stream}`,
-    /** String: how many lines of this action an operator has left in a day. */
+    /** String: the number of lines of this action that an operator has caused in a day. */
     auditCount: (action: string, name: string) => `${prefix}:audit:count:${action}:${name}`,
-    /** String: signed by each session of an operator (services/console/auth). */
+    /** String: a salt that the signature of each operator's session covers (services/console/auth). */
     sessionSalt: `${prefix}:session-salt`,
   } as const;
 }
 
-/** Begins every key of a deployment's runners. No name of a deployment ends with `-runner`. */
+/** Returns the beginning of every key of a deployment's runners. No name of a deployment ends with `-runner`. */
 export function runnerPrefixOf(name: string): string {
   return prefixOf(`${name}-runner`);
 }
 
-/** The keys of the runners on one Redis, which need not be the gateways'. services/runner/call-store.ts has the fields. */
+/**
+ * Keys of the runners on one Redis, which may differ from the gateways' Redis. services/runner/call-store.ts lists the
+ * fields of the hashes.
+ */
 export type RunnerKeys = ReturnType<typeof runnerKeysOf>;
 
 export function runnerKeysOf(prefix: string) {
   return {
     /** String: the layout of these keys, and the release that wrote it (shared/redis/layout.ts). */
     layout: `${prefix}:layout`,
-    /** Hash: what is remembered of a call, by its Idempotency-Key. */
+    /** Hash: a remembered call, by its Idempotency-Key. */
     call: (idempotencyKey: string) => `${prefix}:call:${idempotencyKey}`,
-    /** Sorted set: the calls that are listed, by the time their listing ends; +inf for those that have not ended. */
+    /** Sorted set: the calls that are listed, by the time their listing ends; +inf for calls that have not ended. */
     calls: `${prefix}:calls`,
-    /** Sorted set: long calls, by when a runner has to look at them: a waiting call at once or after a pause, a running one when its lease ends. */
+    /**
+     * Sorted set: long calls, by the time a runner must check them: a waiting call now or after a pause, a running one when
+     * its lease ends.
+     */
     due: `${prefix}:due`,
     /** String: the answer of a call, while it is kept (services/runner/remembered-answer.ts). */
     answer: (idempotencyKey: string) => `${prefix}:answer:${idempotencyKey}`,
-    /** Sorted set: the kept answers, as `<bytes> <key>`, by the time of their deletion. */
+    /** Sorted set: the kept answers, as `<bytes> <key>`, by expiry. */
     answers: `${prefix}:answers`,
-    /** String: how many bytes these take. */
+    /** String: the total size of the kept answers. */
     answersBytes: `${prefix}:answers:bytes`,
-    /** Hash: the result of a long call that no gateway has taken yet (services/runner/delivery-store.ts). */
+    /** Hash: the result of a long call that no gateway has accepted yet (services/runner/delivery-store.ts). */
     delivery: (idempotencyKey: string) => `${prefix}:delivery:${idempotencyKey}`,
-    /** Sorted set: these, by the time a runner has to deliver them. */
+    /** Sorted set: the results to deliver, by due time. */
     deliveries: `${prefix}:deliveries`,
   } as const;
 }

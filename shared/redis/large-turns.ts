@@ -3,21 +3,22 @@ import { AppError } from "../platform/errors/app-error.ts";
 import { BoundedMap } from "../platform/lifecycle/bounded-map.ts";
 import type { Clock } from "../platform/time/clock.ts";
 
-/** A write that waits for its turn, and when it must have begun. */
+/** A write that waits for its turn, and the latest time at which it must begin. */
 type Waiting = { lastBegin: number; begin: () => void };
 
 /**
- * Has one large write at a time at a server. Redis does nothing else while it reads, runs and syncs one, and so does it for one at
- * most between two small writes. The turn goes to the write that must begin first, so that a smaller one does not wait for all
- * the larger ones before it. None starves by that: what comes within the last seconds of its own time must begin later.
+ * Allows one large write at a time at a server, because Redis does nothing else while it reads, runs and syncs one. Two small
+ * writes therefore have at most one large write between them. The next turn goes to the write with the earliest `lastBegin`,
+ * so that smaller writes need not wait for all larger ones. No write starves, because a write that arrives shortly before the
+ * `lastBegin` of another one has a later `lastBegin`.
  */
 export class LargeTurn {
   readonly #waiting = new Set<Waiting>();
   #isBusy = false;
-  /** How long the server may now be silent on other connections; 0 if it is at no large write. */
+  /** Time in ms for which other connections may now be silent; 0 if no large write is running. */
   patienceMs = 0;
 
-  /** Resolves when the turn has come. Throws `queue.unavailable` if that is not until `lastBegin`. */
+  /** Resolves when it is this write's turn. Throws `queue.unavailable` if that is later than `lastBegin`. */
   async begin(lastBegin: number, clock: Clock): Promise<void> {
     if (!this.#isBusy) {
       this.#isBusy = true;
@@ -53,14 +54,14 @@ export class LargeTurn {
   }
 }
 
-/** More than a deployment has. Servers come and go with failovers. */
+/** Limit on remembered servers, above the number in a deployment. Servers come and go with failovers. */
 const SERVERS_MAX = 256;
 
-/** The turns at each server. Several partitions may lie on one. */
+/** The `LargeTurn` of each server. Several partitions may share a server. */
 export class LargeTurns {
   readonly #byServer = new BoundedMap<string, LargeTurn>(SERVERS_MAX);
 
-  /** That of the server which the connection leads to. Connections that lead nowhere share one. */
+  /** Returns the `LargeTurn` of the connected server. All unconnected connections share one `LargeTurn`. */
   at({ stream, options }: Redis): LargeTurn {
     const { remoteAddress, remotePort } = stream ?? {};
     const server = options.path ?? `${remoteAddress} ${remotePort}`;

@@ -13,29 +13,33 @@ import { proverOf, proveWith } from "./prover.ts";
 import { whenReady } from "./ready.ts";
 import type { DurabilityMode } from "./server-state.ts";
 
-/** Silence on the connection after which Redis is asked elsewhere. */
+/** If the connection is silent for this long, a PING on the other connection tests whether Redis answers. */
 const SILENT_MS = 1500;
-/** An answer elsewhere is older than that if anything has moved here since. */
+/**
+ * Maximum time from the PING's answer to the next timeout of the silent connection, if no data moves on it. If the timeout
+ * comes later, data has moved and restarted it.
+ */
 const ANSWERED_MS = SILENT_MS + 300;
-const LOOK_EVERY_MS = 50;
+const CHECK_EVERY_MS = 50;
 const CONNECT_MS = 2000;
 
 type Options = {
   mode: DurabilityMode;
-  /** The partition over the connection for small writes. Another one like it is opened with the first large write. */
+  /** The partition with the connection for small writes. A second connection is opened with the first large write. */
   beside: Partition;
   deployment?: Deployment | undefined;
-  /** Shared with the partitions that may lie on the same server. */
+  /** Shared between partitions that may be on the same server. */
   turns?: LargeTurns;
   clock: Clock;
   log: Logger;
 };
 
 /**
- * Writes large things, one at a time (large-turns.ts). A write ends in time, whatever its outcome, so that its bytes can be let go.
+ * Runs large writes, one at a time (large-turns.ts). A write always ends by its deadline, so that the memory of its bytes is
+ * freed.
  */
 export class LargeWrites {
-  /** The same keys over the connection for large writes. */
+  /** Partition `beside`, on the connection for large writes. */
   readonly partition: Partition;
   readonly #beside: Redis;
   readonly #durable: DurableRedis;
@@ -50,7 +54,7 @@ export class LargeWrites {
       redis: this.partition.redis,
       mode,
       checkData: createClaimData(this.partition, deployment),
-      log: silentLogger, // what is wrong with this Redis, the other connection logs
+      log: silentLogger, // the other connection logs problems of this Redis
       checkEveryMs: "on demand",
     });
     this.#turns = turns;
@@ -59,8 +63,8 @@ export class LargeWrites {
   }
 
   /**
-   * Waits for its turn, runs a write on `partition` and resolves once it is on disk. Settles by `until`. Throws an AppError if
-   * Redis did not get all of the write, and so none; after another rejection it may have happened or not.
+   * Waits for a turn, runs a write on `partition` and resolves once it is on disk. Settles by `until`. Throws an AppError
+   * if Redis did not receive the whole write, and therefore ran nothing. After any other error the write may have happened.
    */
   async write<Result>(
     command: () => Promise<Result>,
@@ -80,7 +84,7 @@ export class LargeWrites {
     }
   }
 
-  /** How long Redis may now be silent on other connections, since it is at large writes; 0 if it is not. */
+  /** Returns the time in ms for which a large write may now silence other connections; 0 if none is running. */
   patienceMs(): number {
     return this.#turns.at(this.#beside).patienceMs;
   }
@@ -97,9 +101,12 @@ export class LargeWrites {
   }
 
   /**
-   * Cuts the connection at the deadline, or if nothing has moved on it while Redis has answered twice on the other one. A Redis that answers
-   * nowhere may be busy with a large call of another gateway; one that has answered once may be busy with this call since then. Node's time-out
-   * of a socket sees how one write goes out piece by piece. Once all bytes are out, Redis has time by their size to answer.
+   * Runs `work`. Destroys the connection at the deadline, or earlier if it is dead: it stays silent while Redis answers two
+   * PINGs on the other connection. One answer is not enough, because Redis may have begun to run this write after it. If
+   * Redis answers on neither connection, it may be busy with a large write of another gateway.
+   *
+   * Node's socket timeout starts again with each part of the write that is sent. Once all bytes are sent, it is longer for
+   * a larger write.
    */
   async #watched<Result>(
     turn: LargeTurn,
@@ -125,7 +132,7 @@ export class LargeWrites {
       const { bytesRead } = socket;
       socket.setTimeout(SILENT_MS);
       await this.#beside.ping();
-      await nextTurn(); // a reply here may be read after the one there
+      await nextTurn(); // a reply here may be read after the reply on the other connection
       if (isOver) return;
       if (isAgain && socket.bytesRead === bytesRead) return cut("redis.unresponsive");
       answeredAt = performance.now();
@@ -133,15 +140,15 @@ export class LargeWrites {
     };
     const onSilence = (): void => {
       const { bytesRead } = socket;
-      // If this process stood still, its timer ends before it reads what has come meanwhile.
+      // After a suspension of this process, the timer fires before data that has already arrived is read.
       setImmediate(() => {
         if (isOver || socket.bytesRead !== bytesRead) return;
         const isAgain = performance.now() - answeredAt < ANSWERED_MS;
-        ask(isAgain).catch(() => {}); // no answer: it is asked again
+        ask(isAgain).catch(() => {}); // without an answer, the next timeout asks again
       });
     };
     const deadline = setTimeout(() => cut("redis.slow"), until - this.#clock());
-    const looks = setInterval(look, LOOK_EVERY_MS);
+    const looks = setInterval(look, CHECK_EVERY_MS);
     turn.patienceMs = answeringMs;
     socket.on("timeout", onSilence);
     socket.on("drain", look);
@@ -161,8 +168,8 @@ export class LargeWrites {
 }
 
 /**
- * Another connection to the same Redis, which opens with `connect()`. None of its commands times out by itself: its owner
- * says when it is dead.
+ * Creates another connection to the same Redis. It opens only on `connect()`. Its commands have no timeout, because
+ * `LargeWrites` destroys a dead connection.
  */
 function connectForLarge(redis: Redis): Redis {
   const beside = connectBeside(redis, { lazyConnect: true });
@@ -171,7 +178,7 @@ function connectForLarge(redis: Redis): Redis {
   return beside;
 }
 
-/** Redis runs nothing that it does not have whole. */
+/** Creates the error for a write that Redis did not receive in full, and therefore did not run. */
 function unsent(cause: unknown): AppError {
   const reason = `the connection to Redis closed before the whole call was sent: ${messageOf(cause)}`;
   return new AppError("queue.unavailable", { reason, retryAfterMs: 5000, cause });

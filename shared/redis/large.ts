@@ -1,4 +1,4 @@
-/** A write of more bytes is large. It goes over a connection of its own, so that small ones need not wait behind it. */
+/** Maximum size of a small write. A larger one uses its own connection, so that small writes need not wait for it. */
 const LARGE_BYTES = 256 * 1024;
 const BYTES_PER_SECOND = 2 * 1024 * 1024;
 
@@ -7,14 +7,14 @@ export function isLarge(bytes: number): boolean {
 }
 
 /**
- * How much longer than a small write one of so many bytes may take: a second for each 2 MiB. Half of it is for those before
- * it, the other half for the write itself (`ownMs`).
+ * Returns the additional time for a write of this size: a second for each 2 MiB. Half of this time is for other writes
+ * that run first, and half for the write itself (`ownMs`).
  */
 export function extraMs(bytes: number): number {
   return isLarge(bytes) ? Math.ceil((bytes * 1000) / BYTES_PER_SECOND) : 0;
 }
 
-/** A large write does not begin with less time left. */
+/** Returns the minimum time that a large write needs. With less time left, it does not begin. */
 export function ownMs(bytes: number): number {
   return extraMs(bytes) / 2;
 }

@@ -1,5 +1,5 @@
--- Defines `raiseLastReport()` and `refusesData()`. A process refuses data with another layout or of another deployment, and data that is
--- older than the newest that it has seen.
+-- Defines two functions. `raiseLastReport(now)` raises the time of the last report. `refusesData()` returns whether the
+-- process must not use the data: it has another layout or deployment, or is older than data that the process has seen.
 --@include "./older.lua"
 local deployment, adopted, at, expects = unpack(redis.call('HMGET', KEYS.deployment, 'id', 'adopted', 'at', 'expects'))
 at = tonumber(at or 0)

@@ -5,7 +5,7 @@ import noteSeenLua from "./note-seen.lua";
 import { toScored } from "./pages.ts";
 import { integer, list, nothing, text, tuple } from "./reply.ts";
 
-/* A sorted set whose members say again and again that they are there, by the time of the last word. Each time is by Redis' clock. */
+/* Functions for a sorted set of members that report periodically, by the time of their last report (Redis' clock). */
 
 const NOTE = defineScript({
   source: noteSeenLua,
@@ -23,7 +23,7 @@ const READ = defineScript({
   reply: tuple(integer, list(text)),
 });
 
-/** Notes that the members are there now, also in a full Redis. Forgets those that were silent for `keptMs`. */
+/** Notes that the members are alive now, even in a full Redis. Removes members that were silent for `keptMs`. */
 export function noteSeen(
   redis: Redis,
   key: string,
@@ -32,7 +32,7 @@ export function noteSeen(
   return NOTE.on(redis)({ seen: key }, given);
 }
 
-/** The members that were seen in the last `freshMs`, the most silent first, and how long ago each was seen. */
+/** Returns the members that were seen in the last `freshMs`, longest silent first, and the time since each was seen. */
 export async function lastSeen(
   redis: Redis,
   key: string,

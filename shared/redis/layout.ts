@@ -12,22 +12,22 @@ import { text } from "./reply.ts";
 import { fromScript, isUnreadable } from "./unreadable.ts";
 
 /**
- * Number of the layout of the keys in keys.ts. docs/decisions.md says which changes raise it: those that alter what is settled, voided,
- * refunded or run again.
+ * Number of the layout of the keys in keys.ts. docs/decisions.md says which changes raise it: those that alter what is
+ * settled, voided, refunded or run again.
  */
 export const LAYOUT = 6;
 
-/** Number of the layout of the runner's keys, which are never emptied. */
+/** Number of the layout of the runner's keys. It is separate, because no upgrade empties these keys. */
 export const RUNNER_LAYOUT = 1;
 
-/** Found by the package's own name, so from the sources and from dist/ alike. */
+/** Finds package.json by the package's name, so that sources and dist/ read the same file. */
 const { version } = createRequire(import.meta.url)("postern/package.json") as { version: string };
 
 export const RELEASE = version;
 
 /**
- * What lies under the key of the layout: `release` wrote it. `durability` is there once a process has had its writes replicated. The
- * runner's keys are in no partition.
+ * The stored layout. `release` is the release that wrote it. `durability` is set once a process has used replicated writes.
+ * The layout of the runner's keys has no `partition`.
  */
 const Stored = z.object({
   layout: z.int(),
@@ -38,7 +38,7 @@ const Stored = z.object({
 
 type Place = Pick<Partition, "index" | "count">;
 
-/** The words with which a process claims its layout. */
+/** Arguments with which a process claims its layout. */
 function claimOf(layout: number, replicated: boolean, place?: Place) {
   const partition = place && { index: place.index, count: place.count };
   const own = {
@@ -61,10 +61,12 @@ const CLAIM = defineScript({
 });
 
 /**
- * For processes that write. What this returns writes the own layout where there is none, and throws `start.layout_mismatch`
- * if another is there. Both are one step, so of two releases that start on an empty Redis one is refused. Call it on each
- * connection before the first write, since Redis may have lost its data. With `isChecked`, the data has been found to have an id.
- * If Redis has lost it meanwhile, this throws `queue.unavailable` and writes nothing: a layout without an id is that of a release without ids.
+ * Creates the claim of the layout for processes that write. If the data has no layout, the claim writes the layout of this
+ * release. If it has another layout, the claim throws `start.layout_mismatch`. Both happen in one script: if two releases
+ * start on an empty Redis, one is refused. Run the claim on each connection before the first write, because Redis may have
+ * lost its data. With `isChecked`, the data had an id at the last check. If it now has neither layout nor id, Redis has lost
+ * its data: the claim throws `queue.unavailable` and writes nothing. Data with a layout but no id is from a release without
+ * ids.
  */
 export function createClaimLayout(
   partition: Partition,
@@ -84,8 +86,10 @@ export function createClaimLayout(
 }
 
 /**
- * Claims the layout of the runner's keys, which keep calls from running twice. Keys without a layout are refused too, because their writer
- * is unknown. A runner that has found its layout before writes it again: Redis has lost its data, and a call may have come first.
+ * Creates the claim of the layout of the runner's keys, which keep calls from running twice. Keys without a layout are
+ * refused too, because their writer is unknown. If a runner that has already claimed the layout finds none, Redis has
+ * lost its data. The runner then writes the layout again, even if there are calls, because another process may have
+ * stored a call first.
  */
 export function createClaimRunnerLayout(redis: Redis, keys: RunnerKeys): () => Promise<void> {
   const claim = CLAIM.on(redis);
@@ -100,7 +104,10 @@ export function createClaimRunnerLayout(redis: Redis, keys: RunnerKeys): () => P
   };
 }
 
-/** For commands, which must not claim an empty Redis: throws `start.layout_mismatch` if another layout is there. */
+/**
+ * Checks the layout for commands, which must not claim an empty Redis. Throws `start.layout_mismatch` if there is another
+ * layout.
+ */
 export async function checkLayout(partition: Partition): Promise<void> {
   const { redis, keys } = partition;
   const found = await redis.get(keys.layout).catch(unlessUnreadable);
@@ -111,7 +118,7 @@ const WEAKER =
   "a failover can lose what this process writes: other processes of this deployment have all replicas confirm their writes. To fix this, " +
   'set durability = "replicated" in postern.toml, as they do (docs/redis.md)';
 
-/** What is no string is another layout too. */
+/** Returns an empty text, which counts as another layout, if the key holds no string. Throws any other error. */
 function unlessUnreadable(error: unknown): string {
   if (isUnreadable(fromScript(error))) return "";
   throw error;

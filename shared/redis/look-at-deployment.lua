@@ -1,8 +1,11 @@
--- Answers the deployment's id, its last adoption, its last report, `expects`, and since when payments are unaudited. The id is '' if the
--- data has none. Answers nothing beside another layout, or that of another partition, and leaves such data as it is.
+-- Reads to which deployment the data belongs, and how new it is. Returns the id ('' if the data has none), the times of the
+-- last adoption and the last report, `expects`, and `unaudited` (adopt.lua). Returns nothing and changes nothing if the data
+-- belongs to another partition, or has another layout and no id.
 --
--- An empty Redis becomes the deployment's with `beginsEmpty`, and the data of a release without ids with `beginsKept`. A process that finds
--- less than it has seen notes that as `expects`. Then processes that have seen nothing refuse the data too.
+-- `expects` is the time of a newer report that the data lacks, or 0. If the data is older than what the process has seen, the
+-- script sets `expects` to `seenAt`. Other processes, even those that have seen no data yet, then refuse the data too.
+--
+-- `beginsEmpty` assigns an empty Redis to the deployment. `beginsKept` assigns it the data of a release that had no ids.
 --@include "./even-if-full.lua"
 --@include "./now.lua"
 --@include "./older.lua"

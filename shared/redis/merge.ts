@@ -6,11 +6,11 @@ import { inPages, mergePages } from "./pages.ts";
 import type { Partitioned } from "./partition.ts";
 
 /*
- * Readings of all partitions as one. If a partition cannot be read, they fail and name it, or resolve with its index: a part must never look
- * like the whole.
+ * Functions that read from all partitions and merge the results. If a partition cannot be read, they throw an error that
+ * names the partition, or return its index: a part of the data must never look like the whole.
  */
 
-/** Asks all partitions at once. Throws `queue.unavailable` or `queue.denied` with the partition that cannot be asked. */
+/** Asks all partitions in parallel. Throws `queue.unavailable` or `queue.denied` with the partition that cannot be asked. */
 export function askAll<One, Answer>(
   each: Partitioned<One>,
   ask: (one: One, index: number) => Promise<Answer>,
@@ -18,7 +18,7 @@ export function askAll<One, Answer>(
   return Promise.all(each.all.map((_, index) => askOne(each, index, (one) => ask(one, index))));
 }
 
-/** Asks the partitions of these calls at once, each for its own calls. */
+/** Asks the partitions of these calls in parallel. `ask` gets only the ids of the calls in its partition. */
 export function askOwn<One, Answer>(
   each: Partitioned<One>,
   ids: readonly string[],
@@ -30,18 +30,21 @@ export function askOwn<One, Answer>(
   );
 }
 
-/** Asks the partition of this index. Throws `queue.unavailable` or `queue.denied` with its index if it cannot be asked. */
+/** Asks the partition with this index. Throws `queue.unavailable` or `queue.denied` with its index if it cannot be asked. */
 export async function askOne<One, Answer>(
   each: Partitioned<One>,
   index: number,
   ask: (one: One) => Promise<Answer>,
 ): Promise<Answer> {
   return ask(each.at(index)).catch((error: unknown) => {
-    throw named(error, index, each.all.length);
+    throw namePartition(error, index, each.all.length);
   });
 }
 
-/** Asks the partition of this index. Throws if partition 0 cannot be asked. If another one cannot, that is the outcome. */
+/**
+ * Asks the partition with this index. Throws if partition 0 cannot be asked. For another partition, the outcome has the
+ * error.
+ */
 export async function tryOne<One, Answer>(
   each: Partitioned<One>,
   index: number,
@@ -54,10 +57,13 @@ export async function tryOne<One, Answer>(
   return { kind: "failed", error };
 }
 
-/** By index: the answers, and why the other partitions could not be asked. */
+/** Answers of partitions, and errors of partitions that could not be asked, by their index. */
 type Reached<Answer> = { answers: Map<number, Answer>; unreached: Map<number, unknown> };
 
-/** Asks all partitions at once, but those of the indexes `without`. Throws if partition 0 cannot be asked, and leaves out any other. */
+/**
+ * Asks all partitions in parallel, except those with the indexes `without`. Throws if partition 0 cannot be asked. For
+ * another partition, `unreached` has the error.
+ */
 export async function askReachable<One, Answer>(
   each: Partitioned<One>,
   ask: (one: One, index: number) => Promise<Answer>,
@@ -74,7 +80,7 @@ export async function askReachable<One, Answer>(
   return reached;
 }
 
-/** Merges readings that are each in this order. */
+/** Reads items from all partitions and merges them. Each partition must yield its items in the order of `isBefore`. */
 export async function* mergeAll<One, Item>(
   each: Partitioned<One>,
   read: (one: One) => AsyncGenerator<Item>,
@@ -84,7 +90,7 @@ export async function* mergeAll<One, Item>(
   for await (const page of mergePages(sources, isBefore, 1)) yield* page;
 }
 
-/** A reading of the partition of this index, which is named if it fails. */
+/** Reads from the partition with this index. An error names the partition. */
 export async function* readIn<Item>(
   each: Partitioned<unknown>,
   index: number,
@@ -94,16 +100,16 @@ export async function* readIn<Item>(
   try {
     yield* reading;
   } catch (error) {
-    throw named(error, index, each.all.length);
+    throw namePartition(error, index, each.all.length);
   }
 }
 
-/** `next` is the place of the last item that was looked at, if there are more. */
+/** `next` is the place of the last item that was read, if there are more. */
 type Page<Item, Place> = { items: readonly Item[]; next: Place | undefined };
 
 /**
- * The first `limit` items of a list, by the first page of it in each partition. What comes after the shortest of the pages that have a next
- * one is left for later, because there may be other items before it.
+ * Merges one page from each partition, and returns the first `limit` items. It leaves out items after the earliest `next`
+ * of a page, because the partition of that page may have more items before them.
  */
 export function mergedPage<Item, Place>(
   pages: readonly Page<Item, Place>[],
@@ -120,7 +126,7 @@ export function mergedPage<Item, Place>(
   return { items: shown, next: items.length > limit && last !== undefined ? placeOf(last) : end };
 }
 
-function named(error: unknown, index: number, count: number): unknown {
+function namePartition(error: unknown, index: number, count: number): unknown {
   const failure = unlessRedis(error);
   if (count === 1 || !(failure instanceof AppError) || !OF_REDIS.includes(failure.code)) return error;
   return unavailable({ index, count }, failure);
@@ -128,7 +134,7 @@ function named(error: unknown, index: number, count: number): unknown {
 
 const OF_REDIS: readonly ErrorCode[] = ["queue.unavailable", "queue.denied"];
 
-/** Says which partition cannot be used. */
+/** Builds the error that says which partition cannot be used. */
 export function unavailable(place: { index: number; count: number }, cause: AppError): AppError {
   const detail = `partition ${place.index} of ${place.count} cannot be used: ${cause.message}`;
   const code = cause.code === "service.starting" ? "queue.unavailable" : cause.code;

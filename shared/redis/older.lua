@@ -1,5 +1,6 @@
--- Defines `isOlder(adopted, at)`: whether data with this adoption and this last report is older than what the process has seen, beyond what
--- a failover may lose.
+-- Defines `isOlder(adopted, at)`, which returns whether data with this last adoption and this last report is older than the
+-- data that the process has seen. A difference of at most `lossMs` does not count, because a failover may lose the newest
+-- writes.
 local function isOlder(adopted, at)
   local seen = tonumber(ARGV.seenAdopted)
   if adopted ~= seen then return adopted < seen end

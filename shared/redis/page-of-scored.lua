@@ -1,6 +1,6 @@
--- A page of a sorted set between two scores, in Redis' order: by score, then by member. It begins beyond the member seen last, which is
--- empty, as its score, for the first page. That member may have left meanwhile, as may any number of members before it, also among those
--- of the same score. So its place is searched for, and no position is remembered.
+-- Returns a page of a sorted set between two scores, in Redis' order: by score, then by member. The page begins after
+-- `seenMember` with `seenScore`, which are both empty for the first page. The position of this member is searched again for
+-- each page, because it and members before it may have been removed since.
 local low = redis.call('ZCOUNT', KEYS.scored, '-inf', '(' .. ARGV.min)
 local high = redis.call('ZCOUNT', KEYS.scored, '-inf', ARGV.max) - 1
 local count, highest, score, last = tonumber(ARGV.count), ARGV.highestFirst == '1', ARGV.seenScore, ARGV.seenMember

@@ -5,7 +5,7 @@ import { list, text } from "./reply.ts";
 
 export type Scored = { member: string; score: number };
 
-/** The reply of a command WITHSCORES, a flat list in which members and scores alternate, as pairs. */
+/** Parses the reply of a command WITHSCORES, in which members and scores alternate. */
 export function toScored(reply: readonly string[]): Scored[] {
   const pairs: Scored[] = [];
   for (let i = 0; i + 1 < reply.length; i += 2) {
@@ -30,15 +30,15 @@ type Walk = {
   /** Both inclusive. */
   min?: number | undefined;
   max?: number | undefined;
-  /** In place of the lowest. */
+  /** Reverses the order. */
   highestFirst?: boolean;
   size: number;
   after?: Scored | undefined;
 };
 
 /**
- * The members of a sorted set beyond `after`, in pages, in Redis' order: by score, then by member. One whose score moves meanwhile may come
- * twice. Members that leave or arrive meanwhile do not shift the others.
+ * Yields the members of a sorted set that follow `after`, in pages, in Redis' order: by score, then by member. A member whose
+ * score changes meanwhile may come twice. Members that leave or arrive meanwhile do not shift the others.
  */
 export async function* walkScored(redis: Redis, key: string, walk: Walk): AsyncGenerator<Scored[]> {
   const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY, highestFirst, size, after } = walk;
@@ -56,8 +56,8 @@ export async function* walkScored(redis: Redis, key: string, walk: Walk): AsyncG
 type Source<Item> = { pages: AsyncIterator<readonly Item[]>; page: readonly Item[]; at: number };
 
 /**
- * Merges sources that are each in order, and whose pages are not empty, into pages of `size`; only the last page may be shorter. It reads the next page of a source only
- * after it has yielded the last item of the page before.
+ * Merges sorted sources without empty pages into pages of `size`; only the last page may be shorter. It reads the next page
+ * of a source only after it has yielded the last item of the previous page.
  */
 export async function* mergePages<Item>(
   sources: readonly AsyncIterator<readonly Item[]>[],
@@ -105,7 +105,7 @@ export async function* inPages<Item>(
   if (page.length > 0) yield page;
 }
 
-/** A reply in which names and values alternate, as that of HGETALL. */
+/** Parses a reply in which names and values alternate, such as the reply of HGETALL. */
 export function toObject(flat: readonly string[]): Record<string, string> {
   const object: Record<string, string> = {};
   for (let i = 0; i + 1 < flat.length; i += 2) object[flat[i] as string] = flat[i + 1] as string;

@@ -4,14 +4,14 @@ import type { Redis } from "./connect.ts";
 import { type Keys, keysOf, PREFIX } from "./keys.ts";
 
 /**
- * Keys that lie in one slot of a Redis Cluster, and the connection that leads there. Whatever reads or writes keys is made for
- * one partition, so no script and no batch crosses two.
+ * Keys in one slot of a Redis Cluster, and the connection to it. Code that reads or writes keys is created for one partition,
+ * so no script and no batch spans two.
  */
 export type Partition = {
   readonly redis: Redis;
   readonly prefix: string;
   readonly keys: Keys;
-  /** Its place among the partitions of the deployment, from 0, and how many there are. */
+  /** Index among the partitions of the deployment, from 0. `count` is their number. */
   readonly index: number;
   readonly count: number;
 };
@@ -20,50 +20,50 @@ export function partitionOf(redis: Redis, prefix = PREFIX, { index = 0, count = 
   return { redis, prefix, keys: keysOf(prefix), index, count };
 }
 
-/** A log that names the partition, if there are several. */
+/** Returns a log that names the partition, if there are several. */
 export function logOf({ index, count }: Pick<Partition, "index" | "count">, log: Logger): Logger {
   return count === 1 ? log : withFields(log, { partition: index });
 }
 
-/** The share of each of so many partitions in a limit of the deployment. Each may have something. */
+/** Returns the share of each of `count` partitions in a limit of the deployment; at least 1. */
 export function shareOf(limit: number, count: number): number {
   return Math.max(1, Math.floor(limit / count));
 }
 
-/** The first hex digits of a call id say in which partition the call lies. They are enough for 64 partitions of one size. */
+/** The first hex digits of a call id determine its partition. Three digits suffice for 64 partitions of equal size. */
 const ROUTE_DIGITS = 3;
 const ROUTE_BEGIN = "c_".length;
 export const ROUTE_END = ROUTE_BEGIN + ROUTE_DIGITS;
 
-/** Something of which each partition has one, such as its connection or the scripts on that. */
+/** Values that exist once for each partition, such as its connection or scripts. */
 export class Partitioned<One> {
-  /** By index. */
+  /** Values by index. */
   readonly all: readonly One[];
-  /** That of partition 0, which also has what belongs to no call. */
+  /** The value of partition 0, which also has the data that belongs to no call. */
   readonly control: One;
 
-  /** Throws if the partition of this index must not be used now. */
+  /** Throws if the partition with this index must not be used now. */
   readonly assertUsable: (index: number) => void;
 
-  /** Takes at least one. */
+  /** Needs at least one value. */
   constructor(all: readonly One[], assertUsable = (_index: number): void => {}) {
     this.all = all;
     this.control = all[0] as One;
     this.assertUsable = assertUsable;
   }
 
-  /** Index of the partition in which a call lies. */
+  /** Returns the index of a call's partition. */
   indexOf(callId: string): number {
     const { length } = this.all;
     return length === 1 ? 0 : Number.parseInt(callId.slice(ROUTE_BEGIN, ROUTE_END), 16) % length;
   }
 
-  /** That of the partition in which a call lies. Throws if that must not be used now. */
+  /** Returns the value of a call's partition. Throws if that partition must not be used now. */
   of(callId: string): One {
     return this.all.length === 1 ? this.control : this.at(this.indexOf(callId));
   }
 
-  /** That of the partition of this index. Throws if that must not be used now. */
+  /** Returns the value of the partition with this index. Throws if that partition must not be used now. */
   at(index: number): One {
     this.assertUsable(index);
     return this.all[index] as One;
@@ -73,7 +73,10 @@ export class Partitioned<One> {
     return new Partitioned(this.all.map(make), this.assertUsable);
   }
 
-  /** Guards each, and all that is made of it: it is used only while `assertUsable` does not throw. */
+  /**
+   * Returns the same values with a guard. They, and all values that `map` derives from them, can be used only while
+   * `assertUsable` does not throw.
+   */
   guardedBy(assertUsable: (index: number) => void): Partitioned<One> {
     return new Partitioned(this.all, assertUsable);
   }
@@ -83,7 +86,7 @@ export type Partitions = Partitioned<Partition>;
 
 type OfCalls = Record<string, (callId: string, ...rest: never[]) => unknown>;
 
-/** The functions of each, whose first argument is a call's id, as one: they do their work in the partition of that call. */
+/** Routes functions whose first argument is a call's id to the partition of that call. */
 export function byCall<Each extends OfCalls>(each: Partitioned<Each>): Each {
   if (each.all.length === 1) return each.control;
   const routed = Object.keys(each.control).map((name) => [

@@ -3,14 +3,19 @@ import { settled } from "../platform/time/clock.ts";
 
 export type Sent = string | number | Buffer;
 
-/** A script with its words: the hash, the number of keys, KEYS and ARGV. Strings of the reply are text, or Buffers with "bytes". */
+/**
+ * A script and its arguments. `words` are the hash, the number of keys, KEYS and ARGV. With "bytes", strings of the reply are
+ * Buffers.
+ */
 export type ScriptCall = {
   readonly lua: string;
   readonly words: Sent[];
   readonly strings: "text" | "bytes";
 };
 
-/** Replicas that can take over, that are connected to the primary, and that confirmed this process's newest write. */
+/**
+ * Numbers of replicas that can take over, that are connected to the primary, and that confirmed this process's newest write.
+ */
 export type ReplicaCounts = {
   readonly promotable?: number;
   readonly attached?: number;
@@ -19,15 +24,18 @@ export type ReplicaCounts = {
 
 /** Runs the scripts of a connection whose writes need a proof beyond the reply. */
 export type Prover = {
-  /** Resolves with the reply once the writes are proven. Throws `queue.outcome_unknown` if they are not: they may be kept or lost. */
+  /**
+   * Resolves with the reply once the writes are proven. Otherwise throws `queue.outcome_unknown`: the writes may be kept or
+   * lost.
+   */
   run(call: ScriptCall): Promise<unknown>;
-  /** Resolves once the writes of all processes up to now are proven. Throws like `run`. */
+  /** Resolves once all writes of all processes so far are proven. Throws like `run`. */
   confirm(): Promise<void>;
-  /** Throws the reason if nothing can be proven now. */
+  /** Throws the reason if no write can be proven now. */
   check(): Promise<void>;
   /** Counts the primary's replicas. A count that is not known now is absent. */
   replicas(): ReplicaCounts;
-  /** Proves what is written over another connection to the same Redis, one script at a time. */
+  /** Creates a prover for another connection to the same Redis, on which one script runs at a time. */
   over(redis: Redis): Prover;
 };
 
@@ -37,22 +45,25 @@ export function proveWith(redis: Redis, prover: Prover | undefined): void {
   if (prover !== undefined) provers.set(redis, prover);
 }
 
-/** Undefined if a reply is proof enough. */
+/** Returns the prover of a connection; undefined if a reply is proof enough. */
 export function proverOf(redis: Redis): Prover | undefined {
   return provers.get(redis);
 }
 
-/** Resolves once a failover cannot undo what was read or written before. Throws `queue.outcome_unknown` and `queue.unavailable`. */
+/**
+ * Resolves once a failover cannot undo what was read or written before. Throws `queue.outcome_unknown` or
+ * `queue.unavailable`.
+ */
 export async function confirmed(redis: Redis): Promise<void> {
   await proverOf(redis)?.confirm();
 }
 
-/** Whether a write can be proven now, as far as is known. */
+/** Returns whether a write can probably be proven now. */
 export async function canProve(redis: Redis): Promise<boolean> {
   return (await settled(proverOf(redis)?.check() ?? Promise.resolve())).kind === "done";
 }
 
-/** Sends a script as its hash, or in full. */
+/** Sends a script by its hash (EVALSHA), or in full (EVAL). */
 export function send(
   redis: Redis,
   { lua, words, strings }: ScriptCall,
@@ -62,7 +73,7 @@ export function send(
   return strings === "bytes" ? redis.callBuffer(as, sent) : redis.call(as, sent);
 }
 
-/** Whether Redis has not got the script yet, so that it ran nothing. */
+/** Returns whether Redis did not have the script, so that it ran nothing. */
 export function isUnknownScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith("NOSCRIPT");
 }

@@ -1,4 +1,4 @@
--- The time of the last report, in a partition that has no reports.
+-- Raises the time of the last report in a partition other than 0. Processes send reports only to partition 0.
 --@include "./last-report.lua"
 if refusesData() then return end
 --@include "./even-if-full.lua"

@@ -9,8 +9,8 @@ export function assertReady({ status }: Redis): void {
 }
 
 /**
- * Resolves once commands can be sent. Throws `queue.denied` as soon as Redis denies it, and `queue.unavailable` with Redis' last error if
- * that takes too long.
+ * Resolves once commands can be sent. Throws `queue.denied` as soon as Redis denies the connection, and `queue.unavailable`
+ * with Redis' last error if it takes too long.
  */
 export function whenReady(redis: Redis, deadlineMs: number): Promise<void> {
   if (redis.status === "ready") return Promise.resolve();

@@ -15,24 +15,24 @@ import {
 import { clusterNodes, namedFields, promotableOf, type Replication, readReplication } from "./replicas.ts";
 
 const POLL_MS = 250;
-/** For a sentinel to find the replicas and the other sentinels again. */
+/** Time limit for a sentinel to find the replicas and the other sentinels again. */
 const FOUND_AGAIN_MS = 30_000;
 
-/** The removal of a node that was found to be gone. */
+/** The planned removal of a node that is gone. */
 export type Removal = {
   /** Servers that list the node. */
   readonly listedBy: readonly string[];
-  /** Servers that do not answer, and list the node again when they return. */
+  /** Servers that do not answer, and will list the node again when they return. */
   readonly unreached: readonly string[];
   /** Replicas that stay attached to the primary of the deployment. */
   readonly replicas: readonly string[];
-  /** Makes each server forget the node, and passes its address to `tell` once it has. */
-  run(tell: (server: string) => void): Promise<void>;
+  /** Makes each server forget the node, and then calls `onForgotten` with the address of that server. */
+  run(onForgotten: (server: string) => void): Promise<void>;
 };
 
 /**
- * Plans to make Sentinel or a Cluster forget a replica, so that no write waits for it any longer. Throws why it must not be removed: it is a
- * primary, it answers, or it is not listed.
+ * Plans how to make Sentinel or a Cluster forget a replica, so that writes no longer wait for it. Throws the reason if it
+ * must not be removed: it is a primary, it answers, or it is not listed.
  */
 export async function planRemoval(lookup: PrimaryLookup, node: string): Promise<Removal> {
   const ended = new AbortController().signal;
@@ -56,7 +56,7 @@ function refusal(why: string): AppError {
   );
 }
 
-/** Whether a server has refused a command, so that it runs. */
+/** Returns whether the error is a server's refusal of a command, which shows that the server runs. */
 function isReply(error: unknown): boolean {
   return error instanceof Error && error.name === "ReplyError";
 }
@@ -86,7 +86,7 @@ async function planAtSentinels({
   if (listedBy.length === 0)
     throw refusal(`no sentinel lists ${node} as a replica. They list: ${textOf(new Set(lists.flat()))}`);
 
-  /** A sentinel that has forgotten the others could take itself for the majority. So the next one waits for it. */
+  /** Resets one sentinel and waits until it knows the others again. Otherwise it could take itself for the majority. */
   async function reset({ id, server }: Sentinel): Promise<void> {
     await command(server, "RESET", masterName);
     const others = found.filter((other) => other.id !== id).map((other) => other.id);
@@ -128,7 +128,7 @@ function notFoundAgain(server: string): string {
 
 type Command = (server: ServerAddress, ...words: [string, ...string[]]) => Promise<unknown>;
 
-/** All sentinels: those of the configuration, and those that they know. */
+/** Finds all sentinels: those of the configuration, and those that they know. */
 async function findSentinels({ servers, masterName }: Sentinels, command: Command) {
   const identify = async (server: ServerAddress): Promise<Sentinel> => ({
     id: String(await command(server, "MYID")),
@@ -136,7 +136,7 @@ async function findSentinels({ servers, masterName }: Sentinels, command: Comman
   });
   const found = new Map<string, Sentinel>();
   const unreached = new Set<string>();
-  /** Keeps the order of the servers. */
+  /** Asks the servers for their ids, and adds each to `found` or `unreached`. */
   const addAll = async (added: readonly ServerAddress[]): Promise<void> => {
     const outcomes = await Promise.all(added.map((server) => settled(identify(server))));
     for (const [i, server] of added.entries()) {
@@ -188,7 +188,7 @@ async function planInCluster({
       outcome: await settled(askServer(parseAddress(other.address), (redis) => redis.ping())),
     })),
   );
-  // A node that others do not take for failed would tell them of the removed one again.
+  // A node that is down but not marked as failed could later announce the removed node to the others again.
   const silent = answers.find(({ outcome, hasFailed }) => outcome.kind === "failed" && !hasFailed);
   if (silent?.outcome.kind === "failed")
     throw refusal(`all nodes must forget ${node}, but ${silent.address}: ${messageOf(silent.outcome.error)}`);
@@ -197,7 +197,7 @@ async function planInCluster({
     listedBy: reached,
     unreached: answers.flatMap(({ outcome, address }) => (outcome.kind === "failed" ? [address] : [])),
     replicas: replication.attached,
-    /** All within the minute for which a node refuses to learn of it again. */
+    /** Tells all nodes at once, because after a minute a node could learn of `gone` again from a node that still lists it. */
     async run(tell) {
       const forgotten = await Promise.all(
         reached.map((address) =>
@@ -214,7 +214,7 @@ async function planInCluster({
   };
 }
 
-/** Newer servers tell one another to forget a node. */
+/** Makes a node forget another one. "Unknown node" is no error: newer servers also tell each other to forget the node. */
 async function forget(redis: Redis, id: string): Promise<void> {
   await redis.cluster("FORGET", id).catch((error: unknown) => {
     if (!messageOf(error).includes("Unknown node")) throw error;

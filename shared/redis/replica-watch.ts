@@ -2,42 +2,42 @@ import { AppError, messageOf, RETRY_AFTER_MS } from "../platform/errors/app-erro
 import type { PrimaryLookup } from "./connector.ts";
 import { findReplicas, type Replicas } from "./replicas.ts";
 
-const LOOK_EVERY_MS = 1000;
-/** For how long a look is believed. A process that stood still must look again first. */
+const CHECK_EVERY_MS = 1000;
+/** Time for which a check is trusted. A process that was suspended must check again first. */
 const FRESH_MS = 4000;
 
-/** Looks every second for the primary's replicas, and at the settings of each. */
+/** Checks every second which replicas the primary has, and the settings of each. */
 export class ReplicaWatch {
   readonly #lookup: PrimaryLookup;
   readonly #minReplicas: number;
   readonly #first: Promise<void>;
   readonly #timer: NodeJS.Timeout;
-  /** Attached replicas that have had their whole data in their append-only file since the last full sync. */
+  /** Attached replicas whose append-only file has all data since the last full sync. */
   readonly #written = new Set<string>();
   #found: { readonly at: number; readonly replicas: Replicas } | undefined;
   #problem = "the replicas have not been looked for yet";
   #refusal: AppError | undefined;
-  #looking: AbortController | undefined;
+  #checking: AbortController | undefined;
   #isClosed = false;
 
   constructor(lookup: PrimaryLookup, minReplicas: number) {
     this.#lookup = lookup;
     this.#minReplicas = minReplicas;
-    this.#first = this.look();
-    this.#timer = setInterval(() => void this.look(), LOOK_EVERY_MS);
+    this.#first = this.check();
+    this.#timer = setInterval(() => void this.check(), CHECK_EVERY_MS);
   }
 
-  /** Resolves after its first look. */
-  looked(): Promise<void> {
+  /** Resolves after the first check. */
+  firstCheck(): Promise<void> {
     return this.#first;
   }
 
-  /** Throws the reason if not all replicas can confirm a write now. */
+  /** Returns the replicas of the last check. Throws the reason if not all of them can confirm a write now. */
   replicas(): Replicas {
     if (this.#refusal !== undefined) throw this.#refusal;
-    const { seen } = this;
-    if (seen === undefined) throw unproven(this.#problem);
-    const { attached, promotable } = seen;
+    const { seen: lastFound } = this;
+    if (lastFound === undefined) throw unproven(this.#problem);
+    const { attached, promotable } = lastFound;
     const missing = promotable.filter((address) => !attached.includes(address));
     if (missing.length > 0) throw unproven(missingText(missing));
     if (attached.length < this.#minReplicas)
@@ -45,10 +45,10 @@ export class ReplicaWatch {
     const unwritten = attached.filter((address) => !this.#written.has(address));
     if (unwritten.length > 0)
       throw unproven(`after a full sync, ${unwritten.join(", ")} must first write its append-only file`);
-    return seen;
+    return lastFound;
   }
 
-  /** The replicas of the last look; undefined if that is too old. */
+  /** The replicas of the last check; undefined if it is too old. */
   get seen(): Replicas | undefined {
     const found = this.#found;
     return found === undefined || performance.now() - found.at > FRESH_MS ? undefined : found.replicas;
@@ -61,11 +61,11 @@ export class ReplicaWatch {
     for (const address of next.attached) if (!next.rewriting.includes(address)) this.#written.add(address);
   }
 
-  /** Looks now, unless it does so already. */
-  async look(): Promise<void> {
-    if (this.#looking !== undefined || this.#isClosed) return;
+  /** Checks now, unless a check is running. */
+  async check(): Promise<void> {
+    if (this.#checking !== undefined || this.#isClosed) return;
     const looking = new AbortController();
-    this.#looking = looking;
+    this.#checking = looking;
     const at = performance.now();
     try {
       const replicas = await findReplicas(this.#lookup, looking.signal);
@@ -76,7 +76,7 @@ export class ReplicaWatch {
       this.#refusal = isRefusal(error) ? error : undefined;
       this.#problem = `the replicas are unknown: ${messageOf(error)}`;
     } finally {
-      this.#looking = undefined;
+      this.#checking = undefined;
       looking.abort();
     }
   }
@@ -84,7 +84,7 @@ export class ReplicaWatch {
   close(): void {
     this.#isClosed = true;
     clearInterval(this.#timer);
-    this.#looking?.abort();
+    this.#checking?.abort();
   }
 }
 
@@ -99,7 +99,7 @@ function missingText(missing: readonly string[]): string {
   );
 }
 
-/** The error of a write that was not made. */
+/** Creates the error of a write that was not sent, because the replicas cannot confirm it now. */
 function unproven(reason: string): AppError {
   return new AppError("queue.unavailable", { reason, retryAfterMs: RETRY_AFTER_MS });
 }

@@ -12,25 +12,25 @@ import { parseInfo, requireDurableReplica } from "./server-state.ts";
 
 /** The replicas that are attached to a primary. */
 export type Replication = {
-  /** Changes whenever a server becomes a primary. */
+  /** Id that changes whenever a server becomes a primary. */
   readonly id: string;
-  /** Addresses of the replicas that have a connection to it. */
+  /** Addresses of the replicas that are connected to the primary. */
   readonly attached: readonly string[];
 };
 
 /** All replicas of a primary. */
 export type Replicas = Replication & {
-  /** Addresses of the replicas that can take over, also of those that are down. */
+  /** Addresses of the replicas that can take over, including those that are down. */
   readonly promotable: readonly string[];
   /** Number of full syncs that the primary has begun. */
   readonly fullSyncs: string;
-  /** Addresses of the attached replicas that rewrite their append-only file. */
+  /** Addresses of the attached replicas that are rewriting their append-only file. */
   readonly rewriting: readonly string[];
 };
 
 /**
- * Finds the primary and all its replicas. Throws the reason if they are not known, or if a replica's settings would lose what it has
- * confirmed (`start.redis_not_durable`).
+ * Finds the primary and all its replicas. Throws the reason if they are not known. Throws `start.redis_not_durable` if the
+ * settings of a replica would lose writes that it has confirmed.
  */
 export async function findReplicas(lookup: PrimaryLookup, ended: AbortSignal): Promise<Replicas> {
   const primary = await findPrimary(lookup, ended);
@@ -62,14 +62,14 @@ function ofReplica(address: string, error: unknown): Error {
   return error instanceof AppError ? new AppError(error.code, { reason, cause: error }) : new Error(reason);
 }
 
-/** Throws if the server is a replica. */
+/** Reads the replication state of a primary. Throws if the server is a replica. */
 export async function readReplication(redis: Redis): Promise<Replication> {
   const replication = toReplication(await redis.info("replication"));
   if (replication === undefined) throw new Error("the server that was named as the primary is a replica");
   return replication;
 }
 
-/** Reads INFO of a primary. Undefined for a replica. */
+/** Parses INFO of a primary. Undefined for a replica. */
 export function toReplication(text: string): Replication | undefined {
   const info = parseInfo(text);
   if (info["role"] !== "master") return undefined;
@@ -83,7 +83,7 @@ export function toReplication(text: string): Replication | undefined {
 
 type Sentinels = Extract<PrimaryLookup["finder"], { kind: "sentinels" }>;
 
-/** Any of the sentinels may lead a failover, and chooses among the replicas that it lists. */
+/** Lists the replicas that any sentinel knows, because any sentinel may lead a failover and choose among its replicas. */
 async function listedBySentinels(
   { servers, login, masterName }: Sentinels,
   ended: AbortSignal,
@@ -99,14 +99,14 @@ async function listedBySentinels(
   return [...new Set(lists.flatMap(promotableOf))];
 }
 
-/** The replicas in a reply of SENTINEL REPLICAS that can take over. */
+/** Returns the replicas that can take over, from a reply of SENTINEL REPLICAS. */
 export function promotableOf(replicas: unknown): string[] {
   return namedFields(replicas).flatMap(({ ip = "", port, "slave-priority": priority }) =>
     priority === "0" ? [] : [addressText({ host: ip, port: Number(port) })],
   );
 }
 
-/** The items of a sentinel's reply: each is a flat list of names and values. */
+/** Parses the items of a sentinel's reply: each is a flat list of names and values. */
 export function namedFields(reply: unknown): Partial<Record<string, string>>[] {
   if (!Array.isArray(reply)) return [];
   return reply.map((words: string[]) =>
@@ -118,16 +118,16 @@ export function namedFields(reply: unknown): Partial<Record<string, string>>[] {
 type ClusterNode = {
   readonly id: string;
   readonly address: string;
-  /** Id of the primary of a replica. */
+  /** Id of the primary, if the node is a replica. */
   readonly primary: string | undefined;
   readonly isMyself: boolean;
   readonly isPromotable: boolean;
-  /** Whether the other nodes take it for failed. */
+  /** True if the other nodes have marked it as failed. */
   readonly hasFailed: boolean;
   readonly hasSlots: boolean;
 };
 
-/** The nodes whose address is known. */
+/** Lists the nodes whose address is known. */
 export async function clusterNodes(redis: Redis): Promise<ClusterNode[]> {
   const lines = String(await redis.call("CLUSTER", "NODES")).split("\n");
   return lines.flatMap((line) => {
@@ -146,7 +146,7 @@ export async function clusterNodes(redis: Redis): Promise<ClusterNode[]> {
   });
 }
 
-/** The replicas of the node that is asked. */
+/** Lists the replicas of the node that is asked. */
 async function listedByCluster(redis: Redis): Promise<readonly string[]> {
   const nodes = await clusterNodes(redis);
   const own = nodes.find(({ isMyself }) => isMyself);

@@ -14,35 +14,37 @@ import { whenReady } from "./ready.ts";
 import type { ReplicaWatch } from "./replica-watch.ts";
 import { toReplication } from "./replicas.ts";
 
-/** For the replicas to confirm a batch. */
+/** Time limit for the replicas to confirm a batch. */
 const WAIT_MS = 1000;
-/** Longer for a large script, because replicas get, run and sync it after the primary. */
+/** Longer time limit for a large script, because replicas receive, run and sync it after the primary. */
 const LARGE_WAIT_MS = 5000;
-/** Time-out of a command on these connections: more than a WAIT may take. */
+/** Timeout of a command on a connection of `openLane`. It is longer than `WAIT_MS`, the time that a WAIT may take there. */
 export const LANE_TIMEOUT_MS = WAIT_MS + 1500;
 const READY_MS = 1500;
 const PAUSE_MS = 250;
 
 /**
- * Ends a batch with a write. A script that finds what another process wrote may itself write nothing, and then WAIT would prove nothing of
- * it. A full Redis takes this write too, because it begins with a removal.
+ * Script that ends each batch with a write, so that WAIT also covers earlier writes of other processes. A script of the
+ * batch may find such a write and write nothing itself. WAIT alone would then prove nothing. A full Redis runs this script
+ * too, because it begins with a removal.
  */
 const MARK = "redis.call('DEL', KEYS[1]) redis.call('SET', KEYS[1], ARGV[1])";
 
 type Options = {
   watch: ReplicaWatch;
-  /** Is written after each batch. */
+  /** Key that is written after each batch. */
   key: string;
-  /** Opens a connection that fails fast, and sends nothing again. */
+  /** Opens a connection that fails fast and repeats no command. */
   openLane: () => Redis;
-  /** Whether a script waits until Redis and all replicas are there, instead of failing. */
+  /** True if a script waits until Redis and all replicas are reachable, instead of failing. */
   waits: boolean;
 };
 
 /**
- * Proves writes by all replicas. The scripts of one turn of the event loop go together over one of a few connections: the scripts, the mark,
- * WAIT and INFO. A script is proven if it ran in this very batch and all replicas that can take over have confirmed the mark after it. The
- * server must still be the primary whose replicas are known. A script that Redis does not know runs in a second batch.
+ * Proves that all replicas have confirmed a write. Scripts are sent in batches, and `MARK`, WAIT and INFO follow each batch
+ * on the same connection. A batch is proven if all replicas that can take over have confirmed its mark, and the server is
+ * still the primary that the last check found. A script that Redis does not know is sent again, with its text, in another
+ * batch.
  */
 export class ReplicatedWrites implements Prover {
   readonly #options: Options;
@@ -51,7 +53,7 @@ export class ReplicatedWrites implements Prover {
   readonly #lanes = new Set<Redis>();
   readonly #free: Redis[] = [];
   #isClosed = false;
-  /** Replicas that confirmed the newest batch. */
+  /** Number of replicas that confirmed the newest batch. */
   #confirmed: number | undefined;
 
   constructor(options: Options, waitMs = WAIT_MS) {
@@ -76,7 +78,7 @@ export class ReplicatedWrites implements Prover {
 
   async check(): Promise<void> {
     const { watch } = this.#options;
-    await watch.looked();
+    await watch.firstCheck();
     watch.replicas();
   }
 
@@ -108,7 +110,7 @@ export class ReplicatedWrites implements Prover {
     }
   }
 
-  /** There are as many as batches at once. */
+  /** Takes a free connection, or opens one. There are as many connections as batches in flight. */
   #take(): Redis {
     const ready = this.#free.findIndex(({ status }) => status === "ready");
     const [free] = this.#free.splice(Math.max(ready, 0), 1);
@@ -118,12 +120,12 @@ export class ReplicatedWrites implements Prover {
     return lane;
   }
 
-  /** Resolves with the replicas that must confirm a write, once it can be sent. */
+  /** Resolves with the replicas that must confirm a write, once a write can be sent. */
   async #ready(lane: Redis): Promise<Needed> {
     const { watch, waits } = this.#options;
     for (;;) {
       try {
-        await watch.looked();
+        await watch.firstCheck();
         await whenReady(lane, READY_MS);
         return watch.replicas();
       } catch (error) {
@@ -133,7 +135,10 @@ export class ReplicatedWrites implements Prover {
     }
   }
 
-  /** Sends all in one turn, so over one socket: this connection sends nothing again on another. */
+  /**
+   * Sends the batch, and the commands that prove it, in one turn of the event loop. All of them use the same socket: the
+   * connection sends no command again after a reconnect.
+   */
   async #prove(lane: Redis, calls: readonly Sendable[], needed: Needed): Promise<Settled<unknown>[]> {
     const replies = calls.map(({ call, as }) => settled(send(lane, call, as)));
     const mark = lane.call("EVAL", MARK, 1, this.#options.key, "1");
@@ -144,8 +149,8 @@ export class ReplicatedWrites implements Prover {
     this.#confirmed = proof.kind === "done" ? Number(proof.result[1]) : 0;
     const gap = proof.kind === "done" ? gapIn(Number(proof.result[1]), proof.result[2], needed) : proof.error;
     if (gap === undefined) return outcomes;
-    void this.#options.watch.look();
-    // Late replies may follow on it, or it leads to a server that is no longer the primary.
+    void this.#options.watch.check();
+    // Late replies may follow on this connection, or its server may no longer be the primary.
     if (proof.kind === "failed" && lane.status === "ready") lane.disconnect(true);
     return outcomes.map((outcome) => (outcome.kind === "done" ? failed(unproven(gap)) : outcome));
   }
@@ -156,7 +161,10 @@ const NO_SCRIPT: ScriptCall = { lua: "return 1", words: ["", 0], strings: "text"
 type Sendable = { readonly call: ScriptCall; readonly as: "EVALSHA" | "EVAL" };
 type Needed = ReturnType<ReplicaWatch["replicas"]>;
 
-/** Why a batch is not proven. A replica that came after the last look has perhaps not confirmed it. */
+/**
+ * Returns why a batch is not proven; undefined if it is proven. Replicas that were attached after the last check must confirm
+ * it too.
+ */
 function gapIn(confirmed: number, info: string, { id, promotable }: Needed): string | undefined {
   const now = toReplication(info);
   if (now?.id !== id) return "another server has become the primary";
@@ -170,7 +178,7 @@ function lengthOf(word: Sent): number {
 
 const failed = (error: unknown) => ({ kind: "failed", error }) as const;
 
-/** The write may have happened, and may be lost at a failover. */
+/** Creates the error of a write that may have happened, but that a failover may lose. */
 function unproven(cause: unknown): AppError {
   const reason = `the replicas have not confirmed a write: ${typeof cause === "string" ? cause : messageOf(cause)}`;
   return new AppError("queue.outcome_unknown", { reason, retryAfterMs: RETRY_AFTER_MS, cause });

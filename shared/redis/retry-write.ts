@@ -10,10 +10,10 @@ import { isUnreadable } from "./unreadable.ts";
 
 const PAUSE_MS_MAX = 400;
 
-/** The connection that a write goes over (large-writes.ts). */
+/** The connection of a write (large-writes.ts). */
 export type Lane = "small" | "large";
 
-/** The same script on both of them. */
+/** Returns the functions that run a script, one for each connection. */
 export function byLane<Keys, Args, Reply>(
   small: Partition,
   large: Partition,
@@ -23,14 +23,15 @@ export function byLane<Keys, Args, Reply>(
 }
 
 /**
- * Repeats an idempotent write until its outcome is known or the deadline has passed. It goes over the lane that `write` is
- * told, by its size; without one it is small. A rejection does not mean that nothing was written, since only the reply may
- * be lost. Throws `queue.outcome_unknown` if a try may have been written, else the reason for which no call can be taken
- * (`queue.unavailable`, `queue.denied`, `queue.not_durable`). What does not pass by itself is thrown at once, as is `record.unreadable`.
+ * Repeats an idempotent write until its outcome is known or the deadline has passed. `bytes` decides which
+ * connection `write` gets; the default is the one for small writes. A failed attempt may still have been written, because only
+ * the reply may be lost. Throws `queue.outcome_unknown` if an attempt may have been written. Otherwise throws the reason why no
+ * call can be accepted (`queue.unavailable`, `queue.denied`, `queue.not_durable`). Does not repeat after a lasting error or
+ * `record.unreadable`.
  */
 export type RetryWrite = <Result>(write: (lane: Lane) => Promise<Result>, bytes?: number) => Promise<Result>;
 
-/** Begins a deadline, which all writes of one request share. `bytes` is the size of the largest, which has more time. */
+/** Starts the deadline that all writes of one request share. `bytes`, the size of the largest write, extends it. */
 export type BeginWrite = (bytes?: number) => RetryWrite;
 
 type Options = { small: DurableRedis; large: LargeWrites; clock: Clock; deadlineMs: number };
@@ -41,13 +42,13 @@ export function createBeginWrite({ small, large, clock, deadlineMs }: Options): 
     bytes: number,
     deadline: number,
   ): Promise<Outcome<Result>> {
-    const begin = (lane: Lane) => () => noted(write(lane));
+    const begin = (lane: Lane) => () => noteFailures(write(lane));
     if (!isLarge(bytes)) return within(deadline - clock(), small.write(begin("small")));
     return settled(large.write(begin("large"), { bytes, until: deadline }));
   }
 
-  /** Tells `small` if Redis has no room for a write, or denies it. */
-  async function noted<Result>(written: Promise<Result>): Promise<Result> {
+  /** Notifies `small` if Redis is too full for a write, or denies it. */
+  async function noteFailures<Result>(written: Promise<Result>): Promise<Result> {
     try {
       return await written;
     } catch (error) {
@@ -83,7 +84,7 @@ export function createBeginWrite({ small, large, clock, deadlineMs }: Options): 
 
 const SILENT = "Redis did not answer within the deadline";
 
-/** What cannot be read stays so, however often the write is repeated. */
+/** Throws at once if the stored data cannot be read, because repeating the write cannot change that. */
 function unlessFinal(error: unknown): unknown {
   if (isUnreadable(error)) throw error;
   return error;

@@ -5,19 +5,20 @@ import { failureOf, notePassing } from "./failure.ts";
 import { proverOf } from "./prover.ts";
 
 /**
- * What the deployment asks of its Redis. `strict`: its settings show that a reply means "on disk". `replicated`: the same of the primary
- * and of each replica, and all replicas confirm a write (replicated-writes.ts). `managed`: it may hide its settings, and the operator
- * believes the service. `relaxed`: nothing.
+ * Durability that the deployment requires of its Redis. `strict`: its settings show that a reply means "on disk".
+ * `replicated`: the same for the primary and each replica, and all replicas confirm a write (replicated-writes.ts).
+ * `managed`: Redis may hide its settings, and the operator trusts the service. `relaxed`: no requirement.
  */
 export type DurabilityMode = "strict" | "replicated" | "managed" | "relaxed";
 
 /**
- * How a write to this Redis is proven. `always`: its settings show that Redis calls fsync before it replies. `replicated`: so do those of
- * all replicas, and they confirm the write. `managed`: Redis hides its settings, and its service is believed. `none`: by nothing.
+ * Proof of a write to this Redis. `always`: its settings show that Redis calls fsync before it replies. `replicated`: the
+ * settings of all replicas show this too, and they confirm the write. `managed`: Redis hides its settings, and the service
+ * is trusted. `none`: no proof.
  */
 export type DiskProof = "always" | "replicated" | "managed" | "none";
 
-/** What it means that Redis has no `maxmemory`. */
+/** Warning about a Redis without `maxmemory`. */
 export const UNBOUNDED =
   "maxmemory is 0 (no limit), so Redis never reports that it is full. To set a limit, run: redis-cli CONFIG SET maxmemory <bytes>";
 
@@ -31,19 +32,19 @@ export const FAILOVER =
   "a failover can lose calls that were answered with 202: the replica that takes over may lack the newest ones. " +
   'To lose none, set durability = "replicated"';
 
-/** A server that can keep what a 202 promises. */
+/** State of a server that can keep what a 202 promises. */
 export type ServerState = {
   readonly proof: DiskProof;
   readonly usedMemoryBytes: number;
-  /** 0 when Redis has no `maxmemory`. */
+  /** 0 if Redis has no `maxmemory`. */
   readonly maxMemoryBytes: number;
-  /** Whether it is a node of a Cluster that stops when a shard is lost. */
+  /** True for a node of a Cluster that stops when a shard is lost. */
   readonly needsFullCoverage: boolean;
 };
 
 /**
- * Asks a replica whether its settings keep what it confirms. If they do not, throws `start.redis_not_durable` with what to do about it. Resolves
- * with whether it rewrites its append-only file: after a full sync it has none before that ends.
+ * Checks whether the settings of a replica keep what it confirms. If not, throws `start.redis_not_durable` with a remedy.
+ * Resolves with `isRewriting`, because after a full sync a replica has no append-only file until it has written a new one.
  */
 export async function requireDurableReplica(redis: Redis): Promise<{ isRewriting: boolean }> {
   const info = parseInfo(await redis.info());
@@ -51,10 +52,7 @@ export async function requireDurableReplica(redis: Redis): Promise<{ isRewriting
   return { isRewriting: info["aof_rewrite_in_progress"] === "1" || info["aof_rewrite_scheduled"] === "1" };
 }
 
-/**
- * Asks Redis whether it can keep what a 202 promises now. If it cannot, throws `start.redis_not_durable` with what to do
- * about it.
- */
+/** Checks whether Redis can now keep what a 202 promises. If not, throws `start.redis_not_durable` with a remedy. */
 export async function readServerState(redis: Redis, mode: DurabilityMode): Promise<ServerState> {
   const info = parseInfo(await redis.info());
   requirePrimary(info, redis);
@@ -82,7 +80,7 @@ function requirePrimary({ role }: Record<string, string>, redis: Redis): void {
 
 function diskProof(mode: DurabilityMode, info: Record<string, string>, shown: Shown | undefined): DiskProof {
   requireVersion(info);
-  // A managed service may keep its log elsewhere, and then shows none.
+  // A managed service that hides its settings may store writes in another way than an append-only file.
   if (mode !== "managed" || shown !== undefined) requireAof(info, shown !== undefined);
   requireNoEviction(info, shown !== undefined);
   for (const name of SETTINGS) {
@@ -100,7 +98,7 @@ function diskProof(mode: DurabilityMode, info: Record<string, string>, shown: Sh
   );
 }
 
-/** What CONFIG GET must show. */
+/** Settings that CONFIG GET must show. */
 const REQUIRED = { appendfsync: "always", "no-appendfsync-on-rewrite": "no" } as const;
 const SETTINGS = Object.keys(REQUIRED) as (keyof typeof REQUIRED)[];
 const FULL_COVERAGE_SETTING = "cluster-require-full-coverage";
@@ -111,10 +109,13 @@ const LOSSES: Readonly<Record<keyof typeof REQUIRED, (found: string) => string>>
     "no-appendfsync-on-rewrite is yes, but must be no: Redis does not sync while it rewrites its append-only file",
 };
 
-/** Before it, Redis treats scripts of a full Redis in another way, and nothing here was tried with it. */
+/**
+ * Minimum major version. Earlier versions treat scripts in a full Redis differently, and this program was not tested with
+ * them.
+ */
 const MAJOR_MIN = 7;
 
-/** Valkey and others name the Redis that they are compatible with. */
+/** Checks the version. Valkey and others report the version of Redis that they are compatible with. */
 function requireVersion({ redis_version: version }: Record<string, string>): void {
   if (version !== undefined && Number.parseInt(version, 10) >= MAJOR_MIN) return;
   throw notDurable(
@@ -137,7 +138,7 @@ function requireAof(info: Record<string, string>, showsConfig: boolean): void {
   }
 }
 
-/** INFO says it too where CONFIG GET is forbidden. */
+/** Checks the eviction policy in INFO, which shows it even if CONFIG GET is forbidden. */
 function requireNoEviction(info: Record<string, string>, showsConfig: boolean): void {
   const { maxmemory_policy: policy } = info;
   if (policy === "noeviction") return;
@@ -156,7 +157,7 @@ function toSet(name: string, value: string, showsConfig: boolean): string {
 
 type Shown = Partial<Record<string, string>>;
 
-/** What Redis shows of its settings. Undefined if the ACL, or a managed Redis, forbids CONFIG GET. */
+/** Reads the settings that Redis shows. Undefined if the ACL, or a managed Redis, forbids CONFIG GET. */
 async function readConfig(redis: Redis, info: Record<string, string>): Promise<Shown | undefined> {
   const names = info["cluster_enabled"] === "1" ? [...SETTINGS, FULL_COVERAGE_SETTING] : SETTINGS;
   try {
@@ -168,7 +169,7 @@ async function readConfig(redis: Redis, info: Record<string, string>): Promise<S
   }
 }
 
-/** CONFIG GET replies with a flat list in RESP2 and with a map in RESP3. */
+/** Converts a reply of CONFIG GET, which is a flat list in RESP2 and a map in RESP3. */
 function toPairs(reply: unknown): [string, string][] {
   if (!Array.isArray(reply)) return Object.entries(reply as Record<string, string>);
   const pairs: [string, string][] = [];

@@ -1,11 +1,11 @@
 import { AppError, messageOf, RETRY_AFTER_MS } from "../platform/errors/app-error.ts";
 
-/** How the error of a script begins that found under a key what no process writes there. It has changed nothing. */
+/** Prefix of a script's error if a key holds data that Postern never writes there. The script has changed nothing. */
 const UNREADABLE = "UNREADABLE ";
-/** Begins the error of Redis for a key that holds another type. */
+/** Prefix of Redis's error for a key of another type. */
 const WRONG_TYPE = "WRONGTYPE ";
 
-/** The error of a process that finds damaged or foreign data. It leaves the data as it is, for an operator. */
+/** Creates the error for damaged or foreign data. The process leaves the data unchanged, for an operator. */
 export function unreadable(what: string, cause?: unknown): AppError {
   const reason = `${what} cannot be read, and is left as it is`;
   return new AppError("record.unreadable", { reason, retryAfterMs: 60_000, cause });
@@ -15,12 +15,15 @@ export function isUnreadable(error: unknown): boolean {
   return error instanceof AppError && error.code === "record.unreadable";
 }
 
-/** Handles the rejection that says that what is stored cannot be read; throws any other. */
+/** Ignores a rejection which says that stored data cannot be read; throws any other. */
 export function unlessUnreadable(error: unknown): undefined {
   if (!isUnreadable(error)) throw error;
 }
 
-/** For a rejected read: throws `record.unreadable` if it has found damaged data, else `queue.unavailable` with this reason. */
+/**
+ * Creates the handler of a failed read. It throws `record.unreadable` if the data is damaged, else `queue.unavailable` with
+ * this reason.
+ */
 export function readFailed(reason: string): (cause: unknown) => never {
   return (cause) => {
     const known = fromScript(cause);
@@ -29,7 +32,10 @@ export function readFailed(reason: string): (cause: unknown) => never {
   };
 }
 
-/** `record.unreadable` if the script refused what it found; any other error as it is. */
+/**
+ * Converts an error of a script to `record.unreadable` if the script refused the data that it found. Returns any other error
+ * unchanged.
+ */
 export function fromScript(error: unknown): unknown {
   const [message] = messageOf(error).split(" script: ");
   if (message?.startsWith(UNREADABLE)) return unreadable(message.slice(UNREADABLE.length), error);

@@ -1,30 +1,41 @@
-/** Why a credential is refused. */
+/** Reasons why a credential is refused. */
 export const REASONS = ["missing", "repeated", "malformed", "mismatch", "stale", "early"] as const;
 export type Reason = (typeof REASONS)[number];
 
 /**
- * How a sender proves who it is, as far as advice depends on it. Only a `digest`, made with a shared secret, and the signature of a `key-pair`
- * cover what is sent. The others are a secret that goes along with it.
+ * Kinds of credential that need different advice. A signature covers the request: a `digest` under a shared secret, or
+ * the signature of a `key-pair` or `certificate`. The other kinds are a secret or a signed token in the request.
  */
-export const CREDENTIAL_KINDS = ["bearer", "basic", "api-key", "token", "digest", "key-pair"] as const;
+export const CREDENTIAL_KINDS = [
+  "bearer",
+  "basic",
+  "api-key",
+  "token",
+  "digest",
+  "key-pair",
+  "certificate",
+  "jwt",
+] as const;
 export type CredentialKind = (typeof CREDENTIAL_KINDS)[number];
 
 export type Advice = {
   /** The fault, as part of a sentence. */
   says: string;
-  /** The things to try, in sentences. */
+  /** Remedies to try, in sentences. */
   todo: string;
 };
 
 type Words = {
-  /** The proof that a request holds. */
+  /** Name of the credential in a request. */
   name: string;
-  /** The part of the configuration that may be out of date. */
-  secret: string;
-  /** Whether it goes in the header Authorization. */
+  /** Name of the configured value that verifies the credential, if that value may be outdated. */
+  secret?: string;
+  /** Whether the credential is in the header Authorization. */
   isAuthorization?: boolean;
-  /** Whether it covers what is sent. */
+  /** Whether the credential covers the request's content. */
   isSignature?: boolean;
+  /** Whether the credential is a token that its issuer signs and that expires. */
+  isIssued?: boolean;
 };
 
 const WORDS: Readonly<Record<CredentialKind | "unknown", Words>> = {
@@ -34,6 +45,8 @@ const WORDS: Readonly<Record<CredentialKind | "unknown", Words>> = {
   token: { name: "token", secret: "token" },
   digest: { name: "signature", secret: "secret", isSignature: true },
   "key-pair": { name: "signature", secret: "public key", isSignature: true },
+  jwt: { name: "token", secret: "key set", isAuthorization: true, isIssued: true },
+  certificate: { name: "signature", isSignature: true },
   unknown: { name: "credential", secret: "secret" },
 };
 
@@ -60,9 +73,11 @@ const ADVICE: Readonly<Record<Reason, (words: Words, hasDetail: boolean) => Advi
       ? "Compare the difference in the reason with the endpoint's configuration and the sender's settings."
       : mismatchTodo(words),
   }),
-  stale: ({ name }) => ({
+  stale: ({ name, isIssued }) => ({
     says: `the ${name} is too old`,
-    todo: "Compare the sender's clock with the gateways' clocks. If only some requests are too old, the sender may retry them with the original time: then increase past_secs. Or a stranger replays old requests.",
+    todo: isIssued
+      ? "Compare the issuer's clock with the gateways' clocks. Or the sender keeps a token for longer than its issuer allows, or a stranger replays old requests."
+      : "Compare the sender's clock with the gateways' clocks. If only some requests are too old, the sender may retry them with the original time: then increase past_secs. Or a stranger replays old requests.",
   }),
   early: ({ name }) => ({
     says: `the ${name} is from the future`,
@@ -70,7 +85,10 @@ const ADVICE: Readonly<Record<Reason, (words: Words, hasDetail: boolean) => Advi
   }),
 };
 
-function mismatchTodo({ secret, isSignature }: Words): string {
+function mismatchTodo({ secret, isSignature, isIssued }: Words): string {
+  if (isIssued)
+    return `Compare jwks with the address of the issuer's ${secret}. If jwks is a file, it may lack the newest key. If it is right, the token is of another issuer, or forged.`;
+  if (secret === undefined) return "A proxy may change what is signed: the body, a header or the URL.";
   const rotated = `If the sender has a new ${secret}, configure both, as in secret = [old, new], and restart the gateways. Then have the sender send the refused requests again.`;
   if (!isSignature) return `${rotated} Otherwise, compare the sender's ${secret} with the configured one.`;
   return `${rotated} If the ${secret} is right, a proxy changes what is signed: the body, a header or the URL.`;
@@ -78,7 +96,7 @@ function mismatchTodo({ secret, isSignature }: Words): string {
 
 type Refused = { code: string; reason: string; credential: CredentialKind | null };
 
-/** Explains a refused credential by its reason. Undefined if the request was refused for something else. */
+/** Explains why a credential was refused. Undefined if the request was refused for another reason. */
 export function adviceFor({ code, reason, credential }: Refused): Advice | undefined {
   const [word = "", detail] = reason.split(":", 2);
   if (code !== "webhook.credential_rejected" || !Object.hasOwn(ADVICE, word)) return undefined;

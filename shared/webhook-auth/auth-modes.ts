@@ -1,50 +1,108 @@
 import { z } from "zod";
 import { headerBytes } from "../http/headers.ts";
+import { Secret } from "../platform/crypto/secret.ts";
 import type { CredentialKind } from "./advice.ts";
 import { headerName, orElse, pointer, visibleAscii } from "./fields.ts";
+import { type HttpSignature, httpCoverage, httpSignature } from "./http-signature/settings.ts";
+import { type AlgorithmName, HTTP_ALGORITHMS, hasKeyPair, TOKEN_ALGORITHMS } from "./keys/algorithms.ts";
 import { rejected } from "./rejected.ts";
-import { needsPrivateKey, type Scheme, scheme } from "./signature-scheme.ts";
+import { type Coverage, needsPrivateKey, type Scheme, scheme, type Timestamp } from "./signature-scheme.ts";
 import { toPointer } from "./template.ts";
 
 /*
- * The ways to authenticate (`auth` of an endpoint), each declared once: the keys that it has, and the proof that they ask of a request.
- * Everything else knows only the proof. By its kind (`by`), CHECKS in services/webhooks-gateway/authenticate.ts checks a request, and
- * SIGNERS in shared/webhook-auth/sample/delivery.ts makes one.
+ * The authentication modes (`auth` of an endpoint). Each declares its configuration keys and the proof that a request
+ * must have. All other code knows only the proof. Its kind (`by`) selects the functions that use it: CHECKS in
+ * services/webhooks-gateway/authenticate.ts verifies a request, and SIGNERS in shared/webhook-auth/sample/delivery.ts
+ * creates one.
  */
 
-/** Requests need no proof, and get no challenge. */
-type Open = { readonly by: "nothing"; readonly challenge: "" };
+/** Places of the credential in a request. */
+export type Places = {
+  /** Header names in lower case. */
+  readonly headers: readonly string[];
+  readonly queries: readonly string[];
+  readonly fields: readonly (readonly string[])[];
+};
 
-/** A header holds the secret after the text `before`, as it is unless there is `encode`. */
-export type SecretHeader = {
+type Common = {
+  readonly places: Places;
+  /** Undefined if there is no credential, or if the kind depends on the headers of a request (`kindOf`). */
+  readonly kind?: CredentialKind;
+  /** Values that each possible signature covers. Undefined for other credentials. */
+  readonly coverage?: readonly Coverage[];
+  /** Value of WWW-Authenticate in a 401 (RFC 9110, section 11.6.1). */
+  readonly challenge: string;
+};
+
+/** Proof of an endpoint that requires no credential. Its `challenge` is empty. */
+type Open = Common & { readonly by: "nothing" };
+
+/** A header that holds the text `before` and then the secret, unchanged or encoded by `encode`. */
+export type SecretHeader = Common & {
   readonly by: "secret";
-  readonly kind: CredentialKind;
   readonly header: string;
   readonly before: string;
   readonly encode?: (secret: string) => string;
-  /** The secret in the header's value. Throws `webhook.credential_rejected`. */
+  /** Reads the secret from the header's value. Throws `webhook.credential_rejected`. */
   readonly read: (value: string) => Buffer;
-  readonly challenge: string;
 };
 
-/** A signature by one of these schemes, over the body as it is received or as it is decoded. */
-export type Signed = {
+/** A signature by one of these schemes, over the received or the decoded body. */
+export type Signed = Common & {
   readonly by: "schemes";
   readonly schemes: readonly Scheme[];
   readonly over: "received" | "decoded";
-  readonly challenge: string;
 };
 
-/** How the requests of an endpoint prove their sender. `challenge` goes with a 401 (RFC 9110, section 11.6.1). */
-export type Proof = Open | SecretHeader | Signed;
+/** Required value of a token's claim. */
+export type ClaimValue = string | number | boolean;
+
+/** A signed bearer token (RFC 6750, RFC 7519). It does not cover the body. */
+export type Jwt = Common & {
+  readonly by: "jwt";
+  readonly issuers: readonly string[];
+  readonly audience: string;
+  /** The issuer's keys as a JSON Web Key Set, or their URL, which may contain a secret. */
+  readonly jwks: Secret;
+  readonly algorithms: readonly AlgorithmName[];
+  readonly claims: Readonly<Record<string, ClaimValue>>;
+};
+
+/** An HTTP Message Signature (RFC 9421) with a key of the endpoint or of the sender's key directory. */
+export type HttpSigned = Common & { readonly by: "http-signature"; readonly signature: HttpSignature };
+
+/** The signature of Amazon SNS, in a body that names its certificate. */
+export type SnsMessage = Common & {
+  readonly by: "aws-sns";
+  readonly topics: readonly string[];
+  readonly timestamp: Timestamp;
+};
+
+/** The signature of PayPal, in headers that name its certificate. */
+export type PayPalMessage = Common & {
+  readonly by: "paypal";
+  readonly webhookId: string;
+  readonly isSandbox: boolean;
+  readonly timestamp: Timestamp;
+};
+
+/** Proof that an endpoint's requests must have. */
+export type Proof = Open | SecretHeader | Signed | Jwt | HttpSigned | SnsMessage | PayPalMessage;
 
 type Auth<Keys extends z.ZodRawShape> = {
-  /** Whether the endpoint has `secret`. With `"later"` a handshake may bring it. */
-  readonly secret: "none" | "required" | "later";
-  /** Its other keys. */
+  /**
+   * Whether the endpoint has the key `secret`. With `"later"`, a handshake may bring the secret. With `"or-directory"`,
+   * a key directory may replace it.
+   */
+  readonly secret: "none" | "required" | "later" | "or-directory";
+  /** Other configuration keys of the mode. */
   readonly keys: Keys;
-  /** The keys of which an endpoint has exactly one. */
+  /** Configuration keys of which an endpoint must have exactly one. */
   readonly oneOf?: readonly (keyof Keys & string)[];
+  /** Examples for configuration keys whose real values only the operator knows. `secret` is not among them. */
+  readonly example?: Readonly<Partial<z.input<z.ZodObject<Keys>>>>;
+  /** Describes the real values with which the operator must replace the examples. */
+  readonly replaceWith?: string;
   readonly proof: (values: Values<Keys>) => Proof;
 };
 
@@ -52,9 +110,28 @@ function auth<Keys extends z.ZodRawShape>(declared: Auth<Keys>): Auth<Keys> {
   return declared;
 }
 
+function inHeaders(...headers: string[]): Places {
+  return { headers, queries: [], fields: [] };
+}
+
+function signed(schemes: readonly Scheme[], over: Signed["over"], challenge: string): Signed {
+  const places = {
+    headers: schemes.flatMap(({ header }) => header ?? []).map((name) => name.toLowerCase()),
+    queries: schemes.flatMap(({ query }) => query ?? []),
+    fields: schemes.flatMap(({ field }) => (field === undefined ? [] : [toPointer(field)])),
+  };
+  return {
+    by: "schemes",
+    ...{ places, coverage: schemes, schemes, over },
+    challenge: `${challenge} realm="postern"`,
+  };
+}
+
+const claimText = z.string().min(1).max(1024);
+
 const signature_over = z.enum(["received", "decoded"]).default("received");
 
-/** The first of the headers that a request has decides (GitHub sends the second). */
+/** Scheme of `hmac-sha256`. The first of these headers that a request has is read. GitHub sends X-Hub-Signature-256. */
 const HMAC_SHA256: Scheme = {
   header: ["X-Signature-256", "X-Hub-Signature-256", "X-Webhook-Signature"],
   prefix: "sha256=",
@@ -63,8 +140,42 @@ const HMAC_SHA256: Scheme = {
   algorithm: "hmac-sha256",
 };
 
+/**
+ * ARN of a topic in a partition of AWS whose SNS hosts are below amazonaws.com or amazonaws.com.cn. Topics with `.fifo`
+ * are refused, because they deliver nothing over HTTP.
+ */
+const topicArn = z
+  .string()
+  .regex(
+    /^arn:aws(?:-cn|-us-gov)?:sns:[a-z]{2}(?:-[a-z]+)+-\d:\d{12}:[A-Za-z0-9_-]{1,256}$/,
+    "must be the ARN of a standard topic, such as arn:aws:sns:us-east-1:123456789012:orders",
+  );
+
+/**
+ * Coverage of SNS signatures. A message is accepted for a day, because SNS can retry for an hour and may itself be
+ * late. `signed` omits the token and the URL of a confirmation, because only the confirmation reads them.
+ */
+const SNS_COVERAGE = {
+  signed: "{body:/Message}{body:/MessageId}{body:/Subject}{body:/Timestamp}{body:/TopicArn}{body:/Type}",
+  timestamp: { field: "/Timestamp", unit: "rfc3339", past_secs: 86_400, future_secs: 300 },
+} as const;
+
+/**
+ * Coverage of PayPal's signatures. A message is accepted for four days, because PayPal retries for three. The body
+ * counts as not covered, because it is easy to make another body with the same CRC-32. `signed` omits the webhook's id,
+ * because no request contains it.
+ */
+const PAYPAL_COVERAGE = {
+  signed: "{header:PayPal-Transmission-Id}|{timestamp}",
+  timestamp: { header: "PayPal-Transmission-Time", unit: "rfc3339", past_secs: 345_600, future_secs: 300 },
+} as const;
+
 export const AUTH_MODES = {
-  none: auth({ secret: "none", keys: {}, proof: () => ({ by: "nothing", challenge: "" }) }),
+  none: auth({
+    secret: "none",
+    keys: {},
+    proof: () => ({ by: "nothing", places: inHeaders(), challenge: "" }),
+  }),
 
   bearer: auth({
     secret: "required",
@@ -72,9 +183,10 @@ export const AUTH_MODES = {
     proof: () => ({
       by: "secret",
       kind: "bearer",
+      places: inHeaders("authorization"),
       header: "Authorization",
       before: "Bearer ",
-      read: bearerToken,
+      read: (value) => headerBytes(bearerToken(value)),
       challenge: 'Bearer realm="postern"',
     }),
   }),
@@ -87,9 +199,12 @@ export const AUTH_MODES = {
         "must not contain a colon, which would end the user name (RFC 7617)",
       ),
     },
+    example: { username: "postern" },
+    replaceWith: "the user that is set at the sender",
     proof: ({ username }) => ({
       by: "secret",
       kind: "basic",
+      places: inHeaders("authorization"),
       header: "Authorization",
       before: "Basic ",
       encode: (password) => Buffer.from(`${username}:${password}`).toString("base64"),
@@ -104,6 +219,7 @@ export const AUTH_MODES = {
     proof: ({ api_key_header: header }) => ({
       by: "secret",
       kind: "api-key",
+      places: inHeaders(header),
       header,
       before: "",
       read: headerBytes,
@@ -115,23 +231,14 @@ export const AUTH_MODES = {
     secret: "required",
     keys: { token_query: z.string().min(1).optional(), token_field: pointer.optional() },
     oneOf: ["token_query", "token_field"],
-    proof: ({ token_query: query, token_field: field = "" }) => ({
-      by: "schemes",
-      schemes: [{ algorithm: "equal", ...(query === undefined ? { field } : { query }) }],
-      over: "received",
-      challenge: 'Token realm="postern"',
-    }),
+    proof: ({ token_query: query, token_field: field = "" }) =>
+      signed([{ algorithm: "equal", ...(query === undefined ? { field } : { query }) }], "received", "Token"),
   }),
 
   "hmac-sha256": auth({
     secret: "required",
     keys: { signature_over },
-    proof: ({ signature_over: over }) => ({
-      by: "schemes",
-      schemes: [HMAC_SHA256],
-      over,
-      challenge: 'HMAC-SHA256 realm="postern"',
-    }),
+    proof: ({ signature_over }) => signed([HMAC_SHA256], signature_over, "HMAC-SHA256"),
   }),
 
   signature: auth({
@@ -142,129 +249,174 @@ export const AUTH_MODES = {
         .transform((one) => [one].flat()),
       signature_over,
     },
-    proof: ({ signature: schemes, signature_over: over }) => ({
-      by: "schemes",
-      schemes,
-      over,
+    proof: ({ signature, signature_over }) => signed(signature, signature_over, "Signature"),
+  }),
+
+  jwt: auth({
+    secret: "none",
+    keys: {
+      issuer: z.union([claimText, z.array(claimText).min(1)], orElse("a text or a list of texts")),
+      audience: claimText,
+      jwks: z.string().transform((text) => new Secret(text)),
+      algorithms: z.array(z.enum(TOKEN_ALGORITHMS)).min(1).default(["RS256", "ES256"]),
+      claims: z
+        .record(
+          z.string().regex(/^(?!(?:iss|aud|exp|nbf|iat)$)/, "is checked anyway: set issuer and audience"),
+          z.union([claimText, z.number(), z.boolean()], orElse("a text, a number or a boolean")),
+        )
+        .default({}),
+    },
+    example: {
+      audience: "https://hooks.example.com/hooks/events",
+      claims: { email: "sender@project.iam.gserviceaccount.com" },
+    },
+    replaceWith: "the audience and the account that are set at the sender",
+    proof: ({ issuer, ...rest }) => ({
+      by: "jwt",
+      kind: "jwt",
+      places: inHeaders("authorization"),
+      issuers: [issuer].flat(),
+      ...rest,
+      challenge: 'Bearer realm="postern"',
+    }),
+  }),
+
+  "http-signature": auth({
+    secret: "or-directory",
+    keys: { http_signature: httpSignature },
+    proof: ({ http_signature: signature }) => ({
+      by: "http-signature",
+      kind: hasKeyPair(HTTP_ALGORITHMS[signature.algorithm]) ? "key-pair" : "digest",
+      places: inHeaders("signature-input", "signature"),
+      coverage: [httpCoverage(signature)],
+      signature,
       challenge: 'Signature realm="postern"',
+    }),
+  }),
+
+  "aws-sns": auth({
+    secret: "none",
+    keys: { topics: z.array(topicArn).min(1) },
+    example: { topics: ["arn:aws:sns:us-east-1:123456789012:orders"] },
+    replaceWith: "the ARNs of your topics",
+    proof: ({ topics }) => ({
+      by: "aws-sns",
+      kind: "certificate",
+      places: { ...inHeaders(), fields: [["Signature"]] },
+      coverage: [SNS_COVERAGE],
+      timestamp: SNS_COVERAGE.timestamp,
+      topics,
+      challenge: 'AWS-SNS realm="postern"',
+    }),
+  }),
+
+  paypal: auth({
+    secret: "none",
+    keys: {
+      webhook_id: z
+        .string()
+        .regex(
+          /^[A-Za-z0-9]{1,50}$/,
+          "must be the id of the webhook, as PayPal shows it: letters and digits",
+        ),
+      sandbox: z.boolean().default(false),
+    },
+    example: { webhook_id: "8PT597110X687430L" },
+    replaceWith: "the id of the webhook that PayPal shows",
+    proof: ({ webhook_id, sandbox }) => ({
+      by: "paypal",
+      kind: "certificate",
+      places: inHeaders("paypal-transmission-sig"),
+      coverage: [PAYPAL_COVERAGE],
+      timestamp: PAYPAL_COVERAGE.timestamp,
+      webhookId: webhook_id,
+      isSandbox: sandbox,
+      challenge: 'PayPal realm="postern"',
     }),
   }),
 };
 
 export type AuthName = keyof typeof AUTH_MODES;
 
-/** Keys of an endpoint that describe its credential, beside `secret`. */
+/** Configuration keys that describe an endpoint's credential, besides `secret`. */
 export type AuthFields = {
   [Name in AuthName]: { readonly auth: Name } & Values<(typeof AUTH_MODES)[Name]["keys"]>;
 }[AuthName];
 
-/** zod takes a table without keys for one whose keys are all forbidden. */
+/** Values of these configuration keys. Without keys, zod's own type would forbid every key. */
 type Values<Keys extends z.ZodRawShape> = keyof Keys extends never ? unknown : z.output<z.ZodObject<Keys>>;
 
 export const AUTH_NAMES = Object.keys(AUTH_MODES) as AuthName[];
 
-/** The keys of all ways to authenticate, beside `secret`. */
+/** Configuration keys of all authentication modes, besides `secret`. */
 export const AUTH_KEYS: readonly string[] = [
   ...new Set(Object.values(AUTH_MODES).flatMap(({ keys }) => Object.keys(keys))),
 ];
-
-/** Whether an endpoint names a user beside its secret. */
-export function namesUser(auth: AuthName): boolean {
-  return "username" in AUTH_MODES[auth].keys;
-}
 
 export function proofOf(fields: AuthFields): Proof {
   return (AUTH_MODES[fields.auth] as Auth<z.ZodRawShape>).proof(fields);
 }
 
-/** The proof that a preset describes. Keys that only the operator knows, such as `username`, are missing. */
+/** Returns the proof that a preset describes. It lacks values that only the operator knows, such as `username`. */
 export function describedProof(endpoint: { readonly auth: AuthName }): Proof {
   const { keys, proof } = AUTH_MODES[endpoint.auth] as Auth<z.ZodRawShape>;
   return proof(z.object(keys).partial().parse(endpoint));
 }
 
-/** The schemes by which requests are signed; undefined if the credential is something else. */
+/** Returns the signature schemes of a proof; undefined if the credential is not a signature by a scheme. */
 export function schemesOf(proof: Proof): readonly Scheme[] | undefined {
   return proof.by === "schemes" ? proof.schemes : undefined;
 }
 
-/** Places of the credential in a request. */
-export type Places = {
-  /** In lower case. */
-  readonly headers: readonly string[];
-  readonly queries: readonly string[];
-  readonly fields: readonly (readonly string[])[];
-};
-
-export function placesOf(proof: Proof): Places {
-  switch (proof.by) {
-    case "nothing":
-      return { headers: [], queries: [], fields: [] };
-    case "secret":
-      return { headers: [proof.header.toLowerCase()], queries: [], fields: [] };
-    case "schemes":
-      return {
-        headers: proof.schemes.flatMap(({ header }) => header ?? []).map((name) => name.toLowerCase()),
-        queries: proof.schemes.flatMap(({ query }) => query ?? []),
-        fields: proof.schemes.flatMap(({ field }) => (field === undefined ? [] : [toPointer(field)])),
-      };
-  }
-}
-
-/** Whether a request holds the secret itself, so that only those who know it can send one. */
+/** Returns whether requests contain the secret itself, so that only those who know the secret can send them. */
 export function showsSecret(proof: Proof): boolean {
-  switch (proof.by) {
-    case "nothing":
-      return false;
-    case "secret":
-      return true;
-    case "schemes":
-      return proof.schemes.every(({ algorithm }) => algorithm === "equal");
-  }
+  return (
+    proof.by === "secret" || (schemesOf(proof)?.every(({ algorithm }) => algorithm === "equal") ?? false)
+  );
 }
 
-/** Of several schemes, the kind of the first whose header came. Undefined without a credential. */
-export function kindOf(proof: Proof, came: readonly string[]): CredentialKind | undefined {
-  switch (proof.by) {
-    case "nothing":
-      return undefined;
-    case "secret":
-      return proof.kind;
-    case "schemes": {
-      const hasCome = ({ header }: Scheme) =>
-        [header ?? []].flat().some((name) => came.includes(name.toLowerCase()));
-      const { algorithm = "equal" } = proof.schemes.find(hasCome) ?? proof.schemes[0] ?? {};
-      if (algorithm === "equal") return "token";
-      return needsPrivateKey(algorithm) ? "key-pair" : "digest";
-    }
-  }
+/** Returns whether the required claims allow the tokens of only one account. */
+export function isOfOneAccount({ claims }: Jwt): boolean {
+  return claims["sub"] !== undefined || claims["email"] !== undefined;
 }
 
-/** The text of the header that holds this secret. */
+/**
+ * Returns the kind of credential. With several schemes, it is the kind of the first one whose header is present.
+ * Undefined without a credential.
+ */
+export function kindOf(proof: Proof, present: readonly string[]): CredentialKind | undefined {
+  if (proof.by !== "schemes") return proof.kind;
+  const isPresent = ({ header }: Scheme) =>
+    [header ?? []].flat().some((name) => present.includes(name.toLowerCase()));
+  const { algorithm = "equal" } = proof.schemes.find(isPresent) ?? proof.schemes[0] ?? {};
+  if (algorithm === "equal") return "token";
+  return needsPrivateKey(algorithm) ? "key-pair" : "digest";
+}
+
+/** Returns the header text that holds this secret. */
 export function secretText({ before, encode }: SecretHeader, secret: string): string {
   return before + (encode === undefined ? secret : encode(secret));
 }
 
-/** The texts in which a request may hold this secret, the longest first. A signature holds none. */
+/** Returns the forms in which a request may contain this secret, longest first. */
 export function shownTexts(proof: Proof, secret: string): string[] {
-  switch (proof.by) {
-    case "nothing":
-      return [];
-    case "secret":
-      return proof.encode === undefined ? [secret] : [secretText(proof, secret), secret];
-    case "schemes":
-      return [secret];
-  }
+  return proof.by === "secret" && proof.encode ? [secretText(proof, secret), secret] : [secret];
 }
 
-/** RFC 6750: the scheme is case-insensitive, the token is not. */
-function bearerToken(value: string): Buffer {
+/**
+ * Reads a bearer token (RFC 6750). The scheme is case-insensitive, the token is not. Throws
+ * `webhook.credential_rejected`.
+ */
+export function bearerToken(value: string): string {
   const token = /^bearer +(\S.*)$/i.exec(value)?.[1];
   if (token === undefined) throw rejected("malformed", "authorization must be Bearer and a token");
-  return headerBytes(token);
+  return token;
 }
 
-/** RFC 7617. The user's name is no secret; the password is compared in constant time. */
+/**
+ * Reads the password of HTTP Basic authentication (RFC 7617). The user name is not secret. The password is compared in
+ * constant time.
+ */
 function basicPassword(value: string, username: string): Buffer {
   const encoded = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(value)?.[1];
   if (encoded === undefined) throw rejected("malformed", "authorization must be Basic and base64");

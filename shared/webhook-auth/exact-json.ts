@@ -1,11 +1,12 @@
 import { endOfString } from "../platform/text/bounded-json.ts";
 
 /**
- * Parses valid JSON, and gives whole numbers beyond the safe range as the text of their digits: JSON.parse rounds them, and two ids
- * could become one. A large number with a point or an exponent stays a number. It takes one pass over the bytes, without recursion.
+ * Parses valid JSON. A whole number beyond the safe range becomes text with its digits. JSON.parse would round it, so
+ * that two ids could become equal. A large number with a point or an exponent stays a number. The search for such
+ * numbers takes one pass over the bytes, without recursion.
  */
 export function parseExactJson(json: Buffer): unknown {
-  // Each number of at least 16 digits gets two quotes.
+  // Space for the result: each number of at least 16 digits gets two quotes.
   const quoted = Buffer.allocUnsafe(json.length + Math.ceil(json.length / 8));
   let size = 0;
   let from = 0;
@@ -40,19 +41,22 @@ function endOfDigits(json: Buffer, start: number): number {
   return end;
 }
 
-/** The end of a number with a point or an exponent. */
+/** Returns the end of a number with a point or an exponent. */
 function endOfNumber(json: Buffer, start: number): number {
   let end = start;
   while (isDigit(json[end]) || isNumberSign(json[end])) end += 1;
   return end;
 }
 
-/** One of `+-.Ee`. */
+/** Returns whether the byte is one of `+-.Ee`. */
 function isNumberSign(byte: number | undefined): boolean {
   return byte === 0x2b || byte === MINUS || byte === 0x2e || byte === 0x45 || byte === 0x65;
 }
 
-/** Fewer than 16 digits are never rounded, and more always. */
+/**
+ * Returns whether this whole number is beyond the safe range, so that JSON.parse may round it. With fewer than 16
+ * digits it never is, and with more than 16 it always is.
+ */
 function isRounded(json: Buffer, start: number, end: number): boolean {
   if (end - start !== 16) return end - start > 16;
   return !Number.isSafeInteger(Number(json.toString("latin1", start, end)));

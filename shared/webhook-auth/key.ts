@@ -3,8 +3,9 @@ import type { Secret } from "../platform/crypto/secret.ts";
 import type { Scheme, SecretFormat } from "./signature-scheme.ts";
 
 /**
- * The keys of each scheme, secret or public. A secret has the first of the schemes' formats that fits it. Secrets are key objects too: a
- * MAC of Node 24 under the bytes of a key throws and catches two errors, and takes 5 to 20 times as long.
+ * Returns the keys of each scheme: shared secrets or public keys. Each secret is read in the first of the schemes'
+ * formats that it fits. A shared secret becomes a key object too, for speed. With raw bytes, Node 24 takes 5 to 20
+ * times as long to compute a MAC, because it internally throws and catches two errors.
  */
 export function keysFor(schemes: readonly Scheme[], secrets: readonly Secret[]): KeyObject[][] {
   const used = secrets.map((secret) => ({ secret, format: formatOf(secret, schemes) }));
@@ -19,7 +20,7 @@ function toKey(parsed: Buffer | KeyObject | undefined): KeyObject | undefined {
   return parsed === undefined || parsed instanceof KeyObject ? parsed : createSecretKey(parsed);
 }
 
-/** What a secret should have been, if no scheme can use it. */
+/** Returns the expected form of a secret that no scheme can use; undefined if a scheme can use it. */
 export function secretProblem(secret: Secret, schemes: readonly Scheme[]): string | undefined {
   if (formatOf(secret, schemes) !== undefined) return undefined;
   const formats = new Set(schemes.map(({ secret_format }) => EXPECTED[secret_format ?? "text"]));
@@ -31,7 +32,7 @@ function formatOf(secret: Secret, schemes: readonly Scheme[]): SecretFormat | un
   return formats.find((format) => PARSERS[format](secret.reveal()) !== undefined);
 }
 
-/** Some senders show the version of the signature before the key, as Supabase does. */
+/** Some senders, such as Supabase, show the signature's version before the key. */
 const WHSEC = /^(?:v1,)?whsec_/;
 const WHPK = /^(?:v1a,)?whpk_/;
 
@@ -59,7 +60,7 @@ const EXPECTED: Readonly<Record<SecretFormat, string>> = {
   spki: "a P-256 public key, as the base64 of its SubjectPublicKeyInfo or as PEM",
 };
 
-/** The bytes of the base64 behind a prefix. */
+/** Returns the decoded base64 after a prefix. */
 function after(prefix: RegExp, text: string): Buffer | undefined {
   return prefix.test(text) ? decodeBase64(text.replace(prefix, "")) : undefined;
 }
@@ -68,14 +69,14 @@ function decodeHex(text: string): Buffer | undefined {
   return /^(?:[0-9a-fA-F]{2})+$/.test(text) ? Buffer.from(text, "hex") : undefined;
 }
 
-/** Padding may be missing, since some senders show keys without it. */
+/** Decodes base64. Padding may be missing, because some senders show keys without it. */
 function decodeBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, "base64");
   const same = bytes.toString("base64").replace(/=+$/, "") === text.replace(/=+$/, "");
   return same && bytes.length > 0 ? bytes : undefined;
 }
 
-/** RFC 8410, section 4: the fixed beginning of a SubjectPublicKeyInfo of Ed25519. */
+/** Fixed beginning of a SubjectPublicKeyInfo of Ed25519 (RFC 8410, section 4). */
 const ED25519_SPKI = Buffer.from("302a300506032b6570032100", "hex");
 
 function ed25519(bytes: Buffer | undefined): KeyObject | undefined {

@@ -1,28 +1,40 @@
+import type { IncomingMessage } from "node:http";
 import { AppError } from "../platform/errors/app-error.ts";
 import type { Reason } from "./advice.ts";
-import type { Lookup } from "./template.ts";
+import { type Lookup, type Lookups, RequestValues } from "./template.ts";
 
 /**
- * The reason is for the log and the operator; the caller is not told it. `detail` says where and what was wanted, and nothing
- * of what came.
+ * Creates the refusal of a credential. The reason is for the log and the operator, and is not sent to the client.
+ * `detail` names the expected value and its place. It contains no part of the received value.
  */
 export function rejected(reason: Reason, detail = ""): AppError {
   const text = detail === "" ? reason : `${reason}: ${detail}`;
   return new AppError("webhook.credential_rejected", { reason: text, publicDetail: "unauthorized" });
 }
 
-/** The reason of a refused credential without its detail. */
+/** Returns the reason of a refusal without its detail. */
 export function reasonOf(message: string): string {
   return message.split(":", 1)[0] ?? "";
 }
 
-/** The text that was found. Throws if there is none. */
+/** Returns the text of a lookup. Throws if it was not found. */
 export function need(found: Lookup): string {
   if ("problem" in found) throw rejected(found.problem, found.what);
   return found.value;
 }
 
-/** The value, unless it could not be parsed: then `wanted` says what it should have been. */
+/** Returns the value of a header that must occur exactly once. */
+export function needHeader(req: IncomingMessage, name: string): string {
+  return need(new RequestValues(req).header([name]));
+}
+
+/** Returns the texts of a lookup. Throws if one was not found. */
+export function needAll(found: Lookups): readonly string[] {
+  if ("problem" in found) throw rejected(found.problem, found.what);
+  return found.values;
+}
+
+/** Returns the value. Throws if it could not be parsed; `wanted` returns the expected form. */
 export function wellFormed<Value>(value: Value | undefined, wanted: () => string): Value {
   if (value === undefined) throw rejected("malformed", wanted());
   return value;

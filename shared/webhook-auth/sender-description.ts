@@ -3,20 +3,23 @@ import type { AUTH_MODES, AuthName } from "./auth-modes.ts";
 import { headerName, headerText, type Input, orElse, requestTemplate, requestText } from "./fields.ts";
 
 /*
- * How a sender of webhooks signs, identifies and sets up its deliveries, as data: the keys of an endpoint in webhooks.toml
- * beside its path, its job and its secret. A preset is one such description. Text with {placeholders} is a template
- * (template.ts).
+ * Description of how a webhook sender signs, identifies and sets up its deliveries, as data. It consists of an
+ * endpoint's keys in webhooks.toml, except its path, job and secret. A preset is one such description. Text with
+ * {placeholders} is a template (template.ts).
  */
 
-/** The answer to an accepted delivery. */
+/** Answer to an accepted delivery. */
 export const answer = z.strictObject({
   status: z.literal([200, 201, 202, 204]).default(202),
   content_type: headerText.optional(),
-  /** Instead of our JSON. */
+  /** Body that replaces our JSON. */
   body: z.string().max(4096).optional(),
-  /** The status over a rate limit, which makes this sender come again. */
+  /** Status for a delivery over a rate limit. It must be one after which the sender retries. */
   limited: z.literal([429, 503]).default(429),
-  /** The status after too many refused credentials of one address: a sender that tries us with bad ones wants only 401. */
+  /**
+   * Status after too many refused credentials from one address. Some senders test the endpoint with wrong credentials,
+   * and accept only 401.
+   */
   refusals_limited: z.literal([401, 429]).default(429),
 });
 export type Answer = Input<typeof answer>;
@@ -26,20 +29,26 @@ const jsonValue = z.union(
   orElse('"{mac}", text with placeholders or a number'),
 );
 
-/** A request by which a sender sets up an endpoint. It is answered and never queued. */
+/** A request with which a sender sets up an endpoint. It is answered and never queued. */
 export const handshake = z.strictObject({
   method: z.enum(["GET", "HEAD", "OPTIONS", "POST"]).default("POST"),
-  /** Values that the request must have, by template; a `*` at the end is any text. Only a signed handshake can be told by its body. */
+  /**
+   * Required values, by template. A `*` at the end of a value matches any text. These templates may read the body only
+   * with the proof `credential`.
+   */
   when: z.record(requestTemplate, z.string()).default({}),
   /**
-   * The fields of which the whole body consists: a form of at most 1 KiB. A field with the value `*` may be missing. Only without
-   * a proof.
+   * Fields that make up the whole body: a form of at most 1 KiB. A field with the value `*` may be missing. Allowed
+   * only with `proof = "none"`.
    */
   form: z.record(z.string(), z.string()).optional(),
   /**
-   * The proof before the answer: nothing (then a request with the method of a delivery must have no credential at all), the endpoint's
-   * credential, or the verify token in this query parameter. With `secret_header` the operator must have opened the endpoint
-   * (`postern endpoints open`) for the secret in this header.
+   * Proof that is required before the answer.
+   * With `none`, no proof is required. If the request has the method of a delivery, it must not have any credential.
+   * With `credential`, the endpoint's credential is required.
+   * With `verify_token`, the verify token is required in this query parameter.
+   * With `secret_header`, the request brings a new secret in this header. An operator must have opened the endpoint for
+   * it (`postern endpoints open`).
    */
   proof: z.union(
     [
@@ -51,7 +60,7 @@ export const handshake = z.strictObject({
   ),
   status: z.literal([200, 204]).default(200),
   content_type: headerText.optional(),
-  /** Templates. In `json`, the value {mac} is the MAC of `mac.of` under the first secret. */
+  /** Templates of the answer. In `json`, the value {mac} is the MAC of `mac.of` under the first secret. */
   body: requestTemplate.optional(),
   json: z.record(z.string(), jsonValue).optional(),
   headers: z.record(headerName, requestTemplate).default({}),
@@ -65,7 +74,7 @@ export const handshake = z.strictObject({
 });
 export type Handshake = Input<typeof handshake>;
 
-/** The keys of an endpoint that describe its sender's deliveries, beside those of its credential. */
+/** Configuration keys of an endpoint that describe its sender's deliveries. The keys of its credential are separate. */
 export const deliveryKeys = {
   methods: z
     .array(z.enum(["POST", "PUT"]))
@@ -79,25 +88,25 @@ export const deliveryKeys = {
   handshakes: z.array(handshake).default([]),
 };
 
-/** The keys of every way to authenticate. */
+/** Configuration keys of all authentication modes. */
 type AuthShape = All<(typeof AUTH_MODES)[AuthName]["keys"]>;
 type All<Union> = (Union extends unknown ? (each: Union) => void : never) extends (each: infer Whole) => void
   ? Whole
   : never;
 
-/** What a description can say. Every key may also stand in webhooks.toml, where it wins over the preset's. */
+/** Keys that a description may have. Each may also be set in webhooks.toml, where it overrides the preset's value. */
 export type Description = Input<z.ZodObject<typeof deliveryKeys>> & {
   readonly [Key in keyof AuthShape]?: Input<AuthShape[Key]>;
 } & { readonly auth: AuthName };
 
-/** A description with what docs/senders.md says of the sender. */
+/** A description with the sender's entry in docs/senders.md. */
 export type Preset = {
   readonly sender: string;
-  /** Where the sender documents it. */
+  /** URL of the sender's documentation. */
   readonly source: string;
-  /** What to set at the sender. */
+  /** Settings to make at the sender. */
   readonly setup: string;
-  /** What the credential leaves open, beside what follows from the description. */
+  /** Weaknesses of the credential that do not follow from the description. */
   readonly open?: readonly string[];
   readonly endpoint: Description;
 };

@@ -1,30 +1,31 @@
 import { headerBytes } from "../http/headers.ts";
+import { decodeStrictly } from "../platform/text/strict-base64.ts";
 import type { Encoding, Scheme } from "./signature-scheme.ts";
 import { isDigest, SIGNATURE_BYTES } from "./verifier.ts";
 
-/** What a request sends as its signature. */
+/** Signature of a request, as sent. */
 export type Sent = {
-  /** Any of them may be the good one. Never empty. */
+  /** Possible signatures, at least one. One valid signature suffices. */
   readonly candidates: readonly Buffer[];
-  /** The value of another item of the list; undefined unless it is there exactly once. */
+  /** Returns the value of the list's item with this key, such as `t`. Undefined unless the key occurs exactly once. */
   pair(key: string): string | undefined;
 };
 
-/** Senders put two or three items into a list. */
+/** Limit on the items of a list. Senders use two or three. */
 const ITEMS_MAX = 64;
-/** Senders that change their key sign with the old one and the new one. */
+/** Limit on candidates. A sender that changes its key signs with both the old and the new one. */
 const CANDIDATES_MAX = 8;
 
 /**
- * The number of signatures that are tried. A digest is computed once for all of them, so there may be one in each header; a
- * public key has to verify each.
+ * Returns the limit on signatures to try. For a digest, each of the scheme's headers may hold one, because one
+ * computation serves all of them. With a public key, each signature must be verified separately.
  */
 function candidatesMax({ header, algorithm }: Scheme): number {
   const headers = Array.isArray(header) ? header.length : 1;
   return isDigest(algorithm) ? Math.max(CANDIDATES_MAX, headers) : CANDIDATES_MAX;
 }
 
-/** Parses the text of the signature, of all headers that count. Undefined if it has not exactly the described form. */
+/** Parses the signatures in these texts. Undefined if none has the form of the scheme, or if too many have it. */
 export function parseSent(texts: readonly string[], scheme: Scheme): Sent | undefined {
   const items = scheme.list === undefined ? undefined : itemsOf(texts, scheme.list);
   const candidates: Buffer[] = [];
@@ -45,13 +46,16 @@ export function parseSent(texts: readonly string[], scheme: Scheme): Sent | unde
 
 type Item = { whole: string; key: string; value: string };
 
-/** The values with this key. Without a key, all items as they stand: one with a key is no signature in any encoding. */
+/**
+ * Returns the values of the items with this key. Without a key, returns all items as sent. Items such as `t=1` are
+ * dropped later, because they are not signatures in any encoding.
+ */
 function signaturesOf(items: readonly Item[], key: string | undefined): string[] {
   if (key === undefined) return items.map(({ whole }) => whole);
   return items.filter((item) => item.key === key).map(({ value }) => value);
 }
 
-/** The form that `parseSent` wants, for operators. */
+/** Describes the form that `parseSent` expects, for operators. */
 export function formWanted({
   algorithm,
   encoding = "hex",
@@ -69,14 +73,18 @@ export function formWanted({
   return `the signature must be ${article}${prefix} and ${value}`;
 }
 
-/** What `pair` wants, for operators. */
+/** Describes the item that `pair` expects, for operators. */
 export function oneItem(key: string): string {
   return `the signature must have one item ${key}`;
 }
 
-function itemsOf(texts: readonly string[], { separator, assign = "=" }: NonNullable<Scheme["list"]>): Item[] {
+function itemsOf(
+  texts: readonly string[],
+  { separator, assign = "=", first }: NonNullable<Scheme["list"]>,
+): Item[] {
   return texts.flatMap((text) =>
-    text.split(separator, ITEMS_MAX).map((whole): Item => {
+    text.split(separator, ITEMS_MAX).map((whole, index): Item => {
+      if (index === 0 && first !== undefined) return { whole, key: first, value: whole };
       const at = whole.indexOf(assign);
       if (at === -1) return { whole, key: whole, value: "" };
       return { whole, key: whole.slice(0, at), value: whole.slice(at + assign.length) };
@@ -89,7 +97,7 @@ function withoutPrefix(text: string, { prefix = "", prefix_optional }: Scheme): 
   return prefix_optional === true ? text : undefined;
 }
 
-/** The bytes of a signature. The form is checked first: Node's decoders ignore what they cannot read. */
+/** Decodes a signature. The form is checked first, because Node's decoders ignore invalid characters. */
 function decode(text: string, { algorithm, header, encoding = "hex" }: Scheme): Buffer | undefined {
   if (algorithm === "equal") return header === undefined ? Buffer.from(text, "utf8") : headerBytes(text);
   const bytes = decodeAs(text, encoding);
@@ -105,10 +113,7 @@ const HEX: Partial<Record<Encoding, RegExp>> = {
 };
 
 function decodeAs(text: string, encoding: Encoding): Buffer | undefined {
-  if (encoding === "base64") {
-    const bytes = Buffer.from(text, "base64");
-    return bytes.toString("base64") === text ? bytes : undefined;
-  }
+  if (encoding === "base64") return decodeStrictly(text, encoding);
   if (HEX[encoding]?.test(text) !== true) return undefined;
   return Buffer.from(encoding === "0x-hex" ? text.slice(2) : text, "hex");
 }
@@ -121,7 +126,7 @@ const ENCODERS: Readonly<Record<Encoding, (bytes: Buffer) => string>> = {
   base64: (bytes) => bytes.toString("base64"),
 };
 
-/** The text of a signature, as its sender writes it. */
+/** Encodes a signature as its sender does. */
 export function encodeAs(bytes: Buffer, encoding: Encoding = "hex"): string {
   return ENCODERS[encoding](bytes);
 }

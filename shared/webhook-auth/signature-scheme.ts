@@ -1,74 +1,83 @@
 import { z } from "zod";
-import { headerName, type Input, orElse, pointer, REQUEST_PARTS, template } from "./fields.ts";
+import { headerName, type Input, orElse, pointer, template } from "./fields.ts";
+import type { Part } from "./template.ts";
 
 /*
- * One way to sign a delivery, as data: the key `signature` of an endpoint in webhooks.toml and of a preset. Each key is checked by itself
- * here, and the rules between them are in shared/config/signature-toml.ts. Text with {placeholders} is a template (template.ts).
+ * One way to sign a delivery, as data: the key `signature` of an endpoint in webhooks.toml and of a preset. This schema
+ * checks each key alone. shared/config/signature-toml.ts checks the rules between them. Text with {placeholders} is a
+ * template (template.ts).
  */
 
 export const ALGORITHMS = [
   "hmac-sha1",
   "hmac-sha256",
   "hmac-sha512",
-  /** A plain hash of what `signed` says, which then has to hold {secret}. Keccak-256 is Ethereum's, not SHA3-256. */
+  /** Plain hashes of the signed text, which must contain {secret}. Keccak-256 is Ethereum's variant, not SHA3-256. */
   "sha256",
   "keccak-256",
   "ed25519",
-  /** ECDSA on P-256 with SHA-256, the signature as DER. */
+  /** ECDSA on P-256 with SHA-256; the signature is DER. */
   "ecdsa-p256",
   /** No signature: the value is the secret itself. */
   "equal",
 ] as const;
 export type Algorithm = (typeof ALGORITHMS)[number];
 
-/** Whether only the holder of a private key can sign. */
+/** Returns whether only the holder of a private key can sign. */
 export function needsPrivateKey(algorithm: Algorithm): boolean {
   return algorithm === "ed25519" || algorithm === "ecdsa-p256";
 }
 
-/** How a signature is written. Each has one spelling of the same bytes, but for `hex-any-case`. */
+/** Encodings of a signature. Except for `hex-any-case`, the same bytes have only one spelling. */
 export const ENCODINGS = ["hex", "hex-upper", "hex-any-case", "0x-hex", "base64"] as const;
 export type Encoding = (typeof ENCODINGS)[number];
 
-/** How the operator's secret becomes the key. A secret has the first of the formats of its endpoint that fits it. */
+/**
+ * Formats of a configured secret, which determine how it becomes the key. If the schemes of an endpoint have several
+ * formats, the first that fits the secret is used.
+ */
 export const SECRET_FORMATS = [
-  /** Its UTF-8 bytes as they stand, prefix and all. */
+  /** UTF-8 bytes of the text, including any prefix. */
   "text",
   "hex",
   "base64",
-  /** `whsec_` and base64. The version of the signature may stand before it, as Supabase shows it: `v1,whsec_`. */
+  /** `whsec_` and base64. The signature's version may precede it, as Supabase shows it: `v1,whsec_`. */
   "whsec",
   /** Base64 with or without `whsec_`. */
   "base64-or-whsec",
-  /** Base64 behind `whsec_`; without it, text. */
+  /** Base64 after `whsec_`; without that prefix, text. */
   "text-or-whsec",
-  /** Public keys: 32 bytes of Ed25519 in hex, or in base64 behind `whpk_`; a SubjectPublicKeyInfo in base64 or PEM. */
+  /**
+   * Public keys: 32 bytes of Ed25519 in hex, or in base64 after `whpk_`; or a SubjectPublicKeyInfo in base64 or PEM.
+   */
   "ed25519-hex",
   "ed25519-whpk",
   "spki",
 ] as const;
 export type SecretFormat = (typeof SECRET_FORMATS)[number];
 
-/** `go` is how the language Go prints a time, which is what Tenderly sends. */
+/** `go` is the format in which the language Go prints a time, used by Tenderly. */
 export const TIME_UNITS = ["s", "ms", "rfc3339", "go"] as const;
 export type TimeUnit = (typeof TIME_UNITS)[number];
 
-/** When the sender signed, or when the event was. It must be covered by the signature. */
+/** Time of the signature or of the event. The signature must cover it. */
 export const timestamp = z.strictObject({
-  /** Where it is: exactly one of these. */
+  /** Place of the time: exactly one of `header`, `pair` and `field`. */
   header: headerName.optional(),
   pair: z.string().min(1).optional(),
-  /** A JSON Pointer into the body. */
+  /** JSON Pointer into the body. */
   field: pointer.optional(),
   unit: z.enum(TIME_UNITS),
-  /** How old it may be, and how far ahead of our clock. Without them only its form is checked. */
+  /** Maximum age, and maximum lead over our clock. Without them, only the form of the time is checked. */
   past_secs: z.number().min(0).optional(),
   future_secs: z.number().min(0).optional(),
 });
 export type Timestamp = Input<typeof timestamp>;
 
 const signedText = template([
-  ...REQUEST_PARTS,
+  "header",
+  "query",
+  "field",
   "body",
   "pair",
   "named-headers",
@@ -80,39 +89,46 @@ const signedText = template([
 ]);
 
 export const scheme = z.strictObject({
-  /** Where the signature is: exactly one of these. Of several headers, the first that the request has. */
+  /**
+   * Place of the signature: exactly one of `header`, `query` and `field`. If several headers are listed, the first one
+   * that the request has is read.
+   */
   header: z
     .union([headerName, z.array(headerName).min(1)], orElse("a header name or a list of them"))
     .optional(),
   query: z.string().min(1).optional(),
-  /** A JSON Pointer into the body. */
+  /** JSON Pointer into the body. */
   field: pointer.optional(),
-  /** Any of the headers may hold the good signature. */
+  /** Accepts the signature in any of the headers. */
   any_header: z.boolean().optional(),
-  /** Text that stands before the signature, exactly. */
+  /** Exact text before the signature. */
   prefix: z.string().optional(),
-  /** It may be missing. */
+  /** Whether the prefix may be missing. */
   prefix_optional: z.boolean().optional(),
   /**
-   * The value is a list such as `t=1,v1=ab`: any item with this key may be the good signature, all others are ignored. Without a
-   * key, any item that is written as a signature may be it.
+   * Parses the value as a list such as `t=1,v1=ab`. Items with the key `key` are signatures, and one of them must be
+   * valid. Without `key`, each item with the form of a signature is tried.
    */
   list: z
     .strictObject({
       separator: z.string().min(1),
       assign: z.string().min(1).optional(),
       key: z.string().min(1).optional(),
+      /** Key for the first item, if the sender sends that item without a key. */
+      first: z.string().min(1).optional(),
     })
     .optional(),
   encoding: z.enum(ENCODINGS).optional(),
   algorithm: z.enum(ALGORITHMS),
   secret_format: z.enum(SECRET_FORMATS).optional(),
-  /** The bytes that are signed. */
+  /** Template of the signed bytes. */
   signed: signedText.optional(),
   /**
-   * {url}{form} is signed as Twilio does it. The URL may have its port or not. If the query has `bodySHA256`, that must be the hex SHA-256
-   * of the body, and {form} is empty. The sender may add to the query of `public_url`, after `&`. Then {form} must begin with
-   * `AccountSid`, and the query must not hold that name, so that no byte can move between query and form.
+   * Signs {url}{form} as Twilio does.
+   * The URL may include its port or omit it.
+   * If the query has `bodySHA256`, it must be the hex SHA-256 of the body, and {form} is empty.
+   * The sender may append to the query of `public_url`, after `&`. Then {form} must begin with `AccountSid`, and the
+   * query must not contain that name. So no byte can move between query and form.
    */
   twilio: z.boolean().optional(),
   timestamp: timestamp.optional(),
@@ -120,3 +136,9 @@ export const scheme = z.strictObject({
   require: z.record(headerName, z.string()).optional(),
 });
 export type Scheme = Input<typeof scheme>;
+
+/** Values that a signature covers, and its accepted age. */
+export type Coverage = Partial<Pick<Scheme, "algorithm" | "timestamp">> & {
+  /** Template of the signed bytes, or its parts. */
+  readonly signed?: string | readonly Part[] | undefined;
+};

@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import type { KeyObject } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { headerBytes, rawQuery } from "../http/headers.ts";
@@ -8,56 +9,74 @@ import type { Scheme } from "./signature-scheme.ts";
 import { type Part, type RequestValues, toParts } from "./template.ts";
 import { isStreamable } from "./verifier.ts";
 
-/** What the signed bytes are made of, once the head of a request is read. */
+/** Values for the signed bytes that are known before the body arrives. */
 export type Head = {
   readonly req: IncomingMessage;
   readonly values: RequestValues;
-  /** Undefined while the signature is in a body that has yet to arrive. */
+  /** Undefined while the signature is in a body that has not arrived yet. */
   readonly sent: Sent | undefined;
-  /** The time as it was sent. */
+  /** Signed time, as sent. */
   readonly time: string | undefined;
-  /** Whether the hash of the body stands in the signed URL: then {form} is empty. */
+  /** Whether the signed URL contains the body's hash. If it does, {form} is empty. */
   readonly hasBodySha256: boolean;
 };
 
-/** The first field of each form of Twilio's. It does not end as it starts, so it marks the start of the form. */
+/**
+ * First field of all Twilio forms. It marks the start of the form reliably: two occurrences cannot overlap, because the
+ * name begins and ends differently.
+ */
 const FORM_BEGINS_WITH = "AccountSid";
 
-/** With the text of {form}. */
-type Told = Head & { readonly form?: string };
+/** Values for the signed bytes. `form` is the text of {form}, once the body is known. */
+type HeadAndForm = Head & { readonly form?: string };
 
-/** Parts for which the body must be there. */
+/** Parts that need the body. */
 const NEEDS_BODY: readonly Part["kind"][] = ["body", "field", "form"];
 const NOTHING = Buffer.alloc(0);
 const NO_URL: readonly string[] = [""];
 
 type Piece = { readonly part: Part; readonly ends: Ends };
 
-/** The bytes that a sender signs, by the description's `signed`. */
+/**
+ * Returns whether an attacker can append to the signed bytes without the secret. SHA-256 allows this (length extension)
+ * unless the secret comes last. The appended bytes begin with the padding byte 0x80, so the body is then not UTF-8.
+ */
+export function isExtendable({ algorithm, signed = "{body}" }: Scheme): boolean {
+  const kinds = toParts(signed).map(({ kind }) => kind);
+  return algorithm === "sha256" && kinds.lastIndexOf("secret") < kinds.indexOf("body");
+}
+
+/** Builds the bytes that a sender signs, by the template `signed` of a scheme. */
 export class Message {
-  /** Whether it is the body between bytes that the head tells, so that its digest can be computed while the body arrives. */
+  /**
+   * Whether the message is the body between bytes that the headers determine. If so, its digest can be computed while
+   * the body arrives.
+   */
   readonly isStreamed: boolean;
-  /** The query parameter with the hash of the body, if this sender may send one. */
+  /** Query parameter with the body's hash, if this sender may send one. */
   readonly sha256Query: string | undefined;
   readonly #pieces: readonly Piece[];
-  /** Those before and after the body. */
+  /** Pieces before and after the body. */
   readonly #before: readonly Piece[];
   readonly #after: readonly Piece[];
   readonly #urls: readonly string[];
-  /** Whether the first byte of the body tells where it begins. */
-  readonly #marksBody: boolean;
+  /** Whether the body must begin with a character that no id or type contains, so that its start is unambiguous. */
+  readonly #needsBodyMark: boolean;
   readonly #signsForm: boolean;
+  readonly #isExtendable: boolean;
   readonly #formBeginsWith: string | undefined;
 
   constructor(scheme: Scheme, publicUrl = "") {
     const parts = toParts(scheme.signed ?? "{body}");
     this.#pieces = parts.map((part, at) => ({ part, ends: endsOf(parts, at) }));
+    this.#isExtendable = isExtendable(scheme);
     const bodyAt = parts.findIndex(({ kind }) => kind === "body");
     this.#before = this.#pieces.slice(0, Math.max(0, bodyAt));
     this.#after = this.#pieces.slice(bodyAt + 1);
-    this.#marksBody = this.#pieces.some(({ ends }) => ends === "after-token");
+    this.#needsBodyMark = this.#pieces.some(({ ends }) => ends === "after-token");
     this.isStreamed =
       isStreamable(scheme.algorithm) &&
+      !this.#isExtendable &&
       bodyAt !== -1 &&
       parts.every(({ kind }, at) => at === bodyAt || !NEEDS_BODY.includes(kind));
     this.#signsForm = parts.some(({ kind }) => kind === "form");
@@ -67,7 +86,10 @@ export class Message {
     this.#urls = signsUrl ? urlForms(publicUrl, scheme.twilio === true) : NO_URL;
   }
 
-  /** The URLs of which one is signed, never made of Host; one empty text if none is. Throws `webhook.credential_rejected`. */
+  /**
+   * Returns the URLs that the sender may have signed, or one empty text if the sender signs no URL. They never come
+   * from Host. Throws `webhook.credential_rejected`.
+   */
   urls(head: Head): readonly string[] {
     if (this.#adds(head)) this.#checkAdded(head);
     if (this.#urls === NO_URL) return NO_URL;
@@ -75,13 +97,16 @@ export class Message {
     return this.#urls.map((url) => (query === rawQuery(url) ? url : `${url.split("?")[0]}?${query}`));
   }
 
-  /** Whether the request's query differs from that of the URL as it is written at the sender. */
+  /** Returns whether the request's query differs from that of the URL configured at the sender. */
   #adds({ req }: Head): boolean {
     if (this.#urls === NO_URL) return false;
     return rawQuery(req.url ?? "") !== rawQuery(this.#urls[0] ?? "");
   }
 
-  /** A longer query must continue the one that the sender was given, and must not hold the name with which the form begins. */
+  /**
+   * Checks a query that differs from the configured one. The sender may only append to the configured query. The query
+   * must not contain the name of the form's first field.
+   */
   #checkAdded({ req, hasBodySha256 }: Head): void {
     const name = this.#formBeginsWith;
     const given = rawQuery(this.#urls[0] ?? "");
@@ -100,21 +125,27 @@ export class Message {
     return bytesOfAll(this.#after, head, url, key, head.values);
   }
 
-  /** One, or two for a form that can be sorted in two ways. `values` are those of the request with its body. */
+  /**
+   * Returns the whole messages: one, or two for a form that can be sorted in two ways. `values` must include the body.
+   */
   wholes(head: Head, url: string, key: KeyObject, values: RequestValues): readonly Buffer[] {
     const forms =
       this.#signsForm && !head.hasBodySha256 ? wellFormed(values.form(), tooManyFields).texts : [""];
     return forms.map((form) => bytesOfAll(this.#pieces, { ...head, form }, url, key, values));
   }
 
-  /** Throws `webhook.credential_rejected` if bytes could have moved between the body and what is signed beside it. */
+  /**
+   * Throws `webhook.credential_rejected` if an attacker could have appended bytes to the body, or moved bytes between
+   * the body and the signed values next to it.
+   */
   checkBounds(head: Head, values: RequestValues, firstByte: number | undefined): void {
-    if (this.#marksBody && firstByte !== undefined && isToken(String.fromCharCode(firstByte)))
+    if (this.#isExtendable && !isUtf8(values.body)) throw rejected("malformed", "the body must be UTF-8");
+    if (this.#needsBodyMark && firstByte !== undefined && isToken(String.fromCharCode(firstByte)))
       throw rejected("malformed", "the body starts like the value that is signed before it");
     if (this.#signsForm && !head.hasBodySha256) this.#checkForm(head, values);
   }
 
-  /** The form is signed right behind the URL. */
+  /** Throws if bytes could have moved between the URL and the form, which is signed directly after it. */
   #checkForm(head: Head, values: RequestValues): void {
     const { first, texts } = wellFormed(values.form(), tooManyFields);
     const name = this.#formBeginsWith;
@@ -128,7 +159,7 @@ export class Message {
 
 function bytesOfAll(
   pieces: readonly Piece[],
-  head: Told,
+  head: HeadAndForm,
   url: string,
   key: KeyObject,
   values: RequestValues,
@@ -144,8 +175,9 @@ function bytesOfAll(
   );
 }
 
-function bytesOf(part: Part, head: Told, url: string, key: KeyObject, values: RequestValues): Buffer {
+function bytesOf(part: Part, head: HeadAndForm, url: string, key: KeyObject, values: RequestValues): Buffer {
   const { req, sent, time } = head;
+  const item = (key: string) => wellFormed(sent?.pair(key), () => oneItem(key));
   switch (part.kind) {
     case "literal":
       return Buffer.from(part.text, "utf8");
@@ -160,14 +192,9 @@ function bytesOf(part: Part, head: Told, url: string, key: KeyObject, values: Re
     case "query":
       return Buffer.from(need(values.query(part.name)), "utf8");
     case "pair":
-      return headerBytes(wellFormed(sent?.pair(part.key), () => oneItem(part.key)));
+      return headerBytes(item(part.key));
     case "named-headers":
-      return headerBytes(
-        namedHeaders(
-          wellFormed(sent?.pair(part.key), () => oneItem(part.key)),
-          values,
-        ),
-      );
+      return headerBytes(namedHeaders(item(part.key), values));
     case "timestamp":
       return headerBytes(wellFormed(time, () => "the time is missing"));
     case "method":
@@ -176,17 +203,19 @@ function bytesOf(part: Part, head: Told, url: string, key: KeyObject, values: Re
       return Buffer.from(url, "utf8");
     case "secret":
       return key.export();
+    case "cloudevent":
+      throw new TypeError("the schema of a signed text allows no {cloudevent:…}");
   }
 }
 
 const tooManyFields = () => "the form has too many fields";
 
-/** Senders name two or three. */
+/** Limit on named headers. Senders name two or three. */
 const NAMED_HEADERS_MAX = 32;
 
 /**
- * The values, joined with dots, as Hook0 signs them. Only the last may hold a dot, which types do, and must be an id or a
- * type: so each ends where it did when it was signed.
+ * Joins the values of the named headers with dots, as Hook0 signs them. To make the end of each value unambiguous, only
+ * the last value may contain dots, and it must have the form of an id or event type.
  */
 function namedHeaders(names: string, values: RequestValues): string {
   const texts = names.split(" ", NAMED_HEADERS_MAX).map((name) => need(values.header([name])));
@@ -198,7 +227,7 @@ function namedHeaders(names: string, values: RequestValues): string {
 
 const ORIGIN = /^(https?):\/\/([^/?]+?)(?::(\d+))?(?=[/?]|$)/;
 
-/** The URL, and if its port may be left out or written out, both forms of it. */
+/** Returns the URL. If its port may be omitted or added, returns both forms. */
 function urlForms(publicUrl: string, portOptional: boolean): string[] {
   const [origin, scheme, host, port = scheme === "http" ? "80" : "443"] = ORIGIN.exec(publicUrl) ?? [];
   if (!portOptional || origin === undefined) return [publicUrl];

@@ -6,34 +6,41 @@ import { parseExactJson } from "./exact-json.ts";
 /** One piece of a template. */
 export type Part =
   | { readonly kind: "literal"; readonly text: string }
-  /** The body as the signature covers it. */
+  /** Body as the signature covers it. */
   | { readonly kind: "body" }
-  /** A field of the JSON body, by JSON Pointer (RFC 6901), split at its slashes. `*` is every element of a list. */
+  /** Field of the JSON body: a JSON Pointer (RFC 6901), split at its slashes. `*` means every element of a list. */
   | { readonly kind: "field"; readonly pointer: readonly string[] }
-  /** A header, by lower-case name; of several names, the first that the request has. */
+  /** Header, by lower-case name. Of several names, the first that the request has is read. */
   | { readonly kind: "header"; readonly names: readonly string[] }
-  /** A parameter of the query, percent-decoded. */
+  /** Attribute of a CloudEvent, by name. The content type decides whether it is a header or a field. */
+  | { readonly kind: "cloudevent"; readonly name: string }
+  /** Query parameter, percent-decoded. */
   | { readonly kind: "query"; readonly name: string }
-  /** A pair of the signature header. */
+  /** Value of a pair such as `t=1` in the sent signature. */
   | { readonly kind: "pair"; readonly key: string }
-  /** The values, joined with dots, of the headers that a pair of the signature header names. */
+  /** Headers that a pair such as `h=a b` of the sent signature lists. Their values are joined with dots. */
   | { readonly kind: "named-headers"; readonly key: string }
-  /** `timestamp` as sent; `url` as configured; `form` as Twilio writes it; the secret, for plain hashes. */
+  /** Time as sent, method, configured URL, form as Twilio writes it, or the secret for plain hashes. */
   | { readonly kind: "timestamp" | "method" | "url" | "form" | "secret" };
 
-/** The parts of a template that a schema has checked. */
+/** Returns the parts of a template that a schema has already checked. */
 export function toParts(text: string): readonly Part[] {
   const parts = parseTemplate(text);
   if (typeof parts === "string") throw new TypeError(`the template ${parts}`);
   return parts;
 }
 
-/** Whether this is a field name (RFC 9110, section 5.1). */
+/** Returns whether a part may read the parsed body. */
+export function readsJson({ kind }: Part): boolean {
+  return kind === "field" || kind === "cloudevent";
+}
+
+/** Returns whether this is a header name (RFC 9110, section 5.1). */
 export function isHeaderName(text: string): boolean {
   return /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(text);
 }
 
-/** Whether this is a JSON Pointer (RFC 6901) to something inside the document. */
+/** Returns whether this is a JSON Pointer (RFC 6901) to a value inside the document. */
 export function isPointer(text: string): boolean {
   return /^(?:\/(?:[^~/]|~[01])*)+$/.test(text);
 }
@@ -41,8 +48,8 @@ export function isPointer(text: string): boolean {
 const PLAIN = ["body", "timestamp", "method", "url", "form", "secret"] as const;
 
 /**
- * Parses text with placeholders, as descriptions of senders use them: `{timestamp}.{body}`, `{header:X-GitHub-Delivery}`,
- * `{body:/data/id}`. Returns what is wrong as text.
+ * Parses a template of a sender's description, such as `{timestamp}.{body}`, `{header:X-GitHub-Delivery}` or
+ * `{body:/data/id}`. Returns the problem as text.
  */
 export function parseTemplate(text: string): readonly Part[] | string {
   const parts: Part[] = [];
@@ -70,6 +77,8 @@ function placeholder(inner: string): Part | undefined {
       const names = argument.toLowerCase().split("|");
       return names.every(isHeaderName) ? { kind: "header", names } : undefined;
     }
+    case "cloudevent":
+      return /^[a-z0-9]{1,20}$/.test(argument) ? { kind: "cloudevent", name: argument } : undefined;
     case "query":
       return { kind: "query", name: argument };
     case "pair":
@@ -81,7 +90,7 @@ function placeholder(inner: string): Part | undefined {
   }
 }
 
-/** The reference tokens of a JSON Pointer (RFC 6901). */
+/** Splits a JSON Pointer into its reference tokens (RFC 6901). */
 export function toPointer(text = ""): string[] {
   return text
     .slice(1)
@@ -89,14 +98,17 @@ export function toPointer(text = ""): string[] {
     .map((token) => token.replaceAll("~1", "/").replaceAll("~0", "~"));
 }
 
-/** What was found of a request: text, or why there is none. */
+/** Text that was found in a request, or why it was not found. */
 export type Lookup =
   | { readonly value: string }
   | { readonly problem: "missing" | "repeated"; readonly what: string };
 
+/** Texts of all elements of a list, or why they were not found. */
+export type Lookups = { readonly values: readonly string[] } | Exclude<Lookup, { readonly value: string }>;
+
 const NOTHING = Buffer.alloc(0);
 
-/** The values of a request that templates read. The body is known once it has been read and proven. */
+/** Values of a request that templates read. */
 export class RequestValues {
   /** Empty before the body has been read. */
   readonly body: Buffer;
@@ -109,7 +121,10 @@ export class RequestValues {
     this.body = body;
   }
 
-  /** Of several names, the first that the request has; that must come once. Its bytes, decoded as latin1. */
+  /**
+   * Returns the value of the first of these headers that the request has. That header must occur exactly once. Its
+   * bytes are decoded as latin1.
+   */
   header(names: readonly string[]): Lookup {
     for (const name of names) {
       const found = onlyHeaderValue(this.#req, name);
@@ -126,22 +141,39 @@ export class RequestValues {
     return more.length > 0 ? { problem: "repeated", what } : { value };
   }
 
-  /** The fields of the body, if that is a form, as Twilio signs them. Undefined if there are too many. */
+  /** Returns the fields of a form as Twilio signs them. Undefined if there are too many. */
   form(): Form | undefined {
     this.#form ??= { value: parseForm(this.body) };
     return this.#form.value;
   }
 
-  /** A field of the body, if that is JSON. */
+  /** Returns a field of a JSON body. The values of all elements of a list are joined with commas. */
   field(pointer: readonly string[]): Lookup {
+    const found = this.fields(pointer);
+    return "problem" in found ? found : { value: found.values.join(",") };
+  }
+
+  /** Returns the field of each element of a list in a JSON body. The list must not be empty. */
+  fields(pointer: readonly string[]): Lookups {
     const what = `field /${pointer.join("/")}`;
     const values = this.#valuesAt(pointer);
     if (values.some(isTooLarge))
       return { problem: "missing", what: `${what} (a large number with a point or an exponent)` };
     const texts = values.map(textOfValue);
-    return texts.length === 0 || texts.includes(undefined)
-      ? { problem: "missing", what }
-      : { value: texts.join(",") };
+    const areThere = texts.length > 0 && texts.every((text) => text !== undefined);
+    return areThere ? { values: texts } : { problem: "missing", what };
+  }
+
+  /**
+   * Returns an attribute of a CloudEvent (CloudEvents 1.0, HTTP protocol binding, section 3). It is a field in
+   * structured mode, a field of each event in batched mode, and a header in binary mode.
+   */
+  cloudEvent(name: string): Lookup {
+    const type = this.#req.headers["content-type"]?.toLowerCase() ?? "";
+    if (type.startsWith("application/cloudevents-batch")) return this.field(["*", name]);
+    if (type.startsWith("application/cloudevents")) return this.field([name]);
+    const found = this.header([`ce-${name}`]);
+    return "value" in found ? { value: percentDecoded(found.value) } : found;
   }
 
   #valuesAt(pointer: readonly string[]): readonly unknown[] {
@@ -153,7 +185,10 @@ export class RequestValues {
   }
 }
 
-/** The text that a template stands for in this request. It can hold literals, headers, query parameters and fields. */
+/**
+ * Fills a template with values of this request. A placeholder that only signed texts may have, such as {timestamp},
+ * counts as missing.
+ */
 export function fill(template: readonly Part[], values: RequestValues): Lookup {
   let text = "";
   for (const part of template) {
@@ -172,6 +207,8 @@ function textOf(part: Part, values: RequestValues): Lookup {
       const found = values.header(part.names);
       return "value" in found ? { value: headerText(found.value) } : found;
     }
+    case "cloudevent":
+      return values.cloudEvent(part.name);
     case "query":
       return values.query(part.name);
     case "field":
@@ -181,7 +218,19 @@ function textOf(part: Part, values: RequestValues): Lookup {
   }
 }
 
-/** What a pointer leads to: the values of all elements of a list (`*`), or one value. Empty unless each is there. */
+/**
+ * Decodes the percent-encoding of a CloudEvents header (HTTP binding, section 3.1.3.2). Other text is returned
+ * unchanged.
+ */
+function percentDecoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Returns the values at a pointer: one value, or those of all elements of a list (`*`). Empty unless all exist. */
 function valuesAt(json: unknown, pointer: readonly string[]): readonly unknown[] {
   const [token, ...rest] = pointer;
   if (token === undefined) return [json];
@@ -194,30 +243,36 @@ function valuesAt(json: unknown, pointer: readonly string[]): readonly unknown[]
   return valuesAt((json as Record<string, unknown>)[token], rest);
 }
 
-/** The text of a string, a boolean or a whole number. */
+/** Returns the text of a string, a boolean or a whole number. */
 function textOfValue(value: unknown): string | undefined {
   if (typeof value === "string") return value;
   return typeof value === "boolean" || Number.isSafeInteger(value) ? String(value) : undefined;
 }
 
-/** Whether JSON.parse may have rounded a whole number. */
+/** Returns whether JSON.parse may have rounded a whole number. */
 function isTooLarge(value: unknown): boolean {
   return typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER;
 }
 
-/** A form as Twilio signs it: its fields sorted by name, each name followed by its value. */
+/** A form as Twilio signs it: fields sorted by name, each name followed by its value. */
 export type Form = {
-  /** The name of the first field; undefined if there is none. */
+  /** Name of the first field; undefined for an empty form. */
   readonly first: string | undefined;
-  /** One text, or two if the orders of code units and of code points differ: the sender's libraries differ too. */
+  /**
+   * Texts that the sender may have signed. Some of its libraries sort by code units, others by code points. There are
+   * two texts if these orders differ.
+   */
   readonly texts: readonly string[];
 };
 
-/** Senders of forms send a few dozen fields. */
+/** Limit on fields. Real forms have a few dozen. */
 const FORM_FIELDS_MAX = 1000;
 const AMPERSAND = 0x26;
 
-/** Undefined for more than 1,000 fields, which nobody has to sort before anything is proven. */
+/**
+ * Parses a form. Undefined for more than FORM_FIELDS_MAX fields, because sorting would be expensive before the request
+ * is verified.
+ */
 function parseForm(body: Buffer): Form | undefined {
   let fields = 1;
   for (let at = body.indexOf(AMPERSAND); at !== -1; at = body.indexOf(AMPERSAND, at + 1)) {
@@ -236,7 +291,7 @@ function parseForm(body: Buffer): Form | undefined {
 
 type Order = (a: string, b: string) => number;
 
-/** Of a repeated name each distinct value stands once. */
+/** Joins the sorted fields. Each distinct value of a repeated name occurs once. */
 function sortedText(values: ReadonlyMap<string, ReadonlySet<string>>, order: Order): string {
   return [...values]
     .sort(([a], [b]) => order(a, b))
@@ -249,7 +304,7 @@ function byCodeUnit(a: string, b: string): number {
   return a < b ? -1 : 1;
 }
 
-/** The order of code points is that of the bytes in UTF-8. */
+/** Compares by code points, which is the order of the UTF-8 bytes. */
 function byCodePoint(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

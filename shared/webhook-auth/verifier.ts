@@ -12,15 +12,21 @@ import { sameBytes } from "../platform/crypto/compare.ts";
 import type { Algorithm } from "./signature-scheme.ts";
 import type { RequestValues } from "./template.ts";
 
-/** Compares signatures over one message with one key. */
+/** Verifies signatures of one message with one key. */
 export type Verifier = {
-  /** Takes the body's bytes as they arrive. */
+  /** Receives the body's bytes as they arrive. */
   take(chunk: Buffer): void;
-  /** Whether any candidate signs the message with this body. All are compared, also after a match. */
+  /**
+   * Returns whether any candidate is the signature of the message with this body. It compares all of them, even after a
+   * match.
+   */
   matches(values: RequestValues, candidates: readonly Buffer[]): boolean;
 };
 
-/** Digests of bytes that come one after the other. Keccak-256 is none of them: piece by piece it takes 20 times as long. */
+/**
+ * Digests that can be computed incrementally. Keccak-256 is missing because computing it piece by piece takes 20 times
+ * as long.
+ */
 const DIGESTS: Partial<Record<Algorithm, (key: KeyObject) => Hash | Hmac>> = {
   "hmac-sha1": (key) => createHmac("sha1", key),
   "hmac-sha256": (key) => createHmac("sha256", key),
@@ -28,7 +34,10 @@ const DIGESTS: Partial<Record<Algorithm, (key: KeyObject) => Hash | Hmac>> = {
   sha256: () => createHash("sha256"),
 };
 
-/** Bytes in a signature of this algorithm; those of ECDSA as DER differ, and `equal` compares text. */
+/**
+ * Size of a signature in bytes. ECDSA is missing because its DER signatures vary in size, and `equal` because it
+ * compares text.
+ */
 export const SIGNATURE_BYTES: Partial<Record<Algorithm, number>> = {
   "hmac-sha1": 20,
   "hmac-sha256": 32,
@@ -42,17 +51,20 @@ export function isHmac(algorithm: Algorithm): boolean {
   return algorithm.startsWith("hmac-");
 }
 
-/** Whether a signature is compared with one that is computed, and not verified by a public key. */
+/** Returns whether a signature is computed and compared, instead of verified with a public key. */
 export function isDigest(algorithm: Algorithm): boolean {
   return algorithm === "keccak-256" || isStreamable(algorithm);
 }
 
-/** Whether a signature can be computed while the message arrives. */
+/** Returns whether a signature can be computed while the message arrives. */
 export function isStreamable(algorithm: Algorithm): boolean {
   return DIGESTS[algorithm] !== undefined;
 }
 
-/** For a message that is the body between some bytes: the digest is nearly done when the last byte of the body is there. */
+/**
+ * Creates the verifier of a message that is the body between known bytes. It computes the digest while the body
+ * arrives.
+ */
 export function streamVerifier(
   algorithm: Algorithm,
   key: KeyObject,
@@ -77,7 +89,10 @@ export function streamVerifier(
   };
 }
 
-/** For any other message, which is made when the body is there; of several, any may be the signed one. */
+/**
+ * Creates the verifier of a message that `streamVerifier` cannot verify. The message is built once the body is
+ * complete. If there are several messages, any may be the signed one.
+ */
 export function messageVerifier(
   algorithm: Algorithm,
   key: KeyObject,
@@ -93,7 +108,10 @@ export function messageVerifier(
   };
 }
 
-/** A digest is computed once, however many signatures there are. */
+/**
+ * Creates the function that checks a signature of this message. A digest is computed only once, for any number of
+ * signatures.
+ */
 function createIsSignature(
   algorithm: Algorithm,
   key: KeyObject,
@@ -126,7 +144,7 @@ function digestOf(algorithm: Algorithm, key: KeyObject) {
   return create(key);
 }
 
-/** Like Array.some, but it goes on after a match, so that the time does not tell which one it was. */
+/** Works like Array.some, but continues after a match, so that the time does not show which item matched. */
 export function some<Item>(items: readonly Item[], holds: (item: Item) => boolean): boolean {
   let found = false;
   for (const item of items) {

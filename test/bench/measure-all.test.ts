@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { measureAll } from "../../bench/support/measure-all.ts";
 
-test("a part of the benchmark that throws is failed, and the figures of the others are kept", async () => {
+test("a part of the benchmark that throws counts as failed, and the figures of the others are kept", async () => {
   const printed: string[] = [];
   const { figures, failed } = await measureAll(
     [

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { spawnChild, untilAnswers } from "../../shared/dev/child.ts";
+import { spawnChild, waitUntilAnswers } from "../../shared/dev/child.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import { type Part, startPart } from "../../shared/dev/process.ts";
 import { findRedisServer } from "../../shared/dev/redis.ts";
@@ -47,7 +47,9 @@ describe(
     let configDir: string;
     let nginx: Nginx;
 
-    /** A Redis with the file and the users that compose gives it, and one user more, who sees what was denied. */
+    /**
+     * Starts a Redis with compose's configuration file and users, plus a user that can read which commands were denied.
+     */
     async function startRedis(name: string): Promise<void> {
       const dir = tempDir();
       const port = await freePort();
@@ -66,7 +68,7 @@ describe(
         env: process.env,
       });
       ends.defer(() => child.kill("SIGKILL"));
-      await untilAnswers(name, child, () => canConnect(port));
+      await waitUntilAnswers(name, child, () => canConnect(port));
       const looker = connectForWork(
         { url: new Secret(`redis://looker:any@127.0.0.1:${port}`) },
         silentLogger,
@@ -112,7 +114,7 @@ describe(
       ends.defer(() => nginx.stop());
     }, 120_000);
 
-    /** What the console's user sees of the call once it has ended. */
+    /** Returns the call as the console's user sees it after its end. */
     async function ended(id: string): Promise<Record<string, unknown>> {
       const show = ["calls", "show", id, "--config-dir", configDir, "-o", "json"];
       return eventually(`${id} is injected`, async () => {
@@ -121,7 +123,7 @@ describe(
       });
     }
 
-    test("a webhook and a paid call come through nginx to the runner, and no user of Redis lacks a right", async () => {
+    test("a webhook and a paid call get through nginx to the runner, and every Redis user has the rights it needs", async () => {
       const Authorization = `Bearer ${SECRET}`;
       const accepted = await send(nginx.address, {
         path: "/hooks/alerts",
@@ -143,7 +145,7 @@ describe(
       for (const client of lookers) expect(await denialsOf({ client })).toEqual([]);
     });
 
-    test("a changed file brings a new endpoint to both gateways, and no process is restarted", async () => {
+    test("a changed configuration file adds an endpoint to both gateways without a restart of a process", async () => {
       const file = join(configDir, "webhooks.toml");
       const endpoint = `\n[[endpoints]]\npath = "/hooks/new"\njob_id = 1\nauth = "bearer"\nsecret = "env:POSTERN_ALERTS_TOKEN"\n`;
       writeFileSync(file, read("config/docker/postern/webhooks.toml") + endpoint);
@@ -157,7 +159,7 @@ describe(
       }
     });
 
-    test("a container's health check may ping its Redis, and nobody may do more without a login", () => {
+    test("a container's health check may ping its Redis without a login, and any other command needs a login", () => {
       const [, ...check] = services["redis"]?.healthcheck?.test ?? [];
       for (const port of ports.values()) {
         const run = (...words: string[]) =>

@@ -29,7 +29,7 @@ const redis = useRedis();
 const dockerfile = read("Dockerfile").replaceAll("\\\n", " ").split("\n");
 const finalStage = dockerfile.slice(dockerfile.findLastIndex((line) => line.startsWith("FROM ")));
 
-test("compose runs a Redis, two gateways behind nginx, two producers, a console, and a runner with a Redis of its own; the rest by profiles", () => {
+test("compose runs a Redis, two gateways behind nginx, two producers, a console, and a runner with its own Redis; profiles add the rest", () => {
   const roles = Object.entries(services).map(
     ([name, { command, profiles = [] }]) => `${[name, ...profiles].join(", ")}: ${command?.[0] ?? "its own"}`,
   );
@@ -59,7 +59,7 @@ test("every file that compose mounts exists", () => {
   expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);
 });
 
-test("compose gives every process of ours a command that the program has, with options that it takes", () => {
+test("compose gives each of our processes an existing command with valid options", () => {
   for (const [name, { command = [] }] of ours) {
     const [subcommand = "", ...rest] = command;
     const help = spawnSync(process.execPath, ["dist/services/cli/main.js", subcommand, "--help"], {
@@ -72,14 +72,14 @@ test("compose gives every process of ours a command that the program has, with o
   }
 });
 
-test("compose gives each process a good configuration with its own files and secrets, once x402.toml is filled in", () => {
+test("compose gives each process a valid configuration with its own files and secrets, once x402.toml is filled in", () => {
   for (const [name, service] of ours) {
     const [command = ""] = service.command ?? [];
     expect(service.volumes).toEqual(["./config/docker/postern:/etc/postern:ro"]);
     const { postern, warnings } = LOADS[command]!(filledConfig(), environmentOf(service));
-    const server = command === "runner" ? "runner-redis" : "redis"; // what the runner remembers takes no space from the queue
+    const server = command === "runner" ? "runner-redis" : "redis"; // the runner's memory has its own Redis, and uses no space of the queue
     const url = `redis://${command}:${SECRET}@${server}:6379`;
-    // The port is published to this machine alone, which the console cannot know.
+    // Compose publishes the port only to this machine, but the console cannot know that, so it warns.
     const expected = command === "operator" ? [expect.stringContaining("bind_address: tokens")] : [];
     expect([name, warnings, postern.redis.url?.reveal()]).toEqual([name, expected, url]);
     expect([postern.redis.durability, postern.runner.url, postern.ops_address]).toEqual([
@@ -88,7 +88,7 @@ test("compose gives each process a good configuration with its own files and sec
   }
 });
 
-test("`postern config check` takes compose's files once x402.toml is filled in, and names what an operator has to fill in", async () => {
+test("`postern config check` accepts compose's files once x402.toml is filled in, and names the values that an operator must fill in", async () => {
   const env = Object.assign({}, ...ours.map(([, service]) => environmentOf(service))) as Record<
     string,
     string
@@ -99,7 +99,7 @@ test("`postern config check` takes compose's files once x402.toml is filled in, 
   expect([code, stderr.trim().split("\n")]).toEqual([3, [expect.stringMatching(/x402\.toml.*pay_to/)]]);
 });
 
-test("only this machine reaches compose's console, Prometheus and Grafana", () => {
+test("compose's console, Prometheus and Grafana can be reached only from this machine", () => {
   const ports = Object.entries(services).flatMap(([name, { ports = [] }]) =>
     name === "nginx" ? [] : ports.map((port) => `${name} ${port}`),
   );
@@ -110,7 +110,7 @@ test("only this machine reaches compose's console, Prometheus and Grafana", () =
   ]);
 });
 
-test("each process in compose knows the secrets that it needs, and no other", () => {
+test("each process in compose has exactly the secrets that it needs", () => {
   const known = ours.map(([name, { environment = {} }]) => [name, Object.keys(environment).sort()]);
   const redis = "POSTERN_REDIS_URL";
   const senders = ["POSTERN_ALERTS_TOKEN", "POSTERN_GITHUB_SECRET", redis];
@@ -127,7 +127,7 @@ test("each process in compose knows the secrets that it needs, and no other", ()
   });
 });
 
-test("each user of compose's Redis has the rights that `postern redis-acl` prints for its process, and a password of its own", async () => {
+test("each user of compose's Redis has its own password and the rights that `postern redis-acl` prints for its process", async () => {
   const withRights = composeText.replace(
     /^( {6}user )(?!default)(\w+).*$/gm,
     (_, start: string, kind: RightsOf) =>
@@ -148,7 +148,7 @@ test("each user of compose's Redis has the rights that `postern redis-acl` print
   }
 });
 
-test("the commands at the head of docker-compose.yml write every value that compose requires", () => {
+test("the commands at the top of docker-compose.yml write every value that compose requires", () => {
   const commands =
     composeText.match(/^# {3}(for name in[\s\S]*?done) > \.env$/m)?.[1]?.replace(/^#/gm, "") ?? "";
   const { stdout } = spawnSync("sh", ["-c", commands], { encoding: "utf8" });
@@ -157,7 +157,7 @@ test("the commands at the head of docker-compose.yml write every value that comp
   expect(written.toSorted()).toEqual([...new Set(required)].toSorted());
 });
 
-test("compose's gateways trust the address that nginx has, and no other container can get it or theirs", () => {
+test("compose's gateways trust nginx's address, and no other container can get that address or theirs", () => {
   const { postern } = LOADS["webhooks"]!(filledConfig(), environmentOf(services["webhooks-1"] as Service));
   const addressOf = (name: string) => {
     const { networks } = services[name] as Service & { networks: { default: { ipv4_address: string } } };
@@ -176,7 +176,7 @@ test("compose's gateways trust the address that nginx has, and no other containe
   }
 });
 
-test("no secret in compose has a default, so that compose or the process does not start without it", () => {
+test("no secret in compose has a default, so compose or the process does not start without the secret", () => {
   for (const [name, { environment = {} }] of ours) {
     const secrets = Object.entries(environment);
     expect(secrets.length, name).toBeGreaterThan(0);
@@ -187,7 +187,7 @@ test("no secret in compose has a default, so that compose or the process does no
   }
 });
 
-test("both of compose's Redis have the durability settings of a private one, which strict accepts, and a maxmemory", async () => {
+test("both Redis servers of compose have the durability settings of a private one, which strict accepts, and a maxmemory", async () => {
   for (const file of ["redis.conf", "runner-redis.conf"]) {
     const conf = read(`config/docker/${file}`);
     for (const name of ["appendonly", "appendfsync", "maxmemory-policy", "save"]) {
@@ -198,7 +198,7 @@ test("both of compose's Redis have the durability settings of a private one, whi
   }
 });
 
-test("each Redis of compose keeps its data in a volume of its own and is reached from its inner network only", () => {
+test("each Redis of compose stores its data in its own volume and can be reached only from its internal network", () => {
   for (const [name, network] of [
     ["redis", "queue"],
     ["runner-redis", "runner"],
@@ -216,7 +216,7 @@ test("each Redis of compose keeps its data in a volume of its own and is reached
   ]);
 });
 
-test("compose's runner cannot reach the queue, and nothing but the runner reaches what it remembers", () => {
+test("compose's runner cannot reach the queue's Redis, and only the runner can reach its own Redis", () => {
   const reaching = (network: string) =>
     Object.entries(services).flatMap(([name, { networks = [] }]) => {
       const names = Array.isArray(networks) ? networks : Object.keys(networks);
@@ -226,12 +226,22 @@ test("compose's runner cannot reach the queue, and nothing but the runner reache
   expect(reaching("queue")).not.toContain("runner");
 });
 
+test("docs/operations replaces each process of the default profile in the order of docs/upgrade.md", () => {
+  const [, names = ""] = /^for name in (.*?); do/m.exec(read("docs/operations/README.md")) ?? [];
+  const kinds = ["producer", "webhooks", "operator", "runner"];
+  const order = ours
+    .filter(([, { profiles }]) => profiles === undefined)
+    .map(([name, { command }]) => ({ name, place: kinds.indexOf(String(command?.[0])) }))
+    .toSorted((a, b) => a.place - b.place);
+  expect(names.split(" ")).toEqual(order.map(({ name }) => name));
+});
+
 test("the image does not run as root", () => {
   expect(finalStage.filter((line) => line.startsWith("USER "))).toEqual(["USER node"]);
 });
 
 test(
-  "compose's Prometheus takes its configuration with the alerts, and scrapes every process that has metrics",
+  "compose's Prometheus accepts its configuration with the alerts, and scrapes every process that has metrics",
   needs("promtool"),
   () => {
     const rules = "/etc/prometheus/rules.yml";
@@ -259,7 +269,7 @@ type Scrape = {
   dns_sd_configs: { names: string[]; port: number }[];
 };
 
-test("compose's Grafana gets Prometheus and the dashboard", () => {
+test("compose's Grafana loads Prometheus and the dashboard", () => {
   const mounted = new Map(
     services["grafana"]?.volumes.map((volume) => [volume.split(":")[1], volume.split(":")[0]]),
   );
@@ -278,12 +288,12 @@ test("compose's Grafana gets Prometheus and the dashboard", () => {
 
 type Provisioned = { datasources: object[]; providers: [{ options: { path: string } }] };
 
-test("every image of compose that we do not build is pinned to a release", () => {
+test("every third-party image in compose is pinned to a release", () => {
   const images = Object.values(services).flatMap(({ image, build }) => (build === undefined ? [image] : []));
   for (const image of images) expect(image).toMatch(/:v?\d+\.\d+/);
 });
 
-test("no process of ours in compose can write to its files, gain privileges or use a capability", () => {
+test("none of our processes in compose can write to its files, gain privileges or use a capability", () => {
   for (const [name, { read_only, security_opt, cap_drop, tmpfs }] of ours) {
     expect([name, read_only, security_opt, cap_drop, tmpfs]).toEqual([
       ...[name, true],
@@ -292,7 +302,7 @@ test("no process of ours in compose can write to its files, gain privileges or u
   }
 });
 
-test("every container of compose has a health check, and what depends on it waits for it", () => {
+test("every container of compose has a health check, and dependent containers wait for it", () => {
   expect(finalStage.some((line) => line.startsWith("HEALTHCHECK "))).toBe(true);
   for (const [name, { build, healthcheck, depends_on = {} }] of Object.entries(services)) {
     expect(build !== undefined || healthcheck !== undefined, name).toBe(true);
@@ -300,7 +310,7 @@ test("every container of compose has a health check, and what depends on it wait
   }
 });
 
-test("the image starts the program, and the build is given every file it copies", () => {
+test("the image starts the program, and the build context has every file that the build copies", () => {
   const entry = JSON.parse(/^ENTRYPOINT (.*)$/m.exec(finalStage.join("\n"))?.[1] ?? "[]") as string[];
   expect(existsSync(join(root, entry.at(-1) ?? ""))).toBe(true);
   const ignore = read(".dockerignore").split("\n");

@@ -34,18 +34,18 @@ export const compose = parse(composeText, { merge: true }) as {
   configs: Record<string, { content: string }>;
 };
 export const { services } = compose;
-/** The services that run the image. */
+/** Services that run our image. */
 export const ours = Object.entries(services).filter(([, { build }]) => build !== undefined);
 
-/** The configuration that each process of compose reads. */
+/** Configuration directory of all compose processes. */
 export const CONFIG = "config/docker/postern";
 
 export const SECRET = "5f0c4f8e7d1a6b2393ce1f6a0d78b54e19b7d3f06c8ea24c57f1902be6ad3847";
 
-/** What compose makes of a text: each variable has the same value here. */
+/** Interpolates a text as compose does. All variables have the same value here. */
 export const interpolated = (given: string) => given.replaceAll(/\$\{\w+:\?[^}]*\}|\$\{\w+\}/g, SECRET);
 
-/** The environment of a process. A variable without a value is one of .env. */
+/** Returns the environment of a process. A variable without a value comes from .env. */
 export function environmentOf({ environment = {} }: Service): Record<string, string> {
   const values = Object.entries(environment).map(([name, value]) => [
     name,
@@ -56,7 +56,7 @@ export function environmentOf({ environment = {} }: Service): Record<string, str
 
 type Swap = readonly [from: string, to: string];
 
-/** A copy of the configuration, whose x402.toml is filled in, with these texts replaced. */
+/** Creates a copy of the configuration with a complete x402.toml, and replaces these texts. */
 export function filledConfig(...swaps: readonly Swap[]): string {
   const dir = tempDir();
   cpSync(join(root, CONFIG), dir, { recursive: true });

@@ -7,9 +7,9 @@ import { tempDir } from "../support/temp-dir.ts";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 export type Image = {
-  /** The root of its files. */
+  /** Root directory of the image's files. */
   readonly files: string;
-  /** Where a process of it starts. */
+  /** Working directory of the image's processes. */
   readonly workdir: string;
   readonly env: Readonly<Record<string, string>>;
   readonly entrypoint: readonly string[];
@@ -19,7 +19,7 @@ export type Image = {
 
 type Stage = { name: string | undefined; files: string; workdir: string; env: Record<string, string> };
 
-/** The instructions of the Dockerfile, each as one line. */
+/** Returns the instructions of the Dockerfile, each as one line. */
 export function instructions(): { word: string; rest: string }[] {
   const text = readFileSync(join(root, "Dockerfile"), "utf8").replaceAll("\\\n", " ");
   return text.split("\n").flatMap((line) => {
@@ -29,8 +29,8 @@ export function instructions(): { word: string; rest: string }[] {
 }
 
 /**
- * Does what the Dockerfile says, without Docker: each stage is a folder that was empty, COPY copies into it, RUN runs there. What the base
- * image brings is this machine's. Throws on an instruction that it does not know.
+ * Follows the Dockerfile without Docker. Each stage is a directory that is empty at first. COPY copies into it, and RUN
+ * runs in it. This machine's files replace those of the base image. Throws for an unknown instruction.
  */
 export function followDockerfile(): Image {
   const stages: Stage[] = [];
@@ -61,7 +61,7 @@ export function followDockerfile(): Image {
       const target = join(current().workdir, words.pop() ?? "");
       for (const word of words) {
         const source = stage === undefined ? join(root, word) : join(stage.files, word);
-        // Of a folder its content is copied.
+        // Docker copies the content of a directory, not the directory itself.
         const isFileInto = statSync(source).isFile() && (words.length > 1 || rest.endsWith("/"));
         cpSync(source, isFileInto ? join(target, basename(word)) : target, {
           recursive: true,

@@ -17,8 +17,8 @@ import { tempDir } from "../support/temp-dir.ts";
 import { followDockerfile, type Image, instructions } from "./dockerfile.ts";
 
 /*
- * The image as its Dockerfile makes it, here without Docker. Its processes run as a user that is not root, in a folder that nobody may
- * write to. Run by one who is not root, they run as that user.
+ * Tests the image as its Dockerfile makes it, without Docker. Its processes run as a non-root user in a directory that
+ * is not writable. If the test runs as a non-root user, the processes run as that user.
  */
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const redis = useRedis();
@@ -39,7 +39,7 @@ function change(mode: string): void {
   spawnSync("chmod", ["-R", mode, image.files]);
 }
 
-/** Runs a command of the image as `docker run` does. */
+/** Runs a command of the image as `docker run` would. */
 function run(words: readonly string[], env: Record<string, string> = {}) {
   const [command = "", ...args] = words;
   expect(command).toBe("node");
@@ -64,7 +64,7 @@ function configDir(): string {
 
 type Started = { address: string; opsAddress: string };
 
-/** Starts a service of the image, on any free ports, and resolves with its `service.started`. */
+/** Starts a service of the image on free ports. Resolves with its event `service.started`. */
 async function start(service: string, ...options: string[]) {
   const [command = "", ...args] = [...image.entrypoint, service, "--config-dir", configDir(), ...options];
   expect(command).toBe("node");
@@ -81,12 +81,12 @@ async function start(service: string, ...options: string[]) {
   });
   gone.catch(() => {});
   const lines = createInterface(child.stdout);
-  const told = new Promise<Started>((resolve) => {
+  const started = new Promise<Started>((resolve) => {
     lines.on("line", (line) => {
       if (line.includes('"service.started"')) resolve(JSON.parse(line) as Started);
     });
   });
-  return { child, exit, ...(await Promise.race([told, gone])) };
+  return { child, exit, ...(await Promise.race([started, gone])) };
 }
 
 const READY = { path: "/readyz", method: "GET" };
@@ -97,7 +97,7 @@ test("the image's program prints the version of package.json", () => {
   expect(run([...image.entrypoint, "--version"])).toMatchObject({ status: 0, stdout: `${version}\n` });
 });
 
-test("the image's webhooks gateway takes a call as a user that is not root and can write nothing, and ends on SIGTERM with 0", async () => {
+test("the image's webhooks gateway accepts a call as a non-root user in a read-only directory, and exits with 0 on SIGTERM", async () => {
   const writes = run(["node", "-e", "fs.writeFileSync('package.json', '')"]);
   expect(writes.stderr).toContain("EACCES");
   const { child, exit, address } = await start("webhooks", "--bind-address", "127.0.0.1:0", ...ANYWHERE);
@@ -107,7 +107,7 @@ test("the image's webhooks gateway takes a call as a user that is not root and c
   expect(await exit).toEqual([0, null]);
 });
 
-test("the image's health check holds while the process at POSTERN_LIVEZ lives, and fails once it is gone", async () => {
+test("the image's health check succeeds while the process at POSTERN_LIVEZ runs, and fails once it is gone", async () => {
   const { child, exit, opsAddress } = await start("producer", ...ANYWHERE);
   const place = { POSTERN_LIVEZ: `http://${opsAddress}/livez` };
   expect(run(image.healthcheck, place).status).toBe(0);
@@ -116,7 +116,7 @@ test("the image's health check holds while the process at POSTERN_LIVEZ lives, a
   expect(run(image.healthcheck, place).status).toBe(1);
 });
 
-test("the image's health check asks each process where it is found by default", () => {
+test("the image's health check queries each process at its default address", () => {
   const asked = readFileSync(join(image.workdir, String(image.healthcheck[1])), "utf8");
   const ports = ["webhooks", "producer", "x402", "pricing", "runner"].map((service) => {
     const help = run([...image.entrypoint, service, "--help"]).stdout.replaceAll(/\s+/g, " ");
@@ -125,7 +125,7 @@ test("the image's health check asks each process where it is found by default", 
   for (const port of ports) expect(asked).toContain(port);
 });
 
-test("the image holds the files of the package and its dependencies alone, with the licences of what is bundled", () => {
+test("the image contains only the files of the package and its dependencies, with the licences of the bundled packages", () => {
   expect(readdirSync(image.workdir).sort()).toEqual(
     ["CHANGELOG.md", "LICENSE", "README.md", "config", "dist", "docs", "node_modules", "package.json"].sort(),
   );
@@ -135,7 +135,7 @@ test("the image holds the files of the package and its dependencies alone, with 
   expect(readdirSync(join(image.workdir, "dist/services"))).not.toContain("demo");
 });
 
-test("the image has no package for development, and its pay and devnet say what to install", () => {
+test("the image has no development packages, and its pay and devnet name the packages to install", () => {
   const modules = readdirSync(join(image.workdir, "node_modules"));
   expect(modules).toContain("ioredis");
   for (const name of ["typescript", "vitest", "rolldown", "bullmq", "viem", "ox", "solc", "postern-anvil"])
@@ -147,7 +147,7 @@ test("the image has no package for development, and its pay and devnet say what 
   expect([devnet.status, devnet.stdout]).toEqual([3, expect.stringContaining('"start.package_missing"')]);
 });
 
-test("the image is made from a Node that the tests run on, pinned by digest, starts node itself as the first process, and is not root", () => {
+test("the image uses a Node version that the tests run on, pinned by digest, starts node itself as the first process, and does not run as root", () => {
   const bases = instructions().flatMap(({ word, rest }) => (word === "FROM" ? [rest.split(" ")[0]] : []));
   const pinned = bases.map((base) => /^node:([\d.]+)-(\w+)(?:-slim)?@sha256:[\da-f]{64}$/.exec(base ?? ""));
   expect(new Set(pinned.map((base) => base?.slice(1).join("-"))).size).toBe(1);
@@ -156,17 +156,17 @@ test("the image is made from a Node that the tests run on, pinned by digest, sta
   expect(image.user).toBe("node");
 });
 
-test("the documents say how large the image's own files are", () => {
+test("the documents state the size of the image's own files", () => {
   const megabytes = ["dist", "node_modules"].map((name) => bytesOf(join(image.workdir, name)) / 1e6);
   const [, dist, modules] =
-    /`dist` has (\d+) MB and `node_modules` (\d+) MB/.exec(
-      readFileSync(new URL("../../docs/operations.md", import.meta.url), "utf8"),
+    /`dist` has at most (\d+) MB and `node_modules` (\d+) MB/.exec(
+      readFileSync(new URL("../../docs/install.md", import.meta.url), "utf8"),
     ) ?? [];
   expect(megabytes[0]).toBeLessThanOrEqual(Number(dist));
   expect(megabytes[1]).toBeLessThanOrEqual(Number(modules));
 });
 
-test("a builder builds the image, and its program says its version", {
+test("a builder builds the image, and its program prints its version", {
   timeout: MAKING_MS,
   ...needs("docker"),
 }, () => {

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** A fenced code block. Its info string is a language and words: what a test does with it, or the file that it is. */
+/** A fenced code block. Its info string is a language and further words: how a test uses the block, or the name of its file. */
 export type Block = {
   language: string;
   words: readonly string[];

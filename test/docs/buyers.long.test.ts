@@ -10,7 +10,7 @@ import { BUYERS, type Buyer } from "./buyers.ts";
 
 const fixture = useX402();
 
-/** The toolchain of each language, what its users do before they install a library, and how they run a program. */
+/** The toolchain of each language, the steps before its users install a library, and the command that runs a program. */
 const TOOLS: Readonly<Record<string, { toolchain: ProgramName[]; prepare: string; run: string }>> = {
   ts: { toolchain: [], prepare: "", run: "npx tsx buy.ts" },
   python: { toolchain: ["python"], prepare: "python3 -m venv .venv", run: "python3 buy.py" },
@@ -20,9 +20,12 @@ const TOOLS: Readonly<Record<string, { toolchain: ProgramName[]; prepare: string
 
 const toolsOf = ({ program }: Buyer) => TOOLS[program.language] as (typeof TOOLS)[string];
 
-/** Runs commands in the buyer's folder; of Python's in its own environment. A compiler leaves the processor to other tests. */
+/**
+ * Runs commands in the buyer's folder, for Python in an environment of its own. A compiler runs with low priority, so that other tests keep
+ * the processor.
+ */
 async function shell(cwd: string, commands: string, key = ""): Promise<string> {
-  // npm and Vitest set variables for this project. A buyer has none of them.
+  // npm and Vitest set variables for this project, which a buyer does not have.
   const own = Object.entries(process.env).filter(([name]) => !/^(?:npm_|INIT_CWD$|NODE_)/.test(name));
   const PATH = `${join(cwd, ".venv/bin")}:${process.env["PATH"]}`;
   const env = { ...Object.fromEntries(own), PATH, POSTERN_PAYER_KEY: key };
@@ -30,7 +33,7 @@ async function shell(cwd: string, commands: string, key = ""): Promise<string> {
   return stdout;
 }
 
-/** A folder with the printed program and, by the printed commands, what it needs. */
+/** Makes a folder with the printed program, and installs its dependencies with the printed commands. */
 async function install(buyer: Buyer, address: string): Promise<string> {
   const cwd = tempDir();
   await shell(cwd, toolsOf(buyer).prepare);
@@ -42,10 +45,10 @@ async function install(buyer: Buyer, address: string): Promise<string> {
   return cwd;
 }
 
-/** Cargo compiles some 300 packages. */
+/** Timeout of an install. Cargo compiles some 300 packages. */
 const PATIENCE_MS = 25 * 60_000;
 
-/** The registry's answer for a version that it does not have. */
+/** The answer of a registry that does not have a version. */
 const NOT_TO_BE_HAD = /module version is not available|410 Gone|404 Not Found/;
 
 for (const buyer of BUYERS) {
@@ -62,8 +65,8 @@ for (const buyer of BUYERS) {
       );
     });
     for (let times = 0; times < 2; times++) {
-      const said = await shell(cwd, toolsOf(buyer).run, fixture.payer.privateKey);
-      expect(said).toMatch(/^202 (?:null |true )?http:\/\/pay\.test\/x402\/calls\/c_[0-9a-f]{32}\n$/);
+      const output = await shell(cwd, toolsOf(buyer).run, fixture.payer.privateKey);
+      expect(output).toMatch(/^202 (?:null |true )?http:\/\/pay\.test\/x402\/calls\/c_[0-9a-f]{32}\n$/);
     }
     expect(await fixture.charged()).toEqual([32_000n]);
   });

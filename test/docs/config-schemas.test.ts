@@ -19,7 +19,7 @@ const ajv = new Ajv({
 });
 const validators = new Map<string, ValidateFunction>();
 
-/** What is wrong with a table, by the committed schema. */
+/** The errors of a table, by the committed schema. */
 function problemsOf(name: string, table: unknown): string[] {
   const validate = validators.get(name) ?? ajv.compile(committed(name));
   validators.set(name, validate);
@@ -31,14 +31,14 @@ function problemsOf(name: string, table: unknown): string[] {
 }
 
 test.each(SCHEMA_NAMES)(
-  "config/schema/%s.json is what the check of the file says; -u writes it anew",
+  "config/schema/%s.json equals the schema of the program's check; -u writes it again",
   async (name) => {
     const path = `../../config/schema/${name}.json`;
     await expect(`${JSON.stringify(schemaOf(name), null, 1)}\n`).toMatchFileSnapshot(path);
   },
 );
 
-test("config/schema/files.ts has the types of these schemas; -u writes it anew", async () => {
+test("config/schema/files.ts has the types of these schemas; -u writes it again", async () => {
   await expect(configTypes()).toMatchFileSnapshot("../../config/schema/files.ts");
 });
 
@@ -92,7 +92,7 @@ test.each([
   expect(problemsOf(name, table)).toEqual(problems);
 });
 
-test("the schema of x402.toml refuses a domain of EIP-3009 in a Permit2 token, and asks for one without", () => {
+test("the schema of x402.toml refuses an EIP-3009 domain for a Permit2 token, and requires one for other tokens", () => {
   const example = parse(text("example/x402.toml")) as { accepted_tokens: object[] };
   const [token] = example.accepted_tokens;
   const withToken = (changes: object) =>
@@ -105,20 +105,20 @@ test("the schema of x402.toml refuses a domain of EIP-3009 in a Permit2 token, a
   );
 });
 
-test("the schema of webhooks.toml offers every preset, and takes each", () => {
+test("the schema of webhooks.toml offers every preset, and accepts each", () => {
   for (const preset of Object.keys(PRESETS))
     expect(
       problemsOf("webhooks", { endpoints: [{ path: "/a", job_id: 1, preset, secret: "env:A" }] }),
     ).toEqual([]);
 });
 
-/** Keys with no word of their own: they are the parts of a value that has one, or say what they are. */
+/** Keys without a description. They are parts of a value that has a description, or their name is clear. */
 const withoutWords = (schema: Schema): string[] =>
   Object.entries((schema["properties"] ?? {}) as Record<string, Schema>)
     .filter(([, property]) => property["description"] === undefined)
     .map(([key]) => key);
 
-test("an editor shows words for each key at the top of a file, except those that say what they are", () => {
+test("an editor shows a description of each key at the top of a file, except of keys with a clear name", () => {
   const described = Object.fromEntries(SCHEMA_NAMES.map((name) => [name, withoutWords(committed(name))]));
   expect(described).toMatchInlineSnapshot(`
     {
@@ -149,6 +149,7 @@ test("an editor shows words for each key at the top of a file, except those that
         "facilitators",
         "quote_domain",
         "body_limit_bytes",
+        "shop",
         "job_policies",
         "accepted_tokens",
       ],

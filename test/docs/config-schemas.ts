@@ -8,7 +8,9 @@ import { x402Toml } from "../../shared/config/x402-toml.ts";
 import { exampleFile } from "../shared/config/files.ts";
 import { KEYS_OF } from "./sender-keys.ts";
 
-/* The JSON Schemas in config/schema: the forms of the zod schemas, with the words of config/example and docs/senders.md. */
+/*
+ * The JSON Schemas in config/schema. They have the form of the zod schemas, and the descriptions of config/example and docs/senders.md.
+ */
 
 const FORMS: Readonly<Record<string, z.ZodType>> = {
   postern: posternToml({ env: {} }),
@@ -24,12 +26,12 @@ export const SCHEMA_NAMES = Object.keys(FORMS);
 export type Schema = { [key: string]: unknown };
 type Properties = { [key: string]: Schema };
 
-/** The schema of this file. It refuses no file that the program takes, and of what lies between keys it knows little. */
+/** The schema of a configuration file. It accepts every file that the program accepts, and checks few rules between keys. */
 export function schemaOf(name: string): Schema {
   const { $schema, ...form } = jsonSchema(FORMS[name]!);
   if (name === "webhooks") mergeItems(form, "endpoints", { key: "auth", unless: "preset" });
   if (name === "x402") mergeItems(form, "accepted_tokens", { key: "transfer_method", otherwise: "eip3009" });
-  // A token may have these from the top of the file.
+  // A token may inherit these keys from the top of the file.
   if (name === "x402") loosen(itemsOf(form, "accepted_tokens"), "rate_per_native_unit");
   describe(form, name);
   return { $schema, title: `${name}.toml of Postern`, ...form };
@@ -44,7 +46,7 @@ function jsonSchema(form: z.ZodType): Schema {
   }) as Schema;
 }
 
-/** A value that is transformed says in `writtenAs` how a file has it. */
+/** Replaces a transformed value by the schema in its `writtenAs`, which describes the value in a file. */
 function replaceWritten(schema: Schema): void {
   const { writtenAs, default: otherwise } = schema;
   if (!(writtenAs instanceof z.ZodType)) return;
@@ -54,11 +56,11 @@ function replaceWritten(schema: Schema): void {
 }
 
 type Merge = {
-  /** The key by whose value the forms differ. */
+  /** The key whose value selects the form. */
   key: string;
-  /** The value of an absent key. */
+  /** The value that an absent key counts as. */
   otherwise?: string;
-  /** With this key, another one may stand for those that a form needs. */
+  /** A key that replaces the keys that a form requires. */
   unless?: string;
 };
 
@@ -66,7 +68,7 @@ function itemsOf(form: Schema, list: string): Schema {
   return ((form["properties"] as Properties)[list] as Schema)["items"] as Schema;
 }
 
-/** Several forms of a table as one, so that an editor can say which key is wrong instead of that no form fits. */
+/** Merges several forms of a table into one schema. An editor can then name the wrong key, not only report that no form matches. */
 function mergeItems(form: Schema, list: string, { key, otherwise, unless }: Merge): void {
   const items = itemsOf(form, list);
   const variants = items["oneOf"] as { properties: Properties; required: string[] }[];
@@ -123,6 +125,7 @@ function describe(form: Schema, name: string): void {
 const SENDER_WORDS: readonly Words[] = Object.entries({
   signature: ["endpoints", "signature"],
   timestamp: ["endpoints", "signature", "timestamp"],
+  http_signature: ["endpoints", "http_signature"],
   answer: ["endpoints", "answer"],
   handshakes: ["endpoints", "handshakes"],
 }).flatMap(([table, path]) =>
@@ -132,7 +135,7 @@ const SENDER_WORDS: readonly Words[] = Object.entries({
   })),
 );
 
-/** The comments behind the keys of an example, and above those that stand alone; keys that are commented out too. */
+/** The comments behind the keys of an example, and the comments above standalone keys. Commented-out keys are included. */
 function wordsOf(example: string): Words[] {
   const words: Words[] = [];
   let table: readonly string[] = [];
@@ -155,7 +158,7 @@ function partsOf(line: string) {
   return { head: head?.split(".").map((part) => part.replaceAll('"', "")), key, behind };
 }
 
-/** The schemas of a path: through lists, tables of any name, and each of several forms. */
+/** The schemas at a path. The path goes through lists, tables of any name, and each of several forms. */
 function at(schema: Schema, path: readonly string[]): Schema[] {
   const forms = [...((schema["anyOf"] ?? schema["oneOf"] ?? []) as Schema[])].flatMap((form) =>
     at(form, path),

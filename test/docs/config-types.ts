@@ -1,6 +1,6 @@
 import { SCHEMA_NAMES, type Schema, schemaOf } from "./config-schemas.ts";
 
-/** The types of the configuration files, by their JSON Schemas, for code that writes the same tables. */
+/** The types of the configuration files, made from their JSON Schemas, for code that writes such tables. */
 export function configTypes(): string {
   const types = SCHEMA_NAMES.filter((name) => name !== "operator").map((name) => {
     const type = typeOf(schemaOf(name), "");

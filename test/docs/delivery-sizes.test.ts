@@ -24,16 +24,16 @@ const sizes = /^\| ([\d,]+) \| ([\d.]+) GB \| ([\d.]+) GB \|$/gm;
 const WEEK_MS = 7 * 86_400_000;
 const AT_ONCE = 100;
 const CALLS = 20_000;
-/** Parts of `maxmemory` above which the first data is evicted, and above which webhooks are refused (docs/redis.md). */
+/** Parts of `maxmemory` above which eviction begins, and above which webhooks are refused (docs/redis.md). */
 const [EVICTS, CLOSES] = [0.675, 0.85];
 
-/** Within a tenth. */
+/** Expects the documented number to be within a tenth of the measured one. */
 function expectNear(said: number, measured: number, what?: string): void {
   expect(measured / said, what).toBeGreaterThan(0.9);
   expect(measured / said, what).toBeLessThan(1.1);
 }
 
-/** Redis' bytes for each of many calls that were injected. */
+/** Measures the bytes in Redis per injected call. */
 async function bytesPerCall(withId: boolean): Promise<number> {
   const enqueue = createEnqueue(redis.partition);
   let injected = 0;
@@ -63,12 +63,12 @@ async function bytesPerCall(withId: boolean): Promise<number> {
     return usedBytes(redis);
   };
   await redis.client.flushdb();
-  const before = await run(AT_ONCE); // from now on Redis knows the scripts
+  const before = await run(AT_ONCE); // from now on, Redis has the scripts
   return ((await run(CALLS)) - before) / CALLS;
 }
 
 onlyInLongRun(() => {
-  test("docs/sizing.md says, within a tenth, what an injected call leaves in Redis", {
+  test("docs/sizing.md gives the bytes in Redis of an injected call within a tenth", {
     timeout: 120_000,
   }, async () => {
     expectNear(bytesOf("a remembered delivery id"), await bytesPerCall(true));

@@ -26,9 +26,9 @@ test("the second table of docs/errors.md is what a producer does after each code
   expect(documented).toEqual(real);
 });
 
-test("a refusal that is the sender's own is not worth retrying, except where HTTP says so", () => {
+test("an error caused by the sender is not retryable, except with a status that HTTP defines as retryable", () => {
   for (const [code, { status, retryable }] of Object.entries(CODES)) {
-    // A result that is yet to come is 404 with Retry-After.
+    // A result that is still pending is 404 with Retry-After.
     if (status < 500 && code !== "result.pending")
       expect(retryable, code).toBe(
         [408, 409, 425, 429].includes(status) &&

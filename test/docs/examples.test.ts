@@ -25,13 +25,23 @@ import { follow, ISOLATION } from "./session.ts";
 
 const all = DOCUMENTS.flatMap(blocksOf);
 
-/** Commands that no session runs, because another check does. */
+/** Pages whose commands are run by another check. */
+const PAGES_RUN_ELSEWHERE: Readonly<Record<string, string>> = {
+  "docs/operations/README.md": "test/docker/compose.test.ts",
+  "docs/operations/kubernetes/README.md": "test/docs/kubernetes.test.ts",
+  "docs/operations/prometheus/README.md": "test/docs/prometheus.test.ts",
+  "docs/operations/systemd/README.md": "test/docs/units.test.ts",
+};
+
+/** Commands that are run by another check. */
 const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "npm run demo": "test/services/dev/demo/demo.test.ts",
   "npm test": "the run of this test",
   "npm pack": "test/package/install.long.test.ts",
   "npm install ../postern/postern-0.1.0.tgz": "test/package/install.long.test.ts",
   "npx postern dev": "test/package/install.long.test.ts",
+  'docker run --detach --init --read-only --user "$(id -u):$(id -g)" --publish 9090:9090 --env POSTERN_SERVICE_ID=1 --volume "$PWD/config:/etc/postern:ro" postern webhooks --config-dir /etc/postern --bind-address 0.0.0.0:9090':
+    "test/docker/image.long.test.ts",
   "npm run postern -- dev --runner http://127.0.0.1:7000": "test/docs/python-runner.test.ts",
   "postern callbacks show-secret https://hooks.example.com/postern":
     "test/services/cli/callbacks/show-secret.test.ts",
@@ -57,19 +67,19 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
 type Use = "run" | "run elsewhere" | "compiled" | "written" | "loaded" | "loaded whole" | "parsed" | "shown";
 
 /**
- * What becomes of a block; undefined if nothing does. The words of its info string:
+ * How a test uses a block, by the words of its info string. Undefined if these words have no meaning:
  *   sh             commands, run to their end
  *   sh service     services, one a line, run until the document ends
  *   sh elsewhere   commands that another check runs
  *   ts FILE        a module, compiled; later blocks may run the file
- *   python FILE    a buyer in that language, run by test/docs/buyers.long.test.ts; so are go FILE and rust FILE.
- *                  The one of docs/runner.md is a runner, run by python-runner.test.ts
+ *   python FILE    a buyer in that language, like go FILE and rust FILE, run by test/docs/buyers.long.test.ts.
+ *                  In docs/runner.md it is a runner, run by python-runner.test.ts
  *   toml FILE      a file of the reader's, written; later blocks load it
  *   toml NAME part keys of a configuration file, loaded over the example's
- *   toml NAME whole a configuration file, or a piece of one: all of a document are loaded as one file
+ *   toml NAME whole a configuration file, or a part of it: the parts in a document are joined to one file
  *   yaml FILE      a file of another program, parsed
- *   output         what the block of commands before it prints
- *   drawing        what no machine reads
+ *   output         the output of the commands in the block before it
+ *   drawing        a drawing, which no test reads
  */
 function useOf({ language, words }: Block): Use | undefined {
   if (isBuyer({ language })) return words.length === 1 ? "run elsewhere" : undefined;
@@ -113,13 +123,18 @@ test.each(used("parsed"))("the YAML shown at $at is YAML", ({ text }) => {
 
 test("every command that no document's session runs is run by another check", () => {
   const installs = BUYERS.map(({ install }) => install.at);
-  const blocks = used("run elsewhere").filter((block) => !isBuyer(block) && !installs.includes(block.at));
+  const blocks = used("run elsewhere").filter(
+    (block) =>
+      !isBuyer(block) &&
+      !installs.includes(block.at) &&
+      !Object.hasOwn(PAGES_RUN_ELSEWHERE, block.at.split(":")[0] ?? ""),
+  );
   const commands = blocks.flatMap(({ text }) => text.trim().split("\n"));
   const bare = commands.map((command) => command.replace(/\s*#.*/, ""));
   expect(bare.filter((command) => !Object.hasOwn(RUN_ELSEWHERE, command))).toEqual([]);
 });
 
-/** docs/payments.md tells a buyer to install them. An install of Postern does not bring them. */
+/** Packages that docs/payments.md tells a buyer to install, because an install of Postern does not include them. */
 const CLIENT = ["@x402/evm", "@x402/extensions", "@x402/fetch", "viem"];
 
 onlyInLongRun(() => {
@@ -143,7 +158,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("the signature check of docs/runner.md takes what a producer signs, and nothing that was changed on the way", async () => {
+test("the signature check of docs/runner.md accepts a producer's signed request, and no changed one", async () => {
   const example = used("compiled").find(({ words }) => words[0] === "check-signature.ts");
   const file = join(tempDir(), "check-signature.ts");
   writeFileSync(file, example?.text ?? "");
@@ -184,7 +199,7 @@ test("the signature check of docs/runner.md takes what a producer signs, and not
 });
 
 test.each(used("loaded"))(
-  "the keys shown at $at are good in the configuration file that they name",
+  "the keys shown at $at are valid in the configuration file that they name",
   ({ words, text }) => {
     const name = String(words[0]).replace(".toml", "");
     const table = merged(exampleTable(name), parse(text)) as TomlTable;
@@ -201,7 +216,7 @@ test.each(used("loaded"))(
 );
 
 test.each(DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block) === "loaded whole")))(
-  "the configuration shown in %s is good, all of it in one file",
+  "the configuration shown in %s is valid as one file",
   (file) => {
     const blocks = blocksOf(file).filter((block) => useOf(block) === "loaded whole");
     const [name = ""] = new Set(blocks.map(({ words }) => words[0]));
@@ -212,14 +227,14 @@ test.each(DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block)
 
 const followed = DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block) === "run"));
 
-/** A document may start five services, while other tests have the processor. */
+/** Timeout of a document's session. A document may start five services while other tests use the processor. */
 const PATIENCE_MS = 320_000;
 
 const inTurnOrAtOnce = ISOLATION.length > 0 ? test.concurrent.each(followed) : test.each(followed);
 
 onlyInLongRun(() => {
   inTurnOrAtOnce(
-    "whoever follows %s from a clone sees what it shows",
+    "a reader who follows %s from a clone sees the output that it shows",
     { timeout: PATIENCE_MS, ...needs("curl", "openssl") },
     async (file) => {
       const blocks = blocksOf(file).filter((block) =>
@@ -231,7 +246,7 @@ onlyInLongRun(() => {
   );
 });
 
-/** The shown output as a pattern: `…` stands for anything in a line, and alone for any lines. */
+/** Turns the shown output into a pattern. `…` matches any text in a line, and a line of only `…` matches any lines. */
 function patternOf(shown: string): RegExp {
   const lines = shown.trimEnd().split("\n");
   const patterns = lines.map((line) =>
@@ -246,12 +261,12 @@ function escaped(text: string): string {
 
 const exampleTable = (name: string): TomlTable => parse(filledExample(`${name}.toml`));
 
-/** Tables are merged key by key; of an array of tables, each is merged over the example's at its place. */
+/** Merges tables key by key. In an array of tables, each table is merged over the table at the same index. */
 function merged(base: unknown, over: unknown): unknown {
   if (Array.isArray(base) && Array.isArray(over) && isTable(over[0]))
     return over.map((each, i) => merged(base[i] ?? base[0], each));
   if (!isTable(base) || !isTable(over)) return over;
-  // The source of a rate, and a token by another method, have other keys.
+  // The source of a rate, and a token with another method, have different keys, so they replace the example's.
   if ("source" in over || "transfer_method" in over) return over;
   const entries = Object.entries(over).map(([key, value]) => [key, merged(base[key], value)]);
   return { ...base, ...Object.fromEntries(entries) };
@@ -265,7 +280,7 @@ const CDP_SECRET = generateKeyPairSync("ec", { namedCurve: "P-256" })
   .privateKey.export({ format: "pem", type: "pkcs8" })
   .toString();
 
-/** Whatever an example reads from the environment is there. */
+/** An environment in which every variable has a value. */
 const ANY_ENV: NodeJS.ProcessEnv = new Proxy(
   {},
   {

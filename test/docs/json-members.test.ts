@@ -7,7 +7,7 @@ import { PaymentView } from "../../shared/console/payment-view.ts";
 import { RejectedView } from "../../shared/console/rejected.ts";
 import { readDocument } from "./blocks.ts";
 
-/** The commands that print a view as it is. */
+/** The commands that print a view without changes. */
 const LISTED: readonly [command: string, view: z.ZodObject][] = [
   ["calls list", FoundCallView],
   ["failed list", FailedCallView],

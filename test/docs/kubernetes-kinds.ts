@@ -7,7 +7,7 @@ import type { IPodDisruptionBudget } from "kubernetes-models/policy/v1/PodDisrup
 import type { IConfigMap } from "kubernetes-models/v1/ConfigMap";
 import type { IService } from "kubernetes-models/v1/Service";
 
-/** Types that were made of the schemas of Kubernetes and KEDA. A literal of such a type has no unknown key. */
+/** Types made from the schemas of Kubernetes and KEDA. The compiler refuses an unknown key in a literal of such a type. */
 export type Kinds = {
   ConfigMap: IConfigMap;
   Deployment: IDeployment;

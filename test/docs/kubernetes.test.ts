@@ -21,10 +21,16 @@ const PAGE = "docs/operations/kubernetes/README.md";
 const FOLDER = fileURLToPath(new URL("../../docs/operations/kubernetes/", import.meta.url));
 const SECRETS = "/run/secrets/postern";
 
-/** The manifests, with these components. */
+/** Renders the manifests with these components. */
 function render(...components: string[]): Manifest[] {
+  return renderAfter(() => {}, ...components);
+}
+
+/** Renders the manifests after `edit` has changed a copy of the folder. */
+function renderAfter(edit: (dir: string) => void, ...components: string[]): Manifest[] {
   const dir = tempDir();
   cpSync(FOLDER, dir, { recursive: true });
+  edit(dir);
   const file = join(dir, "kustomization.yaml");
   const text = readFileSync(file, "utf8");
   expect(text).toContain("components: []\n");
@@ -38,7 +44,7 @@ function ofKind<K extends Kind>(manifests: readonly Manifest[], kind: K): Kinds[
   return manifests.filter((manifest) => manifest.kind === kind) as unknown as Kinds[K][];
 }
 
-/** The parts of a Deployment that the tests look at. */
+/** The parts of a Deployment that the tests check. */
 function deploymentsOf(manifests: readonly Manifest[]) {
   return ofKind(manifests, "Deployment").map(({ metadata, spec }) => {
     const pod = spec!.template.spec!;
@@ -46,7 +52,7 @@ function deploymentsOf(manifests: readonly Manifest[]) {
   });
 }
 
-/** The names of the values in the secrets that the page creates, by the name of the secret. */
+/** The names of the values in each secret that the page creates, by the secret's name. */
 function createdSecrets(): Map<string, string[]> {
   const commands = readDocument(PAGE).matchAll(
     /create secret generic (\S+) ((?:--from-literal=[\w-]+=\S.*)+)/g,
@@ -146,6 +152,39 @@ describe("the manifests of docs/operations/kubernetes", needs("kustomize"), () =
     }
   });
 
+  test("sell nothing once the lines that the page names are removed", () => {
+    const [, list = ""] = readDocument(PAGE).split("remove these from `base/kustomization.yaml`:");
+    const [names = ""] = list.split("\n3. ");
+    const removed = [...names.matchAll(/`([^`]+)`/g)].map(([, name]) => name);
+    const manifests = renderAfter((dir) => {
+      const file = join(dir, "base/kustomization.yaml");
+      const lines = readFileSync(file, "utf8").split("\n");
+      const kept = lines.filter((line) => !removed.includes(line.replace(/^ *- /, "")));
+      expect(kept).toHaveLength(lines.length - removed.length);
+      writeFileSync(file, kept.join("\n"));
+    });
+    const deployed = deploymentsOf(manifests).map(({ name }) => name);
+    expect(deployed.toSorted()).toEqual(["postern-console", "postern-producer", "postern-webhooks"]);
+    const [{ data = {} } = {}] = ofKind(manifests, "ConfigMap");
+    expect(Object.keys(data).toSorted()).toEqual(["operator.toml", "postern.toml", "webhooks.toml"]);
+  });
+
+  test("have the Deployments, the container and the secrets that the page's commands name", () => {
+    const page = readDocument(PAGE);
+    const deployments = deploymentsOf(render());
+    const named = [...page.matchAll(/\bdeploy(?:ment)?\/([\w-]+)/g)].map(([, name]) => name);
+    expect(named.length).toBeGreaterThan(3);
+    expect(deployments.map(({ name }) => name)).toEqual(expect.arrayContaining(named));
+    const [, container = "", image] = /set image deployment\/postern-producer (\w+)=(\S+):/.exec(page) ?? [];
+    const [producer] = deployments.filter(({ name }) => name === "postern-producer");
+    expect(producer?.container).toMatchObject({
+      name: container,
+      image: expect.stringMatching(`^${image}:`),
+    });
+    const [, secret = "", key] = /get secret (\S+) -o jsonpath='\{\.data\.(\w+)\}'/.exec(page) ?? [];
+    expect(createdSecrets().get(secret)).toContain(key);
+  });
+
   test("keep their gateways in service without Redis only with the component for it", () => {
     const asked = deploymentsOf(render("answer-without-redis")).map(({ name, container }) => [
       name,
@@ -183,11 +222,11 @@ describe("the manifests of docs/operations/kubernetes", needs("kustomize"), () =
     }
   });
 
-  test("give a pod longer to stop than docs/operations.md says that its process takes, with the drain of the manifests", () => {
+  test("give a pod longer to stop than docs/operations/stopping.md says that its process takes, with the drain of the manifests", () => {
     const manifests = render();
     const [{ data = {} } = {}] = ofKind(manifests, "ConfigMap");
     const drain = Number(/drain_secs = (\d+)/.exec(data["postern.toml"] ?? "")?.[1]) - 5;
-    const table = readDocument("docs/operations.md").split("## Stopping")[1] ?? "";
+    const table = readDocument("docs/operations/stopping.md");
     const rows = [
       ...table.matchAll(/^\| (webhooks gateway|payment gateway|producer) \| [^|]+ \| (\d+) s \|$/gm),
     ];
@@ -201,15 +240,15 @@ describe("the manifests of docs/operations/kubernetes", needs("kustomize"), () =
 
   test("give gateways and producers the memory that docs/sizing.md asks for", () => {
     const table = readDocument("docs/sizing.md");
-    const asked = (row: RegExp) => `${row.exec(table)?.[1]}Mi`;
+    const memoryOf = (row: RegExp) => `${row.exec(table)?.[1]}Mi`;
     const limits = deploymentsOf(render()).map(({ name, container }) => [
       name,
       container.resources?.limits?.["memory"],
     ]);
     expect(Object.fromEntries(limits)).toMatchObject({
-      "postern-webhooks": asked(/^\| webhooks gateway, ten bodies .* at most (\d+) MiB/m),
-      "postern-x402": asked(/^\| payment gateway, ten paid bodies .* give it (\d+) /m),
-      "postern-producer": asked(/^\| producer, bodies of 25 MiB .* at most (\d+) MiB/m),
+      "postern-webhooks": memoryOf(/^\| webhooks gateway, ten bodies .* at most (\d+) MiB/m),
+      "postern-x402": memoryOf(/^\| payment gateway, ten paid bodies .* give it (\d+) /m),
+      "postern-producer": memoryOf(/^\| producer, bodies of 25 MiB .* at most (\d+) MiB/m),
     });
   });
 
@@ -226,7 +265,7 @@ describe("the manifests of docs/operations/kubernetes", needs("kustomize"), () =
   });
 });
 
-/** A value that its key takes. */
+/** A value that the key accepts. */
 function secretFor(key: string): string {
   return key === "rpc-url" ? "https://node.example.com" : randomBytes(32).toString("hex");
 }

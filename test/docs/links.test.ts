@@ -21,7 +21,7 @@ function textOf(page: string): string {
   return readDocument(page).replace(/^\s*```[\s\S]*?^\s*```/gm, "");
 }
 
-/** Ids as GitHub makes them of headings. */
+/** The ids that GitHub makes from headings. */
 function headingsOf(page: string): string[] {
   const seen = new Map<string, number>();
   return [...textOf(page).matchAll(/^#+ (.+)$/gm)].map(([, heading = ""]) => {

@@ -7,7 +7,7 @@ import type { Env } from "../../shared/config/secrets.ts";
 import { readPricing } from "../../shared/pricing/read-pricing.ts";
 import { readX402 } from "../../shared/pricing/read-x402.ts";
 
-/** Loads what each process loads: at its start, and of the console also for its answers. */
+/** Loads the configuration that each process loads at its start. The console's includes what it loads for its answers. */
 export const LOADS: Record<string, (dir: string, env: Env) => PosternConfig> = {
   webhooks: (dir, env) => loadConfig(readWebhooks, { dir, env, reader: "gateway" }),
   x402: (dir, env) => loadConfig(readX402, { dir, env, reader: "gateway" }),

@@ -27,16 +27,16 @@ const byName = (a: Metric, b: Metric) => (a.name < b.name ? -1 : 1);
 /** The rows of the page's table. */
 function documented(): Documented[] {
   const rows = readDocument("docs/metrics.md").matchAll(
-    /^\| `((?:postern|http_server)_\w+)` \| (\w+) \|([^|]*)\| [^|]+ \| ([a-z0-9, ]+) \| (\w+) \| [^|]+ \|$/gm,
+    /^\| `((?:postern|http_server)_\w+)` \| (\w+) \|([^|]*)\| ([a-z0-9, ]+) \| (\w+) \| [^|]+ \|$/gm,
   );
   return [...rows].map(([, name = "", type = "", labels = "", processes = "", aggregate = ""]) => ({
     ...{ name, type, aggregate },
     labels: [...labels.matchAll(/`(\w+)`/g)].map(([, label = ""]) => label).sort(),
-    processes: processes.split(", ").sort(),
+    processes: (processes === "all" ? [...PROCESSES] : processes.split(", ")).sort(),
   }));
 }
 
-/** Labels by metric, read from the sources: `/metrics` shows a label only once it has a value. */
+/** Labels by metric, read from the sources, because `/metrics` shows a label only once it has a value. */
 function labelsInSources(): Map<string, string[]> {
   const found = new Map<string, string[]>();
   for (const folder of ["services", "shared"]) {
@@ -76,7 +76,7 @@ test("the table of docs/metrics.md lists every metric of the sources with its la
   expect(labels).toEqual(labelsInSources());
 });
 
-test("counters are summed over processes, and what all read from the partitions is not", () => {
+test("counters are summed over processes, and values that every process reads from the partitions are not", () => {
   for (const { name, type, labels, aggregate } of documented()) {
     const isRead = labels.includes("partition");
     const gauge = isRead ? ["max", "min"] : ["sum", "max", "min", "count"];
@@ -105,7 +105,7 @@ onlyInLongRun(() => {
   });
 });
 
-/** What Prometheus adds to each series, and calls the label `job` of a metric. */
+/** Labels that Prometheus adds to each series, and its name for a metric's label `job`. */
 const TARGET_LABELS = ["instance", "job", "exported_job", "le"];
 
 const expressions = [

@@ -22,6 +22,19 @@ export function readAlerts(): Alert[] {
   return groups.flatMap(({ rules }) => rules);
 }
 
+type ScrapeJob = { job_name: string; static_configs?: { targets: string[] }[] };
+
+/** The scrape job of a configuration of Prometheus. */
+export function readScrapeJob(name: string): ScrapeJob {
+  const text = readFileSync(operationsFile(`prometheus/${name}`), "utf8");
+  const { scrape_configs: jobs } = parse(text) as { scrape_configs: [ScrapeJob] };
+  return jobs[0];
+}
+
+/** The addresses that the Prometheus of one machine scrapes. */
+export const scrapedTargets = (): string[] =>
+  readScrapeJob("prometheus.yml").static_configs?.flatMap(({ targets }) => targets) ?? [];
+
 /** A query of the dashboard, and the panel that shows it. */
 type Query = { panel: string; expr: string };
 

@@ -31,7 +31,7 @@ const deliveries = useDeliveries({ redis: producers.redis });
 const ends = useEnds();
 
 let host: string;
-/** Where the runner keeps its answers. */
+/** The folder in which the runner keeps its answers. */
 let dir: string;
 let lines: string[];
 beforeEach(async () => {
@@ -40,7 +40,7 @@ beforeEach(async () => {
   lines = [];
 });
 
-/** Runs the runner of docs/runner.md as it stands, but for its port and the seconds that a job takes. */
+/** Runs the runner of docs/runner.md unchanged, except for its port and the duration of a job. */
 async function startRunner(secret: string, deliverTo?: string, jobSeconds = 0.5): Promise<Child> {
   const block = blocksOf("docs/runner.md").find(({ language }) => language === "python");
   const file = join(dir, "runner.py");
@@ -56,14 +56,14 @@ async function startRunner(secret: string, deliverTo?: string, jobSeconds = 0.5)
   return runner;
 }
 
-/** How often each key had its effect. */
+/** Number of effects for each key. */
 function effects(): Record<string, number> {
   const query = "SELECT key, count(*) FROM effects GROUP BY key";
   const program = `import json, sqlite3; print(json.dumps(dict(sqlite3.connect("runner.db", timeout=60).execute("${query}"))))`;
   return JSON.parse(execFileSync(pathOf("python"), ["-c", program], { cwd: dir, encoding: "utf8" }));
 }
 
-/** Sends the runner a call as a producer does. */
+/** Sends a call to the runner as a producer does. */
 function offer(secret: string, path: string, id: string, body = "hello") {
   const covered = { "content-digest": contentDigest(sha256Hex(Buffer.from(body))), "idempotency-key": id };
   const signed = { method: "POST", path, headers: covered };
@@ -75,7 +75,7 @@ const begun = (id: string) => lines.filter((line) => line.includes(` ${id} `)).l
 
 onlyInLongRun(() => {
   test(
-    "the runner in Python of docs/runner.md runs what dev sends it, a webhook and a payment",
+    "the runner in Python of docs/runner.md runs a webhook and a payment that dev sends it",
     needs("python"),
     async () => {
       const dev = startDev(postern, ["--runner", `http://${host}`, ...(await apart())]);
@@ -117,7 +117,7 @@ test(
 );
 
 test(
-  "the runner in Python of docs/runner.md takes what a producer signs once, and nothing that was changed on the way",
+  "the runner in Python of docs/runner.md accepts a producer's signed request once, and no changed one",
   needs("python"),
   async () => {
     await startRunner("s");
@@ -163,7 +163,7 @@ onlyInLongRun(() => {
     "the runner in Python of docs/runner.md has one effect and one result of each call, under kills and a timeout shorter than the job",
     needs("python"),
     async () => {
-      // A busy machine must answer the repeat of a call before the timeout, while the job still runs.
+      // Even a busy machine must answer the repeat of a call before the timeout, while the job still runs.
       const startSlow = () => startRunner(RUNNER_SECRET, undefined, 3);
       let runner = await startSlow();
       const calls = Array.from({ length: 12 }, (_, i) =>
@@ -189,7 +189,7 @@ onlyInLongRun(() => {
         expect(await results.read(id)).toMatchObject({
           ...{ kind: "answer", status: 200, contentType: "text/plain", body: Buffer.from(`CALL ${i}`) },
         });
-      // What was killed ran again, and what timed out was asked for while it ran.
+      // Killed calls ran again, and timed-out calls were offered again while they ran.
       expect(lines.length).toBeGreaterThan(calls.length);
       const codes = new Set(log.events.map(({ fields }) => fields["code"]));
       expect([...codes]).toEqual(expect.arrayContaining(["runner.timed_out", "runner.busy"]));
@@ -206,29 +206,29 @@ test(
     await eventually("it runs", () => begun("c_1") === 1);
     const early = await offer("s", "/jobs/1", "c_1");
     expect([early.status, early.headers["retry-after"]]).toEqual([409, "1"]);
-    const told = ({ status, headers, text }: Awaited<typeof first>) => [
+    const contentOf = ({ status, headers, text }: Awaited<typeof first>) => [
       status,
       headers["content-type"],
       text,
     ];
     const answer = [200, "text/plain", "HELLO"];
-    expect(told(await first)).toEqual(answer);
-    expect(told(await offer("s", "/jobs/1", "c_1"))).toEqual(answer);
+    expect(contentOf(await first)).toEqual(answer);
+    expect(contentOf(await offer("s", "/jobs/1", "c_1"))).toEqual(answer);
 
     const cut = offer("s", "/jobs/1", "c_2").catch(() => "cut");
     await eventually("it runs", () => begun("c_2") === 1);
     await runner.kill("SIGKILL");
     expect(await cut).toBe("cut");
     runner = await startRunner("s");
-    expect(told(await offer("s", "/jobs/1", "c_1"))).toEqual(answer);
-    expect(told(await offer("s", "/jobs/1", "c_2"))).toEqual(answer);
+    expect(contentOf(await offer("s", "/jobs/1", "c_1"))).toEqual(answer);
+    expect(contentOf(await offer("s", "/jobs/1", "c_2"))).toEqual(answer);
     expect([begun("c_1"), begun("c_2"), effects()]).toEqual([1, 2, { c_1: 1, c_2: 1 }]);
   },
 );
 
 onlyInLongRun(() => {
   test(
-    "the runner in Python of docs/runner.md goes on with its long job after a kill, and tells of the progress",
+    "the runner in Python of docs/runner.md continues its long job after a kill, and reports the progress",
     needs("python"),
     async () => {
       const secret = "s".repeat(32);

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 const root = new URL("../../", import.meta.url);
 const read = (file: string) => readFileSync(new URL(file, root), "utf8");
 
-/** Tools, which do the same for all who use them, and files of types, constants and Lua. The document names both. */
+/** Tools that do the same for all callers, and files of types, constants and Lua. The document leaves them out. */
 const TOOLS = [
   /^shared\/(chain|config|http|platform|pricing|redis|telemetry\/(events|rejected)|webhook-auth)\//,
   /^shared\/call\/[^/]+$/,
@@ -14,11 +14,11 @@ const TOOLS = [
   /\.lua$/,
 ];
 
-/** The files of the ordered list under this heading of docs/architecture.md, and those that its "Off the way" names. */
+/** The files in the ordered list under this heading of docs/architecture.md, and the files in its "Side paths". */
 function listedUnder(heading: string): { listed: string[]; off: string[] } {
   const [, section = ""] = read("docs/architecture.md").split(`### ${heading}\n`);
   const [list = ""] = section.split("\n#");
-  const [, offTheWay = ""] = /^Off the way: ((?:.+\n)+)/m.exec(list) ?? [];
+  const [, offTheWay = ""] = /^Side paths: ((?:.+\n)+)/m.exec(list) ?? [];
   return {
     listed: [...list.matchAll(/^\d+\. `([^`]+)`/gm)].map(([, file]) => String(file)),
     off: [...offTheWay.matchAll(/`((?:services|shared)\/[^`]+)`/g)].map(([, file]) => String(file)),
@@ -57,7 +57,7 @@ const PATHS = [
   },
 ];
 
-test.each(PATHS)("$heading is the list that the imports tell, of at most $most files", (path) => {
+test.each(PATHS)("$heading lists the files that the imports show, at most $most of them", (path) => {
   const { heading, line, composition, most } = path;
   const { listed, off } = listedUnder(heading);
   expect(listed).toContain(line);
@@ -66,7 +66,7 @@ test.each(PATHS)("$heading is the list that the imports tell, of at most $most f
   expect(named.filter((file) => !existsSync(new URL(file, root)))).toEqual([]);
   expect(new Set(named).size).toBe(named.length);
 
-  // All that the straight line names, and all that a stage calls, is a stage or a tool.
+  // Every file that the straight line or a stage imports must be a stage or a tool.
   const [entry] = listed;
   const used = listed
     .filter((file) => file !== entry)
@@ -78,7 +78,7 @@ test.each(PATHS)("$heading is the list that the imports tell, of at most $most f
     "on the way, and not listed",
   ).toEqual([]);
 
-  // No file is listed that no stage names and the composition does not make.
+  // Every listed file must be imported by a stage or by the composition.
   const reached = [...listed, ...composition].flatMap(importsOf).map(({ target }) => target);
   expect(
     named.slice(1).filter((file) => !reached.includes(file)),

@@ -4,7 +4,7 @@ import { CONTRACT } from "../../shared/console/contract/contract.ts";
 import { nameOf } from "../../shared/http/router.ts";
 import { readDocument } from "./blocks.ts";
 
-/** Where the tests of each operation of the console are. Those without any are done by the code of another one. */
+/** The test file of each console operation. An operation without one shares the code of another operation. */
 const CONSOLE: Record<keyof typeof CONTRACT, string | undefined> = {
   ...{
     signIn: "session",
@@ -57,7 +57,7 @@ const CONSOLE: Record<keyof typeof CONTRACT, string | undefined> = {
   },
 };
 
-/** Each route's row in the documents, and where its tests are. */
+/** Each route with its row in the documents and the place of its tests. */
 const ROUTES = [
   ["docs/payments.md", "GET /x402`", "x402-gateway/routes/list-jobs"],
   ["docs/payments.md", "GET /x402/jobs/{service_id}/{job_index}/schema", "x402-gateway/routes/schema"],
@@ -80,6 +80,9 @@ const ROUTES = [
   ["docs/payments.md", "GET /x402/calls/{call_id}`", "x402-gateway/routes/call-status"],
   ["docs/payments.md", "GET /x402/calls/{call_id}/result`", "x402-gateway/routes/call-result"],
   ["docs/payments.md", "GET /x402/calls/{call_id}/events`", "x402-gateway/routes/watch-call"],
+  ...["/openapi.json", "/.well-known/x402", "/llms.txt"].map(
+    (path) => ["docs/payments.md", `GET ${path}`, "x402-gateway/routes/discovery"] as const,
+  ),
   ["docs/webhooks.md", "GET /webhooks/calls/{call_id}`", "webhooks-gateway/routes/call-status"],
   ["docs/webhooks.md", "GET /webhooks/calls/{call_id}/result`", "webhooks-gateway/routes/call-result"],
   ["docs/webhooks.md", "GET /webhooks/calls/{call_id}/events`", "webhooks-gateway/routes/watch-call"],
@@ -96,7 +99,7 @@ const ROUTES = [
 const CONSOLE_ROUTES = Object.entries(CONTRACT).flatMap(([name, operation]) => {
   const tested = CONSOLE[name as keyof typeof CONTRACT];
   const route = `${nameOf(operation).replace("+}", "}")}\``;
-  return tested === undefined ? [] : [["docs/operator.md", route, `console/routes/${tested}`] as const];
+  return tested === undefined ? [] : [["docs/console.md", route, `console/routes/${tested}`] as const];
 });
 
 const ALL = [...ROUTES, ...CONSOLE_ROUTES];
@@ -104,7 +107,7 @@ const listed = ALL.map(([document, route]) => `${document} ${route.split("`", 1)
 
 const tests = new URL("../services/", import.meta.url);
 
-/** The statuses that a route's tests are about: each is a `describe` of the route's file, or a file in its folder. */
+/** The statuses that a route's tests cover. Each is a `describe` in the route's file, or a file in its folder. */
 function testedIn(route: string): number[] {
   const folder = new URL(route, tests);
   const files = existsSync(folder) ? readdirSync(folder) : [];

@@ -17,16 +17,16 @@ const sizes = /^\| ([\d,]+) \| (\d+) kB \| (\d+) days \| ([\d.]+) GB \| ([\d.]+)
 
 const CALLS = 5000;
 
-/** Within a tenth. */
+/** Expects the documented number to be within a tenth of the measured one. */
 function expectNear(said: number, measured: number, what?: string): void {
   expect(measured / said, what).toBeGreaterThan(0.9);
   expect(measured / said, what).toBeLessThan(1.1);
 }
 
-/** Redis' bytes for each of many calls, which all end with an answer of this size. */
+/** Measures the bytes in Redis per call. Each call ends with an answer of this size. */
 async function bytesPerCall(answerBytes: number, answerMs?: number): Promise<number> {
   const { run } = await openCalls(redis, ends, answerMs === undefined ? {} : { answerMs });
-  await run(100, answerOf(answerBytes)); // from now on Redis knows the scripts
+  await run(100, answerOf(answerBytes)); // from now on, Redis has the scripts
   await redis.client.flushdb();
   const before = await usedBytes(redis);
   await run(CALLS, answerOf(answerBytes));
@@ -34,7 +34,7 @@ async function bytesPerCall(answerBytes: number, answerMs?: number): Promise<num
 }
 
 onlyInLongRun(() => {
-  test("docs/sizing.md says, within a tenth, what a finished call takes of the runner's Redis", async () => {
+  test("docs/sizing.md gives the bytes of a finished call in the runner's Redis within a tenth", async () => {
     const remembered = await bytesPerCall(0, 1);
     expectNear(bytesOf("the key"), remembered);
     const listed = await bytesPerCall(0);

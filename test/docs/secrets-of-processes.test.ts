@@ -3,12 +3,13 @@ import { expect, test } from "vitest";
 import { type ConfigTables, writeConfig } from "../../shared/config/config-tables.ts";
 import type { Env } from "../../shared/config/secrets.ts";
 import { CONTRACT, PAY_TO, USDC } from "../shared/config/x402-files.ts";
+import { newReceiptKey } from "../support/receipt-key.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { readDocument } from "./blocks.ts";
 import { LOADS } from "./loads.ts";
 
 const hex = randomBytes(32).toString("hex");
-/** By the row of the table, each with a value that its key takes. */
+/** The variables of each row of the table, with a value that the key accepts. */
 const VARIABLES: Record<string, Record<string, string>> = {
   "`[redis] url`, or its passwords and keys of certificates": { REDIS: "redis://:password@127.0.0.1" },
   "`[results] secret`": { RESULTS: hex },
@@ -17,8 +18,13 @@ const VARIABLES: Record<string, Record<string, string>> = {
   "`secret` of `[runners.<name>]`": { OTHER_RUNNER: hex },
   "`[runner.redis] url`": { RUNNER_REDIS: "redis://:password@127.0.0.1:6380" },
   "`secret` and `verify_token` of endpoints": { SENDER: hex, VERIFY: hex },
-  "`quote_secret`, credentials of facilitators, `rpc_url` of `[[job_policies]]`": {
-    ...{ QUOTE: hex, FACILITATOR: hex, POLICY_NODE: "https://node.example.com" },
+  "`quote_secret`, `receipt_keys`, credentials of facilitators, `rpc_url` of `[[job_policies]]`": {
+    ...{
+      QUOTE: hex,
+      RECEIPT: newReceiptKey().pem,
+      FACILITATOR: hex,
+      POLICY_NODE: "https://node.example.com",
+    },
   },
   "`rpc_url` of `[[accepted_tokens]]`; `rpc_url`, `url` and `headers` of rate sources": {
     ...{ NODE: "https://node.example.com", FEED_NODE: "https://node.example.com" },
@@ -47,6 +53,7 @@ const tables = (deliveries: boolean): ConfigTables => ({
     facilitator_url: "https://facilitator.example.com",
     facilitator_headers: { Authorization: "env:FACILITATOR" },
     quote_secret: "env:QUOTE",
+    receipt_keys: "env:RECEIPT",
     job_policies: [
       {
         ...{ service_id: 1, job_index: 7, invocation_mode: "restricted_paid", auth_mode: "payer_is_caller" },
@@ -73,7 +80,7 @@ const tables = (deliveries: boolean): ConfigTables => ({
   operator: { tokens: [{ name: "alice", role: "operator", token: "env:CONSOLE" }] },
 });
 
-/** The processes that read each variable, by its name. */
+/** The names of the processes that read each variable. */
 function readersOf(deliveries: boolean): Map<string, string[]> {
   const dir = tempDir();
   writeConfig(dir, tables(deliveries));
@@ -92,7 +99,7 @@ function readersOf(deliveries: boolean): Map<string, string[]> {
   return readers;
 }
 
-/** The processes of a row: those that need its secret, and those that need it with `results.deliveries` too. */
+/** The processes of a row: those that always need its secret, and those that need it only with `results.deliveries`. */
 function filesIn(cell: string): { always: string[]; withDeliveries: string[] } {
   const named = (text: string) => [...text.matchAll(/`(\w+)\.env`/g)].map(([, process = ""]) => process);
   const [always = ""] = cell.split("; with `results.deliveries` also ");

@@ -7,9 +7,12 @@ import type {
   Timestamp,
   TimeUnit,
 } from "../../shared/webhook-auth/signature-scheme.ts";
+import { isExtendable } from "../../shared/webhook-auth/signed-message.ts";
 import type { Part } from "../../shared/webhook-auth/template.ts";
 
-/* The words of docs/senders.md for what a description says. The compiler asks for those of whatever is added. */
+/*
+ * The descriptions in docs/senders.md for the values of a sender's description. The compiler requires a text for each new value.
+ */
 
 export const ALGORITHM_WORDS: Readonly<Record<Algorithm, string>> = {
   "hmac-sha1": "HMAC-SHA-1",
@@ -45,7 +48,7 @@ export const SECRET_WORDS: Readonly<Record<SecretFormat, string>> = {
   whsec: "`whsec_` or `v1,whsec_` and base64, which is decoded",
   "base64-or-whsec": "base64, which is decoded, with or without `whsec_` or `v1,whsec_` before it",
   "text-or-whsec": "text; or `whsec_` or `v1,whsec_` and base64, which is decoded",
-  "ed25519-hex": "the sender's public key, 64 hex digits: it is not secret, but this key has it",
+  "ed25519-hex": "the sender's public key, 64 hex digits",
   "ed25519-whpk": "the sender's public key, `whpk_` or `v1a,whpk_` and base64",
   spki: "the sender's public key (SubjectPublicKeyInfo), as base64 or PEM",
 };
@@ -66,6 +69,10 @@ export const PLACEHOLDER_WORDS: Readonly<
     "a field of the JSON body, by JSON Pointer (RFC 6901); `*` means every element of a list",
   ],
   header: ["{header:X-Id}", "a header; of `{header:X-Id|X-Other-Id}`, the first that the request has"],
+  cloudevent: [
+    "{cloudevent:id}",
+    "an attribute of a CloudEvent: a header `ce-…` in the binary mode, else a field of the JSON body (of a batch, of all its events)",
+  ],
   query: ["{query:id}", "a parameter of the query, decoded"],
   timestamp: ["{timestamp}", "the time as it was sent"],
   pair: ["{pair:t}", "another item of the signature's list"],
@@ -74,37 +81,42 @@ export const PLACEHOLDER_WORDS: Readonly<
     "the headers that an item of the list names: their values, joined with dots",
   ],
   method: ["{method}", "the request's method"],
-  url: ["{url}", "`public_url`: the URL exactly as you wrote it at the sender"],
+  url: ["{url}", "`public_url`"],
   form: ["{form}", "the fields of a form: sorted, each name followed by its value"],
-  secret: ["{secret}", "the secret, for `sha256` and `keccak-256`, which have no key"],
+  secret: [
+    "{secret}",
+    "the secret, for `sha256` and `keccak-256`, which have no key. If it comes before the body, `sha256` refuses a body that is not UTF-8: otherwise, an attacker could append bytes to a recorded delivery",
+  ],
 };
 
 const code = (text: string) => `\`${text}\``;
 
-/** How and over what a request is signed. */
+/** Describes how a request is signed, and over which bytes. */
 export function signatureWords(scheme: Scheme): string {
   const { algorithm, secret_format = "text", signed = "{body}" } = scheme;
-  if (algorithm === "equal") return `${placeOf(scheme, "<secret>")} is the secret itself.`;
-  const whatSigns = `${ALGORITHM_WORDS[algorithm]} of ${code(signed)}`;
+  if (algorithm === "equal") return `${placeOf(scheme, "<secret>")}.`;
+  const whatSigns = `${ALGORITHM_WORDS[algorithm]}${signed === "{body}" ? "" : ` of ${code(signed)}`}`;
   return [
     `${placeOf(scheme, ENCODING_FORMS[scheme.encoding ?? "hex"])}: ${whatSigns}.`,
     ...extrasOf(scheme),
-    `${code("secret")} is ${SECRET_WORDS[secret_format]}.`,
+    ...(secret_format === "text" ? [] : [`Secret: ${SECRET_WORDS[secret_format]}.`]),
   ].join(" ");
 }
 
 function placeOf({ header, query, field, any_header, prefix = "", list }: Scheme, form: string): string {
   const key = list?.key === undefined ? "" : `${list.key}${list.assign ?? "="}`;
-  const value = `${prefix}${key}${form}`;
+  const separator = list?.separator ?? "";
+  const around = list === undefined ? ["", ""] : [`…${separator}`, `${separator}…`];
+  const value = `${prefix}${around.join(`${key}${form}`)}`;
   if (query !== undefined) return `${code(`?${query}=${value}`)} in the query`;
-  if (field !== undefined) return `The field ${code(field)} of the body, ${code(value)}`;
+  if (field !== undefined) return `Field ${code(field)} of the body, ${code(value)}`;
   const names = [header ?? []].flat();
   if (names.length === 1) return code(`${names[0]}: ${value}`);
   const which = any_header === true ? "Any of" : "The first present of";
   return `${which} ${headerList(names)}: ${code(value)}`;
 }
 
-/** Numbered headers are many. */
+/** Lists headers. Numbered headers count as many. */
 function headerList(names: readonly string[]): string {
   const [first = "", last = ""] = [names[0], names.at(-1)];
   return names.length > 4 ? `${code(first)} to ${code(last)}` : names.map(code).join(", ");
@@ -117,43 +129,42 @@ export const TWILIO_WORDS =
 function extrasOf(scheme: Scheme): string[] {
   const { list, require, twilio } = scheme;
   const texts: string[] = [];
-  if (list !== undefined) {
-    const which = list.key === undefined ? "item" : code(list.key);
-    texts.push(
-      `The header is a list, separated by ${list.separator === " " ? "spaces" : code(list.separator)}; one valid ${which} is enough, and other items are ignored.`,
-    );
-  }
+  if (list?.first !== undefined)
+    texts.push(`The first item of the list has no key, and is called ${code(list.first)} here.`);
   for (const [name, value] of Object.entries(require ?? {}))
     texts.push(`${code(name)} must be ${code(value)}.`);
-  if (twilio === true) texts.push(TWILIO_WORDS);
+  if (twilio === true) texts.push(`More rules: key ${code("twilio")} [below](#the-keys-of-a-description).`);
+  if (isExtendable(scheme)) texts.push("The body must be UTF-8.");
   return texts;
 }
 
-/** When a request was signed, and how old it may be. */
+/** Describes the place and form of the signing time, and its limits unless they are 300 s in both directions. */
 export function timeWords({ header, pair, field, unit, past_secs, future_secs }: Timestamp): string {
-  const where =
-    pair === undefined ? code(header ?? `{body:${field}}`) : `item ${code(pair)} of the signature's list`;
-  const window =
-    past_secs === undefined
-      ? "Only its form is checked: a delivery is never too old."
-      : `At most ${past_secs} s old, and ${future_secs ?? "any number of"} s ahead.`;
-  return `${where}: ${UNIT_WORDS[unit]}. ${window}`;
+  const where = pair === undefined ? code(header ?? `{body:${field}}`) : `item ${code(pair)} of the list`;
+  return `${where}, ${UNIT_WORDS[unit].split(",", 1)[0]}${limitWords(past_secs, future_secs)}.`;
+}
+
+function limitWords(past?: number, future?: number): string {
+  if (past === undefined) return ". Only its form is checked: a delivery is never too old";
+  if (past !== future) return `; at most ${past} s old, and ${future ?? "any number of"} s ahead`;
+  return past === 300 ? "" : `; at most ${past} s old or ahead`;
 }
 
 type HandshakeToml = EndpointToml["handshakes"][number];
 
-/** A handshake, what proves it, and its answer. */
+/** The request of a handshake, and its proof. */
 export function handshakeWords(handshake: HandshakeToml): string {
   const { method, when, form } = handshake;
   const conditions = Object.entries(when).map(([template, wanted]) => {
-    if (wanted === "*") return `with ${code(template)}`;
-    return wanted === "" ? `with an empty ${code(template)}` : `with ${code(template)} = ${code(wanted)}`;
+    if (wanted === "*") return code(template);
+    return wanted === "" ? `an empty ${code(template)}` : `${code(template)} = ${code(wanted)}`;
   });
-  if (form !== undefined) conditions.push(`as a form of ${formWords(form)}`);
-  return `${[method, conditions.join(" and ")].join(" ").trim()}, ${proofWords(handshake)}: ${replyWords(handshake)}.`;
+  if (form !== undefined) conditions.push(`a form of ${formWords(form)}`);
+  const request = conditions.length === 0 ? method : `${method} with ${conditions.join(" and ")}`;
+  return `${request}, ${proofWords(handshake)}.`;
 }
 
-/** The fields of which a form consists. */
+/** Describes the fields of a form. */
 function formWords(form: Readonly<Record<string, string>>): string {
   const fields = Object.entries(form).map(([name, value]) =>
     value === "*" ? `optionally ${code(name)}` : code(`${name}=${value}`),
@@ -161,29 +172,27 @@ function formWords(form: Readonly<Record<string, string>>): string {
   return `${fields.join(" and ")}, at most 1 KiB`;
 }
 
-function proofWords({ proof, method }: HandshakeToml): string {
-  if (proof === "none") return method === "POST" ? "without any credential" : "without any proof";
-  if (proof === "credential") return "with a valid signature";
+function proofWords({ proof }: HandshakeToml): string {
+  if (proof === "none") return "without proof";
+  if (proof === "credential") return "with a valid credential";
   if ("verify_token" in proof)
     return `if ${code(`{query:${proof.verify_token}}`)} is the endpoint's ${code("verify_token")}, else 403`;
   return `while ${code("postern endpoints open")} has the endpoint open, else 403`;
 }
 
-function replyWords({ status, body, json, headers, mac }: HandshakeToml): string {
-  const parts = Object.entries(headers).map(([name, text]) => `the header ${code(`${name}: ${text}`)}`);
-  if (json !== undefined) parts.push(code(JSON.stringify(json)));
-  else if (body !== undefined) parts.push(`the text ${code(body)}`);
-  const answer = parts.length === 0 ? `${status}, empty` : `${status} with ${parts.join(" and ")}`;
-  if (mac === undefined) return answer;
-  const form = `${mac.prefix ?? ""}<${mac.encoding}>`;
-  return `${answer}, where ${code("{mac}")} is ${code(form)}, the HMAC of ${code(mac.of)} under the first secret`;
-}
-
-/** What an accepted delivery is answered. */
-export function answerWords({ status, content_type, body, limited }: EndpointToml["answer"]): string {
-  const text =
-    body === undefined ? "with Postern's JSON" : body === "" ? "with an empty body" : `with ${code(body)}`;
-  const content = status === 204 ? "" : ` ${text}`;
-  const type = content_type === undefined ? "" : ` (${code(content_type)})`;
-  return `${status}${content}${type}; ${limited} above a rate limit.`;
+/** Describes the answer to an accepted delivery, and the status above a rate limit. Undefined if both are the usual ones. */
+export function answerWords({
+  status,
+  content_type,
+  body,
+  limited,
+}: EndpointToml["answer"]): string | undefined {
+  const text = body === "" ? "with an empty body" : `with ${code(body ?? "")}`;
+  const parts = [
+    ...(body === undefined && status !== 204 ? [] : [String(status)]),
+    ...(body === undefined ? [] : [text]),
+    ...(content_type === undefined ? [] : [`(${code(content_type)})`]),
+  ].join(" ");
+  const all = [parts, limited === 429 ? "" : `${limited} above a rate limit`].filter((part) => part !== "");
+  return all.length === 0 ? undefined : `${all.join("; ")}.`;
 }

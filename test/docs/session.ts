@@ -9,12 +9,12 @@ import type { Block } from "./blocks.ts";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const DEADLINE_MS = 300_000;
 
-/** What a block of commands printed, and what the document shows that it prints. */
+/** The output of a block of commands, and the output that the document shows for it. */
 export type Shown = { at: string; printed: string; shown: string };
 
 /**
- * Follows a document as a reader would who has cloned the project: writes its files, starts its services, and runs its other
- * commands as they stand, in order, in one shell. Throws with the output of the block that failed.
+ * Follows a document like a reader who has cloned the project. Writes its files, starts its services, and runs its other commands
+ * unchanged, in order, in one shell. Throws with the output of the block that failed.
  */
 export async function follow(blocks: readonly Block[]): Promise<Shown[]> {
   const dir = cloneInto(tempDir());
@@ -45,7 +45,7 @@ export async function follow(blocks: readonly Block[]): Promise<Shown[]> {
   return shown.map((each) => ({ ...each, printed: readFileSync(each.printed, "utf8").replaceAll("\r", "") }));
 }
 
-/** A failure says where it was and what was printed there, and ends what runs in the background. */
+/** Shell code that reports where a command failed and what it printed, and ends background jobs. */
 const PROLOGUE = `
 set -Eeuo pipefail
 exec 3>&1
@@ -67,7 +67,7 @@ until_ready() {
   return 1
 }`;
 
-/** One service a line; a line that ends with a backslash goes on. All start at once, as they may. */
+/** Shell code for services, one per line; a backslash at the end continues a line. All services start at the same time. */
 function services(text: string, outputFile: string, at: string): string[] {
   const commands = text.replaceAll("\\\n", " ").trim().split("\n");
   const files = commands.map((_, i) => `${outputFile}-${i}`);
@@ -78,13 +78,13 @@ function services(text: string, outputFile: string, at: string): string[] {
     (command, i) =>
       `at='${at} (${i + 1})' out=${files[i]} pid=\${pids[${i}]}; until_logged '${readyLine(command)}'`,
   );
-  // Whoever starts before what it asks comes to it only some time later.
+  // A process that starts before the services it calls reaches them only after a retry delay.
   const sells = commands.some((command) => / x402( |$)/.test(command)) ? ["until_ready 8402"] : [];
   const operates = commands.some((command) => / operator( |$)/.test(command)) ? ["until_ready 9095"] : [];
   return ["pids=()", ...starts, ...waits, ...sells, ...operates];
 }
 
-/** What each kind of service logs once it can be used. */
+/** The log event of each kind of service that means that it can be used. */
 function readyLine(command: string): string {
   if (command.includes("redis-server")) return "Ready to accept connections";
   if (/ dev( |$)/.test(command)) return '"event":"dev.ready"';
@@ -97,7 +97,7 @@ function writing(file: string, text: string, source: string): string[] {
   return [`mkdir -p ${dirname(file)}`, `cp ${source} ${file}`];
 }
 
-/** The project as a clone has it, once it is installed and built. */
+/** Copies the project as it is after a clone, an install and a build. */
 function cloneInto(dir: string): string {
   for (const name of ["dist", "node_modules", "services", "shared", "package.json", "tsconfig.json"])
     symlinkSync(join(root, name), join(dir, name));
@@ -106,7 +106,7 @@ function cloneInto(dir: string): string {
   return dir;
 }
 
-/** `npm run postern` without the installing and building, which would change the files under everybody's feet. */
+/** Replaces `npm run postern` by a script without install and build, because these would change files that other tests use. */
 function shims(dir: string): string {
   const bin = join(dir, ".bin");
   mkdirSync(bin);
@@ -122,7 +122,7 @@ ${program} "$@"`;
     ["postern", `${program} "$@"`],
   ] as const)
     writeFileSync(join(bin, name), `#!/usr/bin/env bash\n${text}\n`, { mode: 0o755 });
-  // Without a terminal curl shows its progress.
+  // Without a terminal, curl prints its progress.
   writeFileSync(join(bin, ".curlrc"), "silent\nshow-error\n");
   return bin;
 }
@@ -134,7 +134,7 @@ async function run(words: readonly string[], options: ExecFileOptions) {
   });
 }
 
-/** Words before a command that give it a network and processes of its own: the ports of the documents are free there. */
+/** The words before a command that give it a network and processes of its own, in which the ports of the documents are free. */
 function isolation(): string[] {
   const loopback =
     'my $lo = pack("a16sx14", "lo", 0x41); socket(S, 2, 1, 0) && ioctl(S, 0x8914, $lo) or die $!';
@@ -144,5 +144,5 @@ function isolation(): string[] {
   return works ? [...unshare, ...up] : [];
 }
 
-/** None if the system does not allow it. Then documents share this machine's ports and have to be followed in turn. */
+/** Empty if the system does not allow isolation. Documents then share this machine's ports, and must be followed one after the other. */
 export const ISOLATION: readonly string[] = isolation();

@@ -10,8 +10,8 @@ const BAR_PX = 36;
 type Picture = { title: string; description: string; scenes: readonly (readonly Line[])[] };
 
 /**
- * Draws a terminal as an SVG without scripts and without other files. Commands and their output appear in turn, once, within
- * five seconds. All of it is visible at once for readers who prefer less motion, and in programs that do not animate.
+ * Draws a terminal as an SVG without scripts and without other files. Commands and their output appear one after the other, once, within
+ * five seconds. Everything is visible at once for readers who prefer less motion, and in programs that do not animate.
  */
 export function drawTerminal({ title, description, scenes }: Picture): string {
   const texts: string[] = [];

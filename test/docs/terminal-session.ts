@@ -14,10 +14,9 @@ import { tempDir } from "../support/temp-dir.ts";
 export type Line = { kind: "comment" | "command" | "output"; text: string };
 
 /**
- * Types a session into a terminal, on real services: sends a webhook, kills every process with SIGKILL, starts them again,
- * and asks the console for the call. Returns what the terminal showed, in a form that is the same in each run: addresses, the
- * call's id and times have fixed values, and lines with process ids are left out. An ellipsis stands for lines that no pattern
- * selects.
+ * Types a session into a terminal, on real services. It sends a webhook, kills every process with SIGKILL, starts them again, and reads the
+ * call from the console. Returns the terminal's content in a form that is equal in each run. Addresses, the call's id and times have fixed
+ * values, and lines with process ids are left out. An ellipsis replaces lines that no pattern selects.
  */
 export async function recordSession(): Promise<Line[][]> {
   const [redis, runner] = [await freeAddress(), await freeAddress()];
@@ -31,14 +30,14 @@ export async function recordSession(): Promise<Line[][]> {
     await untilOk(`http://${gateway}/readyz`);
     const sent = await shell.type(`curl -i http://${gateway}/hooks/open -d 'hello'`);
     const id = /c_[0-9a-f]{32}/.exec(sent.printed.join())?.[0] ?? "";
-    // From then on no attempt is in flight: a producer that is killed during one would hold the call until its lock expires.
+    // Once the runner is down, no attempt is in flight. A producer killed during an attempt would hold the call until its lock expires.
     await eventually("the producer finds that the runner is down", () =>
       readFileSync(join(dir, "log"), "utf8").includes('"runner.down"'),
     );
     await untilOk(`http://${console}/api/v1/calls/${id}`, /"as":"waiting"/);
     const killed = await killJobs(shell, started);
     const again = [await shell.type(redisAndConsole), await shell.type("postern runner >>log &")];
-    // A runner answers 503 until it is ready, which would cost the call an attempt.
+    // A runner answers 503 until it is ready, and a 503 would cost the call an attempt.
     await untilOk(`http://${runner}/readyz`);
     again.push(await shell.type(gatewayAndProducer));
     await untilOk(`http://${console}/api/v1/calls/${id}`, /"attempts":1/);
@@ -67,8 +66,8 @@ export async function recordSession(): Promise<Line[][]> {
 }
 
 /**
- * Kills the jobs that `started` shows. Bash reports each end before a prompt, maybe some before the first one and the others
- * before the next: they are sorted, and lose the marks of the current and the previous job.
+ * Kills the jobs that `started` shows. Bash reports each end before a prompt, and may report some ends before a later prompt. So the
+ * reports are sorted, and lose the marks of the current and the previous job.
  */
 async function killJobs(shell: Shell, started: readonly Typed[]): Promise<Typed> {
   const pids = started.flatMap(({ printed }) => printed.map((line) => Number(line.replace(/^\[\d+\] /, ""))));
@@ -87,7 +86,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** A folder to work in: the programs, and the configuration of each. */
+/** Makes a folder with the programs, and a configuration for each. */
 function prepareFolder(addresses: Record<"redis" | "runner" | "gateway" | "console", string>): string {
   const { redis, runner, gateway, console } = addresses;
   const dir = tempDir();
@@ -124,7 +123,7 @@ function untilOk(url: string, body = /./): Promise<boolean> {
   });
 }
 
-/** A comment, and below it what was typed and the selected lines that it printed. Throws if a pattern matches none. */
+/** A comment, then the typed commands and the selected lines of their output. Throws if a pattern matches no line. */
 function scene(comment: string, steps: readonly Typed[], patterns: readonly RegExp[]): Line[] {
   const lines = steps.flatMap(({ line, printed }): Line[] => [
     { kind: "command", text: line },
@@ -143,7 +142,7 @@ function shorten(printed: readonly string[], patterns: readonly RegExp[]): strin
 }
 
 const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g;
-/** In place of the times of the run, the earliest first. */
+/** Fixed values that replace the times of the run, the earliest first. */
 const FIXED_TIMES = ["2026-01-15T09:41:07.312Z", "2026-01-15T09:41:19.058Z"];
 
 function withFixedValues(scenes: readonly Line[][], values: Readonly<Record<string, string>>): Line[][] {

@@ -22,8 +22,8 @@ import { reflectedClient } from "../support/reflected.ts";
 import { solve } from "../support/solve.ts";
 
 /*
- * A project as somebody has it who installed the package: the recipes of docs/library.md, and the runner of docs/runner.md, compiled
- * strictly and run, each as a process of its own.
+ * A user's project with the package installed. It has the recipes of docs/library.md and the runner of docs/runner.md,
+ * compiled strictly. Each runs in its own process.
  */
 const redis = useRedis();
 const devnet = useDevnet();
@@ -45,7 +45,7 @@ const recipes = new Map(
     .map(({ words, text }) => [String(words[0]), text]),
 );
 
-/** What stands in the recipes, and what is there in its place. */
+/** Replacements for the placeholder values in the recipes. */
 let places: ReadonlyMap<string, string>;
 let project: string;
 
@@ -83,10 +83,10 @@ beforeAll(async () => {
 
 const at = (port: string): string => `127.0.0.1:${places.get(port)}`;
 
-/** A recipe's own word, beside which the lines that it logs may also speak of being ready. */
+/** Line that a recipe prints when it is ready. Its log lines may contain the word too. */
 const READY = /^(?:gRPC at \S+, )?ready\b/;
 
-/** Runs a recipe until the test is over. Resolves with its lines of output once it is ready. */
+/** Runs a recipe until the test ends. Resolves with its output lines once it is ready. */
 async function start(name: string): Promise<{ lines: string[]; child: Child }> {
   const lines: string[] = [];
   const child = spawnChild({
@@ -99,7 +99,7 @@ async function start(name: string): Promise<{ lines: string[]; child: Child }> {
   return { lines, child };
 }
 
-/** Whoever stops a recipe sees it end by itself. */
+/** Stops a recipe, and checks that it exits by itself. */
 async function stop({ child }: { child: Child }): Promise<void> {
   expect(await child.kill("SIGTERM"), child.tail()).toEqual({ code: 0, signal: null });
 }
@@ -114,7 +114,7 @@ function github(path: string, body = '{"zen":"Speak like a human."}'): Promise<A
   return send(at("9090"), { path, headers, body } satisfies Sent);
 }
 
-test("the recipes of docs/library.md and docs/runner.md compile strictly in a project that has the package, with the types of all its libraries checked", () => {
+test("the recipes of docs/library.md and docs/runner.md compile strictly in a project with the package, with full checks of all library types", () => {
   const { stdout } = spawnSync(process.execPath, [COMPILER, "-p", project, "--pretty", "false"], {
     cwd: project,
     encoding: "utf8",
@@ -122,7 +122,7 @@ test("the recipes of docs/library.md and docs/runner.md compile strictly in a pr
   expect(stdout).toBe("");
 });
 
-test("the webhooks gateway of docs/library.md takes a webhook on its own server, and ends when it is told to", async () => {
+test("the webhooks gateway of docs/library.md accepts a webhook on its own server, and exits when it is stopped", async () => {
   const gateway = await start("webhooks.ts");
   expect((await github("/hooks/github")).status).toBe(202);
   expect((await send(at("9090"), { path: "/hooks/open", body: "hello" })).status).toBe(202);
@@ -131,7 +131,7 @@ test("the webhooks gateway of docs/library.md takes a webhook on its own server,
 });
 
 test.each(["in-express.ts", "in-fastify.ts", "in-node.ts"])(
-  "%s of docs/library.md takes a webhook under /postern beside its own routes, and ends when it is told to",
+  "%s of docs/library.md accepts a webhook under /postern beside its own routes, and exits when it is stopped",
   async (name) => {
     const server = await start(name);
     expect((await github("/postern/hooks/github")).status).toBe(202);
@@ -146,7 +146,7 @@ test.each(["in-express.ts", "in-fastify.ts", "in-node.ts"])(
   },
 );
 
-test("the payment gateway of docs/library.md sells a job, and ends when it is told to", async () => {
+test("the payment gateway of docs/library.md sells a job, and exits when it is stopped", async () => {
   const gateway = await start("payments.ts");
   const path = "/x402/jobs/1/7";
   const challenge = await eventually("it sells", async () => {
@@ -161,7 +161,7 @@ test("the payment gateway of docs/library.md sells a job, and ends when it is to
   await stop(gateway);
 });
 
-test("the producer of docs/library.md injects a call into the runner of docs/runner.md, and both end when they are told to", async () => {
+test("the producer of docs/library.md injects a call into the runner of docs/runner.md, and both exit when they are stopped", async () => {
   const gateway = await start("webhooks.ts");
   const { call_id } = (await github("/hooks/github")).json<{ call_id: string }>();
   await stop(gateway);
@@ -173,7 +173,7 @@ test("the producer of docs/library.md injects a call into the runner of docs/run
   await Promise.all([stop(producer), stop(runner)]);
 });
 
-test("the producer in the process of docs/library.md runs a call, and ends when it is told to", async () => {
+test("the all-in-one process of docs/library.md runs a call with its producer, and exits when it is stopped", async () => {
   const gateway = await start("webhooks.ts");
   const { call_id } = (await github("/hooks/github")).json<{ call_id: string }>();
   await stop(gateway);
@@ -182,7 +182,7 @@ test("the producer in the process of docs/library.md runs a call, and ends when 
   await stop(producer);
 });
 
-test("the pricing engine of docs/library.md quotes a job, says where the quote is settled, answers health and reflection over gRPC, and ends when it is told to", async () => {
+test("the pricing engine of docs/library.md quotes a job, states where the quote is settled, answers health and reflection over gRPC, and exits when it is stopped", async () => {
   const engine = await start("pricing-engine.ts");
   const timestamp = BigInt(Math.floor(Date.now() / 1000));
   const proof = solve({ serviceId: 1n, timestamp }, 20, randomNonce());

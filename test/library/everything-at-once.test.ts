@@ -27,7 +27,7 @@ const x402 = {
 const pricing = { key: `0x${"1".repeat(64)}`, domain: { chain_id: 1, verifying_contract: ADDRESS } };
 const runner = { url: "http://127.0.0.1:8645" };
 
-/** A part of each kind with options that a program may give, whatever their types. */
+/** Creates a part of each kind with any options, even of wrong types. */
 const makers = {
   webhooks: (options: object) => createWebhooksGateway({ postern, webhooks, ...options }),
   x402: (options: object) => createX402Gateway({ postern, x402, job_pricing, ...options }),
@@ -40,7 +40,7 @@ type Part = keyof typeof makers;
 const problems = (part: Part, options: object) => problemsOf(() => makers[part](options));
 const containing = (texts: readonly string[]) => texts.map((text) => expect.stringContaining(text));
 
-test("a wrong option of a webhooks gateway hides nothing between its options and those of all parts", () => {
+test("an error in one option of a webhooks gateway does not hide errors in its other options or in those common to all parts", () => {
   const open = { path: "/b", job_id: 1, auth: "none" };
   const found = problems("webhooks", {
     postern: {
@@ -70,7 +70,7 @@ test("a wrong option of a webhooks gateway hides nothing between its options and
   );
 });
 
-test("a wrong option of a payment gateway hides nothing between its options and those of all parts", () => {
+test("an error in one option of a payment gateway does not hide errors in its other options or in those common to all parts", () => {
   const found = problems("x402", {
     x402: { ...x402, public_url: "x", body_limit_bytes: 2000 },
     postern: { ...postern, http: { body_budget_bytes: 1000 } },
@@ -132,11 +132,11 @@ test.each<[Part, object, string]>([
   ["producer", { postern: { ...postern, runer: runner } }, "postern: runer"],
   ["producer", { postern: { ...postern, runner: { ulr: runner.url } } }, "postern: runner.ulr"],
   ["producer", { postern: { ...postern, runner, callbacks: { secrt: "x" } } }, "postern: callbacks.secrt"],
-])("an option of a %s that is misspelt is not missing too: %j", (part, options, name) => {
+])("a misspelt option of a %s is not also reported as missing: %j", (part, options, name) => {
   expect(problems(part, options)).toEqual(containing([`${name}: unknown key`]));
 });
 
-test("all parts of a deployment can have one postern, and each reads the secrets that it uses and no others", async () => {
+test("all parts of a deployment can share one postern object, and each reads only the secrets that it uses", async () => {
   const shared = {
     ...postern,
     ...{
@@ -158,13 +158,13 @@ test("all parts of a deployment can have one postern, and each reads the secrets
   await makers.pricing({ postern: shared }).close(0);
 });
 
-test("an option in camelCase is an unknown key, and the key is told", () => {
+test("an option in camelCase is reported as an unknown key", () => {
   expect(problems("webhooks", { postern: { metadataPrefix: "X-P" } })).toEqual([
     "postern: metadataPrefix: unknown key; did you mean metadata_prefix?",
   ]);
 });
 
-test("an option of undefined is an absent key, also where an absent key has a value from elsewhere", async () => {
+test("an option with the value undefined counts as absent, even if the key has a default elsewhere", async () => {
   const [token] = x402.accepted_tokens;
   const accepted_tokens = [
     { ...token, rate_per_native_unit: undefined, transfer_method: undefined, markup_bps: undefined },
@@ -174,7 +174,7 @@ test("an option of undefined is an absent key, also where an absent key has a va
 });
 
 test.each(["x402", "pricing"] as const)(
-  "a wrong key of a job hides nothing else of the jobs of a %s",
+  "an error in one key of a job does not hide errors in the other jobs of a %s",
   (part) => {
     const found = problems(part, {
       job_pricing: {

@@ -17,7 +17,9 @@ import { useOwnRedis, useRedis } from "../fixtures/redis.ts";
 import { gate } from "../services/runner/gated-jobs.ts";
 import { send } from "../support/http.ts";
 
-/* The connections that a part leaves open fail this file: useRedis looks for them at its end. */
+/*
+ * useRedis checks at the end that no part has left a connection open.
+ */
 const redis = useRedis();
 const weak = useOwnRedis(["--appendfsync", "everysec"]);
 const devnet = useDevnet();
@@ -41,7 +43,7 @@ const served: Record<string, (redis: string) => ServedPart> = {
     }),
   runner: (url) =>
     createRunner({ postern: at(url), jobs: createRouter().job(1, { name: "a", handler: () => ({}) }) }),
-  "runner with a Redis of its own": (url) =>
+  "runner with its own Redis": (url) =>
     createRunner({ postern: { ...at(NOWHERE), runner: { redis: { url } } }, jobs: createRouter() }),
   "pricing engine": (url) => createPricingService({ postern: at(url), ...PRICING }),
 };
@@ -50,17 +52,20 @@ const all: Record<string, (redis: string) => Part> = {
   producer: (url) => createProducer({ postern: at(url), inject: async () => {} }),
 };
 
-test.each(Object.entries(all))("a %s is ready, and then not ready once it is stopped", async (_, make) => {
-  const part = make(redis.url);
-  ends.defer(() => part.close());
-  await part.ready();
-  await eventually("it is ready", () => part.readiness().ready);
-  part.stop();
-  expect(part.readiness().ready).toBe(false);
-});
+test.each(Object.entries(all))(
+  "a %s is ready after its start, and not ready once it is stopped",
+  async (_, make) => {
+    const part = make(redis.url);
+    ends.defer(() => part.close());
+    await part.ready();
+    await eventually("it is ready", () => part.readiness().ready);
+    part.stop();
+    expect(part.readiness().ready).toBe(false);
+  },
+);
 
 test.each(Object.entries(served))(
-  "a %s on a Redis that loses writes is never ready, and ready() rejects with what to do",
+  "a %s on a Redis that may lose writes is never ready, and ready() rejects with the remedy",
   async (_, make) => {
     const part = make(weak.url);
     await expect(part.ready()).rejects.toMatchObject({ code: "start.redis_not_durable" });
@@ -69,7 +74,7 @@ test.each(Object.entries(served))(
 );
 
 test.each(Object.entries(all))(
-  "ready() of a %s that is closed while Redis is away rejects",
+  "ready() of a %s rejects if the part is closed while Redis is unavailable",
   async (_, make) => {
     const part = make(NOWHERE);
     const ready = expect(part.ready()).rejects.toThrow("closed before it was ready");
@@ -79,7 +84,7 @@ test.each(Object.entries(all))(
 );
 
 test.each(Object.entries(served))(
-  "close() of a %s ends the servers that listen() made, once",
+  "close() of a %s closes the servers that listen() started, and may be called twice",
   async (_, make) => {
     const part = make(redis.url);
     const { address } = await part.listen("127.0.0.1:0");
@@ -90,7 +95,7 @@ test.each(Object.entries(served))(
   },
 );
 
-test("a stopped gateway answers 503, and a request that was under way in the host's server is still answered", async () => {
+test("a stopped gateway answers 503, but finishes a request that was in flight in the host's server", async () => {
   const gateway = createWebhooksGateway({ postern: at(redis.url), webhooks });
   let begun = 0;
   const server = createServer((req, res) => {
@@ -114,7 +119,7 @@ test("a stopped gateway answers 503, and a request that was under way in the hos
       },
     }),
   } as RequestInit);
-  await eventually("it is under way", () => begun === 1);
+  await eventually("the request is in flight", () => begun === 1);
   let isClosed = false;
   const closed = gateway.close().then(() => {
     isClosed = true;
@@ -127,7 +132,7 @@ test("a stopped gateway answers 503, and a request that was under way in the hos
   await closed;
 });
 
-test("a gateway ends at once in the host's server when only requests of broken connections are left", async () => {
+test("a gateway closes at once in the host's server when only requests of broken connections remain", async () => {
   const gateway = createWebhooksGateway({ postern: at(redis.url), webhooks });
   const paths: (string | undefined)[] = [];
   const server = createServer((req, res) => {
@@ -135,7 +140,7 @@ test("a gateway ends at once in the host's server when only requests of broken c
       gateway.handler(req, res);
       paths.push(req.url);
     };
-    // As behind a handler of the host that takes its time.
+    // The host's own handler may delay a request like this.
     if (req.url?.startsWith("/late")) req.socket.once("close", handle);
     else handle();
   }).listen(0, "127.0.0.1");
@@ -146,14 +151,14 @@ test("a gateway ends at once in the host's server when only requests of broken c
   const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
   client.on("error", () => {});
   client.write(`${get("/late/1")}${get("/late/2")}${get("/none")}${post("/a")}`);
-  await eventually("two are under way", () => paths.length === 2);
+  await eventually("two requests are in flight", () => paths.length === 2);
   client.resetAndDestroy();
   await eventually("all have begun", () => paths.length === 4);
   await gateway.close(600_000);
   expect(paths.sort()).toEqual(["/a", "/late/1", "/late/2", "/none"]);
 });
 
-test("a producer that is stopped takes no more calls, and another one does", async () => {
+test("a stopped producer takes no further calls, and another producer takes them", async () => {
   const gateway = createWebhooksGateway({ postern: at(redis.url), webhooks });
   ends.defer(() => gateway.close());
   await gateway.ready();
@@ -185,7 +190,7 @@ test("the host's own connection stays open when a part is closed", async () => {
   });
   ends.defer(() => own.disconnect());
   const gateway = createWebhooksGateway({ redis: own, webhooks });
-  await gateway.ready(); // it connects a lazy connection
+  await gateway.ready(); // ready() connects a lazy connection
   await gateway.close();
   expect(await own.ping()).toBe("PONG");
 });

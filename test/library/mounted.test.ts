@@ -23,12 +23,12 @@ const devnet = useDevnet();
 const ends = useEnds();
 
 type Handler = ServedPart["handler"];
-/** A server that listens already and gets its handler later, since a part may have to know its address. */
+/** A listening server that gets its handler later, because a part may need the server's address. */
 type Host = { address: string; mount(handler: Handler): void };
 
 const opened = (server: Server): string => `127.0.0.1:${(server.address() as AddressInfo).port}`;
 
-/** Servers with a handler under /postern, as docs/library.md has it there. */
+/** Servers with a handler under /postern, mounted as docs/library.md shows. */
 const hosts = {
   express: async (before?: express.RequestHandler): Promise<Host> => {
     const app = express();
@@ -91,7 +91,7 @@ const payments = (public_url: string) => ({
 });
 
 test.each(kinds)(
-  "a payment gateway under a path of %s prints URLs that lead to it, and sells the job at its own resource",
+  "a payment gateway under a path of %s prints URLs that reach it, and sells the job at its own resource",
   async (kind) => {
     const host = await hosts[kind]();
     const publicUrl = `http://${host.address}/postern`;
@@ -112,7 +112,7 @@ test.each(kinds)(
 );
 
 test.each(kinds)(
-  "a webhook whose sender signs the URL is taken under a path of %s, and no other",
+  "a webhook with a signed URL is accepted under a path of %s, and with another URL it is refused",
   async (kind) => {
     const host = await hosts[kind]();
     const publicUrl = `https://hooks.example.com/postern/hooks/a?tenant=7`;
@@ -146,33 +146,36 @@ test.each(kinds)(
   },
 );
 
-test.each(kinds)("a runner under a path of %s takes what a producer signed for it", async (kind) => {
-  const host = await hosts[kind]();
-  const bodies: string[] = [];
-  const jobs = createRouter().job(1, {
-    name: "note",
-    handler: ({ body }) => ({ json: bodies.push(String(body)) }),
-  });
-  const secret = "a secret of producer and runner";
-  const runner = await ready(
-    createRunner({ jobs, postern: { ...postern(), runner: { secret } }, ...mountPathIn(kind) }),
-  );
-  host.mount(runner.handler);
-  const gateway = await ready(createWebhooksGateway({ postern: postern(), webhooks: open }));
-  const { address } = await gateway.listen("127.0.0.1:0");
-  const body = `by ${kind}`;
-  await send(address, { path: "/a", body });
-  const url = `http://${host.address}/postern`;
-  const producer = createProducer({
-    postern: { ...postern(), runner: { url, secret } },
-    origins: ["webhook"],
-  });
-  ends.defer(() => producer.close(1000));
-  await eventually("the call ran", () => bodies.includes(body));
-});
+test.each(kinds)(
+  "a runner under a path of %s accepts requests that a producer signed for it",
+  async (kind) => {
+    const host = await hosts[kind]();
+    const bodies: string[] = [];
+    const jobs = createRouter().job(1, {
+      name: "note",
+      handler: ({ body }) => ({ json: bodies.push(String(body)) }),
+    });
+    const secret = "a secret of producer and runner";
+    const runner = await ready(
+      createRunner({ jobs, postern: { ...postern(), runner: { secret } }, ...mountPathIn(kind) }),
+    );
+    host.mount(runner.handler);
+    const gateway = await ready(createWebhooksGateway({ postern: postern(), webhooks: open }));
+    const { address } = await gateway.listen("127.0.0.1:0");
+    const body = `by ${kind}`;
+    await send(address, { path: "/a", body });
+    const url = `http://${host.address}/postern`;
+    const producer = createProducer({
+      postern: { ...postern(), runner: { url, secret } },
+      origins: ["webhook"],
+    });
+    ends.defer(() => producer.close(1000));
+    await eventually("the call ran", () => bodies.includes(body));
+  },
+);
 
 test.each(kinds)(
-  "a request with more headers than the server of %s keeps is refused, and none of its headers is missed",
+  "a request with more headers than the server of %s keeps is refused, and none of its headers is silently dropped",
   async (kind) => {
     const host = await hosts[kind]();
     const gateway = await ready(
@@ -188,12 +191,12 @@ test.each(kinds)(
     expect((await withFillers(900)).status).toBe(202);
     const refused = await withFillers(2100);
     expect(refused.status).toBe(431);
-    // Later releases of Node refuse it themselves. Node 20 drops headers, and the gateway must see that.
+    // Later releases of Node refuse such a request themselves. Node 20 drops headers, and the gateway must notice.
     if (process.version.startsWith("v20.")) expect(refused.json()["code"]).toBe("request.headers_too_large");
   },
 );
 
-test("both gateways and the runner answer a body that express.json() has read with 500, and say what to do", async () => {
+test("both gateways and the runner answer 500 with the remedy if express.json() has already read the body", async () => {
   const { address, mount } = await hosts.express(express.json());
   const jobs = createRouter().job(1, { name: "none", handler: () => ({}) });
   const parts = await Promise.all([

@@ -26,7 +26,7 @@ const shop = {
 const runner = { url: "http://127.0.0.1:8645" };
 const postern = (change: object) => ({ redis: { url: REDIS }, ...change });
 
-/** A part of each kind, with good options but for the changes. */
+/** Creates a part of each kind with valid options, except for the given changes. */
 const makers = {
   webhooks: (change: object) =>
     createWebhooksGateway({ postern: postern({}), webhooks: { endpoints: [endpoint] }, ...change }),
@@ -36,7 +36,9 @@ const makers = {
   runner: (change: object) => createRunner({ postern: postern({}), jobs: createRouter(), ...change }),
 };
 
-/* Changes of single tables. */
+/*
+ * Helpers that change a single table.
+ */
 const hooks = (change: object) => ({ webhooks: { endpoints: [endpoint], ...change } });
 const hook = (change: object) => hooks({ endpoints: [{ ...endpoint, ...change }] });
 const x402 = (change: object) => ({ x402: { ...shop, ...change } });
@@ -45,7 +47,7 @@ const inPostern = (change: object) => ({ postern: postern(change) });
 const ofProducer = (change: object) => inPostern({ runner, ...change });
 const ofRunner = (change: object) => inPostern({ runner: change });
 
-/** The lines of `start.config_invalid`; none if it was made. */
+/** Returns the lines of `start.config_invalid`; no lines if the part was created. */
 async function problems(part: keyof typeof makers, change: object): Promise<string[]> {
   try {
     await makers[part](change).close(0);
@@ -57,7 +59,7 @@ async function problems(part: keyof typeof makers, change: object): Promise<stri
 }
 
 test.each(Object.keys(makers) as (keyof typeof makers)[])(
-  "a %s is made with what has no default, and nothing else",
+  "a %s can be created with only the options that have no default",
   async (part) => {
     expect(await problems(part, {})).toEqual([]);
   },
@@ -72,16 +74,16 @@ const wrong: [keyof typeof makers, string, object, RegExp][] = [
   ],
   ["webhooks", "no endpoints", hooks({ endpoints: undefined }), /^webhooks: endpoints: is missing$/],
   ["webhooks", "no table of its own", { webhooks: undefined }, /^webhooks: is missing$/],
-  ["webhooks", "a table that is none", { webhooks: [endpoint] }, /^webhooks: must be an object$/],
+  ["webhooks", "an invalid table", { webhooks: [endpoint] }, /^webhooks: must be an object$/],
   [
     "webhooks",
-    "one path twice",
+    "a repeated path",
     hooks({ endpoints: [endpoint, endpoint] }),
     /^webhooks: endpoint \/hooks\/a: path: must be unique: another endpoint has this path/,
   ],
   [
     "webhooks",
-    "a preset that is none",
+    "an unknown preset",
     hook({ preset: "githb" }),
     /preset: must be a known preset, not "githb"; did you mean github/,
   ],
@@ -89,7 +91,7 @@ const wrong: [keyof typeof makers, string, object, RegExp][] = [
   ["webhooks", "an option that does not exist", hook({ rate_limits: {} }), /rate_limits: unknown key/],
   [
     "webhooks",
-    "an option that does not exist at its top",
+    "an unknown option at the top level",
     hooks({ request_timeout: 1 }),
     /^webhooks: request_timeout: unknown key; did you mean request_timeout_secs\?$/,
   ],
@@ -101,7 +103,7 @@ const wrong: [keyof typeof makers, string, object, RegExp][] = [
   ],
   [
     "webhooks",
-    "an option that means nothing without another",
+    "an option that requires another one",
     hook({ signature_over: "decoded", auth: "hmac-sha256" }),
     /signature_over: is not used: with encoded_bodies = "refuse", no body is decoded/,
   ],
@@ -131,57 +133,57 @@ const wrong: [keyof typeof makers, string, object, RegExp][] = [
   ],
   [
     "webhooks",
-    "a secret of results that is empty",
+    "an empty result secret",
     inPostern({ results: { secret: "" } }),
     /^postern: results\.secret: is empty$/,
   ],
   ["webhooks", "a service below 0", { serviceId: -1 }, /^serviceId: must be at least 0, not -1$/],
   [
     "webhooks",
-    "a durability that is none",
+    "an unknown durability",
     inPostern({ redis: { durability: "lax" } }),
     /^postern: redis\.durability: must be "strict", "replicated", "managed" or "relaxed"/,
   ],
   [
     "webhooks",
-    "a limit of nothing",
+    "a limit of 0",
     inPostern({ limits: { queue_depth_max: 0 } }),
     /^postern: limits\.queue_depth_max: must be at least 1, not 0$/,
   ],
   [
     "webhooks",
-    "a budget below a body",
+    "a budget smaller than a body",
     inPostern({ http: { body_budget_bytes: 1000 } }),
     /^postern: http\.body_budget_bytes: must be at least 1048576/,
   ],
   [
     "webhooks",
-    "everybody as a proxy",
+    "every address as a trusted proxy",
     inPostern({ http: { trusted_proxies: ["0.0.0.0/0"] } }),
     /^postern: http\.trusted_proxies\[0\]: must not cover every address/,
   ],
   [
     "webhooks",
-    "a header of no proxy",
+    "an unknown proxy header",
     inPostern({ http: { forwarded_header: "Forwarded" } }),
     /^postern: http\.forwarded_header: is not used: trusted_proxies is empty/,
   ],
   [
     "webhooks",
-    "a receiver of callbacks that nobody sends",
+    "a callback receiver without callbacks",
     hook({ callback_url: "https://hooks.example.com" }),
     /callback_url: needs \[callbacks\] with a secret in postern\.toml/,
   ],
   ["webhooks", "a table that does not exist", { hooks: {} }, /^hooks: unknown key/],
   [
     "webhooks",
-    "a mount path with a slash at its end",
+    "a mount path with a trailing slash",
     { mountPath: "/postern/" },
     /^mountPath: must be a path/,
   ],
   [
     "webhooks",
-    "a log that is none",
+    "an invalid log",
     { log: { info() {} } },
     /^log: must have the functions info, warn and error$/,
   ],
@@ -193,7 +195,7 @@ const wrong: [keyof typeof makers, string, object, RegExp][] = [
   ],
   [
     "x402",
-    "a token twice",
+    "a repeated token",
     x402({ accepted_tokens: [token, token] }),
     /^x402: accepted_tokens\[1\]\.asset: must be unique: it repeats accepted_tokens\[0\]$/,
   ],
@@ -217,7 +219,7 @@ const wrong: [keyof typeof makers, string, object, RegExp][] = [
   ],
   [
     "x402",
-    "nobody to settle",
+    "no facilitator",
     x402({ facilitator_url: undefined }),
     /^x402: facilitator_url: is missing: set facilitator_url or \[\[facilitators\]\]$/,
   ],
@@ -236,10 +238,10 @@ const wrong: [keyof typeof makers, string, object, RegExp][] = [
   ],
   ["x402", "an unknown key of a job", jobs({ markup: 0 }), /^job_pricing: 1\.7\.markup: unknown key/],
   ["x402", "no jobs", { job_pricing: undefined }, /^job_pricing: is missing$/],
-  ["x402", "a name that is none", jobs({ name: "A Job" }), /^job_pricing: 1\.7\.name: must be 1 to 32/],
+  ["x402", "an invalid name", jobs({ name: "A Job" }), /^job_pricing: 1\.7\.name: must be 1 to 32/],
   [
     "x402",
-    "an example that does not fit",
+    "an example that does not match its schema",
     jobs({ input_schema: { type: "object" }, input_example: 7 }),
     /^job_pricing: 1\.7\.input_example: /,
   ],
@@ -268,11 +270,11 @@ const wrong: [keyof typeof makers, string, object, RegExp][] = [
     x402({ max_timeout_secs: 20 }),
     /^x402: max_timeout_secs: must be above settle_timeout_secs \+ 10/,
   ],
-  ["x402", "an authorize that is none", { authorize: "x" }, /^authorize: must be a function$/],
+  ["x402", "an invalid authorize", { authorize: "x" }, /^authorize: must be a function$/],
   ["producer", "nowhere to go", inPostern({}), /^postern: runner\.url: is missing: set it, or inject$/],
   [
     "producer",
-    "a postern that is no table, beside inject",
+    "a postern that is not a table, besides inject",
     { postern: 7, inject: async () => {} },
     /^postern: must be an object$/,
   ],
@@ -284,7 +286,7 @@ const wrong: [keyof typeof makers, string, object, RegExp][] = [
   ],
   [
     "producer",
-    "two places to go",
+    "two destinations",
     { inject: async () => {} },
     /^postern: runner: is not used: inject gets every call$/,
   ],
@@ -302,20 +304,20 @@ const wrong: [keyof typeof makers, string, object, RegExp][] = [
   ],
   [
     "producer",
-    "a backoff that falls",
+    "a decreasing backoff",
     ofProducer({ producer: { backoff: { base_ms: 5000, cap_ms: 1000 } } }),
     /^postern: producer\.backoff\.cap_ms: must be at least base_ms$/,
   ],
   [
     "producer",
-    "a lock that an injection outlasts",
+    "a lock shorter than an injection",
     ofProducer({ producer: { lock_ms: 5000 } }),
     /^postern: runner\.timeout_ms: must be below producer\.lock_ms/,
   ],
-  ["producer", "a job that is none", ofProducer({ jobs: { one: { attempts: 3 } } }), /^postern: jobs\.one: /],
+  ["producer", "an invalid job", ofProducer({ jobs: { one: { attempts: 3 } } }), /^postern: jobs\.one: /],
   [
     "producer",
-    "a runner that nobody has",
+    "an unknown runner",
     ofProducer({ jobs: { "0/1": { runner: "fast" } } }),
     /^postern: jobs\.0\/1\.runner: must be a configured runner, not "fast"/,
   ],
@@ -330,28 +332,31 @@ const wrong: [keyof typeof makers, string, object, RegExp][] = [
   ],
   [
     "runner",
-    "answers that outlive their keys",
+    "answers kept longer than their keys",
     ofRunner({ memory_secs: 10, answer_secs: 20 }),
     /^postern: runner\.answer_secs: must be at most memory_secs/,
   ],
   [
     "runner",
-    "a lease of nothing",
+    "a lease of 0",
     ofRunner({ lease_ms: 0 }),
     /^postern: runner\.lease_ms: must be at least 1000, not 0$/,
   ],
   [
     "runner",
-    "an option of the release before",
+    "an option of the previous release",
     ofRunner({ memory_ms: 10 }),
     /^postern: runner\.memory_ms: unknown key/,
   ],
 ];
-test.each(wrong)("a %s with %s is not made, and the option is named", async (part, _, change, line) => {
-  expect(await problems(part, change)).toEqual([expect.stringMatching(line)]);
-});
+test.each(wrong)(
+  "a %s with %s is not created, and the error names the option",
+  async (part, _, change, line) => {
+    expect(await problems(part, change)).toEqual([expect.stringMatching(line)]);
+  },
+);
 
-test("everything that is wrong is one error, and no secret is in it", async () => {
+test("one error lists all wrong options, and contains no secret", async () => {
   const found = await problems("x402", {
     ...x402({ public_url: "x", quote_secret: 7, facilitator_headers: { Authorization: `${SECRET}\n` } }),
     ...inPostern({ limits: { queue_bytes_max: 0 } }),
@@ -364,7 +369,7 @@ test("everything that is wrong is one error, and no secret is in it", async () =
   expect(found.join()).not.toContain(SECRET);
 });
 
-test("what is allowed and unwise in options is an event of the log, in the names of the files", async () => {
+test("options that are allowed but unwise are logged with the names of the configuration files", async () => {
   const log = recordingLog();
   const gateway = makers.webhooks({ ...hook({ secret: "short" }), log });
   await gateway.close(0);
@@ -380,7 +385,7 @@ test("what is allowed and unwise in options is an event of the log, in the names
   );
 });
 
-describe("a connection of the host's own", () => {
+describe("a host's own Redis connection", () => {
   const fast = {
     ...{ enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false },
     ...{ commandTimeout: 1500, lazyConnect: true },
@@ -394,7 +399,7 @@ describe("a connection of the host's own", () => {
   };
 
   test.each(["webhooks", "x402", "runner"] as const)(
-    "is refused by a %s if it would let requests wait or send a write twice, and what to set is told",
+    "is refused by a %s if it would queue requests or send a write twice, and the error names the setting",
     async (part) => {
       expect(await ofSettings(part, fast)).toEqual([]);
       expect(await ofSettings(part, {})).toEqual([
@@ -406,7 +411,7 @@ describe("a connection of the host's own", () => {
     },
   );
 
-  test("is refused by a producer if it gives calls up, and what to set is told", async () => {
+  test("is refused by a producer if it limits retries of commands, and the error names the setting", async () => {
     expect(await ofSettings("producer", { maxRetriesPerRequest: null })).toEqual([]);
     expect(await ofSettings("producer", {})).toEqual([
       "redis: must be created with maxRetriesPerRequest: null, so that calls wait until Redis is available again",
@@ -416,7 +421,7 @@ describe("a connection of the host's own", () => {
     ]);
   });
 
-  test("is refused if it gives all keys a prefix, has sentinels, or is something else", async () => {
+  test("is refused if it prefixes all keys, has sentinels, or is not a connection", async () => {
     expect(await ofSettings("webhooks", { ...fast, keyPrefix: "mine:" })).toEqual([
       expect.stringMatching(/^redis: must have no keyPrefix/),
     ]);

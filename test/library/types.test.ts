@@ -10,7 +10,7 @@ const { exports: entries, dependencies } = JSON.parse(readFileSync(join(root, "p
   dependencies: Record<string, string>;
 };
 
-/** The packages that a file of types imports, with all that it imports. */
+/** Returns the packages that a type declaration file imports, directly or indirectly. */
 function packagesIn(file: string, seen = new Set<string>()): string[] {
   if (seen.has(file)) return [];
   seen.add(file);
@@ -25,7 +25,7 @@ function packagesIn(file: string, seen = new Set<string>()): string[] {
   });
 }
 
-test("every package that the public types import is a dependency, so an install brings it, and express is none of them", () => {
+test("every package that the public types import is a dependency, so an install includes it, and express is not among them", () => {
   const files = Object.values(entries).flatMap((entry) => (typeof entry === "string" ? [] : [entry.types]));
   const packages = new Set(files.flatMap((file) => packagesIn(join(root, file))));
   expect([...packages].filter((name) => dependencies[name] === undefined)).toEqual([]);

@@ -5,11 +5,13 @@ import { beforeAll, expect, test } from "vitest";
 import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
 import { makeConsumer } from "../support/consumer.ts";
 
-/* The bundled program, as it is in the package. */
+/*
+ * Tests the bundled program, as the package contains it.
+ */
 
 let project: string;
 let built: string;
-/** The files of JavaScript for Node, from the folder that is built. */
+/** JavaScript files for Node in the build directory. */
 let files: string[];
 
 beforeAll(() => {
@@ -24,7 +26,7 @@ function run(program: string, ...nodeArgs: string[]) {
   return spawnSync(process.execPath, [...nodeArgs, "program.js"], { cwd: project, encoding: "utf8" });
 }
 
-test("a program that uses all parts has one AppError, whichever part throws it", () => {
+test("a program that uses all parts has only one AppError class, no matter which part throws it", () => {
   const { stdout, stderr } = run(`
     import { createWebhooksGateway } from "postern/webhooks";
     import { createX402Gateway } from "postern/x402";
@@ -42,7 +44,7 @@ test("a program that uses all parts has one AppError, whichever part throws it",
   expect(JSON.parse(stdout)).toEqual({ codes: Array(5).fill("start.config_invalid"), classes: 1 });
 });
 
-test("no module is in two files of the build, so a program that uses several parts shares connections too", () => {
+test("no module is in two files of the build, so a program that uses several parts also shares connections", () => {
   const places = new Map<string, string[]>();
   for (const file of files.filter((each) => existsSync(join(built, `${each}.map`)))) {
     const { sources } = JSON.parse(readFileSync(join(built, `${file}.map`), "utf8")) as { sources: string[] };
@@ -55,7 +57,7 @@ test("no module is in two files of the build, so a program that uses several par
   expect([...places].filter(([, within]) => within.length > 1)).toEqual([]);
 });
 
-test("a stack names the source and its line with --enable-source-maps, and the function always", () => {
+test("a stack trace always names the function, and with --enable-source-maps the source and line", () => {
   const program = `
     import { createWebhooksGateway } from "postern/webhooks";
     try { createWebhooksGateway({ nope: 1 }); } catch ({ stack }) { console.log(stack); }`;
@@ -66,13 +68,13 @@ test("a stack names the source and its line with --enable-source-maps, and the f
   expect(run(program).stdout).toMatch(/at openPart \(.*\/dist\/services\/chunks\/.*\.js:\d+:\d+\)/);
 });
 
-/** They run when they are imported. */
+/** Files that run when they are imported. */
 const PROGRAMS = ["cli/main.js", "health/main.js", "pricing/main-with-x402.js"];
-/** Whoever runs these commands installs what they need (start.package_missing). */
+/** Packages that users install only for certain commands (start.package_missing). */
 const OPTIONAL =
   /^Cannot find package '(viem|@x402\/(evm|extensions|fetch)|@opentelemetry\/(exporter|resources|sdk)[a-z-]*)'/;
 
-test("an install of the package has all that the files of the build import, but for optional peers", () => {
+test("an install of the package includes everything that the build imports, except optional peers", () => {
   const modules = files.filter((file) => !PROGRAMS.includes(file)).map((file) => join(built, file));
   const { stdout, stderr } = run(`
     const problems = [];
@@ -84,7 +86,7 @@ test("an install of the package has all that the files of the build import, but 
   expect(problems.filter(([, message]) => !OPTIONAL.test(message))).toEqual([]);
 });
 
-test("a service with an OTLP endpoint asks for the packages that send traces, if they are not installed", () => {
+test("a service with an OTLP endpoint reports the missing packages that send traces", () => {
   const { status, stdout } = spawnSync(process.execPath, [join(built, "cli/main.js"), "producer"], {
     cwd: project,
     encoding: "utf8",
@@ -102,6 +104,6 @@ test("a service with an OTLP endpoint asks for the packages that send traces, if
   ]);
 });
 
-test("the health check is one file", () => {
+test("the health check is a single file", () => {
   expect(readFileSync(join(built, "health/main.js"), "utf8")).not.toMatch(/^import /m);
 });

@@ -18,12 +18,14 @@ import { reflectedClient } from "../support/reflected.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 /*
- * An empty project into which npm has installed the packed package. It is used as its owner would use it: by `npx postern dev`, by every
- * other command beside that, and by every import.
+ * Tests an empty project into which npm has installed the packed package. It runs `npx postern dev`, every other
+ * command beside it, and every import.
  */
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const ends = useEnds();
 const INSTALLING_MS = 300_000;
+/** Timeout for running every command, one after the other, each in a process of its own. */
+const COMMANDS_MS = 600_000;
 
 let project: string;
 
@@ -48,7 +50,7 @@ function run(command: string, ...args: string[]): string {
 
 type Ran = { code: number; stdout: string; stderr: string };
 
-/** Runs the installed program to its end. */
+/** Runs the installed program until it exits. */
 function postern(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ran> {
   const program = join(project, "node_modules/.bin/postern");
   return new Promise((resolve) => {
@@ -59,7 +61,7 @@ function postern(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<
   });
 }
 
-/** Starts `npx postern dev`. npx does not pass signals on, so dev itself is ended. */
+/** Starts `npx postern dev`. npx does not pass signals on, so the test stops dev itself. */
 async function startDev(path = process.env["PATH"]): Promise<{ dev: PosternProcess; ready: Ready }> {
   const dev = startProcess({
     name: "npx postern dev",
@@ -85,7 +87,7 @@ async function sendWebhook({ webhooks }: Ready): Promise<string> {
   return answer.json<{ call_id: string }>().call_id;
 }
 
-test("every import of the installed package gives what makes its part", () => {
+test("every import of the installed package exports the function that creates its part", () => {
   const { exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { exports: object };
   const parts = Object.keys(exports).filter((name) => !name.endsWith(".json"));
   const program = `
@@ -104,10 +106,10 @@ test("every import of the installed package gives what makes its part", () => {
 });
 
 const PAY = ["pay", "http://127.0.0.1:9/x402/jobs/0/1", "--body", "hi"];
-/** A payer of the local chain. */
+/** Payer of the local chain. */
 const PAYER = { POSTERN_PAYER_KEY: "0x47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a" };
 
-test("where only the package is installed, npx postern dev takes webhooks, and pay and devnet say what to install", async () => {
+test("with only the package installed, npx postern dev accepts webhooks, and pay and devnet name the packages to install", async () => {
   const pay = await postern(PAY, PAYER);
   expect([pay.code, pay.stderr]).toEqual([3, expect.stringMatching(/^ {2}npm install '@x402\/evm@.+'$/m)]);
   const devnet = await postern(["devnet"]);
@@ -125,7 +127,10 @@ const NO_REJECTED = `r_${"0".repeat(19)}`;
 type World = { ready: Ready; webhook: string; paid: string; resultUrl: string };
 type Case = { args?: (world: World) => readonly string[]; says: RegExp; code?: number };
 
-/** Expected output of each command beside a running dev: its effect or its refusal. What dev runs, `pay` and `tail` have tests of their own. */
+/**
+ * Expected output of each command beside a running dev: its effect or its refusal. `pay`, `tail` and the services that
+ * dev runs have their own tests.
+ */
 const COMMANDS: Readonly<Record<string, Case>> = {
   init: { args: () => ["own", "--accept", "webhooks", "--yes"], says: /the configuration is valid/ },
   "calls list": { args: ({ webhook }) => ["--call", webhook], says: /c_[0-9a-f]{32}/ },
@@ -189,6 +194,11 @@ const COMMANDS: Readonly<Record<string, Case>> = {
     args: ({ ready }) => [String(ready.pricing?.http), "--job", "0/1", "--requester", `0x${"2".repeat(40)}`],
     says: /signed by: 0x/,
   },
+  "receipt verify": {
+    args: () => ["package.json", "--issuer", "https://jobs.example.com"],
+    says: /package\.json has no receipt/,
+    code: 1,
+  },
   "rates list": { says: /USDC .*3200/ },
   status: { says: /webhook .*\n.*x402 / },
   reload: { says: /the configuration is in force/ },
@@ -198,13 +208,14 @@ const COMMANDS: Readonly<Record<string, Case>> = {
     says: /adopted for deployment/,
   },
   "redis-acl": { args: () => ["producer"], says: /^ACL SETUSER producer/ },
+  openapi: { args: () => ["webhooks"], says: /"openapi": "3.1.0"/ },
   completion: { args: () => ["bash"], says: /complete -F _postern postern/ },
   "config check": { says: /the configuration is valid; webhooks gateway: 4 endpoints/ },
 };
 
 const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "operator", "devnet"];
 
-describe("with the packages that postern pay asks for", () => {
+describe("with the packages that postern pay requires", () => {
   let dev: PosternProcess;
   let world: World;
 
@@ -240,7 +251,7 @@ describe("with the packages that postern pay asks for", () => {
     expect(world.paid).toMatch(/^c_/);
   });
 
-  test("the pricing engine answers health and reflection over gRPC", async () => {
+  test("the pricing engine answers health and reflection requests over gRPC", async () => {
     const client = reflectedClient(String(world.ready.pricing?.grpc));
     ends.defer(client.close);
     expect(await client.services()).toEqual(expect.arrayContaining([ENGINE, "grpc.health.v1.Health"]));
@@ -248,7 +259,7 @@ describe("with the packages that postern pay asks for", () => {
     expect(health.response).toEqual({ status: "SERVING" });
   });
 
-  test("postern tail shows a call, and ends on Ctrl-C", async () => {
+  test("postern tail shows a call, and exits on Ctrl-C", async () => {
     const lines: string[] = [];
     const tail = spawnChild({
       command: join(project, "node_modules/.bin/postern"),
@@ -264,7 +275,7 @@ describe("with the packages that postern pay asks for", () => {
     expect(await tail.kill("SIGINT")).toEqual({ code: 0, signal: null });
   });
 
-  test("every other command does its work, or says why not", async () => {
+  test("every other command works, or explains why it cannot", { timeout: COMMANDS_MS }, async () => {
     const program = buildProgram({ version: "0", env: {} } as Surroundings);
     const all = leavesOf(program).map((command) =>
       command.parent === program ? command.name() : `${command.parent?.name()} ${command.name()}`,

@@ -10,7 +10,7 @@ import { tempDir } from "../support/temp-dir.ts";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const ends = useEnds();
 
-test("npm publish outside of a trusted CI fails before it sends the package, because it can make no provenance", async () => {
+test("npm publish outside a trusted CI fails before it uploads the package, because it cannot create provenance", async () => {
   const requests: string[] = [];
   const registry = createServer(({ method, url }, response) => {
     requests.push(`${method} ${url}`);
@@ -19,7 +19,7 @@ test("npm publish outside of a trusted CI fails before it sends the package, bec
   ends.defer(() => registry.close());
   await once(registry, "listening");
   const place = `//127.0.0.1:${(registry.address() as AddressInfo).port}/`;
-  // No variable says that this is a CI.
+  // Environment without the variables that identify a CI.
   const env = { PATH: process.env["PATH"], HOME: tempDir() };
   const args = [
     "publish",
@@ -31,12 +31,12 @@ test("npm publish outside of a trusted CI fails before it sends the package, bec
   ];
   const npm = spawn("npm", args, { cwd: tempDir(), env, stdio: ["ignore", "ignore", "pipe"] });
   ends.defer(() => npm.kill("SIGKILL"));
-  let said = "";
+  let output = "";
   npm.stderr.on("data", (chunk) => {
-    said += chunk;
+    output += chunk;
   });
   const [code] = await once(npm, "close");
-  expect(said).toContain("Automatic provenance generation not supported");
+  expect(output).toContain("Automatic provenance generation not supported");
   expect(code).toBe(1);
   expect(requests.filter((request) => !request.startsWith("GET "))).toEqual([]);
 });

@@ -5,7 +5,10 @@ import { beforeAll, expect, test } from "vitest";
 import { makeConsumer } from "../support/consumer.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
-/* The licences and the bill of materials in the package. These tests find bundled packages by source maps; the build finds them by modules. */
+/*
+ * Tests the licences and the bill of materials of the package. The tests find bundled packages by source maps; the
+ * build finds them by modules.
+ */
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -27,7 +30,7 @@ const locked = (
   JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as { packages: Record<string, Locked> }
 ).packages;
 
-/** The places of packages in the lockfile. */
+/** Paths of the bundled packages in the lockfile. */
 let bundled: string[];
 let notices: string;
 let sbom: Sbom;
@@ -55,7 +58,7 @@ function packageOf(path: string): string | undefined {
   return /^node_modules\/(?:.+\/node_modules\/)?(?:@[^/]+\/)?[^/]+/.exec(path)?.[0];
 }
 
-/** The page has no source maps. */
+/** Returns the packages in the console page, which has no source maps. */
 function packagesOfThePage(): string[] {
   const page = join(root, "services/console-page");
   const sources = (readdirSync(page, { recursive: true }) as string[]).filter((file) => /\.tsx?$/.test(file));
@@ -69,7 +72,7 @@ function packagesOfThePage(): string[] {
 const nameOf = (path: string) => path.replace(/^.*node_modules\//, "");
 const refOf = (path: string) => `${nameOf(path)}@${locked[path]?.version}`;
 
-test("the notices hold the text of the licence of each bundled package, BullMQ's too", () => {
+test("the notices contain the licence text of each bundled package, including BullMQ", () => {
   expect(bundled).toEqual(
     expect.arrayContaining(["bullmq", "preact", "uplot", "undici"].map((name) => `node_modules/${name}`)),
   );
@@ -82,20 +85,20 @@ test("the notices hold the text of the licence of each bundled package, BullMQ's
   expect(missing).toEqual([]);
 });
 
-test("the bill of materials has each package that is bundled or that an install brings, and no other", () => {
+test("the bill of materials lists exactly the packages that are bundled or that an install adds", () => {
   const installed = Object.entries(locked).flatMap(([path, { dev, devOptional, link }]) =>
     path.startsWith("node_modules/") && !dev && !devOptional && !link ? [path] : [],
   );
   const refs = sbom.components.map((component) => component["bom-ref"]);
   expect(new Set(refs).size).toBe(refs.length);
   expect(refs.sort()).toEqual([...new Set([...bundled, ...installed].map(refOf))].sort());
-  const said = sbom.components.filter(({ properties }) => properties[0]?.value === "true");
-  expect(said.map((component) => component["bom-ref"]).sort()).toEqual(
+  const listed = sbom.components.filter(({ properties }) => properties[0]?.value === "true");
+  expect(listed.map((component) => component["bom-ref"]).sort()).toEqual(
     [...new Set(bundled.map(refOf))].sort(),
   );
 });
 
-test("the bill of materials gives each package an address, a licence, the hash of its tarball, and what it needs", () => {
+test("the bill of materials gives each package a URL, a licence, the hash of its tarball, and its dependencies", () => {
   const { packages } = JSON.parse(readFileSync(join(root, "node_modules/.package-lock.json"), "utf8")) as {
     packages: Record<string, { integrity?: string }>;
   };
@@ -118,7 +121,7 @@ test("the bill of materials gives each package an address, a licence, the hash o
   expect(sbom.dependencies.flatMap(({ dependsOn }) => dependsOn).filter((ref) => !refs.has(ref))).toEqual([]);
   const needsOf = (ref: string) => sbom.dependencies.find((each) => each.ref === ref)?.dependsOn;
   expect(needsOf(own)).toContain(refOf("node_modules/bullmq"));
-  // An older one is beside it, for a package that needs that.
+  // proxy-addr needs an older version, which is installed beside it.
   expect(needsOf(refOf("node_modules/proxy-addr"))).toContain(
     refOf("node_modules/proxy-addr/node_modules/ipaddr.js"),
   );
@@ -126,7 +129,7 @@ test("the bill of materials gives each package an address, a licence, the hash o
 
 type WriteThirdParty = (root: string, modules: string[]) => void;
 
-/** A project with one package, of which a module is bundled. */
+/** Creates a project with one package, a module of which is bundled. */
 function project({ license, text }: { license?: string; text?: string }) {
   const dir = tempDir();
   const folder = join(dir, "node_modules/@scope/dep");
@@ -139,7 +142,7 @@ function project({ license, text }: { license?: string; text?: string }) {
   return { dir, modules: [join(dir, "src/own.ts"), "\0virtual", join(folder, "lib/index.js")] };
 }
 
-test("a build fails if a bundled package has no text of its licence, an empty one, or no licence in the lockfile", async () => {
+test("a build fails if a bundled package has no licence text, an empty one, or no licence in the lockfile", async () => {
   const module = new URL("../../services/dev/third-party.mjs", import.meta.url).href;
   const { writeThirdParty } = (await import(module)) as { writeThirdParty: WriteThirdParty };
   const write = ({ dir, modules }: ReturnType<typeof project>) => writeThirdParty(dir, modules);

@@ -4,7 +4,7 @@ import { partitionsOver } from "./partitions.ts";
 
 type Place = Parameters<Keys["audit"]>[0];
 
-/** Who did what, oldest first: all but the reads. */
+/** Returns the audit lines of all acts except reads, oldest first. */
 export async function audited(
   client: Redis,
   places: readonly Place[] = ["acts", "repeats", "money"],

@@ -1,7 +1,10 @@
 import axe from "axe-core";
 import type { Page } from "playwright-core";
 
-/** What axe-core finds wrong with what a page shows, as `impact rule: element`. The page's policy does not hold for a debugger's script. */
+/**
+ * Returns the violations that axe-core finds on a page, as `impact rule: element`. The page's Content-Security-Policy
+ * does not apply to a script of the debugger.
+ */
 export async function violationsOf(page: Page): Promise<string[]> {
   await page.evaluate(axe.source);
   const { violations } = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as {

@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 
-/** The connection, which awaits `before` each script: the first has the number 1. */
+/** Returns a connection that awaits `before` in front of each script. The first script has the number 1. */
 export function beforeEachScript(client: Redis, before: (sent: number) => Promise<void>): Redis {
   let sent = 0;
   return new Proxy(client, {

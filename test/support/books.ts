@@ -4,45 +4,45 @@ import { paymentCallId } from "../../shared/payments/payment.ts";
 import type { TokenTransfer } from "./devnet.ts";
 import type { Answer } from "./http.ts";
 
-/** Who signed which authorization; lower-case. */
+/** Identifies an authorization by its signer and nonce, in lower case. */
 export type PaymentName = {
   payer: string;
   nonce: string;
-  /** The contract that takes the nonce once; without it that of the books. */
+  /** The contract that uses up the nonce; by default the token of the books. */
   taker?: string | undefined;
 };
 
-/** What a client was told of a payment that it sent. */
-export type Told = {
+/** The answer to a payment that a client sent. */
+export type ClientAnswer = {
   payment: PaymentName;
   status: number;
   code: string | undefined;
-  /** Whether a facilitator had been asked to settle this payment when the answer was there. */
+  /** True if a facilitator had received the settle request for this payment when the answer came. */
   dispatched: boolean;
 };
 
-/** All that is left of some paid requests, from places that know nothing of one another. */
+/** Traces of paid requests, from independent sources. */
 export type Books = {
   chainId: number;
-  /** The token, whose contract takes the nonces of its authorizations. */
+  /** The token, whose contract uses up the nonces of its authorizations. */
   asset: string;
-  /** To the seller, from the chain. */
+  /** Transfers to the seller, from the chain. */
   transfers: readonly TokenTransfer[];
-  /** The ids of the calls that are queued or have had their effect. */
+  /** Ids of the calls that are queued or have had their effect. */
   calls: readonly string[];
-  told: readonly Told[];
-  /** Ids of payments that the journal calls VOID. */
+  told: readonly ClientAnswer[];
+  /** Ids of payments that are VOID in the journal. */
   voids: readonly string[];
-  /** Nonces that somebody spent past the gateway, before it had asked anybody to settle them: charged without a call. */
+  /** Nonces whose charges need no call, because they were used before the gateway sent a settle request. */
   foreign?: readonly string[];
 };
 
-/** What is wrong in the books; nothing is expected of what they do not say. */
+/** Returns the contradictions in the books. Missing parts of the books are not checked. */
 export function violationsIn(books: Books): string[] {
   return [...unmatched(books), ...chargedForRefusal(books), ...refusedTooSoon(books)];
 }
 
-/** Transfers and calls are a bijection on (payer, nonce). */
+/** Checks that each transfer has exactly one call, and each call one transfer, by payer and nonce. */
 function unmatched({ transfers, calls, foreign = [], ...books }: Books): string[] {
   const paid = transfers
     .filter(({ nonce }) => nonce === undefined || !foreign.includes(nonce))
@@ -57,7 +57,10 @@ function unmatched({ transfers, calls, foreign = [], ...books }: Books): string[
   ];
 }
 
-/** A 4xx is final, but for one that says that the payment was used for another request. */
+/**
+ * Checks that no refused payment was charged. A 4xx is final, except one that says that the payment was used for
+ * another request.
+ */
 function chargedForRefusal({ told, transfers, foreign = [] }: Books): string[] {
   const last = new Map(told.map((each) => [nameOf(each.payment), each]));
   const refused = [...last.values()].filter(
@@ -72,7 +75,10 @@ function chargedForRefusal({ told, transfers, foreign = [] }: Books): string[] {
   return charged.map(({ payment, code }) => `${nameOf(payment)} is charged and was refused: ${code}`);
 }
 
-/** Once money may have moved, only what is VOID allows a 402; and what is VOID never paid. */
+/**
+ * Checks the 402 answers: once money may have moved, only a VOID payment may get a 402. A VOID payment must never
+ * have been made.
+ */
 function refusedTooSoon({ told, voids, transfers, ...books }: Books): string[] {
   return told
     .filter(({ status, code, dispatched }) => status === 402 && (dispatched || code === "payment.void"))
@@ -100,7 +106,7 @@ function repeated(list: readonly string[]): string[] {
   return list.filter((each, i) => list.indexOf(each) !== i);
 }
 
-/** Which payment a request's headers hold; undefined where they do not read as one. */
+/** Returns the payment in a request's headers; undefined if they have no readable one. */
 export function paymentIn(headers: Readonly<Record<string, string>>): PaymentName | undefined {
   const header = headers["PAYMENT-SIGNATURE"] ?? headers["X-PAYMENT"];
   if (header === undefined) return undefined;

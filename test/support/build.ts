@@ -14,9 +14,9 @@ import { PROGRAMS } from "./programs.ts";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
- * Runs once before all tests: builds the programs that they start, and installs what they need while no test runs. Ends the run
- * with what to install if there is no Redis or no anvil, because most tests need them.
- * Type errors do not stop a run: `npm run check:types` reports them.
+ * Runs once before all tests. It builds the programs that tests start, and installs what they need while no test
+ * runs. If Redis or anvil is missing, it ends the run with instructions, because most tests need them. Type errors do
+ * not stop a run: `npm run check:types` reports them.
  */
 export async function setup({ provide }: TestProject): Promise<() => void> {
   buildIfChanged(root, ([script = "", ...args]) => {
@@ -36,14 +36,14 @@ export async function setup({ provide }: TestProject): Promise<() => void> {
   return () => rmSync(programs, { recursive: true });
 }
 
-/** Bundles the tests' own programs into a folder of this run alone, since another run may start them at the same time. */
+/** Bundles the tests' own programs into a folder of this run, because another run may start them at the same time. */
 async function bundlePrograms(): Promise<string> {
   const dir = mkdtempSync(join(root, "dist/.tests-"));
   await build({
     cwd: root,
     input: PROGRAMS,
     platform: "node",
-    external: /^[^./]/, // packages
+    external: /^[^./]/, // npm packages stay external
     plugins: [loaderPlugin],
     logLevel: "warn",
     output: { dir, entryFileNames: "[name].js", sourcemap: true },

@@ -1,7 +1,7 @@
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-/** The sizes of all files in a folder, without those in folders of the name that is left out. */
+/** Returns the total size of all files in a folder. Folders named `without` are left out. */
 export function bytesOf(folder: string, { without }: { without?: string | undefined } = {}): number {
   return readdirSync(folder, { withFileTypes: true }).reduce((sum, entry) => {
     const path = join(folder, entry.name);

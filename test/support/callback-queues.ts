@@ -17,7 +17,7 @@ const ADD = defineScript({
   reply: nothing,
 });
 
-/** Adds a callback of job 7/1 for each of these receivers, as the end of their calls does. */
+/** Adds a callback of job 7/1 for each of these receivers, as the script that ends a call does. */
 export async function addCallbacks({ redis, prefix }: Partition, receivers: readonly string[], data = "{}") {
   const add = ADD.on(redis);
   for (let first = 0; first < receivers.length; first += ADDS_AT_ONCE) {

@@ -1,4 +1,7 @@
-/** The environment of a process whose clock is ahead of this machine's by so many ms; behind it, if they are negative. */
+/**
+ * Returns the environment of a process whose clock is ahead of this machine's by `ms`, or behind it if `ms` is
+ * negative.
+ */
 export function clockAhead(ms: number): NodeJS.ProcessEnv {
   const preload = `
     const Machines = Date;

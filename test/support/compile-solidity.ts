@@ -12,7 +12,10 @@ type Output = {
   contracts: Record<string, Record<string, { abi: Abi; evm: { bytecode: { object: string } } }>>;
 };
 
-/** The contracts of these files, by name; `folder` is a URL that ends with a slash. A warning is an error. */
+/**
+ * Compiles the contracts of these files, and returns them by name. `folder` is a URL that ends with a slash. A
+ * warning counts as an error.
+ */
 export function compileSolidity(folder: URL, files: readonly string[]): Record<string, Compiled> {
   const sources = files.map((file) => [file, { content: readFileSync(new URL(file, folder), "utf8") }]);
   const settings = {
@@ -32,7 +35,10 @@ export function compileSolidity(folder: URL, files: readonly string[]): Record<s
   return Object.fromEntries(compiled);
 }
 
-/** Loading the compiler takes a second of each test worker; so what it once made of an input is kept beside the build. */
+/**
+ * Compiles an input, or returns the earlier result. Loading the compiler takes each test worker a second, so results
+ * are cached beside the build.
+ */
 function compiledOnce(input: string): string {
   const { version } = require("solc/package.json") as { version: string };
   const hash = createHash("sha256").update(version).update(input).digest("hex");
@@ -44,7 +50,8 @@ function compiledOnce(input: string): string {
     const solc = require("solc") as { compile(input: string): string };
     const output = solc.compile(input);
     mkdirSync(folder, { recursive: true });
-    // Another worker may do the same: each writes its own file, and it is there as a whole or not at all.
+    // Another worker may write the same result. Each writes its own file and renames it, so that a reader never sees
+    // a part of it.
     const own = new URL(`${hash}.${process.pid}`, folder);
     writeFileSync(own, output);
     renameSync(own, kept);

@@ -9,10 +9,7 @@ export const COMPILER = join(root, "node_modules/typescript/bin/tsc");
 
 type Lock = { packages: Record<string, { dev?: boolean; devOptional?: boolean }> };
 
-/**
- * A project of a user's: the packed package unpacked, beside it the packages that an install of it brings, and those that the user
- * has installed besides.
- */
+/** Makes a user's project: the unpacked package, the packages that its installation brings, and those in `with`. */
 export function makeConsumer({ with: installed = [] }: { with?: readonly string[] } = {}): string {
   const dir = tempDir();
   run(dir, "npm", "pack", root, "--ignore-scripts", "--silent");
@@ -30,7 +27,7 @@ export function makeConsumer({ with: installed = [] }: { with?: readonly string[
   return dir;
 }
 
-/** What npm installs at the top for somebody who wants the package alone. */
+/** Returns the packages that npm installs at the top level for a user of the package. */
 export function productionPackages(): string[] {
   const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as Lock;
   return Object.entries(packages).flatMap(([path, { dev = false, devOptional = false }]) => {

@@ -1,11 +1,11 @@
-/** The lines of a CSV file as RFC 4180 reads them, by the names in its first line. Throws if it is no such file. */
+/** Parses a CSV file (RFC 4180) into rows by the names in its first line. Throws if it is invalid. */
 export function csvRows(text: string): Record<string, string>[] {
   const [names = [], ...rows] = linesOf(text);
   if (rows.some((row) => row.length !== names.length)) throw new Error("a line has more or fewer cells");
   return rows.map((row) => Object.fromEntries(names.map((name, i) => [name, row[i] ?? ""])));
 }
 
-/** A cell, in quotes or not, and what ends it. */
+/** Matches a cell, with or without quotes, and its separator. */
 const CELL = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n)/y;
 
 function linesOf(text: string): string[][] {

@@ -7,7 +7,10 @@ import { RESULT_LIMITS } from "./results.ts";
 const WORK = { name: "worker", lockDuration: 30_000, stalledInterval: 30_000, results: RESULT_LIMITS };
 const TOKEN = "worker:1";
 
-/** Has an attempt of every call that waits at a job fail, so that the first is delayed for `ms`, and each other for 1 s more. Answers their ids. */
+/**
+ * Fails one attempt of every waiting call of a job. The first call is then delayed for `ms`, and each further one for
+ * 1 s more. Returns their ids.
+ */
 export async function delayCalls(
   { redis }: Pick<Partition, "redis">,
   job = "7/1",

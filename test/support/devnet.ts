@@ -13,7 +13,7 @@ import type { z } from "zod";
 import {
   ADDRESSES,
   connectChain,
-  createTurns,
+  createSerialQueue,
   type DevAccount,
   devnetAccounts,
   type Hex,
@@ -27,7 +27,7 @@ import { walletAbi } from "../../services/dev/chain/contracts/wallet.ts";
 import { type DevnetOptions, startDevnet } from "../../services/dev/chain/devnet.ts";
 import type { Received } from "../../services/dev/chain/facilitator-server.ts";
 import type { FaultOrder } from "../../services/dev/chain/faults.ts";
-import type { NodeIlls } from "../../services/dev/chain/node.ts";
+import type { NodeFaults } from "../../services/dev/chain/node.ts";
 import type { Devnet } from "../../shared/dev/devnet.ts";
 import { routeOfPayer } from "../../shared/payments/payment.ts";
 import { silentLogger } from "../../shared/platform/log/logger.ts";
@@ -41,13 +41,13 @@ export type TestDevnet = Devnet & {
   stop(): Promise<void>;
 };
 
-/** A devnet in this process. */
+/** Starts a devnet in this process. */
 export async function startTestDevnet(options: Partial<DevnetOptions> = {}): Promise<TestDevnet> {
   const devnet = await startDevnet({ env: process.env, log: silentLogger, ...options });
   return { ...devnet, ...connectDevnet(devnet) };
 }
 
-/** The same for a devnet that runs elsewhere: `devnet` are the fields of its `service.started`. */
+/** Connects to a devnet that runs elsewhere. `devnet` has the fields of its `service.started`. */
 export function connectDevnet(devnet: Devnet): { control: DevnetControl; chain: DevnetChain } {
   const control = connectControl(devnet.controlUrl);
   return { control, chain: connectDevnetChain(devnet, control) };
@@ -55,7 +55,7 @@ export function connectDevnet(devnet: Devnet): { control: DevnetControl; chain: 
 
 export type DevnetControl = ReturnType<typeof connectControl>;
 
-/** The control port of a devnet, typed. */
+/** Creates a typed client of a devnet's control port. */
 export function connectControl(controlUrl: string) {
   const ask = async (method: string, path: string, body?: object): Promise<Response> => {
     const answer = await fetch(`${controlUrl}${path}`, {
@@ -78,15 +78,15 @@ export function connectControl(controlUrl: string) {
     async clearRequests(): Promise<void> {
       await ask("DELETE", "/requests");
     },
-    /** The token behaves in these ways from now on. */
+    /** Changes the behaviour of the token from now on. */
     async makeOdd(oddities: z.input<typeof Oddities>): Promise<void> {
       await ask("PUT", "/token", oddities);
     },
-    /** The node at `nodeUrl` has these ills from now on. */
-    async makeIll(ills: z.input<typeof NodeIlls>): Promise<void> {
-      await ask("PUT", "/node", ills);
+    /** Gives the node at `nodeUrl` these faults from now on. */
+    async setNodeFaults(faults: z.input<typeof NodeFaults>): Promise<void> {
+      await ask("PUT", "/node", faults);
     },
-    /** No block is made but by `chain.mine`; what is sent waits. */
+    /** Stops making blocks, except by `chain.mine`. Transactions wait. */
     async pauseMining(): Promise<void> {
       await ask("PUT", "/mining", { running: false });
     },
@@ -96,51 +96,51 @@ export function connectControl(controlUrl: string) {
   };
 }
 
-/** A transfer of the token, and the nonce of the authorization it was made by, if any. Addresses are lower-case. */
+/** A transfer of the token, with the nonce of its authorization, if there was one. Addresses are lower-case. */
 export type TokenTransfer = {
   from: string;
   to: string;
   value: bigint;
   nonce: string | undefined;
-  /** The contract that takes the nonce once: the token's, or Permit2. */
+  /** The contract that uses up the nonce: the token or Permit2. */
   taker: Hex;
   transaction: Hex;
   blockNumber: bigint;
 };
 
-/** `pending` does not wait for a block: there is none while mining is paused. */
+/** With `pending`, the call does not wait for a block, because none comes while mining is paused. */
 export type Sending = { pending?: boolean };
 
 export type Call = { readonly to: Hex; readonly data: Hex };
 
 export type DevnetChain = ReturnType<typeof connectDevnetChain>;
 
-/** The chain of a devnet, read and moved from outside. */
+/** Creates functions that read and change the chain of a devnet from outside. */
 export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
   const { token } = devnet;
   const { thirdParty } = devnetAccounts();
   const client = connectChain(devnet.rpcUrl, thirdParty);
   const mined = (hash: Hex) => client.waitForTransactionReceipt({ hash });
-  const inTurn = createTurns();
+  const runSerially = createSerialQueue();
   const contract = { address: token, abi: tokenAbi };
   /** Resolves with the transaction once it is in a block; with `pending`, once it is in the pool. Throws if it reverts. */
   const sendFirst = async (send: () => Promise<Hex>, { pending = false }: Sending): Promise<Hex> => {
-    const hash = await inTurn(send);
+    const hash = await runSerially(send);
     if (!pending && (await mined(hash)).status === "reverted") throw new Error(`${hash} reverted`);
     return hash;
   };
-  /** A third party sends it, first in its block. */
+  /** Has a third party send a call, first in its block. */
   const send = ({ to, data }: Call, sending: Sending = {}): Promise<Hex> =>
     sendFirst(() => client.sendTransaction({ to, data, ...FIRST_IN_ITS_BLOCK }), sending);
 
-  /** Sent by this key, which gets the ether for it. */
+  /** Sends a call with this key, which first gets the ether for it. */
   async function sendFrom(key: DevAccount, { to, data }: Call, sending: Sending = {}): Promise<Hex> {
     const own = connectChain(devnet.rpcUrl, key);
     await client.setBalance({ address: own.account.address, value: parseEther("10") });
     return sendFirst(() => own.sendTransaction({ to, data, ...FIRST_IN_ITS_BLOCK }), sending);
   }
 
-  /** Done by this payer; a wallet does it by the order of its owner. */
+  /** Sends a call as this payer. If the payer is a wallet, its owner has it execute the call. */
   function sendAs(payer: Payer, call: Call, sending: Sending = {}): Promise<Hex> {
     if (payer.wrap === undefined) return sendFrom(payer, call, sending);
     const args = [call.to, call.data] as const;
@@ -148,14 +148,16 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
     return sendFrom(payer, { to: payer.address, data }, sending);
   }
 
-  /** The nonce of the permit that a transaction settles, as a word. */
+  /** Returns the nonce of the permit that a transaction settles, as a word. */
   async function permitIn(hash: Hex): Promise<Hex | undefined> {
     const { to, input } = await client.getTransaction({ hash });
     const nonce = nonceIn({ to, data: input });
     return nonce === undefined ? undefined : toHex(nonce, { size: 32 });
   }
 
-  /** The token's events, of these payers alone if there are some: to decode those of all earlier tests would take long. */
+  /**
+   * Returns the token's events. `payers` limits them, because decoding the events of all earlier tests would take long.
+   */
   async function logsOf(address: Hex | Hex[], payers?: readonly string[]) {
     const topics = payers && [null, payers.map((payer) => pad(payer as Hex))];
     const filter = { address, fromBlock: "0x0", toBlock: "latest", ...(topics && { topics }) } as const;
@@ -163,7 +165,10 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
     return parseEventLogs({ abi: tokenAbi, logs: raw.map((log) => formatLog(log)) });
   }
 
-  /** Every transfer of these tokens to this address, or of these payers to it, oldest first, from the logs of the whole chain. */
+  /**
+   * Returns all transfers of these tokens to this address, oldest first, from the logs of the whole chain. `payers`
+   * limits the senders.
+   */
   async function transfers(
     to: Hex,
     asset: Hex | Hex[] = token,
@@ -173,7 +178,7 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
     const transfers: TokenTransfer[] = [];
     for (const log of logs) {
       if (log.eventName !== "Transfer" || log.args.to.toLowerCase() !== to.toLowerCase()) continue;
-      // No test has two transfers by authorization in one transaction here.
+      // This works because no test has two transfers by authorization in one transaction.
       const used = logs.find(
         (each) => each.eventName === "AuthorizationUsed" && each.transactionHash === log.transactionHash,
       );
@@ -192,7 +197,7 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
   }
 
   return {
-    /** viem's test client, for what is not here; it sends as a third party. */
+    /** viem's test client, for everything else. It sends as a third party. */
     client,
 
     ...{ send, sendFrom, sendAs },
@@ -207,7 +212,7 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
 
     transfers,
 
-    /** The payer's transfers to the seller, oldest first. */
+    /** Returns the payer's transfers to the seller, oldest first. */
     async chargesOf(payer: Hex, asset = token): Promise<TokenTransfer[]> {
       return transfers(devnet.seller, asset, [payer]);
     },
@@ -216,34 +221,36 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
       await client.mine({ blocks });
     },
 
-    /** Mines until all blocks that there are now are final. */
+    /** Mines until all current blocks are final. */
     async finalize(): Promise<void> {
       const head = await client.getBlockNumber();
       while ((await client.getBlock({ blockTag: "finalized" })).number < head)
         await client.mine({ blocks: 1 });
     },
 
-    /** The newest block's timestamp, unix seconds. */
+    /** Returns the newest block's timestamp, unix seconds. */
     now: async (): Promise<bigint> => (await client.getBlock()).timestamp,
 
-    /** Moves block time on, and mines a block so that it shows. Wall clocks, the facilitator's too, stay as they are. */
+    /**
+     * Advances the block time, and mines a block so that it shows. Wall clocks, including the facilitator's, do not
+     * change.
+     */
     async increaseTime(seconds: number): Promise<void> {
       await client.increaseTime({ seconds });
       await client.mine({ blocks: 1 });
     },
 
-    /** Block time goes on from here. */
-    async setTime(time: Date): Promise<void> {
-      const seconds = Math.floor(time.getTime() / 1000);
-      await client.request({ method: "evm_setTime" as never, params: [seconds] as never });
-    },
-
     setNextBlockTimestamp: (timestamp: bigint): Promise<void> => client.setNextBlockTimestamp({ timestamp }),
 
     snapshot: (): Promise<Hex> => client.snapshot(),
-    /** A reorganisation: all since the snapshot never happened. A snapshot serves once. */
+    /**
+     * Makes a reorganisation: the chain forgets everything since the snapshot. A snapshot can be used once. The block time
+     * is that of the wall clock again; anvil itself would continue from the time of the snapshot's last block.
+     */
     async revert(id: Hex): Promise<void> {
       await client.revert({ id });
+      const seconds = Math.floor(Date.now() / 1000);
+      await client.request({ method: "evm_setTime" as never, params: [seconds] as never });
     },
 
     pauseMining: control.pauseMining,
@@ -251,34 +258,40 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
 
     async mint(to: Hex, value: bigint, asset = token): Promise<void> {
       const mint = { abi: tokenAbi, address: asset, functionName: "mint", args: [to, value] } as const;
-      await mined(await inTurn(() => client.writeContract(mint)));
+      await mined(await runSerially(() => client.writeContract(mint)));
     },
 
-    /** The owner has this many tokens in the newest block's state. A transaction, as of `mint`, takes three times as long. */
+    /**
+     * Sets the owner's balance in the newest block's state. A transaction, such as a `mint`, would take three times
+     * as long.
+     */
     async deal(owner: Hex, value: bigint): Promise<void> {
       const params = [owner, token, toHex(value)];
       await client.request({ method: "anvil_dealERC20" as never, params: params as never });
     },
 
-    /** Another token, which behaves in these ways. */
+    /** Puts another token with this behaviour at an address. */
     oddToken: (asset: Hex, oddities: z.input<typeof Oddities>): Promise<void> =>
-      inTurn(() => makeOdd(client, asset, Oddities.parse(oddities))),
+      runSerially(() => makeOdd(client, asset, Oddities.parse(oddities))),
 
-    /** Whoever is on an odd token's list neither gives nor gets any of it. */
+    /** Adds an account to the token's list of blocked accounts, which neither send nor receive it. */
     async blacklist(account: Hex): Promise<void> {
       const args = [account, true] as const;
       const call = { abi: oddTokenAbi, address: token, functionName: "blacklist", args } as const;
-      await mined(await inTurn(() => client.writeContract(call)));
+      await mined(await runSerially(() => client.writeContract(call)));
     },
 
-    /** The payer takes the authorization back. */
+    /** Cancels the authorization in the payer's name. */
     async cancelAuthorization(payer: Payer, nonce: Hex, sending: Sending = {}): Promise<Hex> {
       const args = [payer.address, nonce, await signCancellation(payer, nonce, devnet)] as const;
       const data = encodeFunctionData({ abi: tokenAbi, functionName: "cancelAuthorization", args });
       return send({ to: token, data }, sending);
     },
 
-    /** A third party sends the authorization: anybody who has seen it may. A wallet that does not exist yet is deployed first. */
+    /**
+     * Has a third party send the authorization. Anyone who has seen it may do so. A wallet that does not exist yet is
+     * deployed first.
+     */
     async frontRun({ authorization, signature }: SignedAuthorization, sending: Sending = {}): Promise<Hex> {
       const { from, to, value, validAfter, validBefore, nonce } = authorization;
       const deployed = parseErc6492Signature(signature);
@@ -289,16 +302,16 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
       return send({ to: token, data }, sending);
     },
 
-    /** Lets the registry say whether this caller may call this service. */
+    /** Sets in the registry whether this caller may call this service. */
     async permitCaller(serviceId: bigint, caller: Hex, allowed = true): Promise<void> {
       const call = { address: devnet.callerRegistry, abi: registryAbi } as const;
       const args = [serviceId, caller, allowed] as const;
-      await mined(await inTurn(() => client.writeContract({ ...call, functionName: "permit", args })));
+      await mined(await runSerially(() => client.writeContract({ ...call, functionName: "permit", args })));
     },
   };
 }
 
-/** A new payer with this many tokens, so that tests do not share balances. */
+/** Creates a payer with this many tokens, so that tests do not share balances. */
 export async function newPayer(devnet: { chain: DevnetChain }, tokens = 1_000_000_000n): Promise<DevAccount> {
   const privateKey = generatePrivateKey();
   const { address } = privateKeyToAccount(privateKey);
@@ -306,7 +319,7 @@ export async function newPayer(devnet: { chain: DevnetChain }, tokens = 1_000_00
   return { address, privateKey };
 }
 
-/** A new payer with money for each partition. */
+/** Creates a payer with money for each partition. */
 export async function payersIn(
   partitions: Partitions,
   devnet: { chain: DevnetChain },
@@ -320,8 +333,8 @@ export async function payersIn(
 }
 
 /**
- * A high tip puts a transaction first in its block. The gas is given, because anvil would estimate it after the waiting
- * transactions, and the one that this transaction is to precede makes the estimate fail.
+ * A high tip puts a transaction first in its block. The gas is fixed, because anvil would estimate it after the waiting
+ * transactions. One of them is the transaction that must come second, and it would make the estimate fail.
  */
 const FIRST_IN_ITS_BLOCK = {
   maxPriorityFeePerGas: parseGwei("50"),

@@ -3,13 +3,16 @@ import { once } from "node:events";
 import { isIPv4 } from "node:net";
 import ipaddr from "ipaddr.js";
 
-/** The addresses of a name, for each question anew. None: there is no such name; undefined: the server does not answer. */
+/**
+ * Returns the addresses of a name, for each query. An empty list means that the name does not exist. With undefined
+ * the server does not answer.
+ */
 export type Answers = (name: string) => readonly string[] | undefined;
 
 const A = 1;
 const AAAA = 28;
 
-/** A server of DNS on this machine, over UDP, as `127.0.0.1:port`. */
+/** Starts a DNS server on this machine, over UDP, at `127.0.0.1:port`. */
 export async function startDnsServer(answers: Answers) {
   const socket = createSocket("udp4");
   const asked: string[] = [];
@@ -25,7 +28,7 @@ export async function startDnsServer(answers: Answers) {
   await once(socket, "listening");
   return {
     address: `127.0.0.1:${socket.address().port}`,
-    /** The names that were asked for, one for each question. */
+    /** The queried names, one for each query. */
     asked,
     close: () => new Promise<void>((resolve) => void socket.close(() => resolve())),
   };
@@ -41,7 +44,7 @@ function readQuestion(query: Buffer): { name: string; type: number; end: number 
   return { name: labels.join("."), type: query.readUInt16BE(at + 1), end: at + 5 };
 }
 
-/** RFC 1035, section 4: the question again, and a record for each address, which is not to be kept. */
+/** Builds an answer (RFC 1035, section 4): the question, and a record for each address, with a TTL of 0. */
 function answerTo(question: Buffer, addresses: readonly string[], isUnknown: boolean): Buffer {
   const head = Buffer.from(question);
   head.writeUInt16BE(isUnknown ? 0x8183 : 0x8180, 2);

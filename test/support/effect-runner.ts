@@ -1,4 +1,5 @@
-// A runner as a developer writes one, whose jobs leave a trace outside of Redis: one line per effect in EFFECTS_FILE.
+// A runner as a developer would write it. Its jobs leave a trace outside of Redis: one line for each effect in
+// EFFECTS_FILE.
 
 import { appendFileSync } from "node:fs";
 import { composeRunner, createRouter } from "../../services/runner/runner.ts";

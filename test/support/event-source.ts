@@ -1,7 +1,7 @@
 import { request } from "node:http";
 import type { Socket } from "node:net";
 
-/** One event, or a comment, as it stands in a stream. */
+/** One event or comment of a stream. */
 export type ReadEvent = {
   event?: string;
   id?: string;
@@ -13,12 +13,12 @@ export type ReadEvent = {
 export type ReadStream = {
   status: number;
   headers: Record<string, unknown>;
-  /** What has come so far, comments left out. */
+  /** Events that have arrived so far, without comments. */
   events: ReadEvent[];
   comments(): number;
-  /** Resolves once the server has ended the stream, or the connection is gone. */
+  /** Resolves once the server has ended the stream, or the connection is closed. */
   ended: Promise<void>;
-  /** Stops reading, as a reader that hangs. */
+  /** Stops reading, like a client that hangs. */
   pause(): void;
   resume(): void;
   close(): void;
@@ -26,7 +26,7 @@ export type ReadStream = {
 
 type Options = { lastEventId?: string; token?: string; method?: string; headers?: Record<string, string> };
 
-/** Reads a stream of server-sent events line by line, so that a test sees what a client does not show. */
+/** Reads a stream of server-sent events line by line, so that a test sees what a client library hides. */
 export function readStream(url: string, options: Options = {}): Promise<ReadStream> {
   const { lastEventId, token, method = "GET" } = options;
   const headers = {
@@ -35,7 +35,7 @@ export function readStream(url: string, options: Options = {}): Promise<ReadStre
     ...options.headers,
   };
   return new Promise((resolve, reject) => {
-    const asked = request(url, { method, headers, agent: false }, (answer) => {
+    const req = request(url, { method, headers, agent: false }, (answer) => {
       const read: ReadEvent[] = [];
       let text = "";
       answer.setEncoding("utf8");
@@ -61,11 +61,11 @@ export function readStream(url: string, options: Options = {}): Promise<ReadStre
           answer.resume();
           (answer.socket as Socket).resume();
         },
-        close: () => asked.destroy(),
+        close: () => req.destroy(),
       });
     });
-    asked.on("error", reject);
-    asked.end();
+    req.on("error", reject);
+    req.end();
   });
 }
 

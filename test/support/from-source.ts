@@ -1,2 +1,2 @@
-/** Node's arguments before a file of the sources that a process is to run. */
+/** Arguments of Node that let it run a source file, which follows them. */
 export const FROM_SOURCE = ["--import", new URL("../../services/dev/from-source.mjs", import.meta.url).href];

@@ -1,4 +1,4 @@
-// Keeps hostile connections open to a gateway, and makes a new one for each that ends: node … ADDRESS PATH CONNECTIONS
+// Keeps hostile connections open to a gateway, and replaces each that ends. Usage: node … ADDRESS PATH CONNECTIONS
 import { connect, type Socket } from "node:net";
 
 const [, , address = "", path = "/", connections = "0"] = process.argv;
@@ -9,7 +9,7 @@ const LARGE = Buffer.alloc(25 * MIB, "x");
 const head = (framing: string) =>
   `POST ${path} HTTP/1.1\r\nHost: x\r\nX-Signature-256: ${"0".repeat(64)}\r\n${framing}\r\n\r\n`;
 
-/** What each kind does once it is connected; whatever it does, it proves nothing. */
+/** Behaviours of a connected socket. None of them ever sends a valid credential. */
 const KINDS: ((socket: Socket) => void)[] = [
   function stallInHeaders(socket) {
     socket.write(`POST ${path} HTTP/1.1\r\nHos`);

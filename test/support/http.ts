@@ -7,24 +7,49 @@ export type Answer = {
   headers: IncomingMessage["headers"];
   body: Buffer;
   text: string;
-  /** The body as JSON. */
+  /** Parses the body as JSON. */
   json: <Shape = Record<string, unknown>>() => Shape;
 };
 
 export type Sent = {
   method?: string;
-  /** Sent as it stands. */
+  /** Sent without changes. */
   path: string;
-  /** Names and values by turns, so that a header can come twice; or an object. Host and Content-Length are added. */
+  /**
+   * Headers as an object, or as alternating names and values, so that a header can occur twice. Host and
+   * Content-Length are added.
+   */
   headers?: readonly string[] | Readonly<Record<string, string>>;
-  /** A list of chunks goes out chunked. */
+  /** A list of chunks is sent with chunked encoding. */
   body?: Buffer | string | readonly (Buffer | string)[];
   agent?: Agent;
   timeoutMs?: number;
 };
 
-/** One request to `host:port`, unchanged by any client library; its connection is closed unless `agent` keeps it. */
-export function send(address: string, sent: Sent): Promise<Answer> {
+type Check = (method: string, path: string, answer: Answer) => string | undefined;
+
+const checks = new Map<string, Check>();
+
+/**
+ * Adds a check of each answer that `send` gets from `host:port`. `send` throws the error of the check. Returns a
+ * function that stops the checks.
+ */
+export function checkAnswers(address: string, check: Check): () => void {
+  checks.set(address, check);
+  return () => {
+    if (checks.get(address) === check) checks.delete(address);
+  };
+}
+
+/** Sends one request to `host:port`, unchanged by any client library. Its connection is closed unless `agent` keeps it. */
+export async function send(address: string, sent: Sent): Promise<Answer> {
+  const answer = await exchange(address, sent);
+  const problem = checks.get(address)?.(sent.method ?? "POST", sent.path, answer);
+  if (problem !== undefined) throw new Error(problem);
+  return answer;
+}
+
+function exchange(address: string, sent: Sent): Promise<Answer> {
   const { method = "POST", path, body, agent = false, timeoutMs = 60_000 } = sent;
   const { hostname, port } = new URL(`http://${address}`);
   const headers = allHeaders(address, method, sent);
@@ -34,7 +59,8 @@ export function send(address: string, sent: Sent): Promise<Answer> {
       collect(res).then(resolve, reject);
     });
     req.on("error", reject);
-    // Buffers only: with a string Node would write the headers in the string's encoding, and so change their bytes.
+    // The chunks must be Buffers: with a string Node would write the headers in the string's encoding, and so change
+    // their bytes.
     for (const chunk of Array.isArray(body) ? body : [body])
       if (chunk !== undefined) req.write(Buffer.from(chunk));
     req.end();
@@ -62,8 +88,8 @@ async function collect(res: IncomingMessage): Promise<Answer> {
 }
 
 /**
- * Writes these bytes to `host:port`, each chunk once the one before has gone out, and resolves with all that came back
- * when the other side closes, or as soon as `enough` of it is there.
+ * Writes these bytes to `host:port`, each chunk after the previous one was written. Resolves with the answer when the
+ * server closes the connection, or as soon as the answer satisfies `enough`.
  */
 export function sendRaw(
   address: string,
@@ -96,7 +122,7 @@ export function sendRaw(
 
 type Raw = { enough?: (soFar: string) => boolean; timeoutMs?: number };
 
-/** Whether something listens there. */
+/** Returns whether a server listens at this port. */
 export function canConnect(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1");
@@ -110,8 +136,8 @@ export function canConnect(port: number): Promise<boolean> {
 }
 
 /**
- * A connection on which `bytes` went out, and whose own side stays open when the other has ended. `localAddress` is where it
- * comes from: any address of 127.0.0.0/8.
+ * Opens a connection and writes `bytes`. The client's side stays open when the server has ended its side.
+ * `localAddress` is the source: any address of 127.0.0.0/8.
  */
 export function openRaw(address: string, bytes: string, localAddress = "127.0.0.1"): OpenRaw {
   const { hostname, port } = new URL(`http://${address}`);
@@ -120,7 +146,7 @@ export function openRaw(address: string, bytes: string, localAddress = "127.0.0.
   socket.on("data", (chunk) => {
     received += chunk.toString("latin1");
   });
-  socket.on("error", () => {}); // a reset: "close" follows
+  socket.on("error", () => {}); // after a reset, "close" follows
   socket.write(bytes);
   return {
     socket,
@@ -137,6 +163,6 @@ export function openRaw(address: string, bytes: string, localAddress = "127.0.0.
 export type OpenRaw = {
   socket: Socket;
   received: () => string;
-  /** Sends on till the other side answers with a reset, as one does that no longer owns the connection. */
+  /** Sends until the server resets the connection. A server resets a connection that it no longer has. */
   sendUntilReset(more: string): Promise<void>;
 };

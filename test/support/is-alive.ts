@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** Whether the process still runs. A zombie has ended: only its exit code waits to be asked for. */
+/** Returns whether the process still runs. A zombie process has ended; only its exit code has not been read. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -10,7 +10,7 @@ export function isAlive(pid: number): boolean {
   return stateOf(pid) !== "Z";
 }
 
-/** The state in proc(5); undefined on a system without it, or if the process is gone. */
+/** Returns the process state in proc(5). Returns undefined on a system without it, or if the process has ended. */
 function stateOf(pid: number): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/stat`, "latin1").split(") ").at(-1)?.[0];

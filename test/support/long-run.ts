@@ -1,12 +1,15 @@
-/** `npm run test:long` runs every test, and `npm test` at least one of each kind. */
+/** True for `npm run test:long`, which runs every test. `npm test` runs at least one of each kind. */
 export const LONG_RUN = process.env["LONG_RUN"] === "1";
 
-/** All rows in the long run, and otherwise the first of them. */
+/** Returns all rows in the long run, and otherwise only the first ones. */
 export function sample<Row>(rows: readonly Row[], count = 1): readonly Row[] {
   return LONG_RUN ? rows : rows.slice(0, count);
 }
 
-/** Declares tests for the long run alone. A whole file of them is named `*.long.test.ts` instead. */
+/**
+ * Declares tests that only the long run runs. If a whole file is for the long run, it is named `*.long.test.ts`
+ * instead.
+ */
 export function onlyInLongRun(declare: () => void): void {
   if (LONG_RUN) declare();
 }

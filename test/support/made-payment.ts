@@ -9,18 +9,18 @@ import { randomNonce } from "./sign-payment.ts";
 type Made = Partial<PaymentTerms> &
   Pick<PaymentTerms, "network" | "asset"> & {
     body?: Buffer;
-    /** Else one that no gateway knows. */
+    /** Facilitator of the payment; by default one that no gateway knows. */
     facilitator?: string;
   };
 
-/** An operator's line in the audit, of the drop of a payment's body. */
+/** Returns an operator's line in the audit log for dropping a payment's body. */
 export const dropOf = (id: string, reason = "a test") =>
   ({ at: Date.now(), action: "drop", callId: id, by: "me", selection: "by id", reason }) as const;
 
-/** A claim that no limit refuses. */
+/** Limits of a claim that refuse nothing. */
 export const UNBOUNDED = { openMax: 1e6, clients: [], unsettledBytesMax: Number.MAX_SAFE_INTEGER };
 
-/** A payment that no gateway has seen. */
+/** Makes a payment that no gateway has seen. */
 export function makePayment({ network, asset, ...made }: Made): NewPayment {
   const { body = Buffer.from("hello"), facilitator = "http://127.0.0.1:1/", ...rest } = made;
   const terms: PaymentTerms = {
@@ -69,16 +69,16 @@ export function makePayment({ network, asset, ...made }: Made): NewPayment {
   };
 }
 
-/** SETTLING, and due now. Resolves with its id. */
-export async function claimed(journal: PaymentJournal, made: Made): Promise<string> {
+/** Claims a payment, which is then SETTLING and due now. Resolves with its id. */
+export async function claimPayment(journal: PaymentJournal, made: Made): Promise<string> {
   const payment = makePayment(made);
   await journal.claim(payment, { ...UNBOUNDED, by: "a test", dueInMs: 0 });
   return payment.call.id;
 }
 
-/** QUEUED, its call waits, and it is due now. Resolves with its id. */
-export async function queued(journal: PaymentJournal, made: Made, proven = false): Promise<string> {
-  const id = await claimed(journal, made);
+/** Brings a payment to QUEUED, with a waiting call, and due now. Resolves with its id. */
+export async function queuePayment(journal: PaymentJournal, made: Made, proven = false): Promise<string> {
+  const id = await claimPayment(journal, made);
   const payment = await journal.find(id);
   if (payment === undefined) throw new Error(`${id} was not claimed`);
   const { network, payer } = payment.terms;

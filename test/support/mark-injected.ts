@@ -5,7 +5,7 @@ import type { Partition } from "../../shared/redis/partition.ts";
 import { partitionsOver } from "./partitions.ts";
 import { WORK } from "./results.ts";
 
-/** Writes what a worker writes of a call that the runner has, if the call is no longer in its hands. */
+/** Writes the record that a worker writes once the runner has accepted the call, if the worker no longer holds it. */
 export async function markInjected(
   { redis }: Pick<Partition, "redis">,
   { id, queue }: { id: string; queue: QueueName },

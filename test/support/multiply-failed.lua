@@ -1,10 +1,10 @@
--- Copies everything that Redis holds of a failed call, each time under another id: in the call itself, its record and
--- the index of the failed calls. The copies lie in the queue `to`, and `first` is the number of the first one. Their
+-- Copies all data of a failed call in Redis, each time under another id: the call itself, its record and its entry in
+-- the index of failed calls. The copies go to the queue `to`, and `first` is the number of the first copy. Their
 -- failures are `everyMs` apart.
 local prefix, from, id, to = ARGV.prefix .. ':', ARGV.prefix .. ':' .. ARGV.queue .. ':', ARGV.id, ARGV.prefix .. ':' .. ARGV.to .. ':'
 local failedAt = tonumber(redis.call('ZSCORE', from .. 'failed', id))
 local job, record = redis.call('HGETALL', from .. id), redis.call('HGETALL', prefix .. 'call:' .. id)
--- Plain, because a pattern takes a second for a large body.
+-- Searches for plain text, because a pattern takes a second for a large body.
 local function renamed(text, other)
   local parts, at = {}, 1
   for _ = 1, math.huge do

@@ -15,22 +15,22 @@ const MULTIPLY = defineScript({
 const COPIES_AT_ONCE = 500;
 
 type Wanted = {
-  /** The call to be copied. */
+  /** The call to copy. */
   of: { id: string; queue: QueueName };
   copies: number;
-  /** Number of the first copy; 1 if nothing else is said. */
+  /** Number of the first copy; default 1. */
   first?: number;
-  /** Where the copies lie, by turns. */
+  /** Queues of the copies, used in turn. */
   queues?: readonly QueueName[];
-  /** From one copy's failure to that of the next. Without it all fail in the same millisecond as the call itself. */
+  /** Time from one copy's failure to the next. Without it, all fail in the same millisecond as the call itself. */
   everyMs?: number;
-  /** For large bodies. */
+  /** Number of copies in one step. Lower it for large bodies. */
   atOnce?: number;
 };
 
 /**
- * Makes many failed calls of one that a producer has failed, much faster than a producer could. They are named by their
- * numbers (`copyId`).
+ * Makes many failed calls out of one, much faster than a producer could. Their ids derive from their numbers
+ * (`copyId`).
  */
 export async function multiplyFailed({ redis, keys, prefix }: Partition, wanted: Wanted): Promise<void> {
   const { of, copies, first = 1, queues = [of.queue], everyMs = 0, atOnce = COPIES_AT_ONCE } = wanted;

@@ -5,23 +5,23 @@ import { UNPACKED_BIN, unpackPackages } from "./unpack-packages.ts";
 
 declare module "vitest" {
   interface TaskMeta {
-    /** Why the test is skipped, and the command that enables it. */
+    /** Says why the test is skipped, and which command enables it. */
     skipReason?: string;
   }
 }
 
 type Program = {
-  /** Names under which it is found on the PATH. */
+  /** Names of the program on the PATH. */
   names: readonly string[];
-  /** Debian's packages, which a run installs. Without them people must install the program. */
+  /** Debian packages that a run installs. Without them users must install the program. */
   debian?: readonly string[];
-  /** Debian's packages of a server, which a run unpacks beside the npm packages. */
+  /** Debian packages of a server. A run only unpacks them, beside the npm packages (unpack-packages.ts). */
   unpacked?: readonly string[];
-  /** Command for people where apt-get cannot install it. */
+  /** Command for users whose system has no apt-get. */
   otherwise: string;
-  /** Whether the program that was found can do what the tests ask of it. */
+  /** Returns whether the found program can do what the tests need. */
   isUsable?: (path: string) => boolean;
-  /** Its tests may be skipped with CI=true too. */
+  /** True if its tests may be skipped even with CI=true. */
   optionalInCi?: true;
 };
 
@@ -90,7 +90,7 @@ const PROGRAMS = {
 
 export type ProgramName = keyof typeof PROGRAMS;
 
-/** The path of a program that `needs` was asked for. */
+/** Returns the path of a program that was passed to `needs`. */
 export function pathOf(name: ProgramName): string {
   const path = locate(PROGRAMS[name], process.env);
   if (path === undefined) throw new Error(whyMissing(name, process.env));
@@ -100,8 +100,8 @@ export function pathOf(name: ProgramName): string {
 type Skip = { skip?: true; meta?: { skipReason: string } };
 
 /**
- * Options of a test, or of a suite, that needs these programs. Where one is missing it is skipped, and the end of the run
- * names it with the command that enables it. Throws with CI=true, so that nothing is skipped there.
+ * Returns the options of a test or suite that needs these programs. If one is missing, the test is skipped. The end of
+ * the run names the test and the command that enables it. Throws with CI=true, so that nothing is skipped there.
  */
 export function needs(...names: readonly ProgramName[]): Skip {
   const missing = names.find((name) => isMissing(PROGRAMS[name], process.env));
@@ -112,7 +112,7 @@ export function needs(...names: readonly ProgramName[]): Skip {
   return { skip: true, meta: { skipReason } };
 }
 
-/** Installs the programs that a run may install and that are missing. `needs` then says whether it worked. */
+/** Installs missing programs that a run may install. `needs` then checks whether they exist. */
 export function installMissing(env: NodeJS.ProcessEnv): void {
   const missing = Object.values<Program>(PROGRAMS).filter((program) => isMissing(program, env));
   installPackages(
@@ -123,7 +123,7 @@ export function installMissing(env: NodeJS.ProcessEnv): void {
 }
 
 function locate({ names }: Program, env: NodeJS.ProcessEnv): string | undefined {
-  // Debian installs nginx in a folder that is on root's PATH only.
+  // Debian installs nginx in a folder that is only on root's PATH.
   return findProgram(names, { PATH: [env["PATH"], "/usr/sbin", UNPACKED_BIN].join(delimiter) });
 }
 

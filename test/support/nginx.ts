@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { spawnChild, untilAnswers } from "../../shared/dev/child.ts";
+import { spawnChild, waitUntilAnswers } from "../../shared/dev/child.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import { canConnect } from "./http.ts";
 import { pathOf } from "./needs.ts";
@@ -10,16 +10,16 @@ export type Nginx = {
   /** `host:port` */
   readonly address: string;
   stop(): Promise<void>;
-  /** Its newest lines, to be shown with a failure. */
+  /** Returns the newest log lines, for the message of a failure. */
   tail(): string;
 };
 
-/** Runs the nginx.conf of docker-compose.yml before these webhooks gateways and payment gateways. */
+/** Runs the nginx.conf of docker-compose.yml in front of these webhooks gateways and payment gateways. */
 export function startNginx(webhooks: readonly string[], x402 = webhooks): Promise<Nginx> {
   return startExample("nginx", webhooks, x402);
 }
 
-/** Runs an nginx that passes every request on to one server. `lines` are added to its default settings. */
+/** Runs an nginx that forwards every request to one server. `lines` are added to its default settings. */
 export function startProxy(server: string, lines: string): Promise<Nginx> {
   const configure = (dir: string, port: number) => {
     const temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
@@ -34,7 +34,7 @@ export function startProxy(server: string, lines: string): Promise<Nginx> {
 
 type Configure = (dir: string, port: number) => string;
 
-/** Starts a proxy with a folder of its own, in which it has its configuration. */
+/** Starts a proxy with its own folder, which contains its configuration. */
 async function startProxyProgram(
   name: ExampleName,
   configure: Configure,
@@ -46,7 +46,7 @@ async function startProxyProgram(
   writeFileSync(file, configure(dir, port));
   const env = { ...process.env, HOME: dir };
   const child = spawnChild({ command: pathOf(name), args: argsFor(dir, file), env });
-  await untilAnswers(name, child, () => canConnect(port));
+  await waitUntilAnswers(name, child, () => canConnect(port));
   return {
     address: `127.0.0.1:${port}`,
     async stop() {

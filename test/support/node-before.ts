@@ -1,30 +1,41 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { z } from "zod";
-import { createNode, NodeIlls } from "../../services/dev/chain/node.ts";
+import { createNode, NodeFaults } from "../../services/dev/chain/node.ts";
 
 export type Rpc = { id: number; method: string; params: { fromBlock: string; toBlock: string }[] };
 
 export type NodeBefore = {
-  /** With secrets in it wherever a provider's URL has some. */
+  /** URL with a secret in each place where a provider's URL may have one. */
   url: string;
-  /** `host:port`, for a URL of another form. */
+  /** `host:port`, for another form of URL. */
   address: string;
-  /** What it was asked. */
+  /** Requests that the node has received, alone or in a batch that it answered as usual. */
   asked: Rpc[];
+  batches: Rpc[][];
   close(): Promise<void>;
 };
 
-/** A node in front of the one at `rpcUrl`, which answers some requests by itself: those of which `answer` says so. */
+/**
+ * Starts a node in front of the one at `rpcUrl`. It answers a request itself if `answer` does so. It answers each request of
+ * a batch in the same way, unless `answerBatch` answers the batch.
+ */
 export async function startNodeBefore(
   rpcUrl: string,
   answer: (rpc: Rpc, res: ServerResponse) => boolean,
+  answerBatch: (batch: readonly Rpc[], res: ServerResponse) => boolean = () => false,
 ): Promise<NodeBefore> {
   const asked: Rpc[] = [];
+  const batches: Rpc[][] = [];
   const server = createServer(async (req, res) => {
     const chunks: Buffer[] = [];
     for await (const chunk of req) chunks.push(chunk as Buffer);
-    const rpc = JSON.parse(Buffer.concat(chunks).toString()) as Rpc;
+    const rpc = JSON.parse(Buffer.concat(chunks).toString()) as Rpc | Rpc[];
+    if (Array.isArray(rpc)) {
+      batches.push(rpc);
+      if (!answerBatch(rpc, res)) await answerEach(`http://${address}`, rpc, res);
+      return;
+    }
     asked.push(rpc);
     if (!answer(rpc, res)) await forward(rpcUrl, rpc, res);
   });
@@ -32,6 +43,7 @@ export async function startNodeBefore(
   const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
     asked,
+    batches,
     address,
     url: `http://user:pass-w0rd-123@${address}/v2/api-key-12345678?token=tok-87654321`,
     close: () =>
@@ -43,13 +55,13 @@ export async function startNodeBefore(
 }
 
 export type HoldingNode = NodeBefore & {
-  /** How many requests wait. */
+  /** Number of waiting requests. */
   held(): number;
-  /** Answers what waits, and from now on everything at once. */
-  goOn(): void;
+  /** Answers the waiting requests, and all later ones at once. */
+  release(): void;
 };
 
-/** A node in front of the one at `rpcUrl`, which keeps some requests waiting: those of which `isHeld` says so. */
+/** Starts a node in front of the one at `rpcUrl`. It holds the requests that `isHeld` selects. */
 export async function startHoldingNode(rpcUrl: string, isHeld: (rpc: Rpc) => boolean): Promise<HoldingNode> {
   const held: (() => Promise<void>)[] = [];
   let isOpen = false;
@@ -61,16 +73,16 @@ export async function startHoldingNode(rpcUrl: string, isHeld: (rpc: Rpc) => boo
   return {
     ...node,
     held: () => held.length,
-    goOn() {
+    release() {
       isOpen = true;
       for (const answer of held.splice(0)) void answer();
     },
   };
 }
 
-/** What a node in front of another does with a request, if it has these ills (startNodeBefore). */
-export function illNode(rpcUrl: string, ills: z.input<typeof NodeIlls>) {
-  const given = NodeIlls.parse(ills);
+/** Returns the behaviour of a node with these faults in front of another (startNodeBefore). */
+export function faultyNode(rpcUrl: string, faults: z.input<typeof NodeFaults>) {
+  const given = NodeFaults.parse(faults);
   const node = createNode(rpcUrl, () => given);
   return (rpc: Rpc, res: ServerResponse): true => {
     void node(rpc).then(({ status, body }) => res.writeHead(status).end(JSON.stringify(body)));
@@ -78,11 +90,28 @@ export function illNode(rpcUrl: string, ills: z.input<typeof NodeIlls>) {
   };
 }
 
-/** Answers as the node at `rpcUrl` does. */
-export async function forward(rpcUrl: string, rpc: object, res: ServerResponse): Promise<void> {
+/**
+ * Sends each request of a batch to the node at this URL, and answers with a batch. If one request fails, the whole
+ * batch fails.
+ */
+async function answerEach(url: string, batch: readonly Rpc[], res: ServerResponse): Promise<void> {
+  const answers = await Promise.all(batch.map((rpc) => ask(url, rpc))).catch(() => undefined);
+  const failed = answers?.find(({ status }) => status !== 200);
+  if (answers === undefined) res.destroy();
+  else if (failed !== undefined) res.writeHead(failed.status).end(failed.text);
+  else res.end(`[${answers.map(({ text }) => text).join(",")}]`);
+}
+
+async function ask(url: string, rpc: object): Promise<{ status: number; text: string }> {
   const headers = { "content-type": "application/json" };
-  const response = await fetch(rpcUrl, { method: "POST", body: JSON.stringify(rpc), headers });
-  res.writeHead(200, headers).end(await response.text());
+  const response = await fetch(url, { method: "POST", body: JSON.stringify(rpc), headers });
+  return { status: response.status, text: await response.text() };
+}
+
+/** Answers in the same way as the node at `rpcUrl`. */
+export async function forward(rpcUrl: string, rpc: object, res: ServerResponse): Promise<void> {
+  const { text } = await ask(rpcUrl, rpc);
+  res.writeHead(200, { "content-type": "application/json" }).end(text);
 }
 
 export function answerWith(result: unknown, { id }: Rpc, res: ServerResponse): true {

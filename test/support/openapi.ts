@@ -1,9 +1,14 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { toOpenApi } from "../../services/console/openapi.ts";
+import { toOpenApi } from "../../shared/console/openapi.ts";
 import type { Answer } from "./http.ts";
 
 type Json = Record<string, unknown>;
-type Response = { description: string; headers?: Json; content?: Record<string, { schema: Json }> };
+type Response = {
+  $ref?: string;
+  description: string;
+  headers?: Json;
+  content?: Record<string, { schema: Json }>;
+};
 type Parameter = { name: string; schema: Json };
 type Operation = {
   parameters?: Parameter[];
@@ -15,13 +20,17 @@ export type OpenApi = {
   paths: Record<string, Record<string, Operation>>;
   tags: { name: string }[];
   servers: { url: string }[];
-  components: { schemas: Json; securitySchemes: { session: { name: string } } };
+  components: {
+    schemas: Json;
+    responses?: Record<string, Response>;
+    securitySchemes: { session: { name: string } };
+  };
 };
 
-/** What the service says of itself. */
+/** The OpenAPI document of the console. */
 export const openApi = toOpenApi({ version: "0.0.0", cookie: "postern" }) as unknown as OpenApi;
 
-/** So that a member that the document does not have is an error here, though readers are to expect new ones. */
+/** Closes the schemas: a field that the document lacks is an error here, although clients must accept new fields. */
 function closed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(closed);
   if (typeof value !== "object" || value === null) return value;
@@ -33,19 +42,37 @@ function closed(value: unknown): unknown {
     : object;
 }
 
-const ajv = new Ajv2020({
-  ...{ strict: false, allErrors: true },
-  formats: {
-    ...{ int64: true, binary: true, date: /^\d{4}-\d\d-\d\d$/ },
-    "date-time": /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/,
-  },
-});
-ajv.addSchema({ $id: "https://document.test/", ...(closed(openApi) as Json) });
+/** A document with a validator of its schemas. */
+type Documented = { openApi: OpenApi; ajv: Ajv2020 };
 
-/** The operation at a path, and its path in the document. */
-function operationAt(method: string, path: string): { operation: Operation; at: string } | undefined {
+/**
+ * Returns a function that describes how an answer differs from the document; undefined if it does not. Paths that do
+ * not exist are left to other tests.
+ */
+export function createUndocumentedIn(openApi: OpenApi) {
+  const ajv = new Ajv2020({
+    ...{ strict: false, allErrors: true },
+    formats: {
+      ...{ int64: true, binary: true, date: /^\d{4}-\d\d-\d\d$/ },
+      "date-time": /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/,
+    },
+  });
+  ajv.addSchema({ $id: "https://document.test/", ...(closed(openApi) as Json) });
+  const documented = { openApi, ajv };
+  return (method: string, url: string, answer: Answer) => undocumented(documented, method, url, answer);
+}
+
+/** Describes how an answer of the console differs from its document; undefined if it does not. */
+export const undocumentedIn = createUndocumentedIn(openApi);
+
+/** Finds the operation at a path, and its path in the document. */
+function operationAt(
+  { paths }: OpenApi,
+  method: string,
+  path: string,
+): { operation: Operation; at: string } | undefined {
   const wanted = method === "HEAD" ? "get" : method.toLowerCase();
-  const found = Object.entries(openApi.paths)
+  const found = Object.entries(paths)
     .filter(([each]) =>
       new RegExp(
         `^${each
@@ -62,30 +89,49 @@ function operationAt(method: string, path: string): { operation: Operation; at: 
   return undefined;
 }
 
-/** Headers by which an answer says what no other one does. */
+/** Finds the response with a status, and its place in the document. */
+function responseOf(
+  { components }: OpenApi,
+  { operation, at }: { operation: Operation; at: string },
+  status: number,
+): { response: Response; place: string } | undefined {
+  const key = [String(status), `${String(status)[0]}XX`, "default"].find(
+    (each) => operation.responses[each] !== undefined,
+  );
+  const response = key === undefined ? undefined : operation.responses[key];
+  if (response === undefined) return undefined;
+  const name = response.$ref?.split("/").at(-1);
+  if (name === undefined) return { response, place: `${at}/responses/${key}` };
+  return { response: components.responses?.[name] as Response, place: `/components/responses/${name}` };
+}
+
+/** Headers that only some answers have, and that the document must describe. */
 const HEADERS = [
   ...["Allow", "Content-Disposition", "Location", "Retry-After", "Set-Cookie", "WWW-Authenticate"],
+  ...["PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "X-PAYMENT-RESPONSE", "Idempotent-Replayed"],
+  ...["Preference-Applied", "Content-Location", "ETag", "Idempotent-Body", "Repr-Digest"],
 ];
 
 const escaped = (part: string) => encodeURIComponent(part.replaceAll("~", "~0").replaceAll("/", "~1"));
 
-/** What of an answer is not as the document says; undefined if all is. A path that is none is left to its tests. */
-export function undocumentedIn(method: string, url: string, answer: Answer): string | undefined {
+function undocumented({ openApi, ajv }: Documented, method: string, url: string, answer: Answer) {
   const path = url.split("?")[0] ?? url;
-  const found = operationAt(method, path);
+  const found = operationAt(openApi, method, path);
   if (found === undefined) return undefined;
   const name = `${method} ${path}: ${answer.status}`;
-  const response = found.operation.responses[String(answer.status)];
-  if (response === undefined) return `${name} is not among the answers of the document`;
+  const described = responseOf(openApi, found, answer.status);
+  if (described === undefined) return `${name} is not among the answers of the document`;
+  const { response, place } = described;
   const header = HEADERS.find(
     (each) => answer.headers[each.toLowerCase()] !== undefined && response.headers?.[each] === undefined,
   );
   if (header !== undefined) return `${name} has the header ${header}`;
   const type = answer.headers["content-type"]?.split(";")[0];
   if (response.content === undefined) return answer.body.length === 0 ? undefined : `${name} has a body`;
-  if (type === undefined || response.content[type] === undefined) return `${name} has the type ${type}`;
+  if (type === undefined || response.content[type] === undefined)
+    return response.content["*/*"] === undefined ? `${name} has the type ${type}` : undefined;
   if (!type.endsWith("json") || method === "HEAD") return undefined;
-  const place = `https://document.test/#${found.at}/responses/${answer.status}/content/${escaped(type)}/schema`;
-  const check = ajv.getSchema(place) ?? ajv.compile({ $ref: place });
+  const at = `https://document.test/#${place}/content/${escaped(type)}/schema`;
+  const check = ajv.getSchema(at) ?? ajv.compile({ $ref: at });
   return check(answer.json()) ? undefined : `${name}: ${ajv.errorsText(check.errors)}`;
 }

@@ -6,12 +6,12 @@ import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { DEFAULT_NAME } from "../../shared/redis/keys.ts";
 import { Partitioned, type Partitions, partitionOf } from "../../shared/redis/partition.ts";
 
-/** The partitions of a test's deployment, on one server. */
+/** Creates the partitions of a test's deployment, all on one server. */
 export function partitionsOver(redis: Redis, count = 1): Partitions {
   return partitionsOn(Array.from({ length: count }, () => redis));
 }
 
-/** A call, a payment, whose call may be forgotten, a new payment, or an id. */
+/** A value with the id of a call: a call, a payment (whose call may be forgotten), a new payment, or the id. */
 type OfCall = string | { readonly id: string } | { readonly call: { readonly id: string } };
 
 function callIdIn(first: OfCall): string {
@@ -19,7 +19,10 @@ function callIdIn(first: OfCall): string {
   return "id" in first ? first.id : first.call.id;
 }
 
-/** The methods of each as those of one: the first argument, a call, a payment or its id, says whose is called. */
+/**
+ * Joins the methods of each partition's object. The first argument is a call, a payment or its id, and chooses the
+ * partition.
+ */
 export function routed<One extends object>(each: Partitioned<One>): One {
   type Method = (first: OfCall, ...rest: unknown[]) => unknown;
   return new Proxy(each.control, {
@@ -32,17 +35,17 @@ export function routed<One extends object>(each: Partitioned<One>): One {
   });
 }
 
-/** One partition over each of these connections. */
+/** Creates one partition on each of these connections. */
 export function partitionsOn(connections: readonly Redis[]): Partitions {
   const count = connections.length;
-  for (const redis of connections) redis.setMaxListeners(0); // several partitions may share one
+  for (const redis of connections) redis.setMaxListeners(0); // several partitions may share one connection
   const prefixes = prefixesOf(DEFAULT_NAME, count);
   return new Partitioned(
     connections.map((redis, index) => partitionOf(redis, prefixes[index], { index, count })),
   );
 }
 
-/** The partitions that these keys of `[redis]` lead to, over connections of their own. */
+/** Opens the partitions of these `[redis]` keys, over separate connections. */
 export function partitionsAt(table: TomlTable): Partitions {
   const places = placesOf(redisTable({ env: {} }).parse(table));
   const count = places.length;

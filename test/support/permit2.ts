@@ -8,7 +8,7 @@ import { tokenAbi } from "../../services/dev/chain/contracts/token.ts";
 import type { Call, Sending } from "./devnet.ts";
 import { encodeHeader, inTenMinutes, type Payer, type SignedPayment, signTyped } from "./sign-payment.ts";
 
-/** As it goes over the wire: numbers are decimal strings. */
+/** The wire format: numbers are decimal strings. */
 export type WirePermit2Authorization = {
   from: Hex;
   permitted: { token: Hex; amount: string };
@@ -27,11 +27,11 @@ export type Permit2Choice = {
   token: Hex;
   chainId: number;
   validAfter?: bigint;
-  /** Without it, ten minutes from now. */
+  /** Default: ten minutes from now. */
   deadline?: bigint;
-  /** Without it, a random one. */
+  /** Default: a random nonce. */
   nonce?: bigint;
-  /** Without it, the proxy of x402. */
+  /** Default: the proxy of x402. */
   spender?: Hex;
 };
 
@@ -47,7 +47,7 @@ const TRANSFER = [
   { name: "deadline", type: "uint256" },
 ] as const;
 
-/** Permit2's typed data, as EIP-712 libraries take it. */
+/** Permit2's typed data, in the form of EIP-712 libraries. */
 const WITNESS_TYPES = {
   PermitWitnessTransferFrom: [...TRANSFER, { name: "witness", type: "Witness" }],
   TokenPermissions: PERMISSIONS,
@@ -61,7 +61,7 @@ const TRANSFER_TYPES = { PermitTransferFrom: TRANSFER, TokenPermissions: PERMISS
 const domainOn = (chainId: number) =>
   ({ name: "Permit2", chainId, verifyingContract: ADDRESSES.permit2 }) as const;
 
-/** Signs a payment by Permit2 with whatever is chosen, sensible or not. */
+/** Signs a Permit2 payment with any values, valid or not. */
 export async function signPermit2(choice: Permit2Choice): Promise<SignedPermit2> {
   const { payer, to, value, token, chainId } = choice;
   const { validAfter = 0n, deadline = inTenMinutes(), nonce = randomPermit2Nonce() } = choice;
@@ -84,10 +84,10 @@ export async function signPermit2(choice: Permit2Choice): Promise<SignedPermit2>
   return { permit2Authorization, signature };
 }
 
-/** What of an authorization may be chosen; the rest is taken from the requirements. */
+/** Values that a test may choose; the others come from the requirements. */
 export type Permit2PaymentChoice = Partial<Omit<Permit2Choice, "payer">> & { payer: Payer };
 
-/** A version 2 payment by Permit2 for these requirements. `more` goes into the payload: `resource`, `extensions`. */
+/** Makes a version 2 payment by Permit2 for these requirements. `more` goes into the payload: `resource`, `extensions`. */
 export async function signPermit2Payment(
   accepted: PaymentRequirements,
   choice: Permit2PaymentChoice,
@@ -108,7 +108,7 @@ export function randomPermit2Nonce(): bigint {
   return BigInt(`0x${randomBytes(32).toString("hex")}`);
 }
 
-/** The call that settles a payment; whoever makes it may put something behind its arguments. */
+/** Returns the call that settles a payment. Its sender may append a suffix to the arguments. */
 export function settleCall(
   { permit2Authorization: its, signature }: SignedPermit2,
   suffix: Hex = "0x",
@@ -130,7 +130,7 @@ export function settleCall(
   return { to: ADDRESSES.exactPermit2Proxy, data: concat([data, suffix]) };
 }
 
-/** The nonce of the permit that this call settles, itself or by another contract. */
+/** Returns the nonce of the permit that this call settles, directly or through another contract. */
 export function nonceIn({ to, data }: { to: Hex | null; data: Hex }): bigint | undefined {
   if (to?.toLowerCase() === ADDRESSES.exactPermit2Proxy.toLowerCase()) {
     const { functionName, args } = decodeFunctionData({ abi: exactPermit2ProxyAbi, data });
@@ -145,7 +145,7 @@ export function nonceIn({ to, data }: { to: Hex | null; data: Hex }): bigint | u
     .find((each) => each !== undefined);
 }
 
-/** These calls, made by another contract in one transaction. */
+/** Wraps these calls into one transaction by another contract. */
 export function wrapCall(...calls: readonly Call[]): Call {
   const args = [
     calls.map(({ to: target, data: callData }) => ({ target, allowFailure: false, callData })),
@@ -163,22 +163,22 @@ type Means = {
 
 export type SettleChoice = Sending & {
   suffix?: Hex;
-  /** By a contract, which the third party calls. */
+  /** True if another contract makes the call. */
   wrapped?: boolean;
 };
 
-/** What payers and others do with Permit2. */
+/** Creates functions with which payers and third parties use Permit2. */
 export function permit2On({ client, send, sendAs, thirdParty }: Means) {
   const permit2 = { address: ADDRESSES.permit2, abi: permit2Abi } as const;
   return {
-    /** The payer lets Permit2 move his tokens. */
+    /** Allows Permit2 to move the payer's tokens. */
     approve(payer: Payer, token: Hex, amount = maxUint256): Promise<Hex> {
       const args = [ADDRESSES.permit2, amount] as const;
       const data = encodeFunctionData({ abi: tokenAbi, functionName: "approve", args });
       return sendAs(payer, { to: token, data });
     },
 
-    /** A third party settles the payment: anybody who has seen it may. */
+    /** Has a third party settle the payment. Anyone who has seen it may do so. */
     settle(signed: SignedPermit2, { suffix, wrapped = false, ...sending }: SettleChoice = {}): Promise<Hex> {
       const call = settleCall(signed, suffix);
       return send(wrapped ? wrapCall(call) : call, sending);
@@ -190,14 +190,17 @@ export function permit2On({ client, send, sendAs, thirdParty }: Means) {
       return ((word >> (nonce & 0xffn)) & 1n) === 1n;
     },
 
-    /** The payer makes the nonce useless. */
+    /** Invalidates the nonce in the payer's name. */
     invalidate(payer: Payer, nonce: bigint, sending: Sending = {}): Promise<Hex> {
       const args = [nonce >> 8n, 1n << (nonce & 0xffn)] as const;
       const data = encodeFunctionData({ abi: permit2Abi, functionName: "invalidateUnorderedNonces", args });
       return sendAs(payer, { to: ADDRESSES.permit2, data }, sending);
     },
 
-    /** The payer has a third party, to whom he signed the same nonce, move money from him to himself. */
+    /**
+     * Uses the nonce for another payment: the payer signs it for a third party, which moves money from the payer to
+     * itself.
+     */
     async spendOtherwise(
       payer: Payer,
       { token, value, nonce }: { token: Hex; value: bigint; nonce: bigint },

@@ -4,12 +4,12 @@ import { inject } from "vitest";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** The folder of the bundled programs. */
+    /** Folder of the bundled programs. */
     programs: string;
   }
 }
 
-/** Sources of the tests that run as programs, or are imported by one. The build has none of them. */
+/** Test sources that run as programs, or that a program imports. The build does not contain them. */
 export const PROGRAMS = {
   heap: fileURLToPath(new URL("../../bench/processes/heap.ts", import.meta.url)),
   "effect-runner": fileURLToPath(new URL("effect-runner.ts", import.meta.url)),
@@ -19,8 +19,8 @@ export const PROGRAMS = {
 
 type Program = keyof typeof PROGRAMS;
 
-/** The bundled file, which starts in a third of the time that its source takes. */
+/** Returns the bundled file, which starts in a third of the time of its source. */
 export const bundled = (program: Program): string => join(inject("programs"), `${program}.js`);
 
-/** Node's arguments to run it. */
+/** Returns the arguments of Node that run the bundled file. */
 export const programEntry = (program: Program): string[] => ["--enable-source-maps", bundled(program)];

@@ -7,8 +7,8 @@ import type { Partition } from "../../shared/redis/partition.ts";
 import { partitionsOver } from "./partitions.ts";
 
 /**
- * In one step: a call and its callback are in two queues, and a call that moves while they are counted one after the
- * other is in none of them.
+ * Counts all queues in one step. When a call ends, its callback appears in another queue. Separate counts could miss
+ * both.
  */
 const COUNT = `
 local total = 0
@@ -23,7 +23,7 @@ return total`;
 
 export type TestQueues = ReturnType<typeof openQueues>;
 
-/** Looks at the queues of all partitions with BullMQ's own Queue, as other tools for BullMQ would. */
+/** Reads the queues of all partitions with BullMQ's own Queue, as other tools for BullMQ would. */
 export function openQueues(redis: Redis, partitions = partitionsOver(redis)) {
   const open = new Map<string, Queue<JobCall>>();
 
@@ -51,13 +51,13 @@ export function openQueues(redis: Redis, partitions = partitionsOver(redis)) {
   return {
     of,
 
-    /** How many calls are in one of these of BullMQ's states. */
+    /** Returns the number of calls in these BullMQ states. */
     async countIn(...states: ("wait" | "active" | "delayed" | "failed" | "completed")[]): Promise<number> {
       const counts = await inEach(({ keys, prefix }) => redis.eval(COUNT, 2, keys.queues, prefix, ...states));
       return counts.reduce((sum: number, count) => sum + Number(count), 0);
     },
 
-    /** The calls in this state, the oldest of each queue first. */
+    /** Returns the calls in this state, the oldest of each queue first. */
     async jobs(state: JobType, isWanted = (_queue: string) => true): Promise<Job<JobCall>[]> {
       const wanted = (await all()).filter(({ name }) => isWanted(name));
       return (await Promise.all(wanted.map((queue) => queue.getJobs([state], 0, -1, true)))).flat();
@@ -77,7 +77,7 @@ export function openQueues(redis: Redis, partitions = partitionsOver(redis)) {
       await Promise.all((await all()).map((queue) => queue.obliterate({ force: true })));
     },
 
-    /** Adds what is stored, whatever it is, to the queue of this call. */
+    /** Adds stored data, valid or not, to the queue of this call. */
     async addStored(call: JobCall, stored: unknown): Promise<void> {
       const name = queueOf(call);
       const partition = partitions.of(call.id);

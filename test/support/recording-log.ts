@@ -2,7 +2,7 @@ import type { Fields, Logger } from "../../shared/platform/log/logger.ts";
 
 export type RecordingLog = Logger & { events: { event: string; fields: Fields }[]; text(): string };
 
-/** Remembers every event, for tests that assert on what was (and was not) logged. */
+/** Records every event, for tests that check what was logged and what was not. */
 export function recordingLog(): RecordingLog {
   const events: RecordingLog["events"] = [];
   const record = (event: string, fields: Fields = {}) => void events.push({ event, fields });

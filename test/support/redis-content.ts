@@ -1,6 +1,6 @@
 import type { Redis } from "../../shared/redis/connect.ts";
 
-/** What stands under these keys, whatever their types, in a form that can be compared. */
+/** Returns the values of these keys, of any type, in a form that can be compared. */
 export async function contentsOf(client: Redis, keys: readonly string[]): Promise<Record<string, unknown>> {
   const read = keys.toSorted().map(async (key) => [key, await contentOf(client, key)] as const);
   return Object.fromEntries(await Promise.all(read));

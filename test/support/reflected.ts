@@ -25,7 +25,7 @@ type Reflection = {
 
 export type Unary = { code: status; details: string; response?: Record<string, unknown> };
 
-/** A client that knows of a server what the server says of itself (grpc.reflection.v1), as grpcurl does. */
+/** Creates a client that learns the server's interface from the server (grpc.reflection.v1), as grpcurl does. */
 export function reflectedClient(address: string) {
   const client = new Client(address, credentials.createInsecure());
   const reflection = (
@@ -65,7 +65,7 @@ export function reflectedClient(address: string) {
     methodOf,
     services: async () =>
       ((await reflect({ listServices: "*" })).listServicesResponse?.service ?? []).map(({ name }) => name),
-    /** One unary call; resolves whatever its status. */
+    /** Makes one unary call. Resolves with any status. */
     async call(
       service: string,
       method: string,
@@ -98,7 +98,7 @@ export function reflectedClient(address: string) {
   };
 }
 
-/** Protocol Buffers' base-128 varint. */
+/** Encodes a number as Protocol Buffers' base-128 varint. */
 function varint(value: number): number[] {
   return value < 0x80 ? [value] : [(value & 0x7f) | 0x80, ...varint(value >>> 7)];
 }

@@ -3,7 +3,10 @@ import type { Call, DevnetChain } from "./devnet.ts";
 
 type Refusal = { readonly name: string; readonly args: readonly unknown[] };
 
-/** The error that the call reverts with, decoded; without a name if it says none. Undefined if it does not revert. Nothing is sent. */
+/**
+ * Simulates a call and returns the decoded error with which it reverts; without a name if it gives no reason. Returns
+ * undefined if the call does not revert. Sends nothing.
+ */
 export async function refusalOf(
   { client }: DevnetChain,
   { to, data }: Call,
@@ -16,9 +19,9 @@ export async function refusalOf(
     const answer =
       error instanceof BaseError ? error.walk((each) => each instanceof RpcRequestError) : undefined;
     if (!(answer instanceof RpcRequestError)) throw error;
-    const said = (answer.data ?? "0x") as Hex;
-    if (said === "0x") return { name: "", args: [] };
-    const { errorName, args = [] } = decodeErrorResult({ abi, data: said });
+    const revertData = (answer.data ?? "0x") as Hex;
+    if (revertData === "0x") return { name: "", args: [] };
+    const { errorName, args = [] } = decodeErrorResult({ abi, data: revertData });
     return { name: errorName, args };
   }
 }

@@ -5,19 +5,19 @@ import { tempDir } from "./temp-dir.ts";
 
 const MAIN = "dist/services/cli/main.js";
 
-/** The folder of the program as built. */
+/** Folder of the built program. */
 export const THIS_RELEASE = String(builtEntry("services/cli/main.js").at(-1)).slice(0, -MAIN.length - 1);
 
-/** Node's arguments to run the program of the release in this folder. */
+/** Returns the arguments of Node that run the program of the release in this folder. */
 export const entryOf = (root: string): string[] => ["--enable-source-maps", join(root, MAIN)];
 
-/** The number of the release in this folder. */
+/** Returns the version of the release in this folder. */
 export const releaseIn = (root: string): string => aboutOf(root).version;
 
 const aboutOf = (root: string) =>
   JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
 
-/** The program of this release as another one, which differs in its number alone. Returns its folder. */
+/** Makes a copy of this release that differs only in its version. Returns its folder. */
 export function releaseNamed(version: string): string {
   const dir = tempDir();
   cpSync(join(THIS_RELEASE, "dist"), join(dir, "dist"), {
@@ -29,7 +29,7 @@ export function releaseNamed(version: string): string {
   return dir;
 }
 
-/** A link to a release, by which a part is started: its next start runs what the link then leads to. */
+/** A symbolic link to a release, through which a part is started. After `lead`, the next start runs another release. */
 export type ReleaseLink = { entry: string[]; lead(root: string): void };
 
 export function linkTo(root: string): ReleaseLink {

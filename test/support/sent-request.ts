@@ -1,7 +1,7 @@
 import { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
 
-/** A request as a handler sees it, without a connection. */
+/** Makes a request in the form that a handler gets, without a connection. */
 export function sentRequest(url: string, headers: Readonly<Record<string, string>> = {}, method = "POST") {
   const req = new IncomingMessage(new Socket());
   req.url = url;

@@ -13,14 +13,14 @@ import type { Payer } from "./sign-payment.ts";
 
 export type SignInExtension = { info: SIWxExtensionInfo; supportedChains: SupportedChain[]; schema: object };
 
-/** What a 402 asks to sign in with, from its header. */
+/** Returns the sign-in challenge of a 402, from its header. */
 export function signInAskedBy(challenge: Pick<Answer, "headers">): SignInExtension {
   const header = Buffer.from(String(challenge.headers["payment-required"]), "base64").toString();
   const { extensions } = JSON.parse(header) as PaymentRequired;
   return extensions?.["sign-in-with-x"] as SignInExtension;
 }
 
-/** A signer for the official client, which does not know whether it signs for a key or for a wallet. */
+/** Makes a signer for the official client, which does not know whether a key or a wallet signs. */
 export function messageSigner(payer: Payer) {
   return {
     address: payer.address,
@@ -35,19 +35,19 @@ type Changes = Partial<Record<keyof SIWxPayload, unknown>>;
 
 type SignInChoice = {
   payer: Payer;
-  /** What is signed, and sent, in place of what was asked. */
+  /** Changes to the challenge before it is signed and sent. */
   signed?: Changes;
-  /** What is sent in place of what was signed. */
+  /** Changes to what is sent after the signing. */
   sent?: Changes;
 };
 
-/** The header of a sign-in, its text made by the official client; right unless something is changed. */
+/** Makes the header of a sign-in, whose text the official client writes. It is valid unless changes are given. */
 export async function signInAs(
   { info, supportedChains }: SignInExtension,
   { payer, signed = {}, sent = {} }: SignInChoice,
 ): Promise<{ "SIGN-IN-WITH-X": string }> {
-  const said = { ...info, ...supportedChains[0], address: payer.address, ...signed } as SIWxPayload;
-  const message = createSIWxMessage(said as Parameters<typeof createSIWxMessage>[0], said.address);
+  const payload = { ...info, ...supportedChains[0], address: payer.address, ...signed } as SIWxPayload;
+  const message = createSIWxMessage(payload as Parameters<typeof createSIWxMessage>[0], payload.address);
   const signature = await messageSigner(payer).signMessage({ message });
-  return { "SIGN-IN-WITH-X": encodeSIWxHeader({ ...said, signature, ...sent } as SIWxPayload) };
+  return { "SIGN-IN-WITH-X": encodeSIWxHeader({ ...payload, signature, ...sent } as SIWxPayload) };
 }

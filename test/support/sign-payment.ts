@@ -5,23 +5,23 @@ import type { TypedDataDefinition } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import type { DevAccount, Hex } from "../../services/dev/chain/chain.ts";
 
-/** Who signs. The key of a wallet is its owner's, and `wrap` makes the wallet's signature of the key's. */
+/** The signer of a payment. The key of a wallet is its owner's, and `wrap` turns the key's signature into the wallet's. */
 export type Payer = DevAccount & { readonly wrap?: (signature: Hex) => Promise<Hex> };
 
-/** As whoever takes the payer's signature wants to have it. */
+/** Signs typed data in the form in which verifiers expect the payer's signature. */
 export async function signTyped(payer: Payer, typed: TypedDataDefinition): Promise<Hex> {
   const signature = await privateKeyToAccount(payer.privateKey).signTypedData(typed);
   return payer.wrap === undefined ? signature : payer.wrap(signature);
 }
 
-/** A signer for the official clients, which do not know whether they sign for a key or for a wallet. */
+/** Makes a signer for the official clients, which do not know whether a key or a wallet signs. */
 export function clientSigner(payer: Payer): ClientEvmSigner {
   const signTypedData: ClientEvmSigner["signTypedData"] = (typed) =>
     signTyped(payer, typed as TypedDataDefinition);
   return { address: payer.address, signTypedData };
 }
 
-/** As it goes over the wire: numbers are decimal strings. */
+/** The wire format: numbers are decimal strings. */
 export type WireAuthorization = {
   from: Hex;
   to: Hex;
@@ -40,16 +40,16 @@ export type AuthorizationChoice = {
   token: Hex;
   chainId: number;
   validAfter?: bigint;
-  /** Without it, ten minutes from now. */
+  /** Default: ten minutes from now. */
   validBefore?: bigint;
-  /** Without it, a random one. */
+  /** Default: a random nonce. */
   nonce?: Hex;
-  /** The token's EIP-712 domain, if it is to be wrong. */
+  /** Name in the token's EIP-712 domain, to use a wrong one. */
   name?: string;
   version?: string;
 };
 
-/** EIP-3009's typed data, as EIP-712 libraries take it. */
+/** EIP-3009's typed data, in the form of EIP-712 libraries. */
 export const TRANSFER_TYPES = {
   TransferWithAuthorization: [
     { name: "from", type: "address" },
@@ -68,7 +68,7 @@ export const CANCEL_TYPES = {
   ],
 } as const;
 
-/** Signs an EIP-3009 authorization with whatever is chosen, sensible or not. */
+/** Signs an EIP-3009 authorization with any values, valid or not. */
 export async function signAuthorization(choice: AuthorizationChoice): Promise<SignedAuthorization> {
   const { payer, to, value, validAfter = 0n, validBefore = inTenMinutes(), nonce = randomNonce() } = choice;
   const message = { from: payer.address, to, value, validAfter, validBefore, nonce };
@@ -86,7 +86,7 @@ export async function signAuthorization(choice: AuthorizationChoice): Promise<Si
   return { authorization: { from: payer.address, to, nonce, ...texts }, signature };
 }
 
-/** Signs that the payer takes the authorization back. */
+/** Signs the cancellation of an authorization. */
 export function signCancellation(
   payer: Payer,
   nonce: Hex,
@@ -100,7 +100,7 @@ export function signCancellation(
   });
 }
 
-/** What of an authorization may be chosen; the rest is taken from the requirements. */
+/** Values that a test may choose; the others come from the requirements. */
 export type PaymentChoice = Partial<Omit<AuthorizationChoice, "payer" | "token" | "chainId">> & {
   payer: Payer;
 };
@@ -112,7 +112,7 @@ export type SignedPayment<Payload, Signed = SignedAuthorization> = {
   signed: Signed;
 };
 
-/** A version 2 payment for these requirements. `more` goes into the payload: `resource`, `extensions`. */
+/** Makes a version 2 payment for these requirements. `more` goes into the payload: `resource`, `extensions`. */
 export async function signPayment(
   accepted: PaymentRequirements,
   choice: PaymentChoice,
@@ -129,7 +129,7 @@ export async function signPayment(
   return { payload, header: encodeHeader(payload), signed };
 }
 
-/** A version 1 payment for these requirements, which name the network "base-sepolia". */
+/** Makes a version 1 payment for these requirements, which name the network "base-sepolia". */
 export async function signPaymentV1(
   offer: PaymentRequirementsV1,
   choice: PaymentChoice,
@@ -150,7 +150,7 @@ export async function signPaymentV1(
   return { payload, header: encodeHeader(payload), signed };
 }
 
-/** Standard padded base64 of the JSON, as all payment headers are. */
+/** Encodes JSON as standard padded base64, as in all payment headers. */
 export function encodeHeader(content: unknown): string {
   return Buffer.from(JSON.stringify(content)).toString("base64");
 }
@@ -171,8 +171,8 @@ function domainOf({ chainId, token }: { chainId: number; token: Hex }) {
   return { name: "USDC", version: "2", chainId, verifyingContract: token };
 }
 
-/** The authorization in the headers of a version 2 payment. */
-export function signedIn(headers: Readonly<Record<string, string>>): SignedAuthorization {
+/** Returns the authorization in the headers of a version 2 payment. */
+export function authorizationIn(headers: Readonly<Record<string, string>>): SignedAuthorization {
   const header = headers["PAYMENT-SIGNATURE"] ?? "";
   return JSON.parse(Buffer.from(header, "base64").toString()).payload as SignedAuthorization;
 }

@@ -27,7 +27,7 @@ const TESTS = `
   test.skip("was forgotten", fails);
   test("passes", () => {});`;
 
-/** Runs a project of a few tests with vitest on a machine that has apt-get, and none of the programs. */
+/** Runs a project with a few tests with vitest, on a machine that has apt-get but none of the programs. */
 function run(env: Record<string, string>, ...args: string[]) {
   const dir = tempDir();
   symlinkSync(join(ROOT, "node_modules"), join(dir, "node_modules"));

@@ -1,6 +1,6 @@
 import type { Reporter, TestCase, TestModule, Vitest } from "vitest/node";
 
-/** Names every skipped test in the last lines of a run, under the reason, which says how to enable it. */
+/** Names every skipped test in the last lines of a run, with the reason, which says how to enable it. */
 export class SkippedTests implements Reporter {
   #vitest: Vitest | undefined;
 
@@ -12,7 +12,7 @@ export class SkippedTests implements Reporter {
     const namesByReason = new Map<string, string[]>();
     for (const test of modules.flatMap((module) => [...module.children.allTests("skipped")])) {
       const reason = reasonOf(test);
-      // Vitest skips what `-t` does not select.
+      // Vitest also marks tests as skipped that `-t` does not select.
       if (reason === undefined && this.#vitest?.config.testNamePattern !== undefined) continue;
       const names = namesByReason.get(reason ?? "No reason is declared.") ?? [];
       names.push(`  ${test.module.relativeModuleId} > ${test.fullName}`);
@@ -23,7 +23,7 @@ export class SkippedTests implements Reporter {
   }
 }
 
-/** Reason that `needs` or the test itself has given. */
+/** Returns the reason that `needs` or the test itself has given. */
 function reasonOf(test: TestCase): string | undefined {
   const result = test.result();
   return test.meta().skipReason ?? (result.state === "skipped" ? result.note : undefined);

@@ -1,6 +1,6 @@
 import { challengeOf, encodeProof, type Puzzle, workHash } from "../../shared/pricing/proof-of-work.ts";
 
-/** The proof with the first good nonce from `from` on. */
+/** Returns the proof with the first valid nonce, starting at `from`. */
 export function solve(puzzle: Puzzle, difficulty: number, from = 0n): Buffer {
   const challenge = challengeOf(puzzle);
   for (let nonce = from; ; nonce++) {

@@ -5,8 +5,8 @@ import { partitionsOver } from "./partitions.ts";
 import { RESULT_LIMITS } from "./results.ts";
 
 /**
- * The call is taken from its worker, as if that had stood still for longer than its lock. Between the steps the worker may renew the lock: then
- * they are done again, unless a worker has taken the call back meanwhile.
+ * Takes a call from its worker, as if the worker had been stopped for longer than its lock. The worker may renew the
+ * lock between the steps. Then they are repeated, unless a worker has already taken the call again.
  */
 export async function takeBack(
   { redis }: Pick<Partition, "redis">,
@@ -18,7 +18,7 @@ export async function takeBack(
   const work = { name: "another", lockDuration: 2000, stalledInterval: 500, results: RESULT_LIMITS };
   const backend = openBackends(partition, work)(queue);
   const holder = await redis.get(lock);
-  if (holder === null) throw new Error(`${id} is in nobody's hand`);
+  if (holder === null) throw new Error(`no worker holds ${id}`);
   await eventually(`${id} is taken back`, async () => {
     if (![holder, null].includes(await redis.get(lock))) return true;
     await redis.del(lock, keys.inQueue(queue, "stalled-check"));

@@ -7,7 +7,7 @@ process.once("exit", () => {
   for (const dir of made) rmSync(dir, { recursive: true, force: true });
 });
 
-/** A new folder, gone when this process ends. */
+/** Creates a folder that is deleted when this process ends. */
 export function tempDir(): string {
   const dir = mkdtempSync(join(tmpdir(), "postern-test-"));
   made.push(dir);

@@ -6,19 +6,19 @@ const SCHEMA = posternToml({ env: {} });
 /** Limits that no test reaches by chance. */
 const AMPLE = { queue_bytes_max: 1e12 };
 
-/** What tests change of `postern.toml`. Numbers may be below what the file may have. */
+/** Changes to `postern.toml` for a test. Numbers may be below the file's minimum. */
 export type PosternChanges = {
   durability?: PosternToml["redis"]["durability"];
   limits?: Partial<PosternToml["limits"]>;
   enqueueTimeoutMs?: number;
   http?: Partial<PosternToml["http"]>;
   results?: Partial<PosternToml["results"]>;
-  /** Make the tokens of results. */
+  /** Secrets that sign result tokens. */
   resultSecrets?: readonly string[];
   metadataPrefix?: string;
 };
 
-/** A checked `postern.toml` with these changes. */
+/** Returns a validated `postern.toml` with these changes. */
 export function testPostern(changes: PosternChanges = {}): PosternToml {
   const postern = SCHEMA.parse({ limits: AMPLE });
   const { durability = "strict", enqueueTimeoutMs, resultSecrets, metadataPrefix } = changes;

@@ -1,4 +1,4 @@
-/** A certificate of no authority but itself, for `hooks.example` and whatever is below it, from 2020 to 2120; and its key. */
+/** A self-signed certificate for `hooks.example` and all names below it, valid from 2020 to 2120, and its key. */
 export const TEST_TLS = {
   key: `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg01tF30m6Mq9rPn1J

@@ -7,17 +7,18 @@ import { tempDir } from "./temp-dir.ts";
 const UNPACKED = fileURLToPath(new URL("../../.cache/debian", import.meta.url));
 
 /**
- * The first release of Debian with kustomize, which needs no other package. On an older Debian, only packages that it lacks come from
- * here: others might not run with its libraries.
+ * The first release of Debian with kustomize, which needs no other package. On an older Debian, only missing packages
+ * come from this release, because others might not run with its libraries.
  */
 const NEWER = "trixie";
 
-/** The folder of the programs that `unpackPackages` unpacks. */
+/** Folder of the programs that `unpackPackages` unpacks. */
 export const UNPACKED_BIN = join(UNPACKED, "usr/bin");
 
 /**
- * Downloads Debian's packages and unpacks them beside the npm packages: an install would start a server of the system, and an older
- * Debian has some in its backports or not at all. The package lists are its own, so the system's stay as they are. Needs no root.
+ * Downloads Debian packages and unpacks them beside the npm packages, without root. They are not installed, because
+ * an installation would start a system service. Besides, an older Debian has some only in its backports, or not at
+ * all. The package lists are separate, so the system's lists do not change.
  */
 export function unpackPackages(names: readonly string[], env: NodeJS.ProcessEnv): void {
   if (env["POSTERN_NO_INSTALL"] || names.length === 0) return;

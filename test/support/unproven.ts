@@ -6,7 +6,7 @@ const fail = (): Promise<never> =>
     new AppError("queue.outcome_unknown", { reason: "the replicas have not confirmed a write" }),
   );
 
-/** No write is ever confirmed by the replicas. */
+/** A prover whose replicas never confirm a write. */
 export const unproven: Prover = {
   run: fail,
   confirm: fail,

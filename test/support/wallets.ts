@@ -6,24 +6,27 @@ import { walletFactoryAbi } from "../../services/dev/chain/contracts/wallet-fact
 import type { Call, DevnetChain } from "./devnet.ts";
 import { type Payer, randomNonce } from "./sign-payment.ts";
 
-/** A payer that is a contract, or will be one. `privateKey` is its owner's. */
+/** A payer that is a contract or will be one. `privateKey` is its owner's. */
 export type WalletPayer = Payer & {
   readonly wrap: (signature: Hex) => Promise<Hex>;
   readonly owner: DevAccount;
-  /** What its factory is asked to deploy it. */
+  /** The call by which its factory deploys the wallet. */
   readonly deployment: Call;
 };
 
 type WalletChoice = {
   tokens?: bigint;
-  /** Else its factory is yet to deploy it, and its signatures are as ERC-6492 says until it does. */
+  /**
+   * True if the wallet is deployed now. Otherwise its signatures have the form of ERC-6492 until its factory deploys
+   * it.
+   */
   deployed?: boolean;
-  /** How it signs: by its owner's signature, or by a wrapped one as wallets with several owners do. */
+  /** Form of the wallet's signatures: plain, or wrapped as in wallets with several owners. */
   form?: "bare" | "wrapped";
   factory?: Hex;
 };
 
-/** A new wallet with this many tokens. */
+/** Creates a wallet with this many tokens. */
 export async function newWallet(
   devnet: { chain: DevnetChain; walletFactory: Hex },
   choice: WalletChoice = {},
@@ -58,12 +61,12 @@ export function wrapAsFirstOwner(signature: Hex): Hex {
   return encodeAbiParameters(parseAbiParameters("uint256 ownerIndex, bytes signature"), [0n, signature]);
 }
 
-/** The signature of a wallet, and how to deploy it. */
+/** Returns a wallet's signature with the call that deploys the wallet. */
 export function asErc6492({ to: address, data }: Call, signature: Hex): Hex {
   return serializeErc6492Signature({ address, data, signature });
 }
 
-/** In the order of Wallet.sol, which says what each is. */
+/** Kinds of answers in the order of Wallet.sol, which describes each. */
 const ANSWERS = [
   "Truly",
   "TrulyIfWrapped",
@@ -79,7 +82,7 @@ const ANSWERS = [
   "YesInCallsOnly",
 ] as const;
 
-/** Those that are none of a wallet that has signed. */
+/** Kinds of answers that do not mean a valid signature. */
 export const NOT_SIGNED = [
   "Never",
   "Reverts",
@@ -91,7 +94,7 @@ export const NOT_SIGNED = [
   "Nothing",
 ] as const satisfies readonly (typeof ANSWERS)[number][];
 
-/** The owner has the wallet answer in this way from now on. */
+/** Changes how the wallet answers from now on, in its owner's name. */
 export async function setAnswers(
   { chain }: { chain: DevnetChain },
   { address: to, owner }: WalletPayer,
@@ -104,7 +107,7 @@ export async function setAnswers(
   });
 }
 
-/** The owner gives the wallet to somebody else. */
+/** Gives the wallet to another owner. */
 export async function setOwner(
   { chain }: { chain: DevnetChain },
   { address: to, owner }: WalletPayer,

@@ -5,7 +5,10 @@ import { tempDir } from "./temp-dir.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
-/** The built program on a machine that has no anvil, neither from npm nor on the PATH, nor these packages. */
+/**
+ * Simulates a machine without anvil, neither from npm nor on the PATH, and without these packages. Returns the built
+ * program for it.
+ */
 export function withoutAnvil(...packages: string[]): { dist: string; env: NodeJS.ProcessEnv } {
   const home = tempDir();
   for (const part of ["package.json", "dist"])

@@ -1,6 +1,6 @@
 /*
- * Vitest ends its workers with SIGTERM, on which Node runs no exit handlers: a worker would leave its Redis, its anvil and its
- * folders behind. This file is set up for each test file, and a worker runs many.
+ * Vitest ends its workers with SIGTERM, for which Node runs no exit handlers. A worker would leave its Redis, its
+ * anvil and its folders behind. This file is loaded for each test file, and a worker runs many of them.
  */
 const IS_SET_UP = Symbol.for("postern.test-worker");
 

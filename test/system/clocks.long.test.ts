@@ -12,7 +12,7 @@ import { newPayer } from "../support/devnet.ts";
 import { type Answer, send } from "../support/http.ts";
 import { sellingToAllKinds } from "./payers.ts";
 
-/** Time enough on a busy machine, and little beside the two hours by which a clock is wrong. */
+/** Long enough for a busy machine, and short compared with the two hours by which a clock is wrong. */
 const SOON_MS = 60_000;
 const TWO_HOURS_MS = 7_200_000;
 const WRONG: [string, number][] = [
@@ -22,7 +22,7 @@ const WRONG: [string, number][] = [
 const PATH = "/x402/jobs/1/1";
 
 const devnet = useDevnet();
-/** Has job 3, and fails on command. */
+/** A runner that has job 3, and fails on command. */
 const failing = useFakeRunner();
 const stack = useStack(() => ({
   endpoints: [
@@ -33,7 +33,7 @@ const stack = useStack(() => ({
     runners: { failing: { url: failing.url, timeout_ms: 2000 } },
     jobs: { "0/3": { runner: "failing" } },
   },
-  // An authorization of three hours is one of an hour or of five to a gateway whose clock is wrong.
+  // With a wrong clock, a gateway sees an authorization of three hours as one of one or five hours.
   x402: sellingToAllKinds(devnet, { payment_window_secs_max: 86_400 }),
   producers: 2,
   drainSecs: 0.1,
@@ -54,21 +54,21 @@ async function restart(part: Part, env: NodeJS.ProcessEnv): Promise<void> {
   await untilReady(part);
 }
 
-/** Only tests of the long run come after one that needs this. */
+/** Restarts these parts with the right clock. Only the long run has tests after this. */
 async function putRight(...parts: readonly Part[]): Promise<void> {
   await Promise.all(parts.map((part) => restart(part, {})));
 }
 
-/** In a buyer's words, with three hours to settle it. */
+/** Pays for a challenge as a buyer would, with three hours to settle the payment. */
 async function payFor(challenge: Answer, payer: Awaited<ReturnType<typeof newPayer>>) {
   const validBefore = BigInt(Math.floor(Date.now() / 1000) + 3 * 3600);
   return signOffer(challenge, { payer, validBefore }, devnet.token.toLowerCase());
 }
 
-describe.each(WRONG)("with a clock two hours %s", (_, ms) => {
+describe.each(WRONG)("with a clock that is two hours %s", (_, ms) => {
   const [one, other] = [() => stack.producers[0] as Part, () => stack.producers[1] as Part];
 
-  test("a gateway and a producer run calls at once, and say how far their clock is from Redis'", {
+  test("a gateway and a producer run calls at once, and report how far their clock is from Redis'", {
     timeout: 120_000,
   }, async () => {
     const gateway = stack.gateways[0] as Part;
@@ -86,7 +86,7 @@ describe.each(WRONG)("with a clock two hours %s", (_, ms) => {
     await putRight(gateway, other());
   });
 
-  test("the failed attempt of a producer that dies is repeated by another one after its backoff", {
+  test("if a producer dies after a failed attempt, another producer repeats the attempt after its backoff", {
     timeout: 120_000,
   }, async () => {
     await other().kill("SIGKILL");
@@ -104,7 +104,7 @@ describe.each(WRONG)("with a clock two hours %s", (_, ms) => {
     await restart(one(), {});
   });
 
-  test("a payment gateway sells, and its offers are good at another one, as that one's are at it", {
+  test("two payment gateways sell, and each accepts the other's offers", {
     timeout: 120_000,
   }, async () => {
     const [wrong, right] = stack.x402 as [Part, Part];
@@ -127,7 +127,7 @@ describe.each(WRONG)("with a clock two hours %s", (_, ms) => {
     await restart(wrong, {});
   });
 
-  test("a payment gateway leaves no open payment to wait, neither its own nor another one's", {
+  test("a payment gateway decides open payments in time, both its own and another gateway's", {
     timeout: 180_000,
   }, async () => {
     const [wrong, right] = stack.x402 as [Part, Part];
@@ -144,7 +144,7 @@ describe.each(WRONG)("with a clock two hours %s", (_, ms) => {
         return idIn(answer);
       }),
     );
-    // The one whose clock is wrong has to do it alone.
+    // The gateway with the wrong clock must do this alone.
     await right.kill("SIGKILL");
     await eventually("their jobs have run", () => stack.effectsOf(open).every((runs) => runs === 1), SOON_MS);
     const due = await Promise.all(open.map((id) => stack.redis.client.zscore(keys.paymentsDue, id)));

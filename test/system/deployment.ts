@@ -21,7 +21,7 @@ const ENDPOINT = {
 const OPS = ["--ops-address", "127.0.0.1:0"];
 const HERE = ["--bind-address", "127.0.0.1:0"];
 
-/** Every process of a deployment on the Redis of these keys of `[redis]`, each as the Redis user of its kind. */
+/** Starts every process of a deployment, each as the Redis user of its kind. `place` has the keys of `[redis]`. */
 export async function startDeployment(postern: Postern, place: TomlTable) {
   const runnerAddress = `127.0.0.1:${await freePort()}`;
   const as = (kind: ProcessKind): void =>
@@ -60,7 +60,7 @@ export async function startDeployment(postern: Postern, place: TomlTable) {
     String((await processes[kind].waitForEvent("service.started"))[field]);
   const [gateway, console] = await Promise.all([addressOf("webhooks"), addressOf("operator")]);
 
-  /** Sends a webhook whose sender waits for the result, until it has come. Returns the id of the call. */
+  /** Sends a webhook until its sender gets the result. Returns the id of the call. */
   async function call(body: string): Promise<string> {
     const headers = { [DELIVERY]: body };
     await eventually(`a sender gets the result of ${body}`, async () => {
@@ -70,7 +70,7 @@ export async function startDeployment(postern: Postern, place: TomlTable) {
     return callIdFrom(PATH, body, sha256Hex(Buffer.from(body)));
   }
 
-  /** The call as the console shows it. */
+  /** Returns the call as the console shows it. */
   async function find(id: string): Promise<unknown> {
     const headers = { Authorization: `Bearer ${TOKENS.viewer}` };
     const { status, text } = await send(console, { method: "GET", path: `/api/v1/calls/${id}`, headers });
@@ -85,7 +85,7 @@ export async function startDeployment(postern: Postern, place: TomlTable) {
 
     find,
 
-    /** The kinds of processes that have reported to Redis. */
+    /** Returns the kinds of processes that have reported to Redis. */
     async reported(): Promise<string[]> {
       as("operator");
       const [status] = jsonLines(await here(["status", "-o", "json"]));
@@ -93,7 +93,10 @@ export async function startDeployment(postern: Postern, place: TomlTable) {
       return processes.map(({ kind }) => kind).sort();
     },
 
-    /** A sender gets the result of its call, and operators find the call by the console and by a command. Returns its id. */
+    /**
+     * Checks that a sender gets the result of its call, and that the console and a command find the call. Returns its
+     * id.
+     */
     async works(body: string): Promise<string> {
       const id = await call(body);
       await eventually("the console shows the call", () => find(id));
@@ -104,7 +107,7 @@ export async function startDeployment(postern: Postern, place: TomlTable) {
       return id;
     },
 
-    /** Whether `postern tail` has shown the end of a call that began after so many of its lines. */
+    /** Checks that `postern tail` shows the end of a call that began after its first `seen` lines. */
     async isFollowed(seen: number): Promise<void> {
       await eventually("postern tail shows calls", async () => {
         followed += 1;

@@ -4,7 +4,7 @@ import { usePostern } from "../fixtures/postern.ts";
 import { asUser, useOwnRedis } from "../fixtures/redis.ts";
 import { multiplyFailed } from "../support/multiply-failed.ts";
 
-/** Without the append-only file, which makes so many calls slow. */
+/** Runs without the append-only file, which would slow down the creation of so many calls. */
 const redis = useOwnRedis(["--appendonly", "no"]);
 const fixture = useFailedCalls({ redis, fresh: "file" });
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(redis.url, "operator") } } }));
@@ -12,7 +12,7 @@ const postern = usePostern(() => ({ postern: { redis: { url: asUser(redis.url, "
 const CALLS = 100_000;
 const QUEUES = 300;
 const SOME = 10_000;
-/** A list of all calls does not fit. */
+/** Heap of the command, too small for a list of all calls. */
 const HEAP_MIB = 48;
 
 beforeAll(async () => {
@@ -25,7 +25,7 @@ beforeAll(async () => {
 const run = (...args: string[]) =>
   postern.run(["failed", ...args], { env: { NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}` } });
 
-test(`postern failed lists, replays and discards among ${CALLS} failed calls of ${QUEUES} queues with a heap of ${HEAP_MIB} MiB`, {
+test(`postern failed lists, replays and discards calls among ${CALLS} failed calls of ${QUEUES} queues with a heap of ${HEAP_MIB} MiB`, {
   timeout: 600_000,
 }, async () => {
   const listed = await run("list", "--limit", "0", "-o", "json");

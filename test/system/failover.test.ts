@@ -6,15 +6,15 @@ import type { Topology } from "../support/failover/topology.ts";
 import { LONG_RUN, sample } from "../support/long-run.ts";
 import { startDeployment } from "./deployment.ts";
 
-/** In a Cluster the runner's keys may be on another node. */
+/** Key prefixes whose node fails over. In a Cluster the runner's keys may be on another node. */
 const TOPOLOGIES: [string, () => Topology, string[]][] = [
   ["Sentinel", useSentinels, [prefixOf("postern")]],
   ["a Cluster", useCluster, [prefixOf("postern"), runnerPrefixOf("postern")]],
 ];
 
 /**
- * How another server becomes the primary. An old one that still runs is waited for until it is a replica: until then connections may lead
- * to it, and what they write is lost.
+ * Ways in which another server becomes the primary. If the old primary still runs, the test waits until it is a
+ * replica. Until then, writes over connections to it would be lost.
  */
 const FAILOVERS: Readonly<Record<string, (redis: Topology, key: string) => Promise<void>>> = {
   async killed(redis, key) {
@@ -45,7 +45,7 @@ describe.concurrent.each(sample(TOPOLOGIES))("with %s", (_, use, keys) => {
   );
   const rounds = sample([...ways, ...ways]);
 
-  test("every process works, finds the primary again after it was killed, and says once what a failover can lose", {
+  test("every process works, finds the new primary after a failover, and warns once that a failover can lose data", {
     timeout: LONG_RUN ? 900_000 : 180_000,
   }, async () => {
     const deployment = await startDeployment(postern, redis.place);

@@ -7,15 +7,15 @@ import { send } from "../support/http.ts";
 import { untilDrained } from "./fleet/until-drained.ts";
 
 const PRODUCERS = 2;
-/** The default. */
+/** Default number of a producer's slots. */
 const SLOTS = 100;
-/** Of a producer's slots, which only a job that holds none may take. */
+/** Slots that only a job without a slot may take. */
 const RESERVE = Math.floor(SLOTS / 8);
 const QUICK_JOB = 1;
 const CALLS = 100;
 const CALLS_OF_TROUBLED = 300;
 
-/** A hanging call times out long after the test. */
+/** Hanging calls time out only long after the test. */
 const runner = useFakeRunner();
 const stack = useStack(() => ({
   endpoints: [1, 2, 3, 4, 5, 6].map((job) => ({ path: `/hooks/${job}`, job_id: job, auth: "none" })),
@@ -24,7 +24,7 @@ const stack = useStack(() => ({
   drainSecs: 0,
 }));
 
-/** The ids of so many new calls. */
+/** Queues new calls. Returns their ids. */
 async function accept(job: number, calls: number): Promise<string[]> {
   const [gateway] = stack.gateways as [Part];
   const one = async () => {
@@ -39,7 +39,7 @@ const offersOf = (job: number) => runner.offers.filter(({ path }) => path === `/
 const idOf = ({ headers }: (typeof runner.offers)[number]) => String(headers["idempotency-key"]);
 
 test.each([{ hanging: [2, 3, 4, 5, 6] }, { hanging: [2] }])(
-  "while every call of $hanging.length jobs hangs, two producers inject all calls of another job, and in the end each call once",
+  "while every call of $hanging.length jobs hangs, two producers inject all calls of another job, and in the end every call once",
   async ({ hanging }) => {
     let release = () => {};
     const released = new Promise<void>((resolve) => {
@@ -60,7 +60,7 @@ test.each([{ hanging: [2, 3, 4, 5, 6] }, { hanging: [2] }])(
 
     const quick = await accept(QUICK_JOB, CALLS);
     await eventually("all calls of the quick job are offered", () => offersOf(QUICK_JOB).length === CALLS);
-    // A job that a producer found before the others holds more than they do, so together they may exceed that share.
+    // A job that a producer found earlier holds more slots than the others, so the total may exceed their shares.
     const most = PRODUCERS * Math.min((jobs * SLOTS) / 2, SLOTS - RESERVE + jobs - 1);
     expect(held(), "slots of hanging calls").toBeLessThanOrEqual(most);
 
@@ -70,7 +70,7 @@ test.each([{ hanging: [2, 3, 4, 5, 6] }, { hanging: [2] }])(
   },
 );
 
-test("while a job answers 429, calls of another job pass, and each call of the busy one is offered once before its Retry-After", async () => {
+test("while a job answers 429, calls of another job run, and each call of the busy job is sent once before its Retry-After", async () => {
   runner.answer = ({ path }) =>
     path === `/jobs/${QUICK_JOB}` ? { status: 200 } : { status: 429, headers: { "Retry-After": "3600" } };
   const busy = await accept(2, CALLS_OF_TROUBLED);

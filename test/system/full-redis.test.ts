@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from "vitest";
 import { createRouter } from "../../services/runner/runner.ts";
 import { WEBHOOK_PATH } from "../../shared/call/job-call.ts";
-import { keepWordsOf } from "../../shared/call/kept/kept.ts";
+import { encodeKeepArgs } from "../../shared/call/kept/kept.ts";
 import { createResults } from "../../shared/call/results/store.ts";
 import { createCallHistory } from "../../shared/call-search/history/keep.ts";
 import { eventually } from "../../shared/dev/wait.ts";
@@ -28,7 +28,7 @@ const producers = useProducer({ redis });
 const runners = useRunners({ redis });
 const ends = useEnds();
 
-/** Beside it, what processes need for themselves changes nothing. */
+/** Size of other data. It makes the processes' own data negligible. */
 const OTHER_DATA_BYTES = 64 * 1024 * 1024;
 
 async function useUpTo(part: number): Promise<void> {
@@ -41,7 +41,7 @@ const endpoints = [
   { path: "/closed", job_id: 1, auth: "token", token_query: "token", secret: "a secret of this test" },
 ];
 
-/** Calls without a record, of which a result is delivered. */
+/** Calls without a record whose results are delivered. */
 const RESULTS = ["1", "2", "3", "4"].map((digit) => `c_${digit.repeat(32)}`) as [
   string,
   string,
@@ -51,7 +51,7 @@ const RESULTS = ["1", "2", "3", "4"].map((digit) => `c_${digit.repeat(32)}`) as 
 
 const FAILED_CALL = { id: `c_${"f".repeat(32)}`, queue: "webhook/7/1" } as const;
 
-/** Has the calls of two endpoints taken and kept, and resolves with how many of these are still kept. */
+/** Keeps the webhooks of two endpoints. Returns a function that counts the ones still kept. */
 async function keepWebhooks(): Promise<() => Promise<number>> {
   const backend = openBackends(redis.partition, WORK)("webhook/7/9");
   const calls = ["/a", "/b", "/b"].map((path) => {
@@ -61,13 +61,13 @@ async function keepWebhooks(): Promise<() => Promise<number>> {
   for (const call of calls) {
     await producers.add(call);
     await backend.fetch("worker:1", { bytes: undefined, alone: false });
-    const kept = keepWordsOf(call);
+    const kept = encodeKeepArgs(call);
     await backend.injected(call.id, "worker:1", { fetchNext: undefined, retried: false, kept });
   }
   return () => redis.client.exists(calls.map(({ id }) => keys.kept(id)));
 }
 
-test("a Redis that fills up loses kept webhooks, then answers, then results, then history, then takes no new call, and hands out every call that it took", async () => {
+test("a Redis that fills up evicts kept webhooks, then results, then history, then refuses new calls, and still delivers every call that it accepted", async () => {
   await redis.client.setrange("other data", OTHER_DATA_BYTES, "x");
   const jobs = createRouter().job(1, { name: "answers", handler: () => ({ body: "x".repeat(10_000) }) });
   const runner = await runners.start({ jobs });
@@ -161,7 +161,7 @@ test("a Redis that fills up loses kept webhooks, then answers, then results, the
 onlyInLongRun(() => {
   const devnet = useDevnet();
 
-  test("payments that never settle use little of Redis, and payments are refused while webhooks still have their share of it", async () => {
+  test("payments that never settle use little of Redis, and payments are refused while webhooks still have their share", async () => {
     await redis.client.setrange("other data", OTHER_DATA_BYTES, "x");
     const gateway = await webhooks.start({ endpoints });
     await useUpTo(0.6);

@@ -22,8 +22,8 @@ import { aCall } from "../fixtures/producer.ts";
 
 const ends = useEnds();
 
-/** A server that sends 100 (Continue) before each response, unasked. Resolves with its URL. */
-async function hasty(body: string, type = "application/json"): Promise<string> {
+/** Starts a server that sends 100 (Continue) unasked before each response. Resolves with its URL. */
+async function startServer(body: string, type = "application/json"): Promise<string> {
   const head = `HTTP/1.1 200 OK\r\nContent-Type: ${type}\r\nContent-Length: ${body.length}\r\n\r\n`;
   const server = createServer((socket: Socket) => {
     ends.defer(() => void socket.destroy());
@@ -63,17 +63,17 @@ const CLIENTS: Readonly<Record<string, Case>> = {
     },
     gets: "200 told",
   },
-  "a question to a facilitator": {
+  "a request to a facilitator": {
     body: '{"kinds":[]}',
     ask: async (url) => {
-      const credentials = { fixed: {}, ofRequest: undefined };
+      const credentials = { fixed: {}, headersFor: undefined };
       const client = createFacilitatorClient({ url, credentials, clock: systemClock });
       ends.defer(client.close);
-      return client.ask("supported", undefined, 5000);
+      return client.exchange("supported", undefined, 5000);
     },
     gets: { kind: "json", status: 200, value: { kinds: [] } },
   },
-  "a question to a node": {
+  "a request to a node": {
     body: '{"jsonrpc":"2.0","id":1,"result":"0x1"}',
     ask: (url) =>
       createRpc({ url: new Secret(url), timeoutMs: 5000 })({
@@ -87,22 +87,22 @@ const CLIENTS: Readonly<Record<string, Case>> = {
     ask: async (url) => {
       const gateways = createGateways({ urls: [url], secret: new Secret("s"), clock: systemClock });
       const result = { status: 200, contentType: "text/plain", body: Buffer.from("result") };
-      return (await gateways.deliver("c_1", result)).became;
+      return (await gateways.deliver("c_1", result)).outcome;
     },
     gets: "taken",
   },
-  "a POST of the command line": {
+  "a POST of a CLI command": {
     body: '{"a":1}',
     ask: async (url) =>
       (await post({ url: new URL(url), headers: {}, body: Buffer.from("hi") }, soon())).json,
     gets: { a: 1 },
   },
-  "a GET of the command line": {
+  "a GET of a CLI command": {
     body: '{"a":1}',
     ask: async (url) => (await get(new URL(url), soon())).json,
     gets: { a: 1 },
   },
-  "a question to the console": {
+  "a request to the console": {
     body: '{"matched":1,"total":1}',
     ask: (url) => createConsoleClient({ url: new URL(url), token: undefined }).countFailed(),
     gets: { matched: 1, total: 1 },
@@ -119,12 +119,12 @@ const CLIENTS: Readonly<Record<string, Case>> = {
       }),
     gets: expect.objectContaining({ kind: "ended", state: "injected" }),
   },
-  "the question of dev whether a runner is there": { ask: isThere, gets: true },
+  "the check of dev whether a runner is running": { ask: isThere, gets: true },
 };
 
 test.each(Object.entries(CLIENTS))(
   "%s gets its response from a server that sends 100 Continue unasked",
   async (_, { body = "", type, ask, gets }) => {
-    expect(await ask(await hasty(body, type))).toEqual(gets);
+    expect(await ask(await startServer(body, type))).toEqual(gets);
   },
 );

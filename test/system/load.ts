@@ -17,25 +17,25 @@ import type { seeded } from "./fleet/seeded.ts";
 import { untilDrained } from "./fleet/until-drained.ts";
 import { type Customer, sellingToAllKinds, transfersOfAllKinds } from "./payers.ts";
 
-/** So often a wallet says after a purchase that it has signed nothing, and the payment is sent again. */
+/** After one purchase in this many, a wallet denies its signature, and the payment is sent again. */
 const DENIED_ONCE_IN = 2;
 const RETRY_PAUSE_MS = 50;
 
-/** A delivery to `/hook` has an id of its sender's, and one to `/free` has none. */
+/** Deliveries to `/hook` have an id from their sender, and those to `/free` have none. */
 export const LOAD_ENDPOINTS: readonly TomlTable[] = [
   { path: "/hook", job_id: 1, auth: "none", idempotency_header: "X-Delivery-Id", keep_result: true },
   { path: "/free", job_id: 1, auth: "none", keep_result: true },
 ];
 
-/** Sold to anybody who has a permitted caller's proof. */
+/** Job that is sold only with a proof of a permitted caller. */
 const DELEGATED_JOB = 3;
 
-/** Sells this job beside the other one. */
+/** Sells this job in addition to the other one. */
 export function sellingToPairs(devnet: UsedDevnet) {
   const { callerRegistry: contract, rpcUrl: rpc_url } = devnet;
   const mode = { invocation_mode: "restricted_paid", auth_mode: "delegated_caller_signature" };
   const policy = { service_id: 1, job_index: DELEGATED_JOB, contract, rpc_url, ...mode };
-  // One payer of each pair is refused, and its verifies count as unpaid.
+  // One payer of each pair is refused, and its verifies count as unpaid, so these limits must be high.
   const unpaid = { unpaid_verifies_per_payer: 10_000, unpaid_verifies_per_address: 10_000 };
   const { prices, ...sale } = sellingToAllKinds(devnet, { job_policies: [policy], ...unpaid });
   return { ...sale, prices: { "1": { ...prices["1"], [DELEGATED_JOB]: prices["1"]["1"] } } };
@@ -43,7 +43,10 @@ export function sellingToPairs(devnet: UsedDevnet) {
 
 type Options = { stack: UsedStack<Places>; devnet: UsedDevnet; chance: ReturnType<typeof seeded> };
 
-/** Senders and buyers that send each webhook and each payment until it is accepted, and what must hold after that. */
+/**
+ * Senders and buyers that repeat each webhook and payment until it is accepted, and the checks that must hold
+ * afterwards.
+ */
 export class Load {
   readonly #options: Options;
   readonly #buyer;
@@ -51,7 +54,7 @@ export class Load {
   readonly #clients: Promise<void>[] = [];
   readonly #delivered: string[] = [];
   readonly #bought: Purchase[] = [];
-  /** Purchases that two payers made with one nonce of a caller. */
+  /** Purchases that two payers made with the same nonce of a caller. */
   readonly #pairs: [Purchase, Purchase][] = [];
   #isOver = false;
 
@@ -76,7 +79,7 @@ export class Load {
     for (const customer of customers) this.#clients.push(this.#buyAll(customer));
   }
 
-  /** Begins two buyers that use each nonce of a caller at once. Only one of them may buy. */
+  /** Starts two buyers that use each nonce of a caller at the same time. Only one of them may buy. */
   async beginPairs(payers: readonly [Payer, Payer]): Promise<void> {
     const { devnet } = this.#options;
     const caller = await newPayer(devnet, 0n);
@@ -93,7 +96,10 @@ export class Load {
     for (let n = 0; !this.#isOver; n++) await this.deliver(`${sender}-${n}`);
   }
 
-  /** Delivers this webhook until a gateway accepts it. Without an id, it must be refused only if nothing is written. */
+  /**
+   * Delivers this webhook until a gateway accepts it. A webhook without an id may be refused only if nothing was
+   * written.
+   */
   async deliver(id?: string, gateways = this.#options.stack.gateways): Promise<string> {
     for (;;) {
       const gateway = this.#options.chance.pick(gateways);
@@ -103,14 +109,14 @@ export class Load {
     }
   }
 
-  /** Counts a webhook that was accepted. Returns the id of its call. */
+  /** Counts an accepted webhook. Returns the id of its call. */
   note(accepted: Answer): string {
     const callId = String(accepted.json()["call_id"]);
     this.#delivered.push(callId);
     return callId;
   }
 
-  /** Buys one job after the other, and sends each payment twice at once until both have an answer. */
+  /** Buys one job after the other. Sends each payment twice at once, and repeats both until each has an answer. */
   async #buyAll(customer: Customer): Promise<void> {
     const { stack, chance } = this.#options;
     for (let n = 0; !this.#isOver; n++) {
@@ -120,7 +126,7 @@ export class Load {
     }
   }
 
-  /** A payment for the price that a gateway asks. It must be sent until it is accepted. */
+  /** Signs a payment for the price that a gateway states. The payment must be sent until it is accepted. */
   async sign({ payer, asset }: Customer, body: string): Promise<Purchase> {
     const { stack, chance } = this.#options;
     const purchase = await this.#buyer.sign(chance.pick(stack.x402), { payer, asset, version: 2, body });
@@ -151,7 +157,7 @@ export class Load {
     }
   }
 
-  /** A wallet denies for a while what it has signed, and what it has bought is asked for again at all gateways. */
+  /** Makes a wallet deny its signatures for a while, and sends its payment to all gateways again. */
   async #repeatDenied({ kind, payer }: Customer, purchase: Purchase): Promise<void> {
     const { stack, devnet } = this.#options;
     if (kind !== "wallet") return;
@@ -160,7 +166,7 @@ export class Load {
     await setAnswers(devnet, payer, "Truly");
   }
 
-  /** Nothing is lost or doubled. `seen` is what has happened meanwhile. */
+  /** Checks that nothing was lost or doubled. `seen` describes the faults so far, for error messages. */
   async assertWhole(seen: string): Promise<void> {
     const { stack, devnet } = this.#options;
     for (const origin of ["webhook", "x402"] as const)
@@ -195,7 +201,7 @@ export class Load {
     ).toEqual([]);
   }
 
-  /** Those of which the job's answer is not kept. */
+  /** Returns the calls whose answer is not kept. */
   async #withoutResult(callIds: readonly string[]): Promise<object[]> {
     const results = this.#options.stack.redis.partitions.map(createResults);
     const read = await Promise.all(callIds.map(async (id) => ({ id, ...(await results.of(id).read(id)) })));
@@ -207,7 +213,7 @@ export class Load {
 
 const NONCE_USED = "caller.nonce_used";
 
-/** What both answers to a purchase say. */
+/** Summarizes both answers to a purchase. */
 function endOf({ callIds, told }: Purchase): string {
   const isRefused = told.some(({ code }) => code === NONCE_USED);
   if (callIds.length > 0) return isRefused ? "bought and refused" : "bought";

@@ -19,7 +19,7 @@ const deliveries = useDeliveries({ redis });
 const CALL = `calls/c_${"0".repeat(32)}`;
 const READ = "GET, HEAD";
 
-/** The fixed paths of a server, and the methods that each has. */
+/** A server, its fixed paths, and the methods that each accepts. */
 type Server = { start(): Promise<string>; paths: Readonly<Record<string, string>> };
 
 const SERVERS: [name: string, Server][] = [
@@ -98,7 +98,7 @@ const SERVERS: [name: string, Server][] = [
 ];
 
 test.each(SERVERS)(
-  "%s refuses other methods than those of a path with 405, Allow and a problem",
+  "%s refuses methods that a path does not accept with 405, Allow and a problem document",
   async (_, { start, paths }) => {
     const address = await start();
     for (const [path, allow] of Object.entries(paths)) {
@@ -116,12 +116,12 @@ test.each(SERVERS)(
   },
 );
 
-test.each(SERVERS)("%s answers HEAD as GET, without the body", async (_, { start, paths }) => {
+test.each(SERVERS)("%s answers HEAD like GET, without the body", async (_, { start, paths }) => {
   const address = await start();
   for (const [path, allow] of Object.entries(paths)) {
     const head = await send(address, { method: "HEAD", path });
     expect([path, head.text]).toEqual([path, ""]);
-    // HEAD of a stream opens none.
+    // A GET of a stream stays open, so it is not compared with HEAD.
     if (path.endsWith("/events")) continue;
     const get = await send(address, { method: "GET", path });
     const shown = ({ status, headers }: typeof get) => [path, status, headers["content-type"]];
@@ -132,7 +132,7 @@ test.each(SERVERS)("%s answers HEAD as GET, without the body", async (_, { start
 });
 
 test.each(SERVERS)(
-  "%s has nothing at a path that is only like one of its own",
+  "%s answers 404 at a path that only resembles one of its own",
   async (_, { start, paths }) => {
     const address = await start();
     for (const path of Object.keys(paths)) {

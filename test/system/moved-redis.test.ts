@@ -13,7 +13,7 @@ const PATH = "/hooks/echo";
 const [old, moved] = [useOwnRedis(), useOwnRedis()];
 const postern = usePostern();
 
-/** Takes the steps of "Move to another Redis server" in docs/backup.md that Redis takes. */
+/** Performs the steps on Redis of "Move to another Redis server" in docs/backup.md. */
 async function move(): Promise<void> {
   const host = "127.0.0.1";
   await moved.client.call("REPLICAOF", host, String(old.server.port));
@@ -31,7 +31,7 @@ async function move(): Promise<void> {
   await old.server.kill("SIGTERM");
 }
 
-test("a deployment that is moved to another Redis server goes on without `postern redis adopt`: no call is lost, and none runs again", {
+test("a deployment that moves to another Redis server needs no `postern redis adopt`, loses no call, and runs none again", {
   timeout: 120_000,
 }, async () => {
   const place = { state_file: join(tempDir(), "redis.json") };

@@ -16,12 +16,12 @@ import { bodyOf, deliverOnce, LOAD_ENDPOINTS, Load } from "./load.ts";
 import { type Customer, newCustomer, sellingToAllKinds } from "./payers.ts";
 
 const SENDERS = 4;
-/** Webhooks without an id that each round sends while a server is away. */
+/** Webhooks without an id that each round sends while a server is down. */
 const FREE = 16;
 
 const devnet = useDevnet();
 const places = useFourServers();
-/** It remembers calls for the runner, which no partition can stop. */
+/** The runner's own Redis, which is not one of the partitions. */
 const ofRunner = useRedis();
 const stack = useStack(
   () => ({
@@ -39,7 +39,7 @@ const parts = () => [...stack.gateways, ...stack.x402, ...stack.producers] as [P
 
 let deliveries = 0;
 
-/** An id of a delivery whose call lies in this partition. */
+/** Returns a new delivery id whose call belongs to this partition. */
 function newDeliveryIn(index: number): string {
   for (;;) {
     const id = `delivery ${deliveries++}`;
@@ -47,7 +47,7 @@ function newDeliveryIn(index: number): string {
   }
 }
 
-/** A customer whose payments lie in this partition. */
+/** Returns a customer whose payments belong to this partition. */
 async function customerIn(index: number): Promise<Customer> {
   for (;;) {
     const customer = await newCustomer(devnet, "key");
@@ -55,7 +55,7 @@ async function customerIn(index: number): Promise<Customer> {
   }
 }
 
-/** Resolves once a gateway is ready and lists this partition alone as away. */
+/** Resolves once a gateway is ready and reports only this partition as unavailable. */
 async function untilListed(gateway: Part, index: number): Promise<void> {
   await eventually("the gateway lists the partition", async () => {
     const answer = await fetch(readinessUrl(gateway));
@@ -65,7 +65,7 @@ async function untilListed(gateway: Part, index: number): Promise<void> {
   });
 }
 
-/** A server is away when it was killed, and when it stands still and keeps its connections. */
+/** A server is unavailable if it was killed, or if it is paused and keeps its connections. */
 const WAYS = {
   killed: {
     leave: ({ kill }: PrivateRedis) => kill("SIGKILL"),
@@ -83,7 +83,7 @@ const { killed, stopped } = WAYS;
 const FIRST_WAYS: readonly Way[] = [killed, stopped, killed, stopped];
 const ROUNDS = [...FIRST_WAYS, ...FIRST_WAYS.toReversed()].map((way, round) => ({ way, away: round % 4 }));
 
-/** One partition is away, and all others go on. */
+/** Checks that all other partitions work while one is unavailable. */
 async function testRound(load: Load, { way, away }: (typeof ROUNDS)[number]): Promise<void> {
   const [webhooks, x402, producer] = parts();
   const server = places.servers[away] as PrivateRedis;
@@ -92,7 +92,7 @@ async function testRound(load: Load, { way, away }: (typeof ROUNDS)[number]): Pr
   const paidThere = await load.sign(await customerIn(away), "there");
   const paidElsewhere = await load.sign(await customerIn(other), "elsewhere");
   await way.leave(server);
-  // Only a process that has read partition 0 once can do without it.
+  // A process can do without partition 0 only if it has read it once.
   if (LONG_RUN && away > 0) await Promise.all([webhooks, x402, producer].map((part) => part.restart()));
   await Promise.all([webhooks, x402].map((gateway) => untilListed(gateway, away)));
   await untilSelling(x402);
@@ -113,7 +113,7 @@ async function testRound(load: Load, { way, away }: (typeof ROUNDS)[number]): Pr
   await eventually("the payment is accepted", async () => (await load.post(paidThere))?.status === 202);
 }
 
-test("each of four servers that is killed or stands still in turn stops its own calls alone, and nothing is lost or doubled", {
+test("each of four servers that is killed or paused in turn stops only its own calls, and nothing is lost or doubled", {
   timeout: LONG_RUN ? 600_000 : 180_000,
 }, async () => {
   const load = new Load({ stack, devnet, chance: seeded(1) });

@@ -19,7 +19,7 @@ const ID = newDeploymentId();
 const servers = [useOwnRedis(), useOwnRedis()] as const;
 const postern = usePostern();
 
-/** The configuration of all, with the login of one. */
+/** Returns the common configuration, with the login of one kind of process. */
 const tablesFor = (kind: ProcessKind): ConfigTables => ({
   postern: {
     drain_secs: 0,
@@ -30,7 +30,7 @@ const tablesFor = (kind: ProcessKind): ConfigTables => ({
   operator: { tokens: [...TWO_TOKENS] },
 });
 
-/** Starts a process, and resolves with what reads its metrics. */
+/** Starts a process. Resolves with a function that reads its metrics. */
 async function start(name: Name): Promise<() => Promise<string>> {
   postern.configure(tablesFor(name));
   const bind = name === "producer" ? [] : ["--bind-address", "127.0.0.1:0"];
@@ -42,13 +42,13 @@ async function start(name: Name): Promise<() => Promise<string>> {
   return async () => (await send(String(opsAddress), { method: "GET", path: "/metrics" })).text;
 }
 
-/** Values of a metric by partition. Of several series of a partition the last one counts. */
+/** Returns the values of a metric by partition. If a partition has several series, the last one counts. */
 function byPartition(text: string, metric: string): Record<string, number> {
   const series = text.matchAll(new RegExp(`^${metric}\\{(?:.*,)?partition="(\\d+)"\\} (\\S+)$`, "gm"));
   return Object.fromEntries([...series].map(([, partition, value]) => [partition, Number(value)]));
 }
 
-/** What gateways read in each partition. */
+/** Metrics that gateways read from each partition. */
 const READ = [
   "postern_queue_calls",
   "postern_queue_oldest_age_seconds",
@@ -62,8 +62,8 @@ const READ_BY: Partial<Record<Name, readonly string[]>> = {
   x402: [...READ, "postern_payments", "postern_payment_unresolved_age_seconds"],
 };
 
-/** What a process tells of the partitions: which it uses, and by metric of which it has values. */
-function told(name: Name, text: string) {
+/** Returns which partitions a process uses, and for which partitions each metric has a value. */
+function reported(name: Name, text: string) {
   const metrics = READ_BY[name] ?? [];
   return {
     usable: byPartition(text, "postern_redis_usable"),
@@ -71,8 +71,8 @@ function told(name: Name, text: string) {
   };
 }
 
-/** The same while only these partitions can be used. */
-function expected(name: Name, usable: readonly number[]): ReturnType<typeof told> {
+/** Returns the expected result of `reported` if only these partitions can be used. */
+function expected(name: Name, usable: readonly number[]): ReturnType<typeof reported> {
   const all = name === "pricing" ? [0] : [0, 1];
   const metrics = READ_BY[name] ?? [];
   return {
@@ -81,13 +81,13 @@ function expected(name: Name, usable: readonly number[]): ReturnType<typeof told
   };
 }
 
-test("each process tells which partitions it uses, and has values of these alone, whichever is away", async () => {
+test("each process reports which partitions it can use, and has metrics only for these", async () => {
   const texts = {} as Record<Name, () => Promise<string>>;
   for (const name of PROCESSES) texts[name] = await start(name);
   const alive = async () => byPartition(await texts.webhooks(), "postern_workers_alive");
   const untilWhole = (name: Name) =>
     eventually(`${name} uses both partitions, and knows the producer in both`, async () => {
-      expect(told(name, await texts[name]())).toEqual(expected(name, [0, 1]));
+      expect(reported(name, await texts[name]())).toEqual(expected(name, [0, 1]));
       expect(await alive()).toEqual({ "0": 1, "1": 1 });
       return true;
     });
@@ -106,7 +106,7 @@ test("each process tells which partitions it uses, and has values of these alone
         const now = await texts[name]();
         return usesIt(now) ? undefined : now;
       });
-      expect(told(name, text)).toEqual(expected(name, [other]));
+      expect(reported(name, text)).toEqual(expected(name, [other]));
     }
     expect(await alive()).toEqual({ [other]: 1 });
     await server.restart();

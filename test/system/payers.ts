@@ -7,19 +7,21 @@ import { newPayer, type TokenTransfer } from "../support/devnet.ts";
 import type { Payer } from "../support/sign-payment.ts";
 import { newWallet, type WalletPayer } from "../support/wallets.ts";
 
-/** A key that pays by EIP-3009, a smart wallet that does, and a key that pays by Permit2. */
+/**
+ * Kinds of payers: a key that pays by EIP-3009, a smart wallet that pays by EIP-3009, and a key that pays by Permit2.
+ */
 export const PAYER_KINDS = ["key", "wallet", "permit2"] as const;
 export type PayerKind = (typeof PAYER_KINDS)[number];
 
-/** Who pays, and in which token; `asset` is in lower case. */
+/** A payer and its token; `asset` is in lower case. */
 export type Customer =
   | { kind: "key" | "permit2"; payer: Payer; asset: string }
   | { kind: "wallet"; payer: WalletPayer; asset: string };
 
 type CustomerChoice = {
-  /** How many units he holds. */
+  /** Initial balance, in units. */
   tokens?: bigint;
-  /** Whether his wallet, if he has one, is there before its first payment. */
+  /** Whether the payer's wallet, if any, is deployed before its first payment. */
   deployed?: boolean;
 };
 
@@ -42,7 +44,7 @@ export async function newCustomer(
   return { kind, payer, asset: permit2Tokens.usdt.toLowerCase() };
 }
 
-/** Two gateways that sell job 1 of service 1 to all of them. `settings` are those of x402.toml. */
+/** Configures two gateways that sell job 1 of service 1 to all kinds of payers. `settings` are keys of x402.toml. */
 export function sellingToAllKinds(devnet: UsedDevnet, settings: TomlTable = {}) {
   const x402 = { settle_timeout_secs: 2, accepted_tokens: tokensOfAllKinds(devnet), ...settings };
   return {
@@ -52,13 +54,13 @@ export function sellingToAllKinds(devnet: UsedDevnet, settings: TomlTable = {}) 
   };
 }
 
-/** `accepted_tokens` for all of them: the first of EIP-3009, the second by Permit2. */
+/** Returns `accepted_tokens` for all kinds of payers: the first by EIP-3009, the second by Permit2. */
 function tokensOfAllKinds(devnet: UsedDevnet): TomlTable[] {
   const token = { ...devToken(devnet), confirmations: 0 };
   return [token, { ...token, ...permit2Token(devnet, "usdt") }];
 }
 
-/** What all of them have paid the seller. */
+/** Returns the transfers of all payers to the seller. */
 export async function transfersOfAllKinds({
   chain,
   seller,

@@ -51,7 +51,7 @@ async function reload(tables: ReturnType<typeof tablesOf>): Promise<void> {
 const WAYS = { "version 2": signOffer, "version 1": signOfferV1 };
 
 test.each(Object.entries(WAYS))(
-  "an offer of %s is honoured at its price after reloads have changed that",
+  "an offer of %s keeps its price after reloads have changed the price",
   async (_name, sign) => {
     const payment = await sign(await ask(), { payer });
     await reload(tablesOf(NEW));
@@ -63,7 +63,7 @@ test.each(Object.entries(WAYS))(
   },
 );
 
-test("an offer is honoured in a token that a reload has removed, and no new one is made", async () => {
+test("an offer in a token that a reload has removed can still be paid, and no new one is made", async () => {
   const payment = await signOffer(await ask(), { payer });
   const { accepted_tokens, ...rest } = twoTokens(devnet);
   await reload(tablesOf(OLD, { ...rest, accepted_tokens: accepted_tokens.slice(1) }));
@@ -71,7 +71,7 @@ test("an offer is honoured in a token that a reload has removed, and no new one 
   expect(requiredIn(await ask()).accepts.map(({ asset }) => asset)).not.toContain(devnet.token);
 });
 
-test("an offer is not honoured once its address was taken out, or its job is not sold", async () => {
+test("an offer is refused once its address was removed, or its job is no longer sold", async () => {
   const [first, second] = [await ask(), await ask()];
   await reload(tablesOf(OLD, {}, { pay_to: OTHER_ADDRESS }));
   const elsewhere = await buy(await signOffer(first, { payer }));

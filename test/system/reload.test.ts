@@ -1,5 +1,8 @@
+import { generateKeyPairSync, sign } from "node:crypto";
+import { once } from "node:events";
 import { writeFileSync } from "node:fs";
-import { Agent } from "node:http";
+import { Agent, createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { type ConfigTables, writeConfig } from "../../shared/config/config-tables.ts";
@@ -18,7 +21,9 @@ const runner = useFakeRunner();
 
 const FREE_PORTS = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
 
-type Endpoint = { path: string; job_id: number; auth: string; secret?: string[] };
+type Endpoint = { path: string; job_id: number; auth: string; secret?: string[] } & Partial<
+  Record<"issuer" | "audience" | "jwks", string>
+>;
 const OPEN: Endpoint = { path: "/open", job_id: 1, auth: "none" };
 const withToken = (...secret: string[]): Endpoint => ({
   ...{ path: "/token", job_id: 2, auth: "bearer" },
@@ -30,7 +35,7 @@ const tablesOf = (...endpoints: Endpoint[]): ConfigTables => ({
   webhooks: { endpoints },
 });
 
-/** Starts a gateway with these endpoints. Resolves with it and its address. */
+/** Starts a gateway with these endpoints. Resolves with its process and its address. */
 async function startGateway(...endpoints: Endpoint[]) {
   postern.configure(tablesOf(...endpoints));
   const gateway = postern.start([
@@ -44,7 +49,7 @@ async function startGateway(...endpoints: Endpoint[]) {
   return { gateway, address: String(address), opsAddress: String(opsAddress) };
 }
 
-/** Sends a SIGHUP, and resolves with the event that says what became of it. */
+/** Sends a SIGHUP. Resolves with the event that reports its outcome. */
 async function reload(gateway: PosternProcess) {
   const seen = () => [...gateway.events("config.reloaded"), ...gateway.events("config.reload_failed")].length;
   const before = seen();
@@ -59,7 +64,7 @@ const statusOf = async (address: string, path: string, headers = {}) =>
 const readyz = async (opsAddress: string) =>
   (await send(opsAddress, { method: "GET", path: "/readyz" })).json() as { config: Record<string, string> };
 
-test("a SIGHUP brings endpoints and secrets into force, and a wrong configuration leaves what was there", async () => {
+test("a SIGHUP applies new endpoints and secrets, and a wrong configuration changes nothing", async () => {
   const { gateway, address, opsAddress } = await startGateway(OPEN);
   const first = (await readyz(opsAddress)).config;
   expect(await statusOf(address, "/token")).toBe(404);
@@ -87,7 +92,30 @@ test("a SIGHUP brings endpoints and secrets into force, and a wrong configuratio
   expect((await readyz(opsAddress)).config["problem"]).toContain("webhooks.toml:1");
 });
 
-test("a reload that corrects the address of a runner ends its outage in the metrics", async () => {
+test("a reload while the server of an issuer's keys is down keeps the endpoint's keys", async () => {
+  const { publicKey, privateKey: key } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const set = JSON.stringify({ keys: [{ ...publicKey.export({ format: "jwk" }), kid: "1" }] });
+  const issuer = createServer((_, res) => res.end(set)).listen(0, "127.0.0.1");
+  await once(issuer, "listening");
+  const jwks = `http://127.0.0.1:${(issuer.address() as AddressInfo).port}/`;
+  const signed = { path: "/signed", auth: "jwt", issuer: "https://issuer.example", audience: "us", jwks };
+  const { gateway, address } = await startGateway({ ...signed, job_id: 1 });
+  const claims = { iss: signed.issuer, aud: signed.audience, exp: Math.floor(Date.now() / 1000) + 600 };
+  const [head, body] = [{ alg: "ES256", kid: "1" }, claims].map((part) =>
+    Buffer.from(JSON.stringify(part)).toString("base64url"),
+  );
+  const signature = sign("sha256", Buffer.from(`${head}.${body}`), { key, dsaEncoding: "ieee-p1363" });
+  const headers = { Authorization: `Bearer ${head}.${body}.${signature.toString("base64url")}` };
+  expect(await statusOf(address, "/signed", headers)).toBe(202);
+
+  issuer.closeAllConnections();
+  await new Promise((resolve) => issuer.close(resolve));
+  writeConfig(postern.configDir, tablesOf({ ...signed, job_id: 2 }));
+  expect(await reload(gateway)).toMatchObject({ event: "config.reloaded" });
+  expect(await statusOf(address, "/signed", headers)).toBe(202);
+});
+
+test("a reload that corrects a runner's address ends its outage in the metrics", async () => {
   const withRunner = (url: string) => {
     const { postern, ...rest } = tablesOf(OPEN);
     return { postern: { ...postern, runner: { url } }, ...rest };
@@ -150,7 +178,7 @@ test(`${RELOADS} reloads of a gateway and a producer under load, half of them wr
   expect(offered().sort()).toEqual(ids.sort());
 });
 
-describe("while Redis is away", () => {
+describe("while Redis is unavailable", () => {
   const own = useOwnRedis();
 
   async function startAndReload() {
@@ -167,14 +195,14 @@ describe("while Redis is away", () => {
     return { gateway, address: String(address) };
   }
 
-  test("a gateway reloads as soon as Redis is back", async () => {
+  test("a gateway reloads as soon as Redis is available again", async () => {
     const { gateway, address } = await startAndReload();
     await own.server.restart();
     await gateway.waitForEvent("config.reloaded");
     expect(await statusOf(address, "/other")).toBe(202);
   });
 
-  test("a gateway that waits with its reload stops in order", async () => {
+  test("a gateway that waits for Redis to reload can be stopped cleanly", async () => {
     const { gateway } = await startAndReload();
     expect(await gateway.kill("SIGTERM")).toMatchObject({ code: 0 });
     await own.server.restart();

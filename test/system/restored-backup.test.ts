@@ -12,7 +12,7 @@ import { send } from "../support/http.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { untilDrained } from "./fleet/until-drained.ts";
 
-/** Records the keys that a runner with its memory elsewhere would know. */
+/** Records the keys that a runner with its own database would remember. */
 const runner = useFakeRunner();
 const stack = useStack(() => ({
   endpoints: [{ path: "/hooks/a", job_id: 1, auth: "none", idempotency_header: "X-Delivery-Id" }],
@@ -28,7 +28,7 @@ async function deliver(id: string): Promise<string> {
   return String(answer.json()["call_id"]);
 }
 
-test("after a restore of an older copy a call that ran since, and a delivery repeated since, come to the runner under the key that it knows", {
+test("after an older copy is restored, calls that ran since and deliveries that are repeated reach the runner under the key that it knows", {
   timeout: 120_000,
 }, async () => {
   const { redis } = stack;

@@ -20,7 +20,7 @@ const redis = useOwnRedis();
 const fixture = useX402({ redis });
 const ends = useEnds();
 
-/** The steps of "Restore", by their number. */
+/** Steps of "Restore", by number. */
 const [, section = ""] = readDocument("docs/backup.md").split("## Restore\n");
 const steps = section.split(/^\d+\. /m);
 
@@ -34,7 +34,7 @@ function configDir(user: ProcessKind): string {
   return dir;
 }
 
-/** A command of a step of the page, as the page has it. */
+/** Returns a command of a step, as the page shows it. */
 function commandOf(step: number, beginning: string): string[] {
   const found = new RegExp(`\`postern (${beginning}[^\`]*)\``).exec(steps[step] ?? "")?.[1];
   return String(found).split(" ");
@@ -56,10 +56,10 @@ async function restore(copy: string): Promise<void> {
   await redis.server.restart();
 }
 
-/** A gateway that looks whether an audit is due, as the program's does. */
+/** Creates a gateway that checks whether an audit is due, as the program's gateway does. */
 const gatewayOfProgram = () => fixture.gateway({ deployment: new Deployment({}, silentLogger) });
 
-test("after a restore the drain queues a payment that was settling, and what docs/backup.md waits for comes though no call runs", async () => {
+test("after a restore the drain queues a payment that was settling, and the wait in docs/backup.md ends although no call runs", async () => {
   const selling = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const ids = await selling.undisturbed(async () => {
     const queued = await selling.post(await selling.pay({ payer: fixture.payer }));
@@ -89,7 +89,7 @@ test("after a restore the drain queues a payment that was settling, and what doc
   expect(open.toSorted()).toEqual(ids.map((id) => [id, "queued"]).toSorted());
 });
 
-test("after a restore the audit of docs/backup.md names each payment of the lost time, nothing is sold before it, and no such payer is charged again", async () => {
+test("after a restore the audit of docs/backup.md names each lost payment, nothing is sold before it, and no payer of these is charged again", async () => {
   const { payer, devnet } = fixture;
   const before = await gatewayOfProgram();
   const kept = await before.pay({ payer });

@@ -44,7 +44,7 @@ async function restore(redis: OwnRedis, copy: string): Promise<void> {
   await redis.server.restart();
 }
 
-/** Takes the steps of "Restore" in docs/backup.md that are not about payments. */
+/** Performs the steps of "Restore" in docs/backup.md, except those about payments. */
 async function restoreQueues(copy: string, since: string): Promise<void> {
   const { redis, gateways, producers } = stack;
   const parts = [...gateways, ...producers];
@@ -59,7 +59,7 @@ async function restoreQueues(copy: string, since: string): Promise<void> {
   await Promise.all(parts.map(untilReady));
 }
 
-test("after a restore of the queues no call runs twice if the runner's own Redis was left as it is, and each runs again if that was restored too", {
+test("after the queues are restored no call runs twice if the runner's own Redis was not restored, and calls run again if it was", {
   timeout: 120_000,
 }, async () => {
   const { redis, runner } = stack;

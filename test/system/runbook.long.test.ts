@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type ConfigTables, writeConfig } from "../../shared/config/config-tables.ts";
-import { spawnChild, untilAnswers } from "../../shared/dev/child.ts";
+import { spawnChild, waitUntilAnswers } from "../../shared/dev/child.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
@@ -19,7 +19,9 @@ import { tempDir } from "../support/temp-dir.ts";
 const PATH = "/hooks/orders";
 const OPS = ["--ops-address", "127.0.0.1:0"];
 
-/** Runs Prometheus with the shipped rules on these processes. An alert need not last for its minutes, which rules.test.yml tests. */
+/**
+ * Runs Prometheus with the shipped rules on these processes. Alerts fire at once: rules.test.yml tests their delays.
+ */
 async function startPrometheus(targets: readonly string[]) {
   const dir = tempDir();
   const rules = readFileSync(operationsFile("prometheus/rules.yml"), "utf8");
@@ -35,13 +37,13 @@ async function startPrometheus(targets: readonly string[]) {
     `--web.listen-address=127.0.0.1:${port}`,
   ];
   const child = spawnChild({ command: pathOf("prometheus"), args, env: process.env });
-  await untilAnswers("prometheus", child, () => canConnect(port));
+  await waitUntilAnswers("prometheus", child, () => canConnect(port));
   return {
     stop: () => child.kill("SIGTERM"),
-    /** The names of the alerts that fire. */
+    /** Returns the names of the firing alerts. */
     async firing(): Promise<string[]> {
       const answer = await send(`127.0.0.1:${port}`, { method: "GET", path: "/api/v1/alerts" });
-      if (answer.status !== 200) return []; // it still starts
+      if (answer.status !== 200) return []; // Prometheus is still starting
       const { data } = answer.json<{
         data: { alerts: { labels: { alertname: string }; state: string }[] };
       }>();
@@ -50,17 +52,17 @@ async function startPrometheus(targets: readonly string[]) {
   };
 }
 
-/** What a command of the runbook must print, and its exit code if it is not 0. */
+/** Expected output of a runbook command, and its exit code if that is not 0. */
 type Shown = { says: RegExp; code?: number };
 
 type Incident = {
-  /** What the capital words of its commands stand for. */
+  /** Values of the placeholders (capital words) in the commands. */
   names?: Readonly<Record<string, string>>;
-  /** Of each command of the paragraph "See.", in order. */
+  /** Expected output of each command of the paragraph "See.", in order. */
   see: readonly Shown[];
-  /** What the paragraph "Do." asks for beside its commands. */
+  /** Performs what the paragraph "Do." requires besides its commands. */
   repair: () => unknown;
-  /** Of each command of the paragraph "Do.", in order. */
+  /** Expected output of each command of the paragraph "Do.", in order. */
   act: readonly Shown[];
 };
 
@@ -100,7 +102,7 @@ describe("the runbook", needs("prometheus"), () => {
       return runs.length === times;
     });
 
-  /** Types the commands of one paragraph of an alert's section, as they stand there. */
+  /** Runs the commands of one paragraph in an alert's section, exactly as written. */
   async function type(
     alert: string,
     paragraph: string,
@@ -120,7 +122,7 @@ describe("the runbook", needs("prometheus"), () => {
     }
   }
 
-  /** The alert fires, its section shows why and ends it. */
+  /** Checks that the alert fires, that its section shows the reason, and that the section's commands end the alert. */
   async function follow(alert: string, { names, see, repair, act }: Incident): Promise<void> {
     await eventually(`${alert} fires`, async () => (await prometheus.firing()).includes(alert));
     await type(alert, "See.", see, names);
@@ -129,7 +131,7 @@ describe("the runbook", needs("prometheus"), () => {
     await eventually(`${alert} has ended`, async () => !(await prometheus.firing()).includes(alert));
   }
 
-  test("shows a runner that cannot be reached, and has its calls run once its address is right", async () => {
+  test("shows a runner that cannot be reached, and its calls run once its address is corrected", async () => {
     writeConfig(postern.configDir, tables(`http://127.0.0.1:${await freePort()}`));
     await here(["reload"]);
     await deliver("for a runner that is away");
@@ -141,7 +143,7 @@ describe("the runbook", needs("prometheus"), () => {
     await untilRun("for a runner that is away");
   });
 
-  test("shows which configuration was refused, and brings the corrected one into force", async () => {
+  test("shows which configuration was refused, and applies the corrected one", async () => {
     writeFileSync(join(postern.configDir, "webhooks.toml"), "endpoints = 3\nunknown = 4\n");
     await here(["reload"]);
     await follow("PosternConfigurationRefused", {
@@ -156,7 +158,7 @@ describe("the runbook", needs("prometheus"), () => {
     await untilRun("after the correction");
   });
 
-  test("shows why calls have failed, drops one, and runs the other again", async () => {
+  test("shows why calls have failed, discards one, and replays the other", async () => {
     runner.answer = () => ({ status: 422, body: "the table orders is missing" });
     const [dropped] = [await deliver("not needed"), await deliver("needed")];
     await Promise.all([untilRun("not needed"), untilRun("needed")]);

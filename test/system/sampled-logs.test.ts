@@ -33,7 +33,7 @@ function start(kind: "webhooks" | "producer"): PosternProcess {
   return postern.start([kind, ...bind, "--ops-address", "127.0.0.1:0"], { env });
 }
 
-/** Follows with `postern tail`; resolves once it does. */
+/** Starts `postern tail`. Resolves with its entries once it follows. */
 async function follow(): Promise<Record<string, unknown>[]> {
   configure("operator");
   const shown: Record<string, unknown>[] = [];
@@ -48,7 +48,7 @@ async function follow(): Promise<Record<string, unknown>[]> {
   return shown;
 }
 
-/** Bodies of calls that the runner refuses at first. */
+/** Makes the runner refuse the calls with these bodies once. */
 const refuseOnce = (bodies: readonly string[]) => {
   const left = new Set(bodies);
   runner.answer = ({ body }) => ({ status: left.delete(body.toString()) ? 503 : 200 });
@@ -62,7 +62,7 @@ async function metric(opsAddress: unknown, line: RegExp): Promise<number> {
   return Number(line.exec(text)?.[1]);
 }
 
-test("with POSTERN_LOG_CALLS=0.5 all processes log the same half of the calls and every retry, and metrics, counts and postern tail have all", async () => {
+test("with POSTERN_LOG_CALLS=0.5 all processes log the same half of the calls and every retry, and metrics, counts and postern tail include all calls", async () => {
   const [gateway, producer] = [start("webhooks"), start("producer")];
   const { address, opsAddress } = await gateway.waitForEvent("service.started");
   const { opsAddress: ofProducer } = await producer.waitForEvent("service.started");

@@ -41,7 +41,7 @@ beforeEach(() => {
   [webhooks, producer] = [stack.gateways[0], stack.producers[0]] as [Part, Part];
 });
 
-/** A span as the tree shows it: its kind, its name and its parent, by kind and attempt. */
+/** Returns the spans as the tree shows them: kind, name and parent, sorted by kind and attempt. */
 function treeOf(spans: readonly CollectedSpan[]): string[] {
   const labelOf = ({ kind, name, attributes }: CollectedSpan): string =>
     [kind, name, attributes["postern.attempt"], attributes["error.type"]].filter(Boolean).join(" ");
@@ -59,7 +59,7 @@ function only(spans: readonly CollectedSpan[], kind: string): CollectedSpan {
 
 const attemptsOf = (spans: readonly CollectedSpan[]) => spans.filter(({ kind }) => kind === "consumer");
 
-test("a webhook is one trace, from its sender over a killed producer and a replay to the runner", async () => {
+test("a webhook is one trace, from its sender through a killed producer and a replay to the runner", async () => {
   const sender = { traceId: "4bf92f3577b34da6a3ce929d0e0e4736", spanId: "00f067aa0ba902b7" };
   const answers: (() => FakeAnswer | Promise<FakeAnswer>)[] = [
     () => ({ status: 500 }),
@@ -114,11 +114,11 @@ test("a webhook is one trace, from its sender over a killed producer and a repla
     "postern-webhooks",
   ]);
 
-  const told = runner.offers.map(({ headers }) => String(headers["traceparent"]));
+  const traceparents = runner.offers.map(({ headers }) => String(headers["traceparent"]));
   const clients = spans.filter(({ kind }) => kind === "client").map(({ spanId }) => spanId);
-  expect(told.map(traceIdOf)).toEqual(told.map(() => sender.traceId));
-  expect(told.map((text) => text.slice(36, 52))).toEqual(expect.arrayContaining(clients));
-  expect(told.map((text) => text.slice(-2))).toEqual(["01", "01", "01", "01"]);
+  expect(traceparents.map(traceIdOf)).toEqual(traceparents.map(() => sender.traceId));
+  expect(traceparents.map((text) => text.slice(36, 52))).toEqual(expect.arrayContaining(clients));
+  expect(traceparents.map((text) => text.slice(-2))).toEqual(["01", "01", "01", "01"]);
 
   await producer.process.waitForEvent("call.injected", { where: ({ callId }) => callId === id });
   const lines = [...webhooks.process.events(), ...producer.process.events()];
@@ -134,7 +134,7 @@ async function failedAt(id: string): Promise<string | undefined> {
   return (await stack.redis.client.zscore(keys.inQueue(QUEUE, "failed"), id)) ?? undefined;
 }
 
-test("the spans of a webhook say what OpenTelemetry's conventions ask of them", async () => {
+test("the spans of a webhook follow OpenTelemetry's conventions", async () => {
   const answer = await send(webhooks.address, {
     path: "/told",
     headers: { host: "hooks.test:80" },
@@ -177,7 +177,7 @@ test("the spans of a webhook say what OpenTelemetry's conventions ask of them", 
   });
 });
 
-test("a refused webhook has a span with the code of its refusal, and a request to no endpoint has none", async () => {
+test("a refused webhook has a span with its error code, and a request to an unknown path has no span", async () => {
   await send(webhooks.address, { path: "/nowhere" });
   await send(webhooks.address, { path: "/hook", headers: { authorization: "Bearer wrong" } });
   const span = await eventually("its span has come", () => collector.spans.at(-1));
@@ -189,7 +189,7 @@ test("a refused webhook has a span with the code of its refusal, and a request t
   expect(collector.spans.filter(({ kind }) => kind === "server")).toHaveLength(1);
 });
 
-test("a paid call is one trace, with the requests to its facilitator and its node", async () => {
+test("a paid call is one trace, including the requests to its facilitator and its node", async () => {
   const [x402] = stack.x402 as [Part];
   const payer = await newPayer(devnet);
   const payment = await signOffer(await send(x402.address, { path: SELLS }), { payer });

@@ -3,11 +3,11 @@ import { usePostern } from "../fixtures/postern.ts";
 import { denialsOf, useOwnRedis, usersOf } from "../fixtures/redis.ts";
 import { startDeployment } from "./deployment.ts";
 
-/** The users of a deployment have rights to its own keys and channels alone. */
+/** Each deployment's users may access only its own keys and channels. */
 const redis = useOwnRedis([...usersOf("shop"), ...usersOf("shop-2")]);
 const postern = usePostern();
 
-test("two deployments with names of their own on one Redis see nothing of each other's calls and events", async () => {
+test("two deployments with different names on one Redis see none of each other's calls and events", async () => {
   const [shop, other] = [
     await startDeployment(postern, { url: redis.url, name: "shop" }),
     await startDeployment(postern, { url: redis.url, name: "shop-2" }),

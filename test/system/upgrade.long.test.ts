@@ -66,7 +66,7 @@ const configure = (kind: Kind): void =>
     operator: { tokens: [...TWO_TOKENS] },
   });
 
-/** Starts this process in place of the one that runs, and resolves once it is ready. */
+/** Replaces the running process of this kind. Resolves once the new one is ready. */
 async function replace(kind: Kind, entry?: readonly string[]): Promise<void> {
   await stop(kind);
   configure(kind);
@@ -86,14 +86,14 @@ async function stop(kind: Kind): Promise<void> {
   if (before !== undefined) expect(await before.kill("SIGTERM")).toMatchObject({ code: 0 });
 }
 
-/** Sends a webhook, whose sender gets the result. */
+/** Sends a webhook, and checks that its sender gets the result. */
 async function deliver(body: string): Promise<void> {
   const headers = { "X-Delivery-Id": body };
   const answer = await send(addresses.webhooks, { path: PATH, headers, body, timeoutMs: 30_000 });
   expect([answer.status, answer.text]).toEqual([200, body]);
 }
 
-/** The release of each kind of process, as `postern status` lists them. */
+/** Returns the release of each kind of process, as `postern status` lists them. */
 async function releases(): Promise<Record<string, string>> {
   configure("operator");
   const [status] = jsonLines(await here(["status", "-o", "json"]));
@@ -101,7 +101,7 @@ async function releases(): Promise<Record<string, string>> {
   return Object.fromEntries(processes.map(({ kind, version }) => [kind, version]));
 }
 
-/** Runs the command of the page that has this word, with Redis and the runner's own one where they are. */
+/** Runs the page's command that contains this word, with the addresses of our Redis and the runner's. */
 function follow(word: string): void {
   const [block] = blocksOf(PAGE).filter(({ text }) => text.includes(word));
   const command = String(block?.text)
@@ -127,7 +127,7 @@ test("the steps of docs/upgrade.md for the same layout replace one process after
     await deliver(`after that of ${kind}`);
   }
   expect(await releases()).toEqual(ALL_NEW);
-  await deliver("of the first release"); // its result was kept
+  await deliver("of the first release"); // the kept result is the answer
 
   for (const kind of ["webhooks", "producer"] as const) {
     await replace(kind);
@@ -136,7 +136,7 @@ test("the steps of docs/upgrade.md for the same layout replace one process after
   expect(await releases()).toEqual({ ...ALL_NEW, webhooks: RELEASE, producer: RELEASE });
 });
 
-test("the steps of docs/upgrade.md for a new layout empty Redis, have it adopted, and keep the runner from running an earlier call again", {
+test("the steps of docs/upgrade.md for a new layout empty Redis, adopt it, and keep the runner from running an earlier call again", {
   timeout: 180_000,
 }, async () => {
   place = { state_file: join(tempDir(), "redis.json") };
@@ -174,7 +174,7 @@ test("the steps of docs/upgrade.md for a new layout empty Redis, have it adopted
   expect(await running.runner?.waitForEvent("job.finished")).toMatchObject({ replayed: true });
 });
 
-test("the steps of docs/upgrade.md for a Redis of the runner's own keep the runner from running an earlier call again", {
+test("the steps of docs/upgrade.md for the runner's own Redis keep the runner from running an earlier call again", {
   timeout: 180_000,
 }, async () => {
   for (const kind of ["runner", "producer", "webhooks"] as const) await replace(kind);

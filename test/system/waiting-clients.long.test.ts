@@ -14,9 +14,9 @@ import { deliverResultOn } from "../support/results.ts";
 const PATH = "/hooks/waiting";
 const CLIENTS = 2000;
 const WARM_UP = 50;
-/** About as much as docs/operations.md says that a client takes, its connection included. */
+/** Approximate memory per client by docs/operations/limits.md, including its connection. */
 const CLIENT_BYTES = 20 * 1024;
-/** A client that held its body would take more than its bound. */
+/** Body that is larger than a client's limit, so that a kept body would be noticed. */
 const BODY = "b".repeat(CLIENT_BYTES);
 
 const ends = useEnds();
@@ -43,7 +43,7 @@ async function startGateway(): Promise<Part> {
   return gateway;
 }
 
-/** What the process keeps once its garbage is collected. */
+/** Returns the memory of the process after a garbage collection. */
 async function keptBytes({ process }: Part): Promise<number> {
   const { url } = await process.waitForEvent("bench.heap");
   let kept = Number.POSITIVE_INFINITY;
@@ -51,7 +51,7 @@ async function keptBytes({ process }: Part): Promise<number> {
   return kept;
 }
 
-test(`of ${CLIENTS} clients that wait at a gateway each takes at most 20 KiB and nothing of its body, gets the result of its own call, and 202 when the gateway stops`, async () => {
+test(`each of ${CLIENTS} clients that wait at a gateway uses at most 20 KiB without its body, gets the result of its own call, and gets 202 when the gateway stops`, async () => {
   const gateway = await startGateway();
   const deliver = deliverResultOn(redis.partition);
   let begun = 0;
@@ -63,7 +63,7 @@ test(`of ${CLIENTS} clients that wait at a gateway each takes at most 20 KiB and
       const headers = { "X-Delivery-Id": delivery };
       const id = callIdFrom(PATH, delivery, sha256Hex(Buffer.from(BODY)));
       const answer = send(gateway.address, { path: PATH, headers, body: BODY, timeoutMs: 180_000 });
-      answer.catch(() => {}); // it is awaited later
+      answer.catch(() => {}); // the answer is awaited later
       return { id, answer };
     });
     begun += clients;

@@ -12,13 +12,13 @@ const postern = usePostern();
 
 const webhooks = { endpoints: [{ path: "/a", job_id: 1, auth: "none" as const }] };
 const deployment_id = newDeploymentId();
-/** Plain databases, each with one partition. */
+/** Returns the keys of `[redis]` for these databases, one partition each. */
 const places = (...databases: number[]) => ({
   deployment_id,
   partitions: databases.map((database) => ({ url: `${redis.url}/${database}` })),
 });
 
-/** A deployment with two partitions has begun. */
+/** Starts each test with a deployment of two partitions that is already in use. */
 beforeEach(async () => {
   await redis.client.flushall();
   const part = createWebhooksGateway({ postern: { redis: places(0, 1) }, webhooks });
@@ -36,7 +36,7 @@ function start(kind: ProcessKind, table: object) {
   return postern.start([kind, ...bound, "--ops-address", "127.0.0.1:0"]);
 }
 
-/** Which of them is started makes no difference, so a short run starts one. */
+/** The kind of process makes no difference, so a short run starts one kind. */
 const KINDS: readonly ProcessKind[] = ["webhooks", "producer", "operator"];
 const WRONG = [
   [
@@ -57,7 +57,7 @@ const WRONG = [
 ] as const;
 
 test.each(WRONG)(
-  "a start at which %s ends with 1 and says which partition Redis holds",
+  "if %s, the process exits with 1 and says which partition Redis holds",
   async (_, table, reason) => {
     const started = sample(KINDS).map((kind) => start(kind, table()));
     for (const each of started) {
@@ -69,7 +69,7 @@ test.each(WRONG)(
   },
 );
 
-test("a start with an empty partition of a known deployment takes what the others can take, and says what is empty", async () => {
+test("a process that starts with an empty partition of a known deployment accepts the calls of the others, and reports the empty one", async () => {
   const client = redis.client.duplicate({ db: 1 });
   await client.flushdb();
   const gateway = start("webhooks", places(0, 1));

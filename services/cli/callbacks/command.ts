@@ -4,7 +4,7 @@ import { configDir, refuseValue } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { SecretOptions } from "./show-secret.ts";
 
-/** `postern callbacks ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
+/** Adds `postern callbacks ...` with its options. Each subcommand is implemented in the file of its name. */
 export function addCallbacks(program: ProgramCommand, deps: ProgramDeps): void {
   const callbacks = program
     .command("callbacks")

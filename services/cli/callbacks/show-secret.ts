@@ -10,7 +10,10 @@ import { jsonLine } from "../text.ts";
 
 export type SecretOptions = { configDir: string; json?: boolean };
 
-/** `postern callbacks show-secret`: reads no other secret of the configuration, so those need not be there. */
+/**
+ * `postern callbacks show-secret`: prints the secret of a receiver. Other secrets of the configuration are not read,
+ * and may be missing.
+ */
 export function printReceiverSecret(
   deps: ProgramDeps,
   text: string,

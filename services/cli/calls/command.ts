@@ -46,7 +46,7 @@ States:
   refund_pending  a refund is exported, but not yet on the chain
   refunded        a refund is on the chain`;
 
-/** `postern calls ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
+/** Adds `postern calls ...` with its options. Each subcommand is implemented in the file of its name. */
 export function addCalls(program: ProgramCommand, deps: ProgramDeps): void {
   const calls = program
     .command("calls")

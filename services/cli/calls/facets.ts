@@ -6,7 +6,10 @@ import { foundText, type ListOptions, toSearch } from "./list.ts";
 
 type FacetValue = { facet: string; value: string | null; count: number };
 
-/** `postern calls list --facets`: how many calls have each value, and then how many match. */
+/**
+ * `postern calls list --facets`: prints each value of each facet with its number of calls, and then the number of all
+ * matching calls.
+ */
 export function countFacets(deps: ProgramDeps, options: ListOptions): Promise<number> {
   return withOperations(deps, options, async ({ countCallFacets }) => {
     const { matched, facets, ...is } = await countCallFacets(toSearch(options));

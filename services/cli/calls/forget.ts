@@ -3,11 +3,14 @@ import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { mayChange } from "../terminal.ts";
 import { jsonLine } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type ForgetOptions = Operated & { reason: string; yes?: boolean; json?: boolean };
+export type ForgetOptions = OperationTarget & { reason: string; yes?: boolean; json?: boolean };
 
-/** `postern calls forget`: deletes what is kept of a call's sender. 1 if it is not done, because nobody said yes or the call is not at its end. */
+/**
+ * `postern calls forget`: deletes the stored data of a call's sender. Exit code 1 if nothing is deleted, because the
+ * operator did not confirm or the call has not ended.
+ */
 export function forgetCall(deps: ProgramDeps, named: string, options: ForgetOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const id = await callIdOf(operations, named);

@@ -8,14 +8,14 @@ import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { age, counted, toSeconds } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
 export type ListOptions = Omit<CallSearch, "id"> &
-  Operated & { call?: string; limit: number; facets?: boolean; json?: boolean };
+  OperationTarget & { call?: string; limit: number; facets?: boolean; json?: boolean };
 
 const PAGE_MAX = 500;
 
-/** `postern calls list`: the calls that match, wherever they are, the newest first. */
+/** `postern calls list`: prints the matching calls in queues, records and history, newest first. */
 export function listCalls(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const { limit } = options;
   const search = toSearch(options);
@@ -99,7 +99,7 @@ export function toSearch({ deliveryId, since, until, ...asked }: ListOptions): S
 function toCells(call: FoundCallView): string[] {
   const { id, at, state, origin, endpoint, job } = call;
   const from = endpoint === null ? (origin ?? "-") : `${origin ?? "-"} ${endpoint}`;
-  return [id, toSeconds(at), age(at), stateWord(state), from, job ?? "-", knownBy(call), ...wideCells(call)];
+  return [id, toSeconds(at), age(at), stateWord(state), from, job ?? "-", detailOf(call), ...wideCells(call)];
 }
 
 function wideCells({
@@ -112,13 +112,13 @@ function wideCells({
   return [attempts?.toString() ?? "-", event ?? "-", deliveryId ?? "-", payer ?? "-", transaction ?? "-"];
 }
 
-/** The word for a state of a call. JSON and --state have the state itself. */
+/** Returns a call's state as people read it. JSON and --state use the stored name. */
 export function stateWord(state: string): string {
   return state === "active" ? "in flight" : state;
 }
 
-/** Why it failed, or else what its sender or payer knows it by. */
-function knownBy(call: FoundCallView): string {
+/** Returns a call's last error. Without an error, returns its payment or the sender's id of its delivery. */
+function detailOf(call: FoundCallView): string {
   const { state, code, reason, delivery_id: deliveryId, payer, transaction } = call;
   if (code !== null)
     return `${state === "failed" ? "" : "last error "}${code}: ${problemDetail(reason ?? "")}`;

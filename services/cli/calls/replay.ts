@@ -3,11 +3,14 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type ReplayOptions = Operated & { reason: string; json?: boolean };
+export type ReplayOptions = OperationTarget & { reason: string; json?: boolean };
 
-/** `postern calls replay`: queues a delivered webhook as a new call. 1 if its body is not kept, or it is a paid call. */
+/**
+ * `postern calls replay`: queues a delivered webhook as a new call. Exit code 1 if its body is not kept, or if the
+ * call is paid.
+ */
 export function replayCall(
   deps: ProgramDeps,
   named: string,

@@ -2,11 +2,11 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type RunNowOptions = Operated & { json?: boolean };
+export type RunNowOptions = OperationTarget & { json?: boolean };
 
-/** `postern calls run-now`: a delayed call is taken before its time. 1 if it is not delayed. */
+/** `postern calls run-now`: runs a delayed call before its time. Exit code 1 if the call is not delayed. */
 export function runCallNow(deps: ProgramDeps, named: string, options: RunNowOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const id = await callIdOf(operations, named);

@@ -8,12 +8,15 @@ import { callIdOf } from "../call-ids.ts";
 import { saidBy } from "../payments/show.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain, section, withAge } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 import { stateWord } from "./list.ts";
 
-export type ShowOptions = Operated & { json?: boolean; bodyOnly?: boolean; resultOnly?: boolean };
+export type ShowOptions = OperationTarget & { json?: boolean; bodyOnly?: boolean; resultOnly?: boolean };
 
-/** `postern calls show`: the life of one call, or the bytes of its body or result. 1 if it is unknown, or the bytes are not there. */
+/**
+ * `postern calls show`: prints the life of one call, or the bytes of its body or result. Exit code 1 if the call is
+ * unknown or the bytes are not kept.
+ */
 export function showCall(deps: ProgramDeps, named: string, options: ShowOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const id = await callIdOf(operations, named);
@@ -52,7 +55,7 @@ function inWords(life: CallLifeView): string {
 
 const FORGOTTEN = "by an operator: the data from its sender was deleted, and the call never runs again";
 
-/** A queued call has the state of its entry in the queue: waiting, delayed or in flight. */
+/** Returns the state of a call. A queued call has the state of its queue entry: waiting, delayed or in flight. */
 function stateText({ state, changed_at: changedAt, queue }: CallLifeView): string {
   const since = changedAt === null ? "" : ` since ${withAge(changedAt)}`;
   if (queue === null && state === "queued") return `missing: its queue lost it before it ran${since}`;
@@ -97,7 +100,7 @@ function missingText(missing = 0): string {
   return `  ${counted(missing, "earlier attempt")}, no longer kept\n`;
 }
 
-/** The details of a step. */
+/** Formats the details of one step of the timeline. */
 function stepText(step: CallLifeView["timeline"][number]): string {
   const reason = `${step.code}: ${problemDetail(step.reason ?? "")}`;
   switch (step.what) {

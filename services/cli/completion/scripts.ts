@@ -3,7 +3,7 @@ import { shellQuote } from "../../../shared/platform/text/shell-quote.ts";
 
 export type Shell = "bash" | "zsh" | "fish";
 
-/** The script with which a shell completes the command lines of a program. */
+/** Returns the script with which a shell completes the command lines of a program. */
 export function completionScript(shell: Shell, program: Command): string {
   return SCRIPTS[shell](entriesOf(program));
 }
@@ -17,7 +17,7 @@ const SCRIPTS: Record<Shell, (entries: readonly Entry[]) => string> = {
 type Word = { word: string; short?: string; says: string };
 type Value = { flag: string; choices: readonly string[]; isFile: boolean };
 
-/** A command, and what can follow its words. `path` is empty for the program itself. */
+/** A command and the words that can follow it. `path` is empty for the program itself. */
 type Entry = { path: string; words: readonly Word[]; values: readonly Value[] };
 
 function entriesOf(command: Command, path = ""): Entry[] {
@@ -37,14 +37,14 @@ function entriesOf(command: Command, path = ""): Entry[] {
   return [own, ...commands.flatMap((each) => entriesOf(each, `${path} ${each.name()}`.trim()))];
 }
 
-/** The values of an option, under each of its names. */
+/** Returns the values of an option, for each of its names. */
 function valuesOf({ long, short, required, argChoices = [], flags }: Option): Value[] {
   if (!required) return [];
   const names = [short, long].filter((name) => name != null);
   return names.map((flag) => ({ flag, choices: argChoices, isFile: /<(file|dir)>/.test(flags) }));
 }
 
-/** Follows the words of the line from command to command, as far as they name one. */
+/** Returns shell code that finds the command among the words of the command line. */
 function walk(entries: readonly Entry[], each: string, word: string): string {
   const paths = entries.filter(({ path }) => path !== "").map(({ path }) => `"${path}"`);
   return `  for ${each}; do

@@ -15,11 +15,12 @@ import { counted, jsonLine } from "../text.ts";
 export type CheckOptions = { configDir: string; online?: boolean; json?: boolean };
 
 /**
- * `postern config check`: prints the problems that a start would find, and starts nothing. 1 if the chain of a token cannot be asked.
+ * `postern config check`: prints the problems that a start would find, and starts nothing. Exit code 1 if the chain
+ * of a token does not answer.
  */
 export async function checkConfig(deps: ProgramDeps, options: CheckOptions): Promise<number> {
   const { configDir, online, json } = options;
-  const { found, config } = await look(configDir, deps.env, online ?? false);
+  const { found, config } = await readConfiguration(configDir, deps.env, online ?? false);
   const problems = [...found.problems, ...found.unknown];
   const services = config && problems.length === 0 ? servicesOf(config) : undefined;
   if (json) {
@@ -33,22 +34,29 @@ export async function checkConfig(deps: ProgramDeps, options: CheckOptions): Pro
   return found.unknown.length > 0 ? EXIT.failed : EXIT.ok;
 }
 
-/** All that is to be said of the configuration, and the configuration if it can be read. */
-async function look(dir: string, env: Env, online: boolean): Promise<{ found: Found; config?: AllConfig }> {
+/** Returns the problems and warnings of the configuration, and the configuration itself if it can be read. */
+async function readConfiguration(
+  dir: string,
+  env: Env,
+  online: boolean,
+): Promise<{ found: Found; config?: AllConfig }> {
   let config: AllConfig;
   try {
     config = await loadAll(dir, env);
   } catch (thrown) {
     return { found: { problems: toAppError(thrown).message.split("\n"), warnings: [], unknown: [] } };
   }
-  const asked = online ? await askChains(config) : { problems: [], warnings: [], unknown: [] };
+  const asked = online ? await checkTokens(config) : { problems: [], warnings: [], unknown: [] };
   return { config, found: { ...asked, warnings: [...config.warnings, ...asked.warnings] } };
 }
 
 type Found = TokenFindings & { unknown: string[] };
 
-/** Compares the accepted tokens with their contracts; `unknown` are those that cannot be. */
-async function askChains({ x402 }: AllConfig): Promise<Found> {
+/**
+ * Compares the accepted tokens with their contracts on the chain. `unknown` lists the tokens whose chain does not
+ * answer.
+ */
+async function checkTokens({ x402 }: AllConfig): Promise<Found> {
   const { chainOfToken } = await import("../../../shared/chain/chain-of-token.ts");
   const found: Found = { problems: [], warnings: [], unknown: [] };
   for (const token of x402?.accepted_tokens ?? []) {
@@ -69,7 +77,7 @@ async function askChains({ x402 }: AllConfig): Promise<Found> {
 type Some = Partial<AllConfig> & Pick<Config, "warnings">;
 type AllConfig = Config & Partial<X402Config> & Partial<PricingConfig> & Pick<OperatorConfig, "operator">;
 
-/** Reads every file that is there, and imports the readers of a service only if it has files. */
+/** Reads every file that exists. Imports a service's readers only if the service has files. */
 async function loadAll(dir: string, env: Env): Promise<AllConfig> {
   const isThere = (name: string): boolean => !isAbsent(join(dir, name));
   const reads: Read<Some>[] = [readWebhooks, readOperator];
@@ -88,17 +96,17 @@ async function loadAll(dir: string, env: Env): Promise<AllConfig> {
     }
   }
   if (problems.length > 0)
-    throw new AppError("start.config_invalid", { reason: distinct(problems).join("\n") });
-  const warnings = distinct(configs.flatMap((config) => config.warnings));
+    throw new AppError("start.config_invalid", { reason: withoutDuplicates(problems).join("\n") });
+  const warnings = withoutDuplicates(configs.flatMap((config) => config.warnings));
   return Object.assign({}, ...configs, { warnings });
 }
 
-/** Several readers read the same file and find the same problems in it. */
-function distinct(lines: readonly string[]): string[] {
+/** Removes duplicates. Several readers read the same file and find the same problems in it. */
+function withoutDuplicates(lines: readonly string[]): string[] {
   return [...new Set(lines)];
 }
 
-/** What each service has to do; null if it has no file, and so is off. */
+/** Summarizes the configuration of each service; null for a service that is off because its file is missing. */
 function servicesOf({ postern, webhooks, x402, prices, pricing, jobs, operator }: AllConfig) {
   return {
     webhooks: webhooks === undefined ? null : { endpoints: webhooks.endpoints.length },

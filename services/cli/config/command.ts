@@ -3,7 +3,7 @@ import { configDir } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { CheckOptions } from "./check.ts";
 
-/** `postern config ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
+/** Adds `postern config ...` with its options. Each subcommand is implemented in the file of its name. */
 export function addConfig(program: ProgramCommand, deps: ProgramDeps): void {
   const config = program.command("config").description("check the configuration").helpGroup(GROUP.run);
   config

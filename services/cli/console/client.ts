@@ -8,20 +8,27 @@ import { fillPath } from "../../../shared/platform/text/fill-path.ts";
 import { isSuccess, reasonOf } from "../http.ts";
 import { plain } from "../text.ts";
 
-/** The console's address does not answer. */
+/** Thrown if the console does not answer. */
 export class NoAnswer extends Error {}
 
-/** Time for an answer: it may be a body of 25 MiB over a slow link, or need a read of a chain. */
+/** Deadline of an answer. An answer may be a body of 25 MiB over a slow network, or require reading a chain. */
 const DEADLINE_MS = 120_000;
 
-/** The console at one URL, and the token for it. */
+/** The console's URL, and the token for it. */
 export type ConsoleTarget = { url: URL; token: Secret | undefined };
 
-/** The operations of a console, through its API. Each throws the error of the console's answer, with its code. */
+/**
+ * Creates a client that calls the operations of the console's API. Each operation throws the error in the console's
+ * answer, with its code.
+ */
 export function createConsoleClient(target: ConsoleTarget): Operations {
   const { url } = target;
 
-  async function ask(operation: Operation, asked: object = {}, { signal }: Work = {}): Promise<unknown> {
+  async function sendRequest(
+    operation: Operation,
+    asked: object = {},
+    { signal }: Work = {},
+  ): Promise<unknown> {
     const deadline = AbortSignal.timeout(DEADLINE_MS);
     const until = signal === undefined ? deadline : AbortSignal.any([deadline, signal]);
     const response = await exchange(target, operation, asked, until);
@@ -37,12 +44,12 @@ export function createConsoleClient(target: ConsoleTarget): Operations {
 
   const client = Object.entries(OPERATIONS).map(([name, operation]) => [
     name,
-    (asked?: object, work?: Work) => ask(operation, asked, work),
+    (asked?: object, work?: Work) => sendRequest(operation, asked, work),
   ]);
   return Object.fromEntries(client) as Operations;
 }
 
-/** Opens a stream of server-sent events. Throws as the operations do. */
+/** Opens a stream of server-sent events. Throws the same errors as the operations. */
 export async function openConsoleStream(
   target: ConsoleTarget,
   operation: Operation,
@@ -63,7 +70,7 @@ async function exchange(
   for (const [name, value] of Object.entries(query)) target.searchParams.set(name, String(value));
   const response = await fetch(target, {
     method: operation.method,
-    // The token is sent to the configured address only.
+    // Redirects are not followed, because only the configured console may get the token.
     redirect: "error",
     signal,
     headers: {
@@ -84,7 +91,7 @@ function toFile(response: Response): File {
   return { name, pieces: response.body };
 }
 
-/** The error that a problem document tells of. */
+/** Makes an error from a problem document. */
 async function refusalOf(response: Response, url: URL): Promise<Error> {
   const problem: unknown = await response.body.json().catch(() => ({}));
   const { code, detail } = problem as { code?: unknown; detail?: unknown };

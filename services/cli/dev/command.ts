@@ -10,7 +10,7 @@ type DevOptions = {
   verbose?: boolean;
 };
 
-/** Leaves room for all that dev starts. */
+/** Maximum of --port-base. It leaves enough higher port numbers for everything that `postern dev` starts. */
 const PORT_BASE_MAX = 65_500;
 
 export function addDev(program: ProgramCommand, { services, exitWith }: ProgramDeps): void {

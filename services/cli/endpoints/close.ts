@@ -1,11 +1,14 @@
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine, plain } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type CloseOptions = Operated & { json?: boolean };
+export type CloseOptions = OperationTarget & { json?: boolean };
 
-/** `postern endpoints close`: also for an endpoint that is no longer configured. 1 if it is not open. */
+/**
+ * `postern endpoints close`: closes an open endpoint, even if it is no longer configured. Exit code 1 if it is not
+ * open.
+ */
 export function closeEndpoint(deps: ProgramDeps, path: string, options: CloseOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const closed = await operations.closeEndpoint({ path });

@@ -9,7 +9,7 @@ import type { SetStateOptions } from "./set-state.ts";
 
 const MINUTES = 10;
 
-/** `postern endpoints ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
+/** Adds `postern endpoints ...` with its options. Each subcommand is implemented in the file of its name. */
 export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
   const endpoints = program
     .command("endpoints")
@@ -64,7 +64,7 @@ export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
   addStates(endpoints, deps);
 }
 
-/** The commands that stop an endpoint at all gateways, or start it again. */
+/** Adds the commands that stop an endpoint at all gateways, or start it again. */
 function addStates(endpoints: ProgramCommand, deps: ProgramDeps): void {
   for (const { name, state, says } of STATES)
     endpoints

@@ -3,11 +3,11 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, toSeconds, withAge } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type ListOptions = Operated & { json?: boolean };
+export type ListOptions = OperationTarget & { json?: boolean };
 
-/** `postern endpoints list`: the configured endpoints, and others that had requests in the last 24 hours. */
+/** `postern endpoints list`: prints the configured endpoints, and others that had requests in the last 24 hours. */
 export function listEndpoints(deps: ProgramDeps, options: ListOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const { endpoints } = await operations.listEndpoints();

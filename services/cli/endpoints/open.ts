@@ -18,8 +18,9 @@ export type OpenOptions = { configDir: string; minutes: number; json?: boolean }
 const POLL_MS = 250;
 
 /**
- * `postern endpoints open`: opens an endpoint for one secret, waits for it and shows it. 1 if none came, or if somebody else
- * has opened the endpoint meanwhile. Run again after it was killed, it shows the secret that came.
+ * `postern endpoints open`: opens an endpoint, waits for one secret from its sender, and prints the secret. Exit code
+ * 1 if no secret arrives, or if another operator opens the endpoint meanwhile. If the command is killed and run
+ * again, it prints a secret that arrived between the two runs.
  */
 export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptions): Promise<number> {
   const { print, note, printError } = deps;
@@ -46,7 +47,7 @@ export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptio
   );
 }
 
-/** Why this endpoint cannot be opened. */
+/** Says why this endpoint cannot be opened; undefined if it can. */
 function whyNotOpenable(path: string, endpoints: readonly NamedEndpoint[] | undefined): string | undefined {
   const unknown = whyUnknown(path, endpoints);
   if (unknown !== undefined) return unknown;
@@ -54,7 +55,7 @@ function whyNotOpenable(path: string, endpoints: readonly NamedEndpoint[] | unde
   return takesSecret ? undefined : `the sender of ${plain(path)} does not send its secret in a handshake`;
 }
 
-/** Waits for the secret. Ctrl-C closes the endpoint; a secret that came just before is still shown. */
+/** Waits for the secret. Ctrl-C closes the endpoint, but a secret that arrived just before is still printed. */
 async function awaitSecret(opened: OpenedEndpoint, stopped: Promise<unknown>): Promise<OpenedState> {
   const leave = new AbortController();
   void stopped.then(() => leave.abort());

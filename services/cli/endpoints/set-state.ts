@@ -1,13 +1,13 @@
 import type { EndpointChange } from "../../../shared/console/endpoint-states.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
-import { inPartitions, isEverywhere } from "../jobs/each-job.ts";
+import { isEverywhere, partitionsText } from "../jobs/each-job.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine, NO_REASON, plain } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type SetStateOptions = Operated & { reason?: string; json?: boolean };
+export type SetStateOptions = OperationTarget & { reason?: string; json?: boolean };
 
-/** `postern endpoints disable`, `hold` and `enable`. 1 if the endpoint is in this state already. */
+/** `postern endpoints disable`, `hold` and `enable`. Exit code 1 if the endpoint is already in this state. */
 export function setEndpointState(
   deps: ProgramDeps,
   { path, state }: Pick<EndpointChange, "path" | "state">,
@@ -17,7 +17,7 @@ export function setEndpointState(
     const reason = options.reason ?? NO_REASON;
     const change = await operations.setEndpointState({ path, state, reason });
     if (options.json) deps.print(jsonLine(change));
-    const places = inPartitions(change, "told when a producer or a gateway can use it");
+    const places = partitionsText(change, "updated when a producer or a gateway can use it");
     if (!change.changed) {
       deps.printError(`${plain(path)} is already ${state}${places}\n`);
       return EXIT.failed;
@@ -29,7 +29,7 @@ export function setEndpointState(
   });
 }
 
-/** Says what happens to the endpoint's calls. */
+/** Says how the new state affects the endpoint's calls. */
 function inWords({ state, held }: EndpointChange): string {
   switch (state) {
     case "disabled":

@@ -4,20 +4,20 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { plain } from "../text.ts";
 
-/** Says that no endpoint has this path, and which one was probably meant; undefined if one has. */
+/** Says that no endpoint has this path, and suggests a similar one; undefined if an endpoint has it. */
 export function whyUnknown(
   path: string,
   endpoints: readonly { path: string }[] | undefined,
 ): string | undefined {
   if (endpoints === undefined) return "there is no webhooks.toml, so no endpoint is configured";
-  return whyNoneOf(
+  return whyNotListed(
     path,
     endpoints.map((each) => each.path),
   );
 }
 
-/** Compares a path with those of all endpoints. */
-function whyNoneOf(path: string, paths: readonly string[]): string | undefined {
+/** Says that `paths` does not contain this path, and suggests a similar one; undefined if `paths` contains it. */
+function whyNotListed(path: string, paths: readonly string[]): string | undefined {
   if (paths.includes(path)) return undefined;
   const near = createFindNear(paths)(path);
   const meant = near === undefined ? "" : `; did you mean ${near.path}?`;
@@ -25,16 +25,16 @@ function whyNoneOf(path: string, paths: readonly string[]): string | undefined {
 }
 
 /**
- * Says that no configured endpoint has the path that calls are chosen by. Undefined if one has, or if no endpoint is known: these commands
- * need no webhooks.toml.
+ * Checks the path of a filter. Returns the problem if no configured endpoint has this path, and undefined if one has
+ * it. Without any configured endpoint, every path is accepted, because these commands need no webhooks.toml.
  */
 export function whyNoneAt(path: string | undefined, paths: readonly string[]): string | undefined {
-  return path === undefined || paths.length === 0 ? undefined : whyNoneOf(path, paths);
+  return path === undefined || paths.length === 0 ? undefined : whyNotListed(path, paths);
 }
 
 /**
- * Prints what `whyNoneAt` says, and returns the exit code; undefined if it says nothing. Only for a choice that found nothing: an endpoint
- * that is no longer configured still has calls.
+ * Checks the path of a filter by `whyNoneAt`. If there is a problem, prints it and returns the exit code. Call this
+ * only if the filter found nothing: an endpoint that is no longer configured may still have calls.
  */
 export async function refuseUnknownPath(
   { printError }: ProgramDeps,

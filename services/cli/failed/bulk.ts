@@ -9,14 +9,14 @@ import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { failureOf, followBulk } from "../follow-bulk.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { NO_REASON } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 import { type FilterOptions, toFilter } from "./filter.ts";
 import { createProgress } from "./progress.ts";
-import { chosenIn, doneText, exitCode, type Outcome, report } from "./report.ts";
+import { doneText, exitCode, type Outcome, report, selectedCount } from "./report.ts";
 
-/** The options that replay and discard have in common. */
+/** Options that replay and discard share. */
 export type BulkOptions = FilterOptions &
-  Operated & {
+  OperationTarget & {
     all?: boolean;
     dryRun?: boolean;
     concurrency: number;
@@ -24,19 +24,19 @@ export type BulkOptions = FilterOptions &
     quiet?: boolean;
   };
 
-/** How replay and discard differ. */
+/** Differences between replay and discard. */
 type BulkKind = {
   action: BulkAction;
   force: boolean;
   reason: string | undefined;
-  /** The subcommand's own options, as words of the command that resumes an interrupted run. */
+  /** Options such as --force, repeated in the printed command that continues the operation. */
   flags: readonly string[];
   isConfirmed: (counted: FailedBulkView) => Promise<boolean>;
 };
 
 /**
- * Counts the calls first, then replays or discards them. Unless --until says otherwise, it chooses only calls that failed before the start.
- * The command that resumes an interrupted run names the same start.
+ * Counts the calls first, then replays or discards them. Without --until it selects only calls that failed before it
+ * started. If calls remain, it prints a command that continues with the same --until.
  */
 export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): Promise<number> {
   return withStopSignal((stopped) => {
@@ -54,7 +54,7 @@ function runUntil(
 ): Promise<number> {
   const { action, flags, isConfirmed } = kind;
   return withOperations(deps, given, async (operations) => {
-    const options = await chosenBy(operations, given);
+    const options = await resolveSelection(operations, given);
     const { dryRun = false } = options;
     const begin = createBegin(operations, options, kind);
     const counted = await followBulk(operations, await begin(true), { signal });
@@ -68,7 +68,7 @@ function runUntil(
         ...options,
         doneText: (done, total) => doneText(action, done, total),
       });
-      const total = chosenIn(counted);
+      const total = selectedCount(counted);
       const onProgress = ({ done, left_meanwhile: left }: FailedBulkView) =>
         shown.update({ done, left, total });
       const result = await followBulk(operations, await begin(false), { signal, onProgress });
@@ -79,7 +79,7 @@ function runUntil(
       refused === undefined &&
       !dryRun &&
       !signal.aborted &&
-      (chosenIn(counted) === 0 || (await isConfirmed(counted)));
+      (selectedCount(counted) === 0 || (await isConfirmed(counted)));
     const result = begins ? await operateAll() : undefined;
 
     const outcome = { action, counted, result, interrupted: signal.aborted };
@@ -88,13 +88,13 @@ function runUntil(
   });
 }
 
-/** With whole ids; without any, a choice of calls that have failed before now. */
-async function chosenBy(operations: Operations, given: BulkOptions): Promise<BulkOptions> {
+/** Completes prefixes to full ids. If no ids are given, excludes calls that fail from now on. */
+async function resolveSelection(operations: Operations, given: BulkOptions): Promise<BulkOptions> {
   if (given.call === undefined) return { ...given, until: given.until ?? systemClock() };
   return { ...given, call: await callIdsOf(operations, given.call) };
 }
 
-/** Begins to count the calls, or to replay or discard those that were counted. */
+/** Returns a function that starts the bulk operation. With `isDry`, the operation only counts the calls. */
 function createBegin(operations: Operations, options: BulkOptions, { action, force, reason }: BulkKind) {
   const { concurrency, limit } = options;
   const { ids, ...filter } = toFilter(options);
@@ -110,13 +110,13 @@ function createBegin(operations: Operations, options: BulkOptions, { action, for
   };
 }
 
-/** The options as the words of a command line that chooses the same calls. */
+/** Formats the options as command-line words that select the same calls. */
 function wordsOf(options: FilterOptions): string[] {
   const { ids = [], ...filter } = toFilter(options);
   return [...ids, ...filterWords(filter)];
 }
 
-/** The command that does the rest of a run; undefined if nothing is left. */
+/** Returns the command that continues a bulk operation; undefined if nothing is left to do. */
 function resumeLine(
   options: BulkOptions,
   flags: readonly string[],

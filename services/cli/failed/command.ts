@@ -18,7 +18,7 @@ import type { ListOptions } from "./list.ts";
 import type { ReplayOptions } from "./replay.ts";
 import type { ShowOptions } from "./show.ts";
 
-/** `postern failed ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
+/** Adds `postern failed ...` with its options. Each subcommand is implemented in the file of its name. */
 export function addFailed(program: ProgramCommand, deps: ProgramDeps): void {
   const failed = program
     .command("failed")
@@ -96,7 +96,7 @@ function addDiscard(failed: ProgramCommand, deps: ProgramDeps): void {
     });
 }
 
-/** The options that replay and discard have in common. */
+/** Adds the options that replay and discard share. */
 function addBulkOptions(command: ProgramCommand): ProgramCommand {
   return addFilterOptions(command, limitOption(0, "select at most n calls; 0 selects all"))
     .addArgument(callIds())
@@ -112,7 +112,7 @@ function addBulkOptions(command: ProgramCommand): ProgramCommand {
     .addOption(configDir());
 }
 
-/** Calls can be named as arguments and by --call. */
+/** Combines the ids given as arguments with those of --call. */
 function withIds<Options extends BulkOptions>(ids: readonly string[], options: Options): Options {
   const all = new Set([...(options.call ?? []), ...ids]);
   return all.size === 0 ? options : { ...options, call: [...all] };

@@ -2,11 +2,11 @@ import type { ProgramDeps } from "../program-deps.ts";
 import { isConfirmed } from "../terminal.ts";
 import { type BulkOptions, runBulk } from "./bulk.ts";
 import { paidLines } from "./paid-lines.ts";
-import { chosenIn } from "./report.ts";
+import { selectedCount } from "./report.ts";
 
 export type DiscardOptions = BulkOptions & { reason: string; yes?: boolean };
 
-/** `postern failed discard`: ends failed calls for good; their bodies are deleted. */
+/** `postern failed discard`: ends failed calls for good, and deletes their bodies. */
 export function discardFailed(deps: ProgramDeps, options: DiscardOptions): Promise<number> {
   const { reason, yes } = options;
   return runBulk(deps, options, {
@@ -17,7 +17,7 @@ export function discardFailed(deps: ProgramDeps, options: DiscardOptions): Promi
     isConfirmed: async (counted) => {
       if (yes) return true;
       const { paid } = counted;
-      const chosen = chosenIn(counted);
+      const chosen = selectedCount(counted);
       const [what, bodies, them] =
         chosen === 1
           ? ["1 failed call", "its body", "it"]

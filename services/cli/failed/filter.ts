@@ -7,7 +7,7 @@ import { toIso } from "../../../shared/platform/time/iso.ts";
 import type { ProgramCommand } from "../command.ts";
 import { collectCallId, parseCode, parseJobKey, sinceOption, untilOption, wholeNumber } from "../options.ts";
 
-/** The options by which `list`, `replay` and `discard` choose calls. */
+/** Options with which `list`, `replay` and `discard` select calls. */
 export type FilterOptions = {
   origin?: Origin;
   endpoint?: string;
@@ -18,7 +18,7 @@ export type FilterOptions = {
   since?: number;
   until?: number;
   call?: string[];
-  /** 0: no limit. */
+  /** 0 means no limit. */
   limit: number;
 };
 
@@ -57,7 +57,7 @@ export function toFilter(options: FilterOptions): FailedFilter & { ids: string[]
   };
 }
 
-/** Whether the options choose some of the calls. A limit alone does not. */
+/** Whether the options select only some of the calls. A limit alone does not count as a filter. */
 export function isFiltered(options: FilterOptions): boolean {
   return Object.values(toFilter(options)).some((chosen) => chosen !== undefined);
 }

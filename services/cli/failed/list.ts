@@ -9,14 +9,14 @@ import { createListing } from "../listing.ts";
 import { pagesOf } from "../pagination.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { age, counted, toSeconds } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 import { type FilterOptions, toFilter } from "./filter.ts";
 
-export type ListOptions = FilterOptions & Operated & { json?: boolean };
+export type ListOptions = FilterOptions & OperationTarget & { json?: boolean };
 
 const PAGE_MAX = 500;
 
-/** `postern failed list`: the newest failed calls first, then how many match. */
+/** `postern failed list`: prints the failed calls, newest first, and then the number of matching calls. */
 export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const { limit } = options;
   const { ids, ...filter } = toFilter(options);
@@ -57,7 +57,7 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
   });
 }
 
-/** The failed calls among these that match, newest first. */
+/** Returns the named failed calls that match the filter, newest first. */
 async function readNamed(
   { getFailed }: Operations,
   ids: readonly string[],

@@ -3,30 +3,30 @@ import type { Progress } from "../../../shared/queue/operate.ts";
 import { barOf } from "../bar.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 
-type Shown = {
+type ProgressDisplay = {
   update(progress: Progress): void;
   end(): void;
 };
 
-/** Tells how many calls of a run are done. */
+/** Says how many calls of a bulk operation are done. */
 type DoneText = (done: number, total: number) => string;
 
 /**
- * Shows on stderr how far a run is: a bar on a screen; elsewhere a line for each tenth of a long run, and with -o json nothing,
- * since the outcome says all.
+ * Shows the progress of a bulk operation on stderr. A screen gets a bar, and other outputs one line for each tenth of
+ * a long operation. With -o json nothing is shown, because the final JSON has all the numbers.
  */
 export function createProgress(
   { terminal, note }: ProgramDeps,
   { json, quiet, doneText }: { json?: boolean; quiet?: boolean; doneText: DoneText },
-): Shown {
+): ProgressDisplay {
   if (json || quiet) return { update() {}, end() {} };
   return terminal.drawsProgress ? createProgressBar(terminal.redraw) : createProgressLines(note, doneText);
 }
 
 const REDRAW_MS = 100;
 
-/** A progress bar on one line of the screen. `end` takes it off. */
-export function createProgressBar(redraw: (line: string) => void, clock = systemClock): Shown {
+/** Draws a progress bar on one line of the screen. `end` erases the line. */
+export function createProgressBar(redraw: (line: string) => void, clock = systemClock): ProgressDisplay {
   const startedAt = clock();
   let drawnAt = 0;
   return {
@@ -44,15 +44,16 @@ export function createProgressBar(redraw: (line: string) => void, clock = system
   };
 }
 
-/** A run of fewer calls is over before anybody asks. */
-const LONG = 100;
+/** A bulk operation with fewer calls ends too soon to need progress lines. */
+const LONG_RUN_CALLS = 100;
 
-function createProgressLines(note: (text: string) => void, doneText: DoneText): Shown {
+/** Prints a line for each tenth of a long bulk operation. */
+export function createProgressLines(note: (text: string) => void, doneText: DoneText): ProgressDisplay {
   let told = 0;
   return {
     update({ done, left, total }) {
       const tenth = Math.floor((10 * (done + left)) / total);
-      if (total < LONG || tenth === told || tenth === 10) return;
+      if (total < LONG_RUN_CALLS || tenth === told || tenth === 10) return;
       told = tenth;
       note(`${doneText(done, total)} (${10 * tenth} %)\n`);
     },

@@ -3,7 +3,7 @@ import { type BulkOptions, runBulk } from "./bulk.ts";
 
 export type ReplayOptions = BulkOptions & { force?: boolean; reason?: string };
 
-/** `postern failed replay`: puts failed calls back into the queue, with a new set of attempts, under the same keys. */
+/** `postern failed replay`: returns failed calls to the queue, with a new set of attempts and the same ids. */
 export function replayFailed(deps: ProgramDeps, options: ReplayOptions): Promise<number> {
   const { force = false, reason } = options;
   return runBulk(deps, options, {

@@ -7,17 +7,17 @@ import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine, plain } from "../text.ts";
 import { paidLines } from "./paid-lines.ts";
 
-/** What came of a run. */
+/** Outcome of a bulk operation. */
 export type Outcome = {
   action: BulkAction;
   counted: FailedBulkView;
-  /** Undefined if nothing was begun. */
+  /** Undefined if no replay or discard was started. */
   result: FailedBulkView | undefined;
   interrupted: boolean;
 };
 
-/** How many of the counted calls are to be replayed or discarded: the others need force. */
-export function chosenIn({ matched, needs_force_count }: FailedBulkView): number {
+/** Returns the number of counted calls that will be replayed or discarded. The others need `force`. */
+export function selectedCount({ matched, needs_force_count }: FailedBulkView): number {
   return (matched ?? 0) - (needs_force_count ?? 0);
 }
 
@@ -42,21 +42,24 @@ export function report(
   if (lines.length > 0 && (isWrong || !json)) printError(toProblem(lines.join("\n"), outcome));
 }
 
-/** The problem has a code if the one call that was named has one. */
+/**
+ * Makes the problem of a failed operation. The problem has an error code if only one call was named, and that call has
+ * a code.
+ */
 function toProblem(text: string, { counted: { missing, matched } }: Outcome): string | AppError {
   const [only, ...others] = missing;
   const isAlone = only !== undefined && others.length === 0 && !matched;
   return isAlone && isErrorCode(only.code) ? new AppError(only.code, { reason: text }) : `${text}\n`;
 }
 
-/** The bulk operation; that which counted the calls, if no other was begun. */
+/** Returns the JSON of the bulk operation, or that of the count if no operation was started. */
 function toJson({ counted, result, interrupted }: Outcome, dryRun: boolean, resume: string | undefined) {
   return { ...(result ?? counted), dry_run: dryRun, interrupted, resume };
 }
 
 const WORDS = { replay: "replayed", discard: "discarded" } as const;
 
-/** Tells how many calls are done, in the middle of a run and at its end. */
+/** Says how many calls are done, during a bulk operation and at its end. */
 export function doneText(action: BulkAction, done: number, total: number): string {
   const of = done === total ? "" : ` of ${total}`;
   return `${WORDS[action]} ${done}${of} ${calls(total)}`;

@@ -6,11 +6,11 @@ import { bodyText, writeBody } from "../body.ts";
 import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain, section, withAge } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type ShowOptions = Operated & { json?: boolean; full?: boolean; bodyOnly?: boolean };
+export type ShowOptions = OperationTarget & { json?: boolean; full?: boolean; bodyOnly?: boolean };
 
-/** `postern failed show`: all that is known of one failed call. 1 if the call is not among the failed ones. */
+/** `postern failed show`: prints all data of one failed call. Exit code 1 if the call is not among the failed ones. */
 export function showFailed(deps: ProgramDeps, named: string, options: ShowOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const id = await callIdOf(operations, named);
@@ -20,7 +20,7 @@ export function showFailed(deps: ProgramDeps, named: string, options: ShowOption
       return EXIT.ok;
     }
     const call = await operations.getFailed({ call_id: id });
-    // Without metadata what is stored is not readable as a call, and its body is not known.
+    // Without metadata the stored data cannot be read as a call, so its body is unknown.
     const body = call.metadata !== undefined ? await readBody() : undefined;
     if (options.json)
       deps.print(jsonLine({ ...call, ...(body && { body_base64: body.toString("base64") }) }));

@@ -6,15 +6,15 @@ import { ruleText } from "../options.ts";
 import type { Terminal } from "../terminal.ts";
 import { CHOICES, type InitOptions } from "./init-options.ts";
 
-/* What is to be configured, from options, and from questions for those that were not given. */
+/* Collects the choices for a new configuration from options, and asks about the missing ones. */
 
 export type Choices = {
   job: number;
   runner: string;
   redisUrl: string;
-  /** Absent if no webhooks come in. `preset` is absent for any sender that signs with HMAC-SHA256. */
+  /** Undefined if no webhooks are accepted. Without a `preset`, any sender that signs with HMAC-SHA256 is accepted. */
   webhooks: { preset: string | undefined; path: string } | undefined;
-  /** Absent if nothing is sold. */
+  /** Undefined if no job is sold. */
   payments: { price: string; token: InitOptions["network"]; payTo: string | undefined } | undefined;
 };
 
@@ -67,7 +67,9 @@ function oneOf(text: string, words: readonly string[], problem: string): Read {
   return found === undefined ? { problem: `${problem}${didYouMean(text, words)}` } : { value: found };
 }
 
-/** Undefined if the operator has left, by Ctrl-C or Ctrl-D. Throws what is wrong with an option. */
+/**
+ * Returns the choices; undefined if the operator quits with Ctrl-C or Ctrl-D. Throws an error for an invalid option.
+ */
 export async function choose(options: InitOptions, terminal: Terminal): Promise<Choices | undefined> {
   const answer = (given: string | undefined, question: Question) =>
     answerTo(question, given, options.yes ? undefined : terminal);
@@ -86,7 +88,7 @@ export async function choose(options: InitOptions, terminal: Terminal): Promise<
     redisUrl,
     runner,
     webhooks: accepted === "payments" ? undefined : { path, preset: preset === "none" ? undefined : preset },
-    payments: accepted === "webhooks" ? undefined : { price, token, payTo: payee(options) },
+    payments: accepted === "webhooks" ? undefined : { price, token, payTo: recipientProblem(options) },
   };
 }
 
@@ -97,7 +99,7 @@ async function answerTo(
 ): Promise<string | undefined> {
   if (given !== undefined || terminal === undefined) {
     const taken = read(given ?? proposed);
-    if ("problem" in taken) throw refused(option, given, ruleText(taken.problem, proposed));
+    if ("problem" in taken) throw optionError(option, given, ruleText(taken.problem, proposed));
     return taken.value;
   }
   for (let why = ""; ; ) {
@@ -109,17 +111,17 @@ async function answerTo(
   }
 }
 
-function payee({ network, payTo }: InitOptions): string | undefined {
+function recipientProblem({ network, payTo }: InitOptions): string | undefined {
   if (network === "devnet") return undefined;
   if (payTo === undefined)
     throw new Error(`--network ${network} requires --pay-to, the address that receives the payments`);
   const read = evmAddress.safeParse(payTo);
   if (read.success) return read.data;
   const rule = read.error.issues[0]?.message ?? "must be an address";
-  throw refused("--pay-to <address>", payTo, ruleText(rule, "0x7099…"));
+  throw optionError("--pay-to <address>", payTo, ruleText(rule, "0x7099…"));
 }
 
-/** In the form of the errors about other values on the command line. */
-function refused(option: string, given: string | undefined, rule: string): Error {
+/** Makes an error in the same form as errors about other command-line values. */
+function optionError(option: string, given: string | undefined, rule: string): Error {
   return new Error(`option '${option}' value '${given}' is invalid: ${rule}`);
 }

@@ -4,7 +4,7 @@ import { wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { CHOICES, type InitOptions } from "./init-options.ts";
 
-/** `postern init [dir]`: each question is an option too, for scripts. */
+/** Adds `postern init [dir]`. Each question can also be answered by an option, for scripts. */
 export function addInit(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("init")

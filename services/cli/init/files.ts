@@ -1,16 +1,16 @@
-import { namesUser } from "../../../shared/webhook-auth/auth-modes.ts";
+import { AUTH_MODES } from "../../../shared/webhook-auth/auth-modes.ts";
 import { PRESETS } from "../../../shared/webhook-auth/presets/presets.ts";
 import type { Preset } from "../../../shared/webhook-auth/sender-description.ts";
 import { toUnits } from "../text.ts";
 import type { Choices } from "./choices.ts";
 import { newSecret, newSecretFor, newWhsec } from "./secrets.ts";
 
-/** A file of the configuration, by its name in the directory. */
+/** A configuration file, named by its path in the directory. */
 export type NewFile = { name: string; text: string; isSecret?: boolean };
 
 export const SECRETS = "secrets";
 
-/** What is written for these choices. `schema` is the path of the JSON Schemas from the directory, if there are some. */
+/** Returns the files for these choices. `schema` is the path from the directory to the JSON Schemas, if they exist. */
 export function filesFor(choices: Choices, schema: string | undefined, deploymentId: string): NewFile[] {
   const { webhooks, payments } = choices;
   const head = (name: string) => (schema === undefined ? "" : `#:schema ${schema}/${name}.json\n\n`);
@@ -29,10 +29,21 @@ export function filesFor(choices: Choices, schema: string | undefined, deploymen
 
 type Toml = (name: string, text: string) => NewFile;
 
-/** The path is relative to the configuration directory, so that this can be moved or mounted elsewhere. */
+/**
+ * Makes a file with a secret, and the reference to it. The path is relative to the configuration directory, so that
+ * the directory can be moved or mounted elsewhere.
+ */
 function secretFile(name: string, value: string): { file: NewFile; reference: string } {
   const file = { name: `${SECRETS}/${name}`, text: `${value}\n`, isSecret: true };
   return { file, reference: quoted(`file:${file.name}`) };
+}
+
+/** Formats a value as TOML on one line. */
+function tomlText(value: unknown): string {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return JSON.stringify(value);
+  return `{ ${Object.entries(value)
+    .map(([key, each]) => `${key} = ${tomlText(each)}`)
+    .join(", ")} }`;
 }
 
 function quoted(text: string): string {
@@ -84,22 +95,27 @@ ${lines.join("\n")}
   return [...files, toml("webhooks", text)];
 }
 
-/** What the sender is known by. What is made here is replaced if the sender gives its own. */
+/** Makes the credentials of a sender. The operator must replace them if the sender provides its own. */
 function credentialsOf(name: string, preset: Preset | undefined) {
   const proofs = (preset?.endpoint.handshakes ?? []).flatMap(({ proof }) =>
     typeof proof === "object" ? [proof] : [],
   );
   const schemes = [preset?.endpoint.signature ?? []].flat();
   const comesLater = proofs.some((proof) => "secret_header" in proof);
+  const mode = preset && AUTH_MODES[preset.endpoint.auth];
   const made = [
-    ...(comesLater ? [] : [{ key: "secret", ...secretFile(name, newSecretFor(preset)) }]),
+    ...(comesLater || mode?.secret === "none"
+      ? []
+      : [{ key: "secret", ...secretFile(name, newSecretFor(preset)) }]),
     ...(proofs.some((proof) => "verify_token" in proof)
       ? [{ key: "verify_token", ...secretFile(`${name}-verify-token`, newSecret()) }]
       : []),
   ];
   const lines = [
-    ...(preset !== undefined && namesUser(preset.endpoint.auth) ? [`username = ${quoted(name)}`] : []),
     ...made.map(({ key, reference }) => `${key} = ${reference}`),
+    ...Object.entries(mode?.example ?? {}).map(
+      ([key, value]) => `${key} = ${tomlText(value)}   # replace it with ${mode?.replaceWith}`,
+    ),
     ...(schemes.some(({ signed = "" }) => signed.includes("{url}"))
       ? [
           `public_url = "https://hooks.example.com/hooks/${name}"   # replace it with the URL as it is written at the sender`,

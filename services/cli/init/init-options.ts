@@ -1,4 +1,4 @@
-/** The words that two options take. */
+/** Permitted values of --accept and --network. */
 export const CHOICES = {
   accept: ["webhooks", "payments", "both"],
   networks: ["devnet", "base-sepolia"],

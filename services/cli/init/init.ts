@@ -16,8 +16,8 @@ import { filesFor, type NewFile, SECRETS } from "./files.ts";
 import type { InitOptions } from "./init-options.ts";
 
 /**
- * `postern init`: writes a configuration and checks it. Nothing that is there is overwritten without a yes. A secret that is
- * there is kept, and so is the id of the deployment. 1 if the operator leaves; then nothing is written.
+ * `postern init`: writes a configuration and checks it. Existing files are overwritten only after confirmation.
+ * Existing secrets and the deployment's id are kept. Exit code 1 if the operator quits; then nothing is written.
  */
 export async function initConfig(deps: ProgramDeps, dir: string, options: InitOptions): Promise<number> {
   const { terminal, print, say, printError } = deps;
@@ -34,9 +34,9 @@ export async function initConfig(deps: ProgramDeps, dir: string, options: InitOp
     printError(`error: ${messageOf(error)}\n`);
     return EXIT.usage;
   }
-  if (choices === undefined) return left(printError);
+  if (choices === undefined) return reportQuit(printError);
   const files = filesFor(choices, schemasFrom(dir), deploymentIn(dir) ?? newDeploymentId());
-  if (!(await mayWrite(deps, dir, files, options))) return left(printError);
+  if (!(await mayWrite(deps, dir, files, options))) return reportQuit(printError);
   for (const file of files) write(dir, file);
   const checked = await checkConfig(deps, { configDir: dir });
   const written = files.map(({ name }) => join(dir, name));
@@ -45,12 +45,15 @@ export async function initConfig(deps: ProgramDeps, dir: string, options: InitOp
   return checked;
 }
 
-function left(printError: ProgramDeps["printError"]): number {
+function reportQuit(printError: ProgramDeps["printError"]): number {
   printError("nothing was written\n");
   return EXIT.failed;
 }
 
-/** The id in a configuration that is overwritten: the data in Redis has it. */
+/**
+ * Reads the deployment's id from a configuration that will be overwritten. The id must stay the same, because the
+ * data in Redis contains it.
+ */
 function deploymentIn(dir: string): string | undefined {
   const path = join(dir, "postern.toml");
   if (isAbsent(path)) return undefined;
@@ -58,7 +61,7 @@ function deploymentIn(dir: string): string | undefined {
   return id !== undefined && DEPLOYMENT_ID.test(id) ? id : undefined;
 }
 
-/** The directory of the JSON Schemas of this package, from that of the configuration. */
+/** Returns the path of this package's JSON Schemas, relative to the configuration directory. */
 function schemasFrom(dir: string): string | undefined {
   const root = dirname(createRequire(import.meta.url).resolve("postern/package.json"));
   const schemas = join(root, "config", "schema");
@@ -84,7 +87,7 @@ async function mayWrite(
   return false;
 }
 
-/** Only its owner may read a secret. */
+/** Writes a file. Only its owner may read a secret. */
 function write(dir: string, { name, text, isSecret }: NewFile): void {
   const path = join(dir, name);
   mkdirSync(isSecret ? join(dir, SECRETS) : dir, { recursive: true, ...(isSecret && { mode: 0o700 }) });

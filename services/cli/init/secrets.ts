@@ -8,12 +8,12 @@ export function newSecret(): string {
   return randomBytes(32).toString("hex");
 }
 
-/** A secret of Standard Webhooks. */
+/** Makes a secret for Standard Webhooks. */
 export function newWhsec(): string {
   return `whsec_${randomBytes(32).toString("base64")}`;
 }
 
-/** A secret of the form that this sender's secrets have. */
+/** Makes a secret in the format of this sender's secrets. */
 export function newSecretFor(preset: Preset | undefined): string {
   const schemes = ([preset?.endpoint.signature ?? []] as (Scheme | readonly Scheme[])[]).flat(2) as Scheme[];
   if (schemes.length === 0) return newSecret();
@@ -23,7 +23,10 @@ export function newSecretFor(preset: Preset | undefined): string {
   return fitting ?? newSecret();
 }
 
-/** In the order in which they are tried. The private parts of key pairs are thrown away: the sender's own key replaces these. */
+/**
+ * Functions that make a secret. The first secret that fits the sender's signatures is used. A generated public key is
+ * a placeholder: the operator must replace it with the sender's own key, so its private half is discarded.
+ */
 const FORMS: readonly (() => string)[] = [
   newSecret,
   newWhsec,

@@ -7,7 +7,7 @@ import type { ListOptions } from "./list.ts";
 import type { PauseOptions } from "./pause.ts";
 import type { ShowOptions } from "./show.ts";
 
-/** `postern jobs ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
+/** Adds `postern jobs ...` with its options. Each subcommand is implemented in the file of its name. */
 export function addJobs(program: ProgramCommand, deps: ProgramDeps): void {
   const jobs = program
     .command("jobs")

@@ -3,22 +3,22 @@ import type { JobChange, JobView } from "../../../shared/console/jobs.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type JobOptions = Operated & { json?: boolean };
+export type JobOptions = OperationTarget & { json?: boolean };
 
-/** `answer` is for -o json, `line` for people. */
+/** `answer` is printed with -o json, `line` otherwise. */
 type Outcome = { answer: object; isDone: boolean; line: string };
 
 export type Reached = Pick<JobChange, "partitions">;
 
-/** Whether no partition was left out. */
+/** Whether the change reached all partitions. */
 export function isEverywhere({ partitions }: Reached): boolean {
   return partitions === undefined || partitions.unreached.length === 0;
 }
 
-/** Does one thing to each of these jobs. 1 if it was not done to one of them. */
-export function toEachJob(
+/** Does one action on each of these jobs. Exit code 1 if it was not done on one of them. */
+export function forEachJob(
   deps: ProgramDeps,
   names: readonly string[],
   options: JobOptions,
@@ -39,8 +39,8 @@ export function toEachJob(
   });
 }
 
-/** Says in how many partitions something is done, and what happens in the others later; nothing if it is done in all. */
-export function inPartitions({ partitions }: Reached, later: string): string {
+/** Says how many partitions the change has reached, and what will happen in the others. Empty if it reached all. */
+export function partitionsText({ partitions }: Reached, later: string): string {
   const { of: all = 0, unreached = [] } = partitions ?? {};
   if (unreached.length === 0) return "";
   const [which, are] = unreached.length === 1 ? ["partition", "is"] : ["partitions", "are"];
@@ -48,7 +48,7 @@ export function inPartitions({ partitions }: Reached, later: string): string {
   return ` in ${all - unreached.length} of ${all} partitions; ${away}, and ${are} ${later}`;
 }
 
-/** The job's name, and which ports that of a receiver without a port stands for. */
-export function named({ job, ports = [] }: JobView): string {
+/** Returns the job's name. If it is a callback receiver whose name has no port, adds the receiver's ports. */
+export function nameWithPorts({ job, ports = [] }: JobView): string {
   return ports.length > 1 ? `${job} (ports ${ports.join(" and ")})` : job;
 }

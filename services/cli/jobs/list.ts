@@ -4,13 +4,16 @@ import { createListing } from "../listing.ts";
 import { pagesOf } from "../pagination.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, duration, toSeconds, withAge } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type ListOptions = Operated & { json?: boolean };
+export type ListOptions = OperationTarget & { json?: boolean };
 
 const PAGE_MAX = 500;
 
-/** `postern jobs list`: what each job that has a queue or a setting holds, over all origins, and what holds it up. */
+/**
+ * `postern jobs list`: prints each job that has a queue or a setting, with its counts over all origins, its limits
+ * and its pause.
+ */
 export function listJobs(deps: ProgramDeps, options: ListOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const listing = createListing<JobView>(deps, {
@@ -48,7 +51,7 @@ function toCells(job: JobView): string[] {
   return [job.job, ...counts, oldest, limitsText(job), stateText(job)];
 }
 
-/** Whether the calls of a job are taken, and if not, why. */
+/** Says whether producers take the calls of a job, and if not, why. */
 export function stateText(job: JobView): string {
   switch (job.state) {
     case "running":
@@ -60,7 +63,7 @@ export function stateText(job: JobView): string {
   }
 }
 
-/** Since when a job is paused, by whom and why. */
+/** Says when a job was paused, by whom and why. */
 export function pausedText({
   paused,
   paused_partitions,

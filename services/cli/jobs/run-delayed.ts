@@ -1,15 +1,18 @@
 import type { DelayedRun } from "../../../shared/console/jobs.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted } from "../text.ts";
-import { inPartitions, isEverywhere, type JobOptions, named, toEachJob } from "./each-job.ts";
+import { forEachJob, isEverywhere, type JobOptions, nameWithPorts, partitionsText } from "./each-job.ts";
 
-/** `postern jobs run-delayed`: the delayed calls of these jobs are taken before their time. 1 if one of them has none, or a partition cannot be reached. */
+/**
+ * `postern jobs run-delayed`: runs the delayed calls of these jobs before their time. Exit code 1 if one of the jobs
+ * has no delayed call, or if a partition cannot be reached.
+ */
 export function runDelayedCalls(
   deps: ProgramDeps,
   names: readonly string[],
   options: JobOptions,
 ): Promise<number> {
-  return toEachJob(deps, names, options, async ({ runDelayed }, name) => {
+  return forEachJob(deps, names, options, async ({ runDelayed }, name) => {
     const answer = await runDelayed({ job: name, reason: "postern jobs run-delayed" });
     return { answer, isDone: answer.calls > 0 && isEverywhere(answer), line: inWords(answer) };
   });
@@ -17,8 +20,9 @@ export function runDelayedCalls(
 
 function inWords(answer: DelayedRun): string {
   const { calls, has_queue, job } = answer;
-  const places = inPartitions(answer, "left out");
-  if (calls === 0) return `${named(job)} has no delayed calls${places}${has_queue ? "" : ", and no queue"}`;
+  const places = partitionsText(answer, "left out");
+  if (calls === 0)
+    return `${nameWithPorts(job)} has no delayed calls${places}${has_queue ? "" : ", and no queue"}`;
   const when = job.state === "paused" ? "once the job is resumed" : "now";
-  return `${named(job)}: ${counted(calls, "delayed call")} can run ${when}${places}`;
+  return `${nameWithPorts(job)}: ${counted(calls, "delayed call")} can run ${when}${places}`;
 }

@@ -2,13 +2,13 @@ import type { JobView } from "../../../shared/console/jobs.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { duration, facts, jsonLine } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
-import { named } from "./each-job.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
+import { nameWithPorts } from "./each-job.ts";
 import { limitsText, stateText } from "./list.ts";
 
-export type ShowOptions = Operated & { json?: boolean };
+export type ShowOptions = OperationTarget & { json?: boolean };
 
-/** `postern jobs show`: the queue of one job, and what holds it up. 1 if it has no queue and no setting. */
+/** `postern jobs show`: prints the counts, limits and pause of one job. Exit code 1 if it has no queue and no setting. */
 export function showJob(deps: ProgramDeps, name: string, options: ShowOptions): Promise<number> {
   return withOperations(deps, options, async ({ getJob }) => {
     const job = await getJob({ job: name });
@@ -20,7 +20,7 @@ export function showJob(deps: ProgramDeps, name: string, options: ShowOptions): 
 function inWords(job: JobView): string {
   const { waiting, delayed, held, active, failed, oldest_age_ms: oldestMs } = job;
   return facts([
-    ["job", named(job)],
+    ["job", nameWithPorts(job)],
     ["state", stateText(job)],
     ["origins", job.origins.join(", ")],
     ["waiting", `${waiting}${oldestMs === null ? "" : `, the oldest for ${duration(oldestMs)}`}`],

@@ -9,7 +9,7 @@ const ENVIRONMENT = `
 Environment variables:
   POSTERN_PAYER_KEY  private key of the payer: 64 hex digits, with or without 0x`;
 
-/** `postern pay` and its options. The payer's key comes from the environment and from nowhere else. */
+/** Adds `postern pay` with its options. The payer's key comes only from the environment. */
 export function addPay(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("pay")
@@ -43,7 +43,7 @@ export function addPay(program: ProgramCommand, deps: ProgramDeps): void {
       "pay echo --gateway http://127.0.0.1:8402 --max 0.25",
     )
     .action(async (job: URL | string, options: PayOptions, command: ProgramCommand) => {
-      requirePlace(command, job, options);
+      requireOneJobUrl(command, job, options);
       const { pay } = await import("./pay.ts");
       deps.exitWith(await pay(deps, job, options));
     });
@@ -58,8 +58,8 @@ function parseJob(text: string): URL | string {
   );
 }
 
-/** Ends the command unless it is clear where the job is sold. */
-function requirePlace(command: ProgramCommand, job: URL | string, { gateway }: PayOptions): void {
+/** Ends the command if the job is named without a gateway, or given by its URL with one. */
+function requireOneJobUrl(command: ProgramCommand, job: URL | string, { gateway }: PayOptions): void {
   if (typeof job !== "string" && gateway !== undefined)
     usageError(command, "--gateway cannot be used with the URL of a job");
   if (typeof job === "string" && gateway === undefined)

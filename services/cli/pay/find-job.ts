@@ -1,14 +1,17 @@
 import { isJobName } from "../../../shared/call/job-ids.ts";
-import { slipBetween } from "../../../shared/platform/text/similar-words.ts";
+import { typoBetween } from "../../../shared/platform/text/similar-words.ts";
 import { get, reasonOf, wordsOf } from "../http.ts";
 import { PayFailure } from "./purchase.ts";
 
 type Listed = { service_id: number; job_index: number; name: string };
 
-/** No gateway is believed to list more than ten thousand jobs. */
+/** Limit on the pages read from a gateway's list of jobs. A page has a hundred jobs. */
 const PAGES_MAX = 100;
 
-/** The URL of the job that a gateway sells under this name, at the gateway's address as it was given. Throws PayFailure. */
+/**
+ * Returns the URL of the job that the gateway sells under this name. The URL keeps the gateway's host as the user gave it. Throws
+ * PayFailure if the job is not found.
+ */
 export async function findJob(gateway: URL, name: string, deadline: number): Promise<URL> {
   const base = `${gateway.origin}${gateway.pathname.replace(/(?:\/x402)?\/?$/, "")}`;
   const names: string[] = [];
@@ -35,7 +38,7 @@ async function readPage(url: URL, deadline: number): Promise<{ jobs: Listed[]; i
   return { jobs: jobs.filter(isListed), isLast: typeof next !== "string" };
 }
 
-/** Whether this is a job that can be bought by its name. What else a gateway lists is left out. */
+/** Whether the entry is a job that can be bought by its name. Other entries of the list are ignored. */
 function isListed(job: unknown): job is Listed {
   if (typeof job !== "object" || job === null) return false;
   const { service_id, job_index, name } = job as Partial<Listed>;
@@ -48,7 +51,7 @@ const NAMES_SHOWN = 20;
 function advice(name: string, names: readonly string[]): string {
   if (names.length === 0) return "; its jobs have no names, so use the URL of the job";
   const near = names.filter(
-    (each) => each.startsWith(name) || name.startsWith(each) || slipBetween(each, name) !== undefined,
+    (each) => each.startsWith(name) || name.startsWith(each) || typoBetween(each, name) !== undefined,
   );
   if (near.length > 0) return `; did you mean ${near.slice(0, NAMES_SHOWN).join(", ")}?`;
   return `; it sells ${names.slice(0, NAMES_SHOWN).join(", ")}${names.length > NAMES_SHOWN ? ", ..." : ""}`;

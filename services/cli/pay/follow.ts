@@ -4,40 +4,40 @@ import { get } from "../http.ts";
 import type { Terminal } from "../terminal.ts";
 import { jsonLine, plain } from "../text.ts";
 import { PayFailure, type Purchase } from "./purchase.ts";
-import type { Tell } from "./send.ts";
-import { type Watched, watch } from "./watch.ts";
+import type { ReportStep } from "./send.ts";
+import { type WatchOutcome, watch } from "./watch.ts";
 
-type Following = {
-  /** That of the call's result, if the answer told it: only who has it is told of the progress. */
+type FollowOptions = {
+  /** The result token, if the answer had one. Without the token, the gateway shows no progress. */
   token: string | undefined;
   /** Unix ms. */
   deadline: number;
-  tell: Tell;
-  /** Where a bar can be drawn; undefined if nothing is to be drawn. */
+  report: ReportStep;
+  /** The terminal on which a progress bar is drawn. Undefined if none is drawn. */
   screen: Pick<Terminal, "redraw"> | undefined;
 };
 
 /**
- * Follows a call that was paid for until it has ended, or the deadline has come: its states, and how far a long job is. Writes what it learns
- * into `purchase`. Throws PayFailure if the job has not run in time, or has failed.
+ * Follows a paid call until it ends or the deadline passes. It prints the call's states and the progress of a long job, and writes the
+ * outcome into `purchase`. Throws PayFailure if the job did not run in time, or has failed.
  */
 export async function followCall(
   url: URL,
   purchase: Purchase,
-  { token, deadline, tell, screen }: Following,
+  { token, deadline, report, screen }: FollowOptions,
 ): Promise<void> {
   const { statusUrl } = purchase;
   const followed = statusUrl === undefined ? undefined : onPaidOrigin(statusUrl, url);
   if (followed === undefined) return;
   if (followed.href !== new URL(String(statusUrl), url).href) {
     const text = `following the call at ${followed.href} instead of ${statusUrl}, because only ${url.host} was paid\n`;
-    tell("followed", { url: followed.href }, text);
+    report("followed", { url: followed.href }, text);
   }
   purchase.followedUrl = followed.href;
-  const progress = createProgress(screen, tell);
+  const progress = createProgress(screen, report);
   const onState = (state: string): void => {
     progress.clear();
-    tell("state", { state }, `state: ${plain(state)}${MEANING[state] ?? ""}\n`);
+    report("state", { state }, `state: ${plain(state)}${MEANING[state] ?? ""}\n`);
   };
   const watched = await watch(followed, { token, deadline, onState, onProgress: progress.update });
   progress.clear();
@@ -50,13 +50,13 @@ export async function followCall(
   purchase.outcome = "injected";
 }
 
-/** Undefined if the runner has the job, or has done it. */
+/** Explanations of states. Other states need no explanation. */
 const MEANING: Readonly<Record<string, string>> = {
   queued: " (accepted, and not ended yet)",
   injected: " (the runner answered with 2xx)",
 };
 
-function failureOf(state: string | undefined, watched: Watched): string | undefined {
+function failureOf(state: string | undefined, watched: WatchOutcome): string | undefined {
   const failed = watched.kind === "ended" && watched.result === "failed";
   if (state === "injected" && !failed) return undefined;
   if (state === undefined) return "the state of the job could not be read. Do not pay again";
@@ -71,17 +71,17 @@ function failureOf(state: string | undefined, watched: Watched): string | undefi
   return plain(`the job did not end in time: it is ${state}. Do not pay again`);
 }
 
-/** Draws how far a job is on a screen; elsewhere each word of it is a line. */
-function createProgress(screen: Following["screen"], tell: Tell) {
+/** Draws the progress of a job on a screen, or prints it as lines if there is no screen. */
+function createProgress(screen: FollowOptions["screen"], report: ReportStep) {
   let isDrawn = false;
   return {
     update(progress: Readonly<Record<string, unknown>>): void {
       const words = jsonLine(progress).trim();
-      if (screen === undefined) tell("progress", { progress }, `progress: ${words}\n`);
+      if (screen === undefined) report("progress", { progress }, `progress: ${words}\n`);
       else screen.redraw(lineOf(progress) ?? words);
       isDrawn = screen !== undefined;
     },
-    /** Takes it off the screen, for what is printed next. */
+    /** Removes the bar from the screen before the next line is printed. */
     clear(): void {
       if (isDrawn) screen?.redraw("");
       isDrawn = false;
@@ -94,7 +94,7 @@ const PAIRS = [
   ["step", "steps"],
 ] as const;
 
-/** A bar, of a job that says by `done` and `total`, `step` and `steps`, or `percent` how far it is. */
+/** Formats a bar for a job that reports its progress by `done` and `total`, `step` and `steps`, or `percent`. */
 function lineOf(progress: Readonly<Record<string, unknown>>): string | undefined {
   for (const [name, of] of PAIRS) {
     const [done, total] = [progress[name], progress[of]];
@@ -107,14 +107,14 @@ function lineOf(progress: Readonly<Record<string, unknown>>): string | undefined
 
 const POLL_MS = 500;
 
-/** States after which nothing happens by itself. */
+/** States that no longer change without an operator. */
 const ENDS = ["injected", "failed", "discarded", "refund_pending", "refunded", "void", "review"];
 
 function hasEnded(state: string | undefined): boolean {
   return state !== undefined && ENDS.includes(state);
 }
 
-/** Asks a gateway without streams for a call's state, until the call ends or the deadline passes. Resolves with the last state that was read. */
+/** Polls a gateway without streams for a call's state, until the call ends or the deadline passes. Resolves with the last state read. */
 async function poll(
   url: URL,
   deadline: number,
@@ -137,14 +137,14 @@ async function readState(url: URL, deadline: number): Promise<string | undefined
 }
 
 /**
- * Moves a URL that an answer names to the origin that was paid. A gateway behind a proxy names its public address, which may not be
- * reachable from here, and no other host is trusted.
+ * Replaces the host of a URL from an answer with the host of the paid URL. No other host is trusted, and the gateway may name a public host
+ * that cannot be reached from here. Returns undefined if the text is not a URL.
  */
 export function onPaidOrigin(named: string, paid: URL): URL | undefined {
   if (!URL.canParse(named, paid.href)) return undefined;
   const { pathname, search } = new URL(named, paid.href);
   const url = new URL(paid.origin);
-  // Assigned: a path that begins with two slashes would be read as a host.
+  // The path is assigned, because the URL parser would read a path that begins with two slashes as a host.
   url.pathname = pathname;
   url.search = search;
   return url;

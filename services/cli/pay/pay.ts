@@ -26,30 +26,30 @@ import { findJob } from "./find-job.ts";
 import { followCall, onPaidOrigin } from "./follow.ts";
 import type { Payer } from "./payer.ts";
 import { PayFailure, type Purchase, receiptText, toJson, toReceipt } from "./purchase.ts";
-import { requireFits } from "./require-fits.ts";
-import { interruptible, sendUntilAnswered, type Tell } from "./send.ts";
+import { requireMatchingBody } from "./require-matching-body.ts";
+import { interruptible, type ReportStep, sendUntilAnswered } from "./send.ts";
 
 export type PayOptions = BodyOptions & {
-  /** Where the job is sold, if its name is given. */
+  /** The gateway that sells the job, if the job is given by name. */
   gateway?: URL;
   contentType?: string;
   max: string;
   token?: Record<string, number>;
   quote?: string;
-  /** For how long the purchase is tried, in seconds. */
+  /** Time limit of the purchase, in seconds. */
   timeout: number;
-  /** For how long the output is waited for, in seconds. */
+  /** Maximum time to wait for the output after the purchase, in seconds. */
   wait: number;
   json?: boolean;
   quiet?: boolean;
 };
 
-/** What `payer.ts` imports. */
+/** The optional packages that `payer.ts` imports. */
 const PACKAGES = ["@x402/evm", "@x402/extensions", "@x402/fetch", "viem"];
 
 /**
- * `postern pay`: buys one job, by its URL or its name. 0 once its output is printed, or it has ended and keeps none; with --wait 0
- * once it is accepted.
+ * Runs `postern pay`: buys one job, by its URL or its name. Resolves with 0 once the output is printed, or the job has ended without a kept
+ * output. With --wait 0, resolves with 0 once the call is accepted.
  */
 export async function pay(deps: ProgramDeps, job: URL | string, options: PayOptions): Promise<number> {
   const key = payerKey(deps.env);
@@ -64,7 +64,7 @@ export async function pay(deps: ProgramDeps, job: URL | string, options: PayOpti
   }
   const purchase: Purchase = {};
   const { json = false, quiet = false } = options;
-  const tell: Tell = (step, fields, text) => {
+  const report: ReportStep = (step, fields, text) => {
     if (json && !quiet) deps.print(jsonLine({ step, ...fields }));
     else deps.say(text);
   };
@@ -73,7 +73,7 @@ export async function pay(deps: ProgramDeps, job: URL | string, options: PayOpti
   try {
     const { createPayer } = await import("./payer.ts");
     const deadline = systemClock() + options.timeout * 1000;
-    const url = await urlOf(job, options, deadline, tell);
+    const url = await urlOf(job, options, deadline, report);
     purchase.url = url.href;
     const screen = deps.terminal.drawsProgress && !json && !quiet ? deps.terminal : undefined;
     const { printError } = deps;
@@ -81,7 +81,7 @@ export async function pay(deps: ProgramDeps, job: URL | string, options: PayOpti
       { payer: createPayer(key), key, url, deadline, screen, program, printError },
       options,
       purchase,
-      tell,
+      report,
     );
     if (!json && result !== undefined) printResult(deps, result, quiet);
   } catch (error) {
@@ -96,10 +96,15 @@ export async function pay(deps: ProgramDeps, job: URL | string, options: PayOpti
   return purchase.error === undefined ? EXIT.ok : EXIT.failed;
 }
 
-async function urlOf(job: URL | string, { gateway }: PayOptions, deadline: number, tell: Tell): Promise<URL> {
+async function urlOf(
+  job: URL | string,
+  { gateway }: PayOptions,
+  deadline: number,
+  report: ReportStep,
+): Promise<URL> {
   if (typeof job !== "string" || gateway === undefined) return new URL(job);
   const url = await findJob(gateway, job, deadline);
-  tell("job", { name: job, url: url.href }, `job: ${job} is ${url.href}\n`);
+  report("job", { name: job, url: url.href }, `job: ${job} is ${url.href}\n`);
   return url;
 }
 
@@ -108,34 +113,34 @@ type Trade = {
   key: Secret;
   url: URL;
   deadline: number;
-  /** Where the progress of the job is drawn. */
+  /** The terminal on which the job's progress is drawn. */
   screen: Terminal | undefined;
-  /** How the user calls this program. */
+  /** Name under which the user runs this program, for printed commands. */
   program: string;
   printError: ProgramDeps["printError"];
 };
 
-/** From the price to the job's output, if it is waited for. Writes each thing it learns into `purchase`. */
+/** Requests the price, pays, and waits for the job's output unless --wait is 0. Writes each step's data into `purchase`. */
 async function buy(
   trade: Trade,
   options: PayOptions,
   purchase: Purchase,
-  tell: Tell,
+  report: ReportStep,
 ): Promise<JobResult | undefined> {
   const { payer, url, deadline } = trade;
   const body = readBody(options);
   const quote: Record<string, string> =
     options.quote === undefined ? {} : { "X-PLATFORM-QUOTE": options.quote };
 
-  const required = payer.readRequired((await askPrice(url, quote, deadline)).headers);
+  const required = payer.readRequired((await requestPrice(url, quote, deadline)).headers);
   const price = payer.choose(required, { max: options.max, tokens: options.token ?? {} });
   const { offer } = price;
   Object.assign(purchase, { payer: payer.address, price: price.text, offer });
   const { network, payTo: pay_to } = offer;
   const cost = { price: price.text, network, pay_to };
-  tell("price", cost, `price: ${price.text} on ${plain(network)}, to ${plain(pay_to)}\n`);
+  report("price", cost, `price: ${price.text} on ${plain(network)}, to ${plain(pay_to)}\n`);
 
-  await requireFits(url, body, deadline);
+  await requireMatchingBody(url, body, deadline);
   const signed = await payer.sign(required, price);
   const { nonce, validBefore } = signed;
   Object.assign(purchase, { nonce, validBefore });
@@ -146,39 +151,39 @@ async function buy(
     "Content-Type": options.contentType ?? (isJson(body) ? "application/json" : "text/plain"),
   };
   const answer = await interruptible((signal) => {
-    tell(
+    report(
       "signed",
       { ...cost, payer: payer.address, valid_before: until, nonce },
       `signed: ${price.text} from ${payer.address} to ${plain(pay_to)}, valid until ${until}, nonce ${nonce}\n`,
     );
-    return sendUntilAnswered({ url, headers, body }, deadline, signal, tell);
+    return sendUntilAnswered({ url, headers, body }, deadline, signal, report);
   }).catch((error: unknown) => {
     if (!(error instanceof PayFailure)) throw error;
     purchase.paymentHeaders = signed.headers;
     purchase.statusUrl = error.statusUrl;
-    const reason = howToAskAgain(error, until, url, headers, options);
+    const reason = explainRepeat(error, until, url, headers, options);
     throw new PayFailure("unknown", { reason, cause: error });
   });
 
   const paid = payer.readResponse(answer.headers);
-  noteAnswer(answer, paid, url, purchase);
+  recordAnswer(answer, paid, url, purchase);
   requireAccepted(answer);
   purchase.outcome = isOutput(answer) ? "injected" : "accepted";
   const { callId, transaction, resultUrl: result_url, resultToken: result_token } = purchase;
-  tell(
+  report(
     "accepted",
     { call_id: callId, transaction, result_url, result_token },
     `accepted: call ${callId ?? "?"}, transaction ${transaction ?? "?"}\n${howToFetch(purchase, trade.program)}`,
   );
-  tell("receipt", { receipt: purchase.receipt }, receiptText(purchase.receipt ?? {}, purchase));
+  report("receipt", { receipt: purchase.receipt }, receiptText(purchase.receipt ?? {}, purchase));
   if (isOutput(answer)) return toResult(answer);
   if (options.wait === 0) return undefined;
-  const waiting = () => awaitOutput(answer, trade, options, purchase, tell);
-  return options.quiet ? sayingHow(trade, howToFetch(purchase, trade.program), waiting) : waiting();
+  const waiting = () => awaitOutput(answer, trade, options, purchase, report);
+  return options.quiet ? withHintOnInterrupt(trade, howToFetch(purchase, trade.program), waiting) : waiting();
 }
 
-/** If it is interrupted, says how to fetch the output later, and ends as it would have. */
-async function sayingHow<Result>(
+/** Waits for the output. If the user interrupts the wait, prints how to fetch the output later, and ends the process by the same signal. */
+async function withHintOnInterrupt<Result>(
   { printError }: Trade,
   how: string,
   wait: () => Promise<Result>,
@@ -191,13 +196,13 @@ async function sayingHow<Result>(
   return wait().finally(() => process.off("SIGINT", onSignal));
 }
 
-/** Whether a paid request was answered with the job's output. Sellers that keep no calls do so. */
+/** Whether the answer to the paid request is the job's output. Sellers that do not queue calls send the output at once. */
 function isOutput(answer: Answer): boolean {
   return isSuccess(answer) && (answer.status !== 202 || textIn(answer, "call_id") === undefined);
 }
 
-/** Writes down what an answer says of the purchase. */
-function noteAnswer(answer: Answer, paid: object | undefined, url: URL, purchase: Purchase): void {
+/** Copies the answer's data about the purchase into `purchase`. */
+function recordAnswer(answer: Answer, paid: object | undefined, url: URL, purchase: Purchase): void {
   const transaction = (paid as { transaction?: unknown } | undefined)?.transaction;
   purchase.status = answer.status;
   if (isOutput(answer)) {
@@ -210,6 +215,7 @@ function noteAnswer(answer: Answer, paid: object | undefined, url: URL, purchase
   purchase.callId = textIn(answer, "call_id");
   purchase.transaction = textIn(answer, "transaction");
   purchase.receipt = toReceipt(answer.json["receipt"], paid);
+  purchase.signedReceipt = answer.json["signed_receipt"];
   const { statusUrl } = purchase;
   const named = textIn(answer, "result_url") ?? (statusUrl && `${statusUrl}/result`);
   purchase.resultUrl = named === undefined ? undefined : onPaidOrigin(named, url)?.href;
@@ -217,40 +223,40 @@ function noteAnswer(answer: Answer, paid: object | undefined, url: URL, purchase
   if (token !== undefined && isResultToken(token)) purchase.resultToken = token;
 }
 
-/** The command that fetches the output later, as a line. Empty if there is nothing to fetch. */
+/** Returns a line with the command that fetches the output later. Empty if there is no output to fetch. */
 function howToFetch({ resultUrl, resultToken }: Purchase, program: string): string {
   if (resultUrl === undefined) return "";
   const variable = resultToken === undefined ? "" : `POSTERN_RESULT_TOKEN=${shellQuote(resultToken)} `;
   return `fetch the result later: ${variable}${program} result ${shellQuote(resultUrl)}\n`;
 }
 
-/** Follows the call to its end, and fetches its output. The 202 of a repeated payment has no token, so the payer signs in. */
+/** Follows the call to its end, and fetches its output. For a repeated payment, the 202 has no token, and the payer signs in. */
 async function awaitOutput(
   answer: Answer,
   { url, screen, key: payerKey }: Trade,
   { wait }: PayOptions,
   purchase: Purchase,
-  tell: Tell,
+  report: ReportStep,
 ): Promise<JobResult | undefined> {
   const deadline = systemClock() + wait * 1000;
   const { resultUrl, resultToken: token } = purchase;
-  await followCall(url, purchase, { token, deadline, tell, screen });
+  await followCall(url, purchase, { token, deadline, report, screen });
   if (resultUrl === undefined) return undefined;
   const keepsNone = token === undefined && !answer.headers.has("idempotent-replayed");
-  return keepsNone ? noResult(tell) : fetchPaid(new URL(resultUrl), { token, payerKey }, deadline, tell);
+  return keepsNone ? noResult(report) : fetchPaid(new URL(resultUrl), { token, payerKey }, deadline, report);
 }
 
 async function fetchPaid(
   url: URL,
   proof: Credentials,
   deadline: number,
-  tell: Tell,
+  report: ReportStep,
 ): Promise<JobResult | undefined> {
   try {
     return await fetchResult(url, proof, deadline);
   } catch (error) {
     if (!(error instanceof NoResult)) throw error;
-    if (error.code === "result.none_kept") return noResult(tell);
+    if (error.code === "result.none_kept") return noResult(report);
     const hasFailed = error.code === CALL_FAILED;
     const what = hasFailed ? "it failed" : "its output could not be fetched";
     throw new PayFailure(hasFailed ? "failed" : "injected", {
@@ -260,13 +266,13 @@ async function fetchPaid(
   }
 }
 
-function noResult(tell: Tell): undefined {
+function noResult(report: ReportStep): undefined {
   const reason = "this job keeps no results";
-  tell("no_result", { reason }, `no result: ${reason}\n`);
+  report("no_result", { reason }, `no result: ${reason}\n`);
 }
 
-/** Gets the 402. The price does not depend on the body, so the body is not sent. */
-async function askPrice(url: URL, headers: Record<string, string>, deadline: number): Promise<Answer> {
+/** Requests the 402 answer with the price. The price does not depend on the body, so no body is sent. */
+async function requestPrice(url: URL, headers: Record<string, string>, deadline: number): Promise<Answer> {
   const answer = await post({ url, headers, body: undefined }, deadline).catch((cause: unknown) => {
     const reason = `cannot get the price from ${url.host}: ${reasonOf(cause)}`;
     throw new PayFailure("failed", { reason, cause });
@@ -276,8 +282,8 @@ async function askPrice(url: URL, headers: Record<string, string>, deadline: num
   throw new PayFailure("refused", { reason });
 }
 
-/** Nobody may take this for "not paid", so it says how to send the same payment again. */
-function howToAskAgain(
+/** Explains how to send the same payment again after an unknown outcome, so that no user takes the outcome for "not paid". */
+function explainRepeat(
   { message, statusUrl }: PayFailure,
   until: string,
   url: URL,

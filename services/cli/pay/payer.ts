@@ -8,7 +8,7 @@ import { inTokens, plain, toUnits } from "../text.ts";
 import { PayFailure } from "./purchase.ts";
 
 type SignedPayment = {
-  /** The same for every attempt: it is one payment, however often it is sent. */
+  /** Every attempt sends these same headers, so that all attempts are one payment. */
   headers: Record<string, string>;
   nonce: string;
   /** Unix seconds. */
@@ -27,7 +27,7 @@ export function createPayer(key: Secret) {
   return {
     address: account.address,
 
-    /** Reads what a 402 asks for. */
+    /** Reads the offers in a 402 answer. */
     readRequired(headers: Headers): PaymentRequired {
       try {
         return http.getPaymentRequiredResponse((name) => headers.get(name));
@@ -37,7 +37,7 @@ export function createPayer(key: Secret) {
       }
     },
 
-    /** Reads the settlement in an answer's payment response header; undefined if there is none. */
+    /** Reads the settlement in an answer's payment response header. Undefined if the header is missing. */
     readResponse(headers: Headers): object | undefined {
       try {
         return http.getPaymentSettleResponse((name) => headers.get(name));
@@ -52,10 +52,10 @@ export function createPayer(key: Secret) {
         tokenOf: ({ asset, network }) => scheme.findDefaultAsset?.(asset, network),
       }),
 
-    /** Signs a payment of exactly this offer. */
+    /** Signs a payment for this offer only. */
     async sign(required: PaymentRequired, { offer, method, cap }: Price): Promise<SignedPayment> {
       const { asset, network } = offer;
-      // The client checks the cap itself once more.
+      // With these settings, the x402 client itself refuses to sign for another token or a higher amount.
       const allowedAssets = [{ asset, network, maxAmountPerPayment: String(cap) }];
       client.setSpendControls({ maxAmountPerPayment: false, allowedAssets });
       const extensions = appendPaymentIdentifierToExtensions(structuredClone(required.extensions ?? {}));
@@ -65,7 +65,7 @@ export function createPayer(key: Secret) {
   };
 }
 
-/** The transfer methods that the client signs by: the member of `payload` that is signed, and its field for the end. */
+/** Transfer methods that the client can sign. `member` names the signed part of the payload, and `end` its field with the expiry. */
 const METHODS: ReadonlyMap<unknown, Method> = new Map([
   ["eip3009", { member: "authorization", end: "validBefore" }],
   ["permit2", { member: "permit2Authorization", end: "deadline" }],
@@ -79,41 +79,45 @@ function signedIn(payload: object, { member, end }: Method): Pick<SignedPayment,
 }
 
 type Limits = {
-  /** In tokens, a decimal number. */
+  /** Highest price in tokens, as a decimal number. */
   max: string;
-  /** Decimals of tokens that the client does not know by itself, by lower-case address. */
+  /** Decimals of tokens that the client does not know, by lower-case address. */
   tokens: Readonly<Record<string, number>>;
 };
 
-/** An offer that may be paid. */
+/** An offer that the client can pay. */
 type Price = {
   offer: PaymentRequirements;
   method: Method;
-  /** As people write it: "3.2 USDC". */
+  /** The price for people, such as "3.2 USDC". */
   text: string;
-  /** The cap, in the token's smallest units. */
+  /** The highest amount to pay, in the token's smallest unit. */
   cap: bigint;
 };
 
-/** The scheme that the client pays by, and the tokens that it knows by itself. */
-type Known = {
+/** The scheme that the client supports, and the tokens that it knows. */
+type ClientSupport = {
   scheme: string;
   tokenOf(offer: PaymentRequirements): { symbol: string; decimals: number } | undefined;
 };
 
-/** Returns the first offer that can be paid and is within the cap. Throws if there is none, before anything is signed. */
-function chooseOffer({ accepts }: PaymentRequired, limits: Limits, known: Known): Price {
+/** Returns the first payable offer that costs at most `limits.max`. Throws PayFailure without such an offer. */
+function chooseOffer({ accepts }: PaymentRequired, limits: Limits, known: ClientSupport): Price {
   const prices = accepts.flatMap((offer) => toPrice(offer, limits, known) ?? []);
   const affordable = prices.find(({ offer, cap }) => BigInt(offer.amount) <= cap);
   if (affordable !== undefined) return affordable;
-  const reason = prices.length === 0 ? noneKnown(accepts) : tooDear(prices, limits);
+  const reason = prices.length === 0 ? noPayableOfferReason(accepts) : overCapReason(prices, limits);
   throw new PayFailure("refused", { reason });
 }
 
-/** An offer says how long its signature is good for. No settlement needs longer than this. */
+/** Longest validity of a payment that the client signs. No settlement needs longer. */
 const TIMEOUT_SECONDS_MAX = 3600;
 
-function toPrice(offer: PaymentRequirements, { max, tokens }: Limits, known: Known): Price | undefined {
+function toPrice(
+  offer: PaymentRequirements,
+  { max, tokens }: Limits,
+  known: ClientSupport,
+): Price | undefined {
   const token = known.tokenOf(offer);
   const decimals = tokens[offer.asset.toLowerCase()] ?? token?.decimals;
   const method = METHODS.get(offer.extra?.["assetTransferMethod"] ?? "eip3009");
@@ -128,11 +132,11 @@ function isPayable(offer: PaymentRequirements, scheme: string): boolean {
   return isOfScheme && network.startsWith("eip155:") && maxTimeoutSeconds <= TIMEOUT_SECONDS_MAX;
 }
 
-function tooDear(prices: readonly Price[], { max }: Limits): string {
+function overCapReason(prices: readonly Price[], { max }: Limits): string {
   return `the price is ${prices.map(({ text }) => text).join(" or ")}, over --max ${max}; nothing was signed`;
 }
 
-function noneKnown(accepts: readonly PaymentRequirements[]): string {
+function noPayableOfferReason(accepts: readonly PaymentRequirements[]): string {
   const offers = accepts.map(({ scheme, network, asset }) => plain(`${scheme} on ${network} in ${asset}`));
   const offered = offers.join("; ") || "none";
   return `none of the offers can be paid (offers: ${offered}); use --token to add a token; nothing was signed`;

@@ -2,9 +2,9 @@ import type { PaymentRequirements } from "@x402/fetch";
 import { toIso } from "../../../shared/platform/time/iso.ts";
 import { facts, plain } from "../text.ts";
 
-/** What is known of a purchase so far. */
+/** The data of a purchase that is known so far. */
 export type Purchase = {
-  /** Of the job; absent if none of this name is sold. */
+  /** URL of the job. Absent if the gateway sells no job of this name. */
   url?: string;
   outcome?: string;
   error?: string;
@@ -18,13 +18,15 @@ export type Purchase = {
   callId?: string | undefined;
   transaction?: string | undefined;
   receipt?: Receipt;
+  /** The signed receipt as the answer contains it, for `postern receipt verify`. */
+  signedReceipt?: unknown;
   statusUrl?: string | undefined;
   followedUrl?: string;
-  /** The URL of the job's output, on the origin that was paid. */
+  /** URL of the job's output, with the host of the paid URL. */
   resultUrl?: string | undefined;
   resultToken?: string | undefined;
   state?: string | undefined;
-  /** The signed payment, if it has to be sent again. */
+  /** The headers of the signed payment, if it must be sent again. */
   paymentHeaders?: Record<string, string>;
 };
 
@@ -46,6 +48,7 @@ export function toJson(purchase: Purchase) {
     call_id: purchase.callId,
     transaction: purchase.transaction,
     receipt: purchase.receipt,
+    signed_receipt: purchase.signedReceipt,
     state: purchase.state,
     status_url: purchase.statusUrl,
     followed_url: purchase.followedUrl,
@@ -66,10 +69,10 @@ const FIELDS = [
   "quote_digest",
 ] as const;
 
-/** The gateway's account of a settled payment; it may leave fields out. `amount` is in the token's smallest units. */
+/** The gateway's receipt of a settled payment. Fields may be missing. `amount` is in the token's smallest unit. */
 type Receipt = { [Field in (typeof FIELDS)[number]]?: string };
 
-/** Reads the receipt in an answer's body, and takes what it lacks from the answer's payment response header. */
+/** Reads the receipt in an answer's body. Missing fields come from the answer's payment response header. */
 export function toReceipt(inBody: unknown, inHeader: object | undefined): Receipt {
   const given = { ...inHeader, ...(inBody as object | undefined) } as Readonly<Record<string, unknown>>;
   const known = FIELDS.flatMap((field) => {
@@ -79,7 +82,7 @@ export function toReceipt(inBody: unknown, inHeader: object | undefined): Receip
   return Object.fromEntries(known) as Receipt;
 }
 
-/** A receipt for people. An amount is in tokens if it is that of the price, whose decimals are known. */
+/** Formats a receipt for people. The amount is in tokens if it equals the price, because only the price's decimals are known. */
 export function receiptText(
   { symbol, asset, ...receipt }: Receipt,
   { price, offer }: Pick<Purchase, "price" | "offer">,
@@ -101,16 +104,16 @@ export function receiptText(
 }
 
 /**
- * `refused`: nothing was paid. `unknown`: it may have been paid. `accepted`: it was paid, and the job has not ended in time. `injected`:
- * the job ran, and its output could not be fetched. `failed`: anything else, also a job that was paid and has failed.
+ * `refused`: nothing was paid. `unknown`: the payment may have been made. `accepted`: the payment was made, and the job has not ended in
+ * time. `injected`: the job ran, but its output could not be fetched. `failed`: any other failure, even if the job was paid and has failed.
  */
 type Outcome = "refused" | "unknown" | "accepted" | "injected" | "failed";
 
-/** Why a purchase ended without the job's output, as a sentence for the payer. */
+/** Thrown if a purchase ends without the job's output. Its message is a sentence for the payer. */
 export class PayFailure extends Error {
   override readonly name = "PayFailure";
   readonly outcome: Outcome;
-  /** Where the payment can be followed, if an answer said so. */
+  /** The URL of the payment's status, if an answer contained one. */
   readonly statusUrl: string | undefined;
 
   constructor(

@@ -4,45 +4,45 @@ import { type Answer, type Post, post, reasonOf, textIn, wordsOf } from "../http
 import { CALL_FAILED } from "../result/fetch.ts";
 import { PayFailure } from "./purchase.ts";
 
-/** Tells of a step: one JSON object with -o json, and a text for people otherwise. */
-export type Tell = (step: string, fields: object, text: string) => void;
+/** Reports a step: one JSON object with -o json, and otherwise a text for people. */
+export type ReportStep = (step: string, fields: object, text: string) => void;
 
 const WAIT_MS_MIN = 200;
 const WAIT_MS_MAX = 30_000;
 const WAIT_MS_OTHERWISE = 1000;
 
 /**
- * Sends a paid request until the answer says whether money moved. Every repeat is the very same request: the gateway
- * charges it once, while a new payment would be charged again. At the deadline (unix ms) it resolves with the last answer if no try was
- * taken, and throws PayFailure otherwise. Throws the signal's reason when the signal is aborted.
+ * Repeats a paid request until an answer is final. Every attempt sends exactly the same request, so that the gateway charges it only
+ * once. At the deadline (unix ms), resolves with the last answer if no attempt can have been charged, and throws PayFailure otherwise.
+ * Throws the signal's reason when the signal is aborted.
  */
 export async function sendUntilAnswered(
   request: Post,
   deadline: number,
   signal: AbortSignal,
-  tell: Tell,
+  report: ReportStep,
 ): Promise<Answer> {
   let statusUrl: string | undefined;
   let mayBeCharged = false;
   for (;;) {
     const answer = await post(request, deadline, signal).catch((error: unknown) => reasonOf(error));
-    if (typeof answer !== "string" && !isOpen(answer)) return answer;
+    if (typeof answer !== "string" && !isInconclusive(answer)) return answer;
     signal.throwIfAborted();
-    const { reason, waitMs, refusal, ...told } = leftBy(answer);
-    statusUrl = told.statusUrl ?? statusUrl;
+    const { reason, waitMs, refusal, ...attempt } = describeAttempt(answer);
+    statusUrl = attempt.statusUrl ?? statusUrl;
     mayBeCharged ||= refusal === undefined;
     if (systemClock() + waitMs >= deadline) {
       if (refusal !== undefined && !mayBeCharged) return refusal;
       throw new PayFailure("unknown", { reason, statusUrl });
     }
     const text = `no answer yet (${reason}); sending the same payment again in ${(waitMs / 1000).toFixed(1)} s\n`;
-    tell("retrying", { reason, wait_ms: waitMs }, text);
+    report("retrying", { reason, wait_ms: waitMs }, text);
     await delay(waitMs, signal);
   }
 }
 
-/** What a try leaves that has no final answer. It is a `refusal` if nothing was charged by it. */
-function leftBy(answer: Answer | string) {
+/** Describes an attempt without a final answer. `refusal` is set if the attempt charged nothing. */
+function describeAttempt(answer: Answer | string) {
   if (typeof answer === "string") return { reason: answer, waitMs: WAIT_MS_OTHERWISE };
   return {
     reason: wordsOf(answer),
@@ -52,10 +52,10 @@ function leftBy(answer: Answer | string) {
   };
 }
 
-/** An operator has to decide, so that asking again is of no use; or the call that is paid for has failed. */
+/** Codes of final answers. A repeat would not help, because an operator must decide, or the paid call has failed. */
 const FINAL: readonly unknown[] = ["payment.in_review", CALL_FAILED];
 
-function isOpen({ status, json }: Answer): boolean {
+function isInconclusive({ status, json }: Answer): boolean {
   return (status >= 500 || status === 429) && !FINAL.includes(json["code"]);
 }
 
@@ -63,7 +63,7 @@ type OpenCode = {
   [Code in ErrorCode]: (typeof CODES)[Code]["status"] extends 429 | 503 ? Code : never;
 }[ErrorCode];
 
-/** Whether a gateway may answer with this code once it has claimed the payment. Before the claim nothing is charged. */
+/** Says for each code whether a gateway may answer with it after the claim of the payment. Before the claim, nothing is charged. */
 const MAY_FOLLOW_CLAIM: Readonly<
   Record<Extract<OpenCode, `${"payment" | "price" | "caller"}.${string}`>, boolean>
 > = {
@@ -87,8 +87,8 @@ function retryAfterMs({ headers }: Answer): number {
 }
 
 /**
- * Runs work whose outcome is unknown until it ends. A Ctrl-C aborts its signal with a PayFailure that says so; a second one
- * ends the process.
+ * Runs the payment, and lets the user interrupt it. The first Ctrl-C aborts the signal with a PayFailure of outcome `unknown`, because the
+ * payment may have been made. The second Ctrl-C ends the process.
  */
 export async function interruptible<Result>(work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
   const controller = new AbortController();

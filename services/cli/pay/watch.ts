@@ -4,39 +4,39 @@ import { delay, systemClock } from "../../../shared/platform/time/clock.ts";
 import { readEvents, type StreamState } from "../read-event-stream.ts";
 import { plain } from "../text.ts";
 
-/** What a stream has said of a call. */
-export type Watched =
+/** The outcome of following a call's event stream. */
+export type WatchOutcome =
   | Ended
-  /** The deadline came first, or nothing more of a job that the runner has. */
+  /** The deadline passed, or an injected job sent no event for `patienceMs`. */
   | { kind: "late"; state: string | undefined }
-  /** There is no such stream: streams are disabled, or the gateway has too many. */
+  /** The gateway offers no stream: streams are disabled, or too many are open. */
   | { kind: "unwatched" };
 
-/** The call has come to its end. What there is to be had of it, and why it failed, only who has its token is told. */
+/** The call has ended. `result` and `failure` are known only with the result token. */
 type Ended = { kind: "ended"; state: string; result: string | undefined; failure: Fields | undefined };
 
 type Fields = Readonly<Record<string, unknown>>;
 
-type Watching = {
-  /** Without it the stream has the state words alone. */
+type WatchOptions = {
+  /** The result token. Without the token, the stream contains only the state. */
   token: string | undefined;
   /** Unix ms. */
   deadline: number;
-  /** How long a job that the runner has may say nothing: its runner may never deliver. */
+  /** Longest wait for the next event of an injected job, whose runner may never deliver a result. */
   patienceMs?: number;
   onState: (state: string) => void;
   onProgress: (progress: Fields) => void;
 };
 
-/** So soon a client comes again if the stream does not say. */
+/** Pause before a reconnect, unless the stream sets another one. */
 const RETRY_MS = 2000;
 const PATIENCE_MS = 10_000;
 
 /**
- * Follows a call by its stream of events, and comes again when that breaks off, until the call ends, the deadline passes, or patience with
- * a job that the runner has.
+ * Follows a call by its event stream, and reconnects when the stream breaks. Ends when the call ends, the deadline passes, or an injected
+ * job sends no event for `patienceMs`.
  */
-export async function watch(followed: URL, watching: Watching): Promise<Watched> {
+export async function watch(followed: URL, watching: WatchOptions): Promise<WatchOutcome> {
   const { deadline, patienceMs = PATIENCE_MS, onState, onProgress } = watching;
   const stream: StreamState = { lastEventId: "", retryMs: RETRY_MS };
   const over = new AbortController();
@@ -44,29 +44,29 @@ export async function watch(followed: URL, watching: Watching): Promise<Watched>
   let timer = setTimeout(() => over.abort(), deadline - systemClock());
   let state: string | undefined;
 
-  function waitOn(): void {
+  function restartTimer(): void {
     until = state === INJECTED ? Math.min(deadline, systemClock() + patienceMs) : deadline;
     clearTimeout(timer);
     timer = setTimeout(() => over.abort(), until - systemClock());
   }
 
-  function take(event: string, data: Fields): Ended | undefined {
-    const said = textOf(data["state"]) ?? state;
-    if (said !== undefined && said !== state) onState(said);
-    state = said;
-    waitOn();
+  function handleEvent(event: string, data: Fields): Ended | undefined {
+    const newState = textOf(data["state"]) ?? state;
+    if (newState !== undefined && newState !== state) onState(newState);
+    state = newState;
+    restartTimer();
     const progress = fieldsOf(data["progress"]);
     if (event === "progress" && progress !== undefined) onProgress(progress);
     return state === undefined ? undefined : endOf(event, state, data);
   }
 
-  /** One connection. Undefined if it broke off, or the gateway has ended it. */
-  async function once(): Promise<Watched | undefined> {
+  /** Reads events over one connection. Undefined if the gateway closes the connection before the call ends. */
+  async function readConnection(): Promise<WatchOutcome | undefined> {
     const answer = await openStream(followed, watching.token, stream.lastEventId, over.signal);
     if (answer === undefined) return { kind: "unwatched" };
-    // Whoever leaves the loop closes the connection.
+    // Leaving the loop closes the connection.
     for await (const { event, data } of readEvents(answer, stream)) {
-      const ended = take(event, fieldsOf(parseJson(data)) ?? {});
+      const ended = handleEvent(event, fieldsOf(parseJson(data)) ?? {});
       if (ended !== undefined) return ended;
     }
     return undefined;
@@ -74,7 +74,7 @@ export async function watch(followed: URL, watching: Watching): Promise<Watched>
 
   try {
     while (systemClock() < until) {
-      const watched = await once().catch(() => undefined);
+      const watched = await readConnection().catch(() => undefined);
       if (watched !== undefined) return watched;
       await delay(Math.min(stream.retryMs, Math.max(1, until - systemClock())));
     }
@@ -84,7 +84,9 @@ export async function watch(followed: URL, watching: Watching): Promise<Watched>
   }
 }
 
-/** Follows no redirect: the token is for the gateway that was paid. Undefined if the answer is no stream. */
+/**
+ * Opens the stream. Redirects are not followed, because only the paid gateway may get the token. Undefined if the answer is not a stream.
+ */
 async function openStream(
   followed: URL,
   token: string | undefined,
@@ -109,7 +111,7 @@ async function openStream(
 }
 
 const INJECTED = "injected";
-/** An operator has to decide: nothing comes of it soon. */
+/** The state in which an operator must decide. No event will come soon, so it counts as an end. */
 const IN_REVIEW = "review";
 
 function endOf(event: string, state: string, { result, failure }: Fields): Ended | undefined {

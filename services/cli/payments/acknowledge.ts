@@ -4,17 +4,17 @@ import { callIdsOf } from "../call-ids.ts";
 import { failureOf, followBulk } from "../follow-bulk.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 import { type FilterOptions, toFilter } from "./filter.ts";
 
-/** How payments are chosen without ids. */
+/** Options that select the payments if no ids are given. */
 export type SelectionOptions = FilterOptions & { all?: true };
 
-type AcknowledgeOptions = SelectionOptions & Operated & { reason: string; json?: boolean };
+type AcknowledgeOptions = SelectionOptions & OperationTarget & { reason: string; json?: boolean };
 
 /**
- * `postern payments resolve --acknowledged` of several disputed payments: those named, or all that match. 1 if one that is named is unknown,
- * or if it was interrupted. The same command again does the rest.
+ * `postern payments resolve --acknowledged` for several disputed payments: the named ones, or all that match. Exit
+ * code 1 if a named payment is unknown, or if the command was interrupted. The same command continues the work.
  */
 export function acknowledgePayments(
   deps: ProgramDeps,

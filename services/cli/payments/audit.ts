@@ -5,20 +5,20 @@ import { readText } from "../../../shared/platform/text/read-text.ts";
 import { failureOf, followBulk } from "../follow-bulk.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, inTokens, jsonLine } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type AuditOptions = Operated & {
+export type AuditOptions = OperationTarget & {
   fromBlock: bigint;
   toBlock?: bigint;
   network?: string;
-  /** A file with the JSON of another deployment's audit. */
+  /** A file with the JSON output of this command at another deployment. */
   other?: string;
   json?: boolean;
 };
 
 /**
- * `postern payments audit`: 0 if all money in the range has its payment, all payments have their money, and with `other` no transfer counts
- * at both deployments.
+ * `postern payments audit`: matches the payments with the transfers on the chain in a range of blocks. Exit code 1 if
+ * a payment or transfer has no counterpart. With `other`, also exit code 1 if both deployments may count a transfer.
  */
 export async function auditPayments(deps: ProgramDeps, options: AuditOptions): Promise<number> {
   const { fromBlock, toBlock, network, other, json } = options;
@@ -29,7 +29,7 @@ export async function auditPayments(deps: ProgramDeps, options: AuditOptions): P
     const failure = failureOf(run);
     if (failure !== undefined) throw failure;
     const audit = run.result ?? { tokens: [] };
-    const compared = theirs && audit.tokens.map((token) => compare(token, theirs));
+    const compared = theirs && audit.tokens.map((token) => compareAudits(token, theirs));
     const twice = compared?.flatMap(({ counted_twice }) => counted_twice) ?? [];
     if (json) deps.print(jsonLine({ ...audit, ...(compared && { compared }) }));
     deps.say([...audit.tokens.map(tokenText), ...(compared ?? []).map(comparedText)].join("\n"));
@@ -58,12 +58,12 @@ function readOther(file: string): TransferMatches {
 type Compared = {
   token: Pick<TokenMatches, "network" | "asset" | "symbol" | "pay_to">;
   counted_twice: TokenMatches["matches"];
-  /** Why the comparison may have missed some. */
+  /** Reasons why the comparison may have missed some transfers. */
   gaps: string[];
 };
 
-/** The transfers that pay for a job here and there. */
-function compare(ours: TokenMatches, { tokens }: TransferMatches): Compared {
+/** Finds the transfers that both deployments count as their own payments. */
+function compareAudits(ours: TokenMatches, { tokens }: TransferMatches): Compared {
   const { network, asset, symbol, pay_to } = ours;
   const nameOf = (token: TokenMatches) => `${token.network} ${token.asset} ${token.pay_to}`.toLowerCase();
   const theirs = tokens.filter((token) => nameOf(token) === nameOf(ours));
@@ -108,7 +108,7 @@ function isClean({ orphans, unsettled, missing, surplus_refunds: surplus, more }
   return orphans.length + unsettled.length + missing.length + surplus.length + more === 0;
 }
 
-/** For people. */
+/** Formats the result of one token for people. */
 function tokenText(audit: TokenMatches): string {
   const { symbol, asset, network, pay_to, from_block, to_block } = audit;
   const { matched, orphans, unsettled, missing, surplus_refunds: surplus, more } = audit;

@@ -26,7 +26,7 @@ import type { ReconcileOptions } from "./reconcile.ts";
 import type { ResolveOptions } from "./resolve.ts";
 import type { ShowOptions } from "./show.ts";
 
-/** `postern payments ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
+/** Adds `postern payments ...` with its options. Each subcommand is implemented in the file of its name. */
 export function addPayments(program: ProgramCommand, deps: ProgramDeps): void {
   const payments = program
     .command("payments")
@@ -58,7 +58,7 @@ function addList(payments: ProgramCommand, deps: ProgramDeps): void {
     });
 }
 
-/** Options that choose payments. */
+/** Adds the options that select payments. */
 function addFilterOptions(command: ProgramCommand): ProgramCommand {
   return command
     .addOption(

@@ -1,7 +1,7 @@
 import type { PaymentFilter } from "../../../shared/console/payments.ts";
 import { toIso } from "../../../shared/platform/time/iso.ts";
 
-/** The options that choose payments. The times are unix ms. */
+/** Options that select payments. The times are unix ms. */
 export type FilterOptions = Pick<PaymentFilter, "state" | "payer"> & { since?: number; until?: number };
 
 export function toFilter({ state, payer, since, until }: FilterOptions) {

@@ -3,15 +3,18 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { age, counted, toSeconds } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 import { amountOf } from "./list.ts";
 
-/** 0 lists all. */
-export type ListSpentOptions = Operated & { limit: number; json?: boolean };
+/** A limit of 0 lists all. */
+export type ListSpentOptions = OperationTarget & { limit: number; json?: boolean };
 
 const PAGE_MAX = 20;
 
-/** `postern payments list-spent`: payments that were refused because they were spent before, and in which transaction. */
+/**
+ * `postern payments list-spent`: prints the payments that were refused because their authorization was already used,
+ * with the transaction that used it.
+ */
 export function listSpent(deps: ProgramDeps, options: ListSpentOptions): Promise<number> {
   const most = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   return withOperations(deps, options, async ({ listSpentElsewhere: list }) => {

@@ -6,20 +6,20 @@ import type { Tone } from "../output.ts";
 import { pagesOf } from "../pagination.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { age, counted, inTokens, toSeconds } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 import { type FilterOptions, toFilter } from "./filter.ts";
 
-/** A limit of 0 is none. */
+/** A limit of 0 means no limit. */
 export type ListOptions = FilterOptions &
   Pick<PaymentFilter, "open" | "disputed" | "acknowledged"> &
-  Operated & {
+  OperationTarget & {
     limit: number;
     json?: boolean;
   };
 
 const PAGE_MAX = 500;
 
-/** `postern payments list`: the newest payments first, then how many were listed. */
+/** `postern payments list`: prints payments, newest first, and then their number. */
 export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   const { open, disputed, acknowledged } = options;
@@ -61,14 +61,14 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
   });
 }
 
-/** How a payment's state is coloured. */
+/** Returns the tone of a payment's state. */
 export function toneOfState(state: string): Tone | undefined {
   if (state === "injected" || state === "refunded") return "good";
   if (state === "failed" || state === "review") return "bad";
   return state === "refund_pending" || state === "settling" ? "attention" : undefined;
 }
 
-/** Without decimals it is in the token's smallest units. */
+/** Formats an amount. If the decimals are unknown, it is in the token's smallest units. */
 export function amountOf(
   { amount, symbol }: { amount: string; symbol: string },
   decimals: number | null | undefined,

@@ -7,16 +7,16 @@ import { callIdsOf } from "../call-ids.ts";
 import { pagesOf } from "../pagination.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type ReconcileOptions = Operated & { all?: boolean; wait: number; json?: boolean };
+export type ReconcileOptions = OperationTarget & { all?: boolean; wait: number; json?: boolean };
 
 const AT_ONCE = 16;
 const PAGE_MAX = 500;
 
 /**
- * `postern payments reconcile`: makes payments due at once and waits until a gateway has looked at them. 1 if a payment is
- * unknown, or if no gateway has looked in time.
+ * `postern payments reconcile`: makes payments due for a check at once, and waits until a gateway has checked them.
+ * Exit code 1 if a payment is unknown, or if no gateway has checked it in time.
  */
 export function reconcilePayments(
   deps: ProgramDeps,
@@ -25,7 +25,7 @@ export function reconcilePayments(
 ): Promise<number> {
   const { print, say, note, printError } = deps;
   return withOperations(deps, operated, async (operations) => {
-    const pending = (all ? await inFlight(operations) : await callIdsOf(operations, named)).values();
+    const pending = (all ? await readInFlightIds(operations) : await callIdsOf(operations, named)).values();
     const deadline = systemClock() + wait * 1000;
     const outcomes: Reconciled[] = [];
     const work = async (): Promise<void> => {
@@ -53,7 +53,7 @@ export function reconcilePayments(
   });
 }
 
-/** How long an operation waits for a gateway at most. */
+/** Maximum time for which one request waits for a gateway. */
 const WAIT_MS_MAX = 30_000;
 
 async function reconcileUntil(operations: Operations, id: string, deadline: number): Promise<Reconciled> {
@@ -65,8 +65,8 @@ async function reconcileUntil(operations: Operations, id: string, deadline: numb
   }
 }
 
-/** All of them. One that a gateway looks at meanwhile may be on two pages. */
-async function inFlight({ listPaymentsInFlight }: Operations): Promise<ReadonlySet<string>> {
+/** Returns the ids of all payments in flight. A payment that is checked meanwhile may be on two pages. */
+async function readInFlightIds({ listPaymentsInFlight }: Operations): Promise<ReadonlySet<string>> {
   const ids = new Set<string>();
   const read = (cursor?: string) => listPaymentsInFlight({ limit: PAGE_MAX, cursor });
   for await (const id of pagesOf(read, ({ call_ids }) => call_ids)) ids.add(id);
@@ -82,7 +82,7 @@ function inWords({ call_id: id, state, looked }: Reconciled, before: string): st
     : `${id}: was ${before}, is now ${now}`;
 }
 
-/** The payment's state is that of its call once it is paid. */
+/** Formats the state of a payment. After the settlement, this is the state of its call. */
 function stateWords(state: string): string {
   return ["queued", "failed", "injected", "discarded"].includes(state) ? `paid, call ${state}` : state;
 }

@@ -3,9 +3,9 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type ResolveOptions = Operated & {
+export type ResolveOptions = OperationTarget & {
   settled?: boolean;
   void?: boolean;
   acknowledged?: boolean;
@@ -16,8 +16,8 @@ export type ResolveOptions = Operated & {
 };
 
 /**
- * `postern payments resolve`: an operator decides on a payment in REVIEW, acknowledges a disputed one, or gives up one whose outcome is open.
- * Exit code 1 if its state does not allow that.
+ * `postern payments resolve`: records a decision on a payment in review, acknowledges a disputed payment, or gives up
+ * a payment whose outcome is unknown. Exit code 1 if its state does not allow that.
  */
 export function resolvePayment(deps: ProgramDeps, named: string, options: ResolveOptions): Promise<number> {
   const decision = decisionOf(options);

@@ -3,12 +3,12 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain, withAge } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 import { amountOf } from "./list.ts";
 
-export type ShowOptions = Operated & { json?: boolean };
+export type ShowOptions = OperationTarget & { json?: boolean };
 
-/** `postern payments show`: all that is known of one payment except its body. 1 if it is unknown. */
+/** `postern payments show`: prints all data of one payment except its body. Exit code 1 if the payment is unknown. */
 export function showPayment(deps: ProgramDeps, named: string, options: ShowOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const id = await callIdOf(operations, named);
@@ -18,12 +18,12 @@ export function showPayment(deps: ProgramDeps, named: string, options: ShowOptio
   });
 }
 
-/** Says who decided, and why. */
+/** Says who decided and why. */
 function decisionText(decision: PaymentDetail["decided"]): string | undefined {
   return decision === null ? undefined : `by ${plain(decision.by)}: ${plain(decision.reason)}`;
 }
 
-/** The command for what an operator can do next. */
+/** The next command that an operator can use, by state. */
 const NEXT: Readonly<Record<string, string>> = {
   failed: "postern failed show",
   refund_pending: "postern refunds check",
@@ -56,7 +56,7 @@ function inWords(payment: PaymentDetail): string {
   ]);
 }
 
-/** Names the transaction that paid; one that only the facilitator says to have paid has another label. */
+/** Names the transaction that paid. If only the facilitator reported it, the label says so. */
 function settlementRow({ settlement, proven, contradicted }: PaymentDetail) {
   if (settlement === null) return ["settled by", undefined] as const;
   const { transaction, by } = settlement;
@@ -64,7 +64,7 @@ function settlementRow({ settlement, proven, contradicted }: PaymentDetail) {
   return [contradicted ? "not shown" : "settled by", `transaction ${transaction} (${words})`] as const;
 }
 
-/** A block at which the payment was seen to be unpaid. */
+/** Names the last block at which the payment was still unpaid. */
 function lastUnpaid({ since_block: block, settlement, proven }: PaymentDetail): string {
   return `block ${block}${settlement && proven ? " (paid in a later block)" : ""}`;
 }
@@ -86,7 +86,7 @@ const EFFECT = {
   unknown: "unknown: the outcome of an attempt is unknown, so the job may have run",
 } as const;
 
-/** Of a call that the runner took after its refund was exported. */
+/** Describes a call that the runner accepted after its refund was exported. */
 export const LATE = "the runner did the job after the refund was exported";
 
 function termRows({ terms, decimals }: PaymentDetail): [string, string][] {
@@ -106,7 +106,7 @@ function termRows({ terms, decimals }: PaymentDetail): [string, string][] {
   ];
 }
 
-/** Says who reported the transaction that paid, and whether the chain has confirmed or contradicts it. */
+/** Says who reported the transaction, and whether the chain has confirmed or contradicts it. */
 export function saidBy(by: string | undefined, proven = false, contradiction?: string): string {
   if (contradiction !== undefined) return `reported by the ${by}; ${contradiction}`;
   const proof = proven ? "confirmed on chain" : "not yet confirmed at the configured depth";

@@ -20,7 +20,7 @@ export type QuoteOptions = BodyOptions & {
 
 const ANSWER_WITHIN_MS = 10_000;
 
-/** `postern quote`: asks a pricing engine for one signed quote. 0 once it is there. */
+/** `postern quote`: requests one signed quote from a pricing engine. Exit code 0 if the engine returns one. */
 export async function showQuote(
   { print, note, printError }: ProgramDeps,
   url: URL,
@@ -53,7 +53,7 @@ export async function showQuote(
   }
 }
 
-/** The part of an engine's answer that people see. */
+/** The printed part of an engine's answer. */
 const Quoted = z.object({
   quote_details: z.object({
     price: z.string(),
@@ -76,7 +76,7 @@ const Quoted = z.object({
   quote_header: z.string(),
 });
 
-/** A quote for people, with the header that a payment gateway takes. Throws if the answer is not a quote. */
+/** Formats a quote for people, with the header that a payment gateway accepts. Throws if the answer is not a quote. */
 function quoteText(json: unknown): string {
   const parsed = Quoted.safeParse(json);
   if (!parsed.success)

@@ -3,7 +3,7 @@ import { configDir, operatorUrl } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { RatesOptions } from "./list.ts";
 
-/** `postern rates ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
+/** Adds `postern rates ...` with its options. Each subcommand is implemented in the file of its name. */
 export function addRates(program: ProgramCommand, deps: ProgramDeps): void {
   const rates = program
     .command("rates")

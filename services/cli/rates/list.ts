@@ -17,12 +17,12 @@ import { isLive } from "../../../shared/pricing/rates/source.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { wrapped } from "../table.ts";
 import { jsonLine, plain } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 import { withRedis } from "../with-redis.ts";
 
-export type RatesOptions = Operated & { test?: boolean; json?: boolean };
+export type RatesOptions = OperationTarget & { test?: boolean; json?: boolean };
 
-/** `postern rates list`: 0 if every token has a rate that can be used, else 1. */
+/** `postern rates list`: prints the rate of each accepted token. Exit code 1 if a token has no usable rate. */
 export async function showRates(deps: ProgramDeps, options: RatesOptions): Promise<number> {
   const { operator, test, configDir } = options;
   const show = (rates: readonly RateView[]): number => {
@@ -48,7 +48,7 @@ export async function showRates(deps: ProgramDeps, options: RatesOptions): Promi
   );
 }
 
-/** Prints why they cannot be read, and is then undefined. */
+/** Returns the accepted tokens. If they cannot be read, prints the reason and returns undefined. */
 function acceptedTokens({ env, printError }: ProgramDeps, dir: string): readonly AcceptedToken[] | undefined {
   try {
     return requireAcceptedTokens({ dir, env }, "rates");

@@ -21,7 +21,10 @@ export type AdoptOptions = {
   json?: boolean;
 };
 
-/** `postern redis adopt`: 1 if the answer was no, or if the data is another deployment's. */
+/**
+ * `postern redis adopt`: makes this deployment use the data in Redis as it is. Exit code 1 if the operator did not
+ * confirm, or if the data belongs to another deployment.
+ */
 export function adoptRedis(deps: ProgramDeps, options: AdoptOptions): Promise<number> {
   const { configDir, json } = options;
   return withRedis(deps, { configDir, ofAnyDeployment: true }, async (session) => {
@@ -49,13 +52,14 @@ function questionOf({ withoutAudit = false }: AdoptOptions): string {
 type Adopted = {
   id: string;
   unauditedSince: number | undefined;
-  /** The partition from which partition 0 has its pauses and holds again. */
+  /** The partition from which pauses and holds are copied to partition 0. */
   intentsOf: number | undefined;
 };
 
 /**
- * Adopts all partitions, partition 0 first, because what is sold is decided there, and it has the line in the audit. If that is
- * interrupted, the same command does the rest. Nothing is changed if a partition has the data of another deployment.
+ * Adopts all partitions. Partition 0 comes first, because gateways read there whether they may offer jobs. Only
+ * partition 0 gets a line in the audit log. An interrupted adoption continues when the command runs again. Nothing is
+ * changed if a partition has the data of another deployment.
  */
 async function adopt(session: Session, options: AdoptOptions): Promise<Adopted> {
   const { partitions, postern, clock, by } = session;
@@ -65,17 +69,17 @@ async function adopt(session: Session, options: AdoptOptions): Promise<Adopted> 
   const id = configured ?? found.find((each) => each.id !== undefined)?.id ?? newDeploymentId();
   for (const [index, each] of found.entries())
     if (each.id !== undefined && each.id !== id && each.id !== replace)
-      throw ofOther(each.id, index, found.length);
+      throw otherDeploymentError(each.id, index, found.length);
   const unauditedSince = withoutAudit ? undefined : startOfLoss(since, found, clock());
   const audit = unauditedSince === undefined ? "without audit" : `data lost since ${toIso(unauditedSince)}`;
-  const selection = found.length === 1 ? audit : `${audit}; ${found.map(inAudit).join(", ")}`;
+  const selection = found.length === 1 ? audit : `${audit}; ${found.map(auditText).join(", ")}`;
   const intentsOf = await restoreIntents(partitions);
   const act = { at: clock(), action: "adopt", deployment: id, by, selection, reason } as const;
   for (const [index, partition] of partitions.all.entries()) {
     const adoption = { id, replaced: replace, unauditedSince, ...(index === 0 && { act }) };
     const other = await adoptDeployment(partition, adoption);
     if (other === undefined) continue;
-    if (configured !== undefined || index > 0) throw ofOther(other, index, found.length);
+    if (configured !== undefined || index > 0) throw otherDeploymentError(other, index, found.length);
     return adopt(session, options); // another process has given the data its id meanwhile
   }
   return { id, unauditedSince, intentsOf };
@@ -83,16 +87,19 @@ async function adopt(session: Session, options: AdoptOptions): Promise<Adopted> 
 
 type Found = Awaited<ReturnType<typeof readDeployment>>;
 
-/** Describes the data of a partition before it was adopted. */
-function inAudit({ id, lastReport }: Found, index: number): string {
+/** Describes the data of a partition before the adoption. */
+function auditText({ id, lastReport }: Found, index: number): string {
   if (id === undefined) return `partition ${index} was empty`;
   return `partition ${index} had ${lastReport === undefined ? "no report" : `a report of ${toIso(lastReport)}`}`;
 }
 
-/** Limit on how far a report may be ahead of a time that was read before it. */
-const READING_MS = 60_000;
+/** Limit on how far a report's time may be ahead of `now`, which is only an estimate of Redis' clock. */
+const REPORT_LEAD_MS_MAX = 60_000;
 
-/** Unix ms. If it were too late, an audit that does not cover the lost time would have jobs sold again. */
+/**
+ * Returns the time (unix ms) since which data may be lost: `since`, or else the oldest report. Throws if the time is
+ * unknown or in the future. With a time that is too late, sales could resume although the audit has missed payments.
+ */
 function startOfLoss(since: number | undefined, found: readonly Found[], now: number): number {
   if (since !== undefined && since > now)
     throw AppError.public(
@@ -101,7 +108,7 @@ function startOfLoss(since: number | undefined, found: readonly Found[], now: nu
     );
   if (since !== undefined) return since;
   const reports = found.map(({ lastReport }, index) => {
-    if (lastReport !== undefined && lastReport <= now + READING_MS) return lastReport;
+    if (lastReport !== undefined && lastReport <= now + REPORT_LEAD_MS_MAX) return lastReport;
     const which = found.length === 1 ? "this Redis" : `partition ${index}`;
     const reason =
       lastReport === undefined ? "has no report" : `has a report of ${toIso(lastReport)}, in the future`;
@@ -113,7 +120,7 @@ function startOfLoss(since: number | undefined, found: readonly Found[], now: nu
   return Math.min(...reports);
 }
 
-function ofOther(id: string, index: number, count: number): AppError {
+function otherDeploymentError(id: string, index: number, count: number): AppError {
   const place = count === 1 ? "Redis" : `Partition ${index} of ${count}`;
   const detail = `${place} holds the data of deployment ${plain(id)}. If that one no longer uses this Redis, add --replace ${plain(id)}`;
   return AppError.public("start.wrong_redis", detail);

@@ -6,7 +6,7 @@ import type { ProgramDeps } from "../program-deps.ts";
 import type { AdoptOptions } from "./adopt.ts";
 import type { RemoveNodeOptions } from "./remove-node.ts";
 
-/** `postern redis ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
+/** Adds `postern redis ...` with its options. Each subcommand is implemented in the file of its name. */
 export function addRedis(program: ProgramCommand, deps: ProgramDeps): void {
   const redis = program
     .command("redis")

@@ -11,19 +11,30 @@ import { type Session, withRedis } from "../with-redis.ts";
 
 export type RemoveNodeOptions = { configDir: string; yes?: boolean; json?: boolean };
 
-/** The connection of this command needs a second to notice that one replica less is waited for. */
+/**
+ * Number of attempts to write the audit line. This command's connection takes a second to notice that it must wait for
+ * one replica fewer.
+ */
 const AUDIT_TRIES = 10;
 const AUDIT_PAUSE_MS = 1000;
 
-/** `postern redis remove-node`: 1 if it is not done, because it was not confirmed, or the node is not gone. */
+/**
+ * `postern redis remove-node`: makes the other servers forget a node that has ended. Exit code 1 if nothing was done,
+ * because the operator did not confirm or the node still runs.
+ */
 export function removeNode(deps: ProgramDeps, node: string, options: RemoveNodeOptions): Promise<number> {
   return withRedis(deps, options, async (session) => {
-    const { removal, target } = await planAmong(placesOf(session.postern.redis), node);
+    const { removal, target } = await planAmongPartitions(placesOf(session.postern.redis), node);
     if (!(await mayChange(deps, options, questionOf(node, removal)))) return EXIT.failed;
     await removal.run((server) => deps.say(`forgotten by ${server}\n`));
     const { unreached, replicas } = removal;
     const minReplicas = target.confirmed?.minReplicas ?? 0;
-    const isAudited = await audited(deps, session, node, replicas.length < minReplicas ? 1 : AUDIT_TRIES);
+    const isAudited = await writeAuditLine(
+      deps,
+      session,
+      node,
+      replicas.length < minReplicas ? 1 : AUDIT_TRIES,
+    );
     const forgottenBy = removal.listedBy;
     if (options.json) {
       const members = { node, forgotten_by: forgottenBy, unreached, replicas, audited: isAudited };
@@ -36,10 +47,10 @@ export function removeNode(deps: ProgramDeps, node: string, options: RemoveNodeO
 }
 
 /**
- * Plans the removal at the partitions whose servers list the node as a replica, and resolves with the plan of the one that has the fewest
- * others. All nodes of a Cluster list each other, so any of its partitions has them all forget the node.
+ * Plans the removal at each partition whose servers list the node as a replica. Resolves with the plan that leaves the
+ * fewest replicas. One plan is enough, because it makes all nodes of a Cluster forget the node.
  */
-async function planAmong(places: readonly Place[], node: string) {
+async function planAmongPartitions(places: readonly Place[], node: string) {
   const targets = places.map(({ target }) => target).filter((target) => "finder" in target);
   if (targets.length === 0)
     throw AppError.public(
@@ -62,10 +73,10 @@ function questionOf(node: string, { listedBy }: Removal): string {
 }
 
 /**
- * Writes the audit line after the removal. Before it no write can be proven, because the replica is missing. Resolves with whether the line is
- * written.
+ * Writes the audit line, and resolves with whether it was written. Call this after the removal. Before it, a write may
+ * have to wait for the removed replica, and cannot be confirmed.
  */
-async function audited(
+async function writeAuditLine(
   deps: ProgramDeps,
   session: Session,
   node: string,

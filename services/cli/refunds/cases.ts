@@ -7,21 +7,24 @@ import { pagesOf } from "../pagination.ts";
 import { amountOf, toneOfState } from "../payments/list.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { age, counted, toSeconds } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-/** The options by which refunds are chosen. */
-export type CasesOptions = Operated & { effectUnknown?: boolean; network?: string };
+/** Options that select refunds. */
+export type CasesOptions = OperationTarget & { effectUnknown?: boolean; network?: string };
 
-/** `postern refunds list`: lists what was paid and failed for good. */
+/** `postern refunds list`: prints the payments of failed and discarded calls whose refunds are not exported yet. */
 export function listRefunds(
   deps: ProgramDeps,
   ids: readonly string[],
   options: CasesOptions,
 ): Promise<number> {
-  return withCases(deps, ids, options, async (_operations, chosen) => show(deps, chosen));
+  return withCases(deps, ids, options, async (_operations, chosen) => printCases(deps, chosen));
 }
 
-/** Chooses refunds and does the work on them. A network that has none and no accepted token is a wrong command line. */
+/**
+ * Selects refunds and calls `work` with them. Prints a usage error if the chosen network has neither a refund nor an
+ * accepted token.
+ */
 export function withCases(
   deps: ProgramDeps,
   ids: readonly string[],
@@ -39,13 +42,13 @@ export function withCases(
 
 export const PAGE_MAX = 500;
 
-/** The refunds that were chosen. */
+/** The selected refunds. */
 export type Chosen = {
-  /** What an export would have, the oldest payment first. */
+  /** Cases that can be exported, oldest payment first. */
   cases: RefundCase[];
-  /** How many are left out, by the reason. */
+  /** Number of omitted cases, by reason. */
   leftOut: Map<string, number>;
-  /** The networks of the cases that --network leaves out. */
+  /** Networks of the cases that are omitted because of --network. */
   elsewhere: Set<string>;
   /** One sentence for each named call that is not among the cases. */
   refused: string[];
@@ -77,7 +80,8 @@ async function readCases(
     else leaveOut(each, obstacle);
   }
   chosen.cases.reverse();
-  // The others neither failed nor were discarded.
+  // The calls that are still in `named` have no open case: they have neither failed nor been discarded, or their
+  // refund is already exported.
   for (const id of named)
     chosen.refused.push(
       await getPayment({ call_id: id }).then(
@@ -88,7 +92,10 @@ async function readCases(
   return chosen;
 }
 
-/** Says that the chosen network has neither a case nor an accepted token; undefined if it has one, or if the tokens are not known. */
+/**
+ * Returns a problem if the chosen network has no case and no accepted token. Returns undefined otherwise, and also if
+ * the accepted tokens are unknown.
+ */
 async function whyNoNetwork(
   { getConfiguredNames }: Operations,
   { cases, leftOut, refused }: Chosen,
@@ -100,7 +107,7 @@ async function whyNoNetwork(
   return `no refund can be exported on ${network}, and no accepted token is on it; choose one of ${networks.join(", ")}`;
 }
 
-function show(deps: ProgramDeps, chosen: Chosen): number {
+function printCases(deps: ProgramDeps, chosen: Chosen): number {
   const { cases, refused } = chosen;
   const listing = createListing<RefundCase>(deps, {
     columns: [
@@ -126,7 +133,7 @@ function show(deps: ProgramDeps, chosen: Chosen): number {
   return refused.length > 0 ? EXIT.failed : EXIT.ok;
 }
 
-/** The refund of a discarded call is due. A failed call can still be replayed. */
+/** Formats the number of cases. Failed calls are counted separately, because they can still be replayed. */
 export function countText({ cases, leftOut, elsewhere }: Chosen): string {
   const others = elsewhere.size === 0 ? [] : [`more on ${[...elsewhere].join(", ")}`];
   const failed = cases.filter(({ state }) => state === "failed").length;
@@ -135,7 +142,7 @@ export function countText({ cases, leftOut, elsewhere }: Chosen): string {
   return [due, ...undecided, ...leftOutText(leftOut), ...others].join(", ");
 }
 
-/** What an operator may do about an obstacle. */
+/** Advice for each reason to omit a case. */
 const ADVICE: Readonly<Record<string, string>> = {
   "effect unknown": " (--effect-unknown includes them)",
   "not confirmed": " (run this again once the chain confirms them at the configured depth)",

@@ -4,13 +4,14 @@ import { failureOf, followBulk } from "../follow-bulk.ts";
 import { LATE } from "../payments/show.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type CheckOptions = Operated & { json?: boolean };
+export type CheckOptions = OperationTarget & { json?: boolean };
 
 /**
- * `postern refunds check`: closes the cases that a transfer has paid back, and says which are still open. 1 if some could not be
- * looked for: their token is not configured, its node does not answer, or what is stored of them cannot be read.
+ * `postern refunds check`: searches the chain for the transfers that pay refunds back. Closes the refunds that it
+ * finds, and prints those still open. Exit code 1 if it cannot search for a refund: its token is not configured, the
+ * node does not answer, or the stored payment cannot be read.
  */
 export function checkRefunds(deps: ProgramDeps, options: CheckOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {

@@ -10,7 +10,7 @@ import type { ExportOptions, ShowOptions } from "./export.ts";
 import type { ReportOptions } from "./report.ts";
 import type { WithdrawOptions } from "./withdraw.ts";
 
-/** `postern refunds ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
+/** Adds `postern refunds ...` with its options. Each subcommand is implemented in the file of its name. */
 export function addRefunds(program: ProgramCommand, deps: ProgramDeps): void {
   const refunds = program
     .command("refunds")
@@ -24,7 +24,7 @@ export function addRefunds(program: ProgramCommand, deps: ProgramDeps): void {
   addWithdraw(refunds, deps);
 }
 
-/** The options by which refunds are chosen. */
+/** Adds the options that select refunds. */
 function addCasesOptions(command: ProgramCommand): ProgramCommand {
   return command
     .addArgument(callIds())
@@ -132,7 +132,7 @@ function addWithdraw(refunds: ProgramCommand, deps: ProgramDeps): void {
     });
 }
 
-/** How an export is printed: for an app of the Safe wallet, or as JSON. */
+/** Option for the format of an export: for an app of the Safe wallet, or JSON. */
 function exportOutput(): Option {
   const what = "csv for the Safe app CSV Airdrop, calldata for Transaction Builder, or json";
   return new Option("-o, --output <form>", what).choices(["csv", "calldata", "json"]).makeOptionMandatory();

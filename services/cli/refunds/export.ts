@@ -7,11 +7,11 @@ import { pagesOf } from "../pagination.ts";
 import { LATE } from "../payments/show.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine, NO_REASON } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 import { type CasesOptions, type Chosen, countText, leftOutText, PAGE_MAX, withCases } from "./cases.ts";
 import { toBatch, toCsv } from "./formats.ts";
 
-export type ShowOptions = Operated & { output: Form };
+export type ShowOptions = OperationTarget & { output: Form };
 export type ExportOptions = CasesOptions & { output: Form; limit: number; reason?: string };
 
 /** `postern refunds export`: exports refunds, and prints the export. */
@@ -33,7 +33,10 @@ export function showExport(deps: ProgramDeps, id: string, options: ShowOptions):
   });
 }
 
-/** The id of an export that is named by it or by a prefix of it. The exports are those of the refunds that are remembered. */
+/**
+ * Returns the id of the named export. The name is an id or a unique prefix. A prefix finds only exports whose refunds
+ * are still stored.
+ */
 async function exportIdOf({ listRefunds }: Operations, named: string): Promise<string> {
   if (EXPORT_ID.test(named)) return named;
   const found = new Set<string>();
@@ -50,7 +53,7 @@ async function exportIdOf({ listRefunds }: Operations, named: string): Promise<s
   throw new Error(`several exports have an id that starts with ${named}: ${[...found].join(", ")}`);
 }
 
-/** Exports the chosen cases, as far as they are still cases. */
+/** Exports the selected cases that are still open. */
 async function exportCases(
   deps: ProgramDeps,
   operations: Operations,

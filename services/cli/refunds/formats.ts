@@ -4,11 +4,9 @@ import { addressWord, chainIdOf, selectorOf, uintWord } from "../../../shared/ch
 import type { RefundExportView } from "../../../shared/console/refunds.ts";
 import { inTokens } from "../text.ts";
 
-/*
- * An export as the apps of a Safe read it. The same export always gives the same bytes.
- */
+/* Formats of an export for two apps of the Safe wallet. The same export always gives the same bytes. */
 
-/** For the app CSV Airdrop: amounts in whole tokens. Its last column is that of collectibles. */
+/** Formats an export for the app CSV Airdrop, with amounts in whole tokens. The last column is only for collectibles. */
 export function toCsv({ rows }: RefundExportView): string {
   const lines = rows.map(({ asset, payer, amount, decimals }) =>
     [
@@ -22,7 +20,7 @@ export function toCsv({ rows }: RefundExportView): string {
   return ["token_type,token_address,receiver,amount,id", ...lines].map((line) => `${line}\n`).join("");
 }
 
-/** For the app Transaction Builder: a batch of calls of `transfer`. */
+/** Formats an export for the app Transaction Builder, as a batch of calls of `transfer`. */
 export function toBatch({ id, at, network, rows }: RefundExportView): string {
   const count = `${rows.length} ${rows.length === 1 ? "refund" : "refunds"}`;
   const batch = {

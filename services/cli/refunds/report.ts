@@ -1,10 +1,10 @@
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type ReportOptions = Operated;
+export type ReportOptions = OperationTarget;
 
-/** `postern refunds report`: a table of all refunds, for bookkeeping. */
+/** `postern refunds report`: prints a table of all refunds, for bookkeeping. */
 export function reportRefunds(deps: ProgramDeps, options: ReportOptions): Promise<number> {
   return withOperations(deps, options, async ({ getRefundReport }) => {
     for await (const piece of (await getRefundReport()).pieces) deps.print(Buffer.from(piece).toString());

@@ -2,11 +2,14 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type WithdrawOptions = Operated & { reason: string; json?: boolean };
+export type WithdrawOptions = OperationTarget & { reason: string; json?: boolean };
 
-/** `postern refunds withdraw`: a call that the runner took after its export is injected, and its case is none. 1 for any other. */
+/**
+ * `postern refunds withdraw`: records that the runner accepted the call after the refund was exported. The call
+ * becomes injected, and its case is closed. Exit code 1 for any other call.
+ */
 export function withdrawRefund(deps: ProgramDeps, named: string, options: WithdrawOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const id = await callIdOf(operations, named);

@@ -7,7 +7,7 @@ import type { ProgramDeps } from "../program-deps.ts";
 import type { ListOptions } from "./list.ts";
 import type { ShowOptions } from "./show.ts";
 
-/** `postern rejected ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
+/** Adds `postern rejected ...` with its options. Each subcommand is implemented in the file of its name. */
 export function addRejected(program: ProgramCommand, deps: ProgramDeps): void {
   const rejected = program
     .command("rejected")

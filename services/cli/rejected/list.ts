@@ -6,10 +6,10 @@ import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { age, counted, toSeconds } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-/** A limit of 0 is none. `since` is in unix ms. */
-export type ListOptions = Operated &
+/** A limit of 0 means no limit. `since` is in unix ms. */
+export type ListOptions = OperationTarget &
   Omit<RejectedFilter, "since"> & {
     since?: number;
     limit: number;
@@ -19,8 +19,8 @@ export type ListOptions = Operated &
 const PAGE_MAX = 500;
 
 /**
- * `postern rejected list`: the newest refused requests first, then how many match. The requests of an endpoint that is no
- * longer configured can still be listed.
+ * `postern rejected list`: prints refused requests, newest first, and then the number of matching ones. It also finds
+ * the requests of an endpoint that is no longer configured.
  */
 export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const most = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
@@ -72,7 +72,7 @@ function foundText({ shown, missed, count }: Found): string {
   return `${counted(count, "refused request")}${more}${unkept}`;
 }
 
-/** Says a reason that is a single word, such as `mismatch`, in words. */
+/** Explains a reason that is a single word, such as `mismatch`. Returns any other reason as it is. */
 function inWords(request: RejectedView): string {
   const isWord = !request.reason.includes(":");
   return (isWord ? adviceFor(request)?.says : undefined) ?? request.reason;

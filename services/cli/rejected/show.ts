@@ -4,11 +4,14 @@ import { adviceFor } from "../../../shared/webhook-auth/advice.ts";
 import { bodyText } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, withAge } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type ShowOptions = Operated & { json?: boolean };
+export type ShowOptions = OperationTarget & { json?: boolean };
 
-/** `postern rejected show`: all that was kept of one refused request. 1 if it is unknown, or if several have such an id. */
+/**
+ * `postern rejected show`: prints all stored data of one refused request. Exit code 1 if it is unknown, or if several
+ * match the prefix.
+ */
 export function showRejected(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
   return withOperations(deps, options, async ({ getRejected }) => {
     const request = await getRejected({ rejected_id: id });

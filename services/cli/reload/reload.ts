@@ -3,15 +3,18 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { delay } from "../../../shared/platform/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine, plain } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 
-export type ReloadOptions = Operated & { reason: string; json?: boolean };
+export type ReloadOptions = OperationTarget & { reason: string; json?: boolean };
 
-/** Processes look every ten seconds, and a payment gateway checks its nodes and facilitators before it goes on. */
+/**
+ * Time limit for the reload of all processes. They look for a requested reload every ten seconds, and a payment
+ * gateway first checks its nodes and facilitators.
+ */
 const WAIT_MS = 30_000;
-const LOOK_MS = 500;
+const POLL_MS = 500;
 
-/** `postern reload`: 1 if a process goes on with the configuration that it had. */
+/** `postern reload`: makes all processes read their configuration again. Exit code 1 if one of them does not use it. */
 export function reloadAll(deps: ProgramDeps, options: ReloadOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const { number } = await operations.askReload({ reason: options.reason });
@@ -33,7 +36,7 @@ type Process = Awaited<ReturnType<Operations["getOverview"]>>["processes"][numbe
 
 const STATES = {
   loaded: "the configuration is in force",
-  unchanged: "the configuration before is still in force",
+  unchanged: "the previous configuration is still in force",
   silent: "has not read it yet: see postern status",
 };
 
@@ -42,12 +45,12 @@ function stateOf({ reloads, config_problem }: Process, number: number): keyof ty
   return config_problem === null ? "loaded" : "unchanged";
 }
 
-/** Resolves once all processes have done this reload, or at the latest after the wait. */
+/** Resolves once all processes have done this reload, at the latest after `WAIT_MS`. */
 async function untilDone(operations: Operations, number: number): Promise<Process[]> {
   const until = performance.now() + WAIT_MS;
   for (;;) {
     const { processes } = await operations.getOverview();
     if (processes.every(({ reloads }) => reloads >= number) || performance.now() > until) return processes;
-    await delay(LOOK_MS);
+    await delay(POLL_MS);
   }
 }

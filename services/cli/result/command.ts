@@ -15,7 +15,10 @@ Environment variables:
   POSTERN_PAYER_KEY     private key of the payer, who signs in if the token is
                         missing or refused`;
 
-/** `postern result` and its options. No token is taken from the command line, which other users of the machine can read. */
+/**
+ * Adds `postern result` with its options. No option takes the token, because other users of the machine can read the
+ * command line.
+ */
 export function addResult(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("result")
@@ -38,7 +41,10 @@ export function addResult(program: ProgramCommand, deps: ProgramDeps): void {
     });
 }
 
-/** Reads the URL of a result. The error for anything else has an example with the call id and the gateway that the text names. */
+/**
+ * Parses the URL of a result. If the text is not such a URL, the error shows an example. The example has the call id
+ * from the text, and the URL of the same kind of gateway.
+ */
 function parseResultUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url !== undefined && /^https?:$/.test(url.protocol) && url.pathname.endsWith("/result")) return url;

@@ -6,13 +6,13 @@ import { signInHeader } from "./sign-in.ts";
 /** A job's output. */
 export type JobResult = { status: number; contentType: string | undefined; body: Buffer };
 
-/** Proof of the right to a result. The key is used if there is no token, or the token is refused. */
+/** Token and key that prove the right to a result. The key is used if there is no token, or if the token is refused. */
 export type Credentials = { token: string | undefined; payerKey: Secret | undefined };
 
-/** Why a result could not be fetched, as a sentence. */
+/** Says in a sentence why a result could not be fetched. */
 export class NoResult extends Error {
   override readonly name = "NoResult";
-  /** The error code of the gateway's answer. */
+  /** Error code of the gateway's answer. */
   readonly code: unknown;
 
   constructor(reason: string, { code, cause }: { code?: unknown; cause?: unknown } = {}) {
@@ -21,15 +21,16 @@ export class NoResult extends Error {
   }
 }
 
-/** The call failed for good. */
+/** Error code of a call that failed for good. */
 export const CALL_FAILED = "result.call_failed";
 
 const ASK_EVERY_MS = 2000;
-/** A try may take this long, however near the deadline is. */
+/** Minimum time limit of one attempt, even if the deadline is nearer. */
 const ATTEMPT_MS = 15_000;
 
 /**
- * Fetches a call's result. Asks again while the call has not ended, until the deadline (unix ms), and at least once. Throws NoResult.
+ * Fetches a call's result. While the call has not ended, repeats the request until the deadline (unix ms). Sends at
+ * least one request, even after the deadline. Throws NoResult.
  */
 export async function fetchResult(url: URL, proof: Credentials, deadline: number): Promise<JobResult> {
   for (;;) {
@@ -47,7 +48,11 @@ export function toResult({ status, headers, body }: Answer): JobResult {
   return { status, contentType: headers.get("content-type") ?? undefined, body };
 }
 
-/** The token and the sign-in go to this URL only: no redirect is followed. A nonce is good for one sign-in, so each try signs again. */
+/**
+ * Requests the result with the token, if there is one. After a 402 answer, signs in with the payer's key, if there is
+ * one, and requests it again. A nonce is valid for one sign-in, so each attempt signs again. No redirect is followed,
+ * because the token and the sign-in must go only to this URL.
+ */
 async function askOnce(url: URL, { token, payerKey }: Credentials, deadline: number): Promise<Answer> {
   const first = await send(url, deadline, token === undefined ? {} : { Authorization: `Bearer ${token}` });
   if (first.status !== 402 || payerKey === undefined) return first;

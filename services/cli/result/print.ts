@@ -3,7 +3,10 @@ import type { ProgramDeps } from "../program-deps.ts";
 import { counted, plain } from "../text.ts";
 import type { JobResult } from "./fetch.ts";
 
-/** Prints a result for people, with its length; with --quiet its bytes alone. Throws if they could control the terminal. */
+/**
+ * Prints a result for people with its length; with --quiet it prints only the bytes. Throws if the bytes could
+ * control the terminal.
+ */
 export function printResult(deps: ProgramDeps, result: JobResult, quiet: boolean): void {
   const { status, contentType, body } = result;
   if (quiet) {
@@ -15,7 +18,7 @@ export function printResult(deps: ProgramDeps, result: JobResult, quiet: boolean
   deps.say(bodyText(body, { full: true }));
 }
 
-/** A body that is no text is base64. */
+/** Converts a result to JSON. A body that is not text becomes base64. */
 export function resultJson({ status, contentType, body }: JobResult) {
   const text = body.toString("utf8");
   const isText = Buffer.from(text).equals(body);

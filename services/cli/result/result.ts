@@ -11,7 +11,7 @@ import { printResult, resultJson } from "./print.ts";
 
 export type ResultOptions = { tokenFile?: string; wait: number; json?: boolean; quiet?: boolean };
 
-/** `postern result`: 0 once the output is printed. */
+/** `postern result`: prints the output of a call. Exit code 1 if it cannot be fetched. */
 export async function showResult(deps: ProgramDeps, url: URL, options: ResultOptions): Promise<number> {
   const { wait, json = false, quiet = false } = options;
   const proof = readProof(deps, options);
@@ -32,7 +32,7 @@ export async function showResult(deps: ProgramDeps, url: URL, options: ResultOpt
 
 const TOKEN_HINT = "set POSTERN_RESULT_TOKEN to the result_token of the call's 202 answer";
 
-/** Advice on refusals, by their codes. */
+/** Advice for refusals, by their codes. */
 const HINTS: Readonly<Record<string, string>> = {
   "result.proof_required": `${TOKEN_HINT}\n`,
   "result.sign_in_required": `${TOKEN_HINT}, or POSTERN_PAYER_KEY to the key of its payer\n`,

@@ -9,8 +9,8 @@ import { systemClock } from "../../../shared/platform/time/clock.ts";
 import type { Answer } from "../http.ts";
 
 /**
- * No part may hold a line break: each is a part of the text that is signed. Nor a backslash, which a browser's URL has for a slash and
- * RFC 3986 does not know.
+ * Visible ASCII without backslashes. It has no line breaks, because it becomes a part of the signed text. A browser
+ * treats a backslash in a URL as a slash, but RFC 3986 does not permit backslashes.
  */
 const visible = z
   .string()
@@ -18,7 +18,10 @@ const visible = z
   .regex(/^[!-[\]-~]+$/);
 const time = visible.refine((text) => /^\d{4}-\d\d-\d\dT/.test(text) && !Number.isNaN(Date.parse(text)));
 
-/** A challenge of the extension sign-in-with-x. One with other members, such as resources, asks for more than a sign-in. */
+/**
+ * A challenge of the extension sign-in-with-x. Further fields, such as resources, are refused, because they ask for
+ * more than a sign-in.
+ */
 const Challenge = z.object({
   info: z.strictObject({
     domain: visible,
@@ -39,8 +42,8 @@ const Challenge = z.object({
 type SignIn = { headers: { "SIGN-IN-WITH-X": string } } | { problem: string };
 
 /**
- * Signs in to a URL as its 402 asks (EIP-4361), if domain and URI of the challenge are those of the URL. A gateway that asks to sign in
- * somewhere else could use the signature there.
+ * Makes the header that signs in to a URL, as its 402 answer requests (EIP-4361). Domain and URI of the challenge
+ * must match the URL. Otherwise a gateway could use the signature to sign in at another server.
  */
 export function signInHeader(challenge: Answer, url: URL, payerKey: Secret): SignIn {
   const asked = readChallenge(challenge);

@@ -6,7 +6,7 @@ import type { SendOptions } from "./target.ts";
 
 const REPEATS_MAX = 1000;
 
-/** `postern send` and its options. */
+/** Adds `postern send` with its options. */
 export function addSend(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("send")

@@ -1,35 +1,116 @@
-import type { KeyObject } from "node:crypto";
+import { createPublicKey, type KeyObject } from "node:crypto";
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
+import type { HttpSigned, Jwt } from "../../../shared/webhook-auth/auth-modes.ts";
 import { keysFor } from "../../../shared/webhook-auth/key.ts";
+import { type AlgorithmName, HTTP_ALGORITHMS } from "../../../shared/webhook-auth/keys/algorithms.ts";
+import {
+  isFor,
+  isKeySetUrl,
+  type NamedKey,
+  parseKeySet,
+  parseKeys,
+  parseSigningKey,
+} from "../../../shared/webhook-auth/keys/jwk.ts";
 import { parsePrivateKey, publicHalf } from "../../../shared/webhook-auth/private-key.ts";
 import type { Scheme } from "../../../shared/webhook-auth/signature-scheme.ts";
 
-const HOW_TO_PAIR: Readonly<Record<string, string>> = {
-  ed25519: "openssl genpkey -algorithm ed25519 -out key.pem",
-  "ecdsa-p256": "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key.pem",
-};
+/**
+ * Returns the private key of `--key`, with the `kid` that the endpoint's configuration gives it. Throws if the key
+ * belongs to none of the endpoint's public keys.
+ */
+export function signingKeyFor(
+  signed: Scheme | Jwt | HttpSigned,
+  key: Secret | undefined,
+  secrets: readonly Secret[],
+): NamedKey {
+  if (!("by" in signed)) return { key: keyForScheme(signed, key, secrets) };
+  const algorithms = algorithmsOf(signed);
+  if (key === undefined) throw missingKeyError(algorithms.join(" or "), algorithms[0]);
+  const parsed = parseSigningKey(key.reveal());
+  if (parsed === undefined) throw new Error("--key must be a private key: PEM, PKCS #8 in base64, or a JWK");
+  const isUsable = (each: NamedKey) => algorithms.some((name) => isFor(each, name));
+  if (!isUsable(parsed))
+    throw new Error(`--key fits none of the endpoint's algorithms: ${algorithms.join(", ")}`);
+  const configured = configuredKeys(signed, secrets);
+  if (configured === undefined) return requireKid(parsed, signed);
+  const half = createPublicKey(parsed.key);
+  const known = configured.find((each) => each.key.equals(half) && isUsable(each));
+  if (known === undefined) throw wrongKeyError(signed.by === "jwt" ? jwkOf(half) : pemOf(half));
+  return { ...known, key: parsed.key };
+}
 
-/** The key of `--key`, if it is the private half of a secret of the endpoint. */
-export function privateKeyFor(
+function algorithmsOf(signed: Jwt | HttpSigned): readonly AlgorithmName[] {
+  return signed.by === "jwt" ? signed.algorithms : [HTTP_ALGORITHMS[signed.signature.algorithm]];
+}
+
+/** Returns the configured public keys; undefined if they are at a URL, which is not fetched. */
+function configuredKeys(
+  signed: Jwt | HttpSigned,
+  secrets: readonly Secret[],
+): readonly NamedKey[] | undefined {
+  if (signed.by === "jwt") {
+    const jwks = signed.jwks.reveal();
+    return isKeySetUrl(jwks) ? undefined : parseKeySet(jwks);
+  }
+  const { algorithm, directory } = signed.signature;
+  if (directory !== undefined) return undefined;
+  return secrets.flatMap((secret) => parseKeys(secret.reveal(), algorithm));
+}
+
+/**
+ * Returns the key. Throws if its `kid` is needed but missing: in the key set of an issuer, keys are found only by
+ * their `kid`.
+ */
+function requireKid(key: NamedKey, signed: Jwt | HttpSigned): NamedKey {
+  if (signed.by !== "jwt" || key.kid !== undefined) return key;
+  throw new Error(
+    `--key must be a JWK with a kid: the endpoint fetches its keys from the URL in jwks, where the gateway finds a key by its kid`,
+  );
+}
+
+function keyForScheme(
   { algorithm, secret_format }: Scheme,
   key: Secret | undefined,
   secrets: readonly Secret[],
 ): KeyObject {
-  if (key === undefined)
-    throw new Error(
-      `this sender signs with a private key (${algorithm}) that only the sender has. To test the endpoint, create your own key (${HOW_TO_PAIR[algorithm]}) and use --key file:/path/key.pem. If its public half is not the configured secret, this command prints it`,
-    );
+  if (key === undefined) throw missingKeyError(algorithm, algorithm === "ed25519" ? "EdDSA" : "ES256");
   const parsed = parsePrivateKey(key.reveal(), algorithm);
   if (parsed === undefined)
     throw new Error(
       `--key must be a private key for ${algorithm}: PEM, PKCS #8 in base64, whsk_… or hex digits`,
     );
   const half = publicHalf(parsed, secret_format);
-  if (!secrets.some((secret) => isSameKey(secret, half, algorithm, secret_format)))
-    throw new Error(
-      `--key does not match the secret of the endpoint, so the gateway would answer 401. The public half of the key is ${half}`,
-    );
+  if (!secrets.some((secret) => isSameKey(secret, half, algorithm, secret_format))) throw wrongKeyError(half);
   return parsed;
+}
+
+const HOW_TO_MAKE: Partial<Record<AlgorithmName, string>> = {
+  EdDSA: "-algorithm ed25519",
+  ES256: "-algorithm EC -pkeyopt ec_paramgen_curve:P-256",
+  ES384: "-algorithm EC -pkeyopt ec_paramgen_curve:P-384",
+  ES512: "-algorithm EC -pkeyopt ec_paramgen_curve:P-521",
+};
+const HOW_TO_MAKE_RSA = "-algorithm RSA -pkeyopt rsa_keygen_bits:3072";
+
+function missingKeyError(algorithm: string, name: AlgorithmName = "RS256"): Error {
+  const make = `openssl genpkey ${HOW_TO_MAKE[name] ?? HOW_TO_MAKE_RSA} -out key.pem`;
+  return new Error(
+    `this sender signs with a private key (${algorithm}) that only the sender has. To test the endpoint, create your own key (${make}) and use --key file:/path/key.pem. If its public half is not configured, this command prints it`,
+  );
+}
+
+function wrongKeyError(half: string): Error {
+  return new Error(
+    `--key does not match a key of the endpoint, so the gateway would answer 401. The public half of the key is ${half}`,
+  );
+}
+
+function jwkOf(key: KeyObject): string {
+  return JSON.stringify({ ...key.export({ format: "jwk" }), kid: "test" });
+}
+
+function pemOf(key: KeyObject): string {
+  return `\n${key.export({ format: "pem", type: "spki" })}`;
 }
 
 function isSameKey(

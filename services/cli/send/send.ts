@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
-import { toAppError } from "../../../shared/platform/errors/app-error.ts";
+import { messageOf, toAppError } from "../../../shared/platform/errors/app-error.ts";
 import { programName } from "../../../shared/platform/lifecycle/environment.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { parseJson } from "../../../shared/platform/text/parse-json.ts";
 import { shellLine, shellQuote } from "../../../shared/platform/text/shell-quote.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { shownTexts } from "../../../shared/webhook-auth/auth-modes.ts";
+import { compileFilter } from "../../../shared/webhook-auth/filter/filter.ts";
 import { isOfAnotherEvent, makeDelivery, type Sender } from "../../../shared/webhook-auth/sample/delivery.ts";
 import type { Draft } from "../../../shared/webhook-auth/sample/draft.ts";
 import { type Answer, describeAnswer, exchange } from "../../../shared/webhook-auth/sample/exchange.ts";
@@ -14,7 +15,10 @@ import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain } from "../text.ts";
 import { findSender, type SendOptions } from "./target.ts";
 
-/** `postern send`: one delivery, signed as its sender would, and what the gateway says to it. 1 if it is refused. */
+/**
+ * `postern send`: sends one delivery, signed as its sender would sign it, and prints the gateway's answer. Exit code
+ * 1 if the gateway refuses it.
+ */
 export async function sendSample(deps: ProgramDeps, path: string, options: SendOptions): Promise<number> {
   const { print, say, note, printError, env } = deps;
   try {
@@ -22,6 +26,7 @@ export async function sendSample(deps: ProgramDeps, path: string, options: SendO
     const draft = makeDelivery(sender, randomUUID(), new Date(systemClock()), toReplaced(options));
     note(bodyNote(sender, options));
     if (options.dryRun) {
+      note(filterNote(sender, draft));
       print(
         options.json
           ? jsonLine({ request: { ...toJson(sender, draft, (text) => text), ...bodyJson(draft) } })
@@ -29,7 +34,7 @@ export async function sendSample(deps: ProgramDeps, path: string, options: SendO
       );
       return EXIT.ok;
     }
-    const hide = createHide(sender);
+    const hide = createHide(sender, draft);
     say(requestText(sender, draft, hide));
     const rejected = `${programName(env)} ${shellLine(["rejected", "list", "--endpoint", path, "--config-dir", options.configDir])}`;
     let isAccepted = true;
@@ -49,10 +54,24 @@ export async function sendSample(deps: ProgramDeps, path: string, options: SendO
   }
 }
 
-/** A remark if the sample's body is of another event than the one that is sent. */
+/** Returns a remark if the sample body belongs to another event than the requested one. Empty otherwise. */
 function bodyNote(sender: Sender, { event, body }: SendOptions): string {
   if (event === undefined || body !== undefined || !isOfAnotherEvent(sender, event)) return "";
   return `the body is the sample of another event, and may not fit ${plain(event)}; to send your own, use --body @file\n`;
+}
+
+/**
+ * Says whether the endpoint's filter would accept this request, which is printed and not sent. Empty if there is no
+ * filter.
+ */
+function filterNote({ endpoint: { when } }: Sender, { headers, body }: Draft): string {
+  if (when === undefined) return "";
+  try {
+    if (compileFilter(when)({ rawHeaders: headers.flat() }, body)) return "when is true for this request\n";
+    return "when is false for this request: the gateway would not queue it\n";
+  } catch (error) {
+    return `when has no result for this request: the gateway would answer 503 (${plain(messageOf(error))})\n`;
+  }
 }
 
 function toReplaced({ event, body, header, deliveryId }: SendOptions) {
@@ -66,10 +85,15 @@ function readBody(text: string): Buffer {
   return bodyIn(text === "@-" ? STDIN : text.slice(1));
 }
 
-/** Takes out what is a secret itself; a signature is none. */
-function createHide({ endpoint: { proof }, secrets }: Sender): (text: string) => string {
+/**
+ * Returns a function that hides the secrets and bearer tokens in a text. Signatures stay visible, because they are
+ * valid only for this body.
+ */
+function createHide({ endpoint: { proof }, secrets }: Sender, { headers }: Draft): (text: string) => string {
+  const tokens = headers.flatMap(([, value]) => /^Bearer (.+)/.exec(value)?.[1] ?? []);
   const hidden = secrets
     .flatMap((secret) => shownTexts(proof, secret.reveal()))
+    .concat(proof.by === "jwt" ? tokens : [])
     .flatMap((text) => [text, encodeURIComponent(text)])
     .filter((text) => text !== "");
   return (text) => hidden.reduce((rest, each) => rest.replaceAll(each, "[secret]"), text);
@@ -94,7 +118,7 @@ function toJson(sender: Sender, draft: Draft, hide: (text: string) => string) {
   };
 }
 
-/** The whole body; in base64 if it is no text. */
+/** Returns the whole body for JSON; in base64 if it is not text. */
 function bodyJson({ body }: Draft) {
   const text = body.toString("utf8");
   return Buffer.from(text).equals(body) ? { body: text } : { body_base64: body.toString("base64") };
@@ -105,7 +129,7 @@ function answerJson({ status, replayed, text }: Answer) {
   return { status, replayed, ...(typeof json === "object" && json !== null ? { json } : { text }) };
 }
 
-/** The answer, and in words what it means. */
+/** Formats the answer with an explanation. */
 function answerText(
   answer: Answer,
   { accepted, detail }: ReturnType<typeof describeAnswer>,
@@ -119,11 +143,14 @@ function answerText(
   return `${first}${plain(detail)}${hint}\n`;
 }
 
-/** Bytes that are no text go through base64, since a command line cannot hold them. */
+/**
+ * Formats the request as a curl command. Bytes that are not text become base64, because a command line cannot contain
+ * them.
+ */
 function curlOf(sender: Sender, draft: Draft): string {
   const { method, headers, body } = draft;
   const text = body.toString("utf8");
-  // curl would take a text that begins with @ for a file.
+  // curl treats a text that begins with @ as the name of a file.
   const isText = Buffer.from(text).equals(body) && !text.includes("\0") && !text.startsWith("@");
   const before = isText ? "" : `printf %s ${body.toString("base64")} | base64 -d | `;
   const words = [

@@ -1,18 +1,19 @@
 import { loadConfig } from "../../../shared/config/config-dir.ts";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
+import { messageFor } from "../../../shared/config/problem.ts";
 import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { type Env, secretValue } from "../../../shared/config/secrets.ts";
 import { type WebhooksToml, webhooksToml } from "../../../shared/config/webhooks-toml.ts";
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { isAbsent } from "../../../shared/platform/text/read-text.ts";
-import { namesUser } from "../../../shared/webhook-auth/auth-modes.ts";
+import { AUTH_MODES, type AuthName } from "../../../shared/webhook-auth/auth-modes.ts";
 import { PRESETS } from "../../../shared/webhook-auth/presets/presets.ts";
 import { parsePrivateKey, publicHalf } from "../../../shared/webhook-auth/private-key.ts";
 import type { Sender } from "../../../shared/webhook-auth/sample/delivery.ts";
 import { needsPrivateKey, type Scheme } from "../../../shared/webhook-auth/signature-scheme.ts";
 import { whyUnknown } from "../endpoints/unknown-path.ts";
-import { privateKeyFor } from "./private-key.ts";
+import { signingKeyFor } from "./private-key.ts";
 
 export type SendOptions = {
   configDir: string;
@@ -30,7 +31,7 @@ export type SendOptions = {
   quiet?: boolean;
 };
 
-/** Finds what the options leave out in the configuration, which is read only then. */
+/** Finds the endpoint. Reads the configuration only if the options do not describe the endpoint completely. */
 export function findSender(path: string, options: SendOptions, env: Env): Sender {
   const { preset, configDir } = options;
   const secret = options.secret === undefined ? undefined : readSecret("--secret", options.secret, env);
@@ -48,7 +49,7 @@ export function findSender(path: string, options: SendOptions, env: Env): Sender
     const why = hasConfig ? whyUnknown(path, webhooks?.endpoints) : `${configDir} does not exist`;
     throw new Error(`${why}; use --preset and --secret to send without configuration`);
   }
-  const endpoint = madeUp({ path, preset, url, secret, key });
+  const endpoint = endpointOfPreset({ path, preset, url, secret, key });
   return toSender(url, endpoint, endpoint.secret, key);
 }
 
@@ -58,7 +59,12 @@ function toSender(
   secrets: readonly Secret[],
   key: Secret | undefined,
 ): Sender {
-  return { url, endpoint, secrets, privateKey: (scheme) => privateKeyFor(scheme, key, secrets) };
+  return {
+    url,
+    endpoint,
+    secrets,
+    signingKey: (signed) => signingKeyFor(signed, key, secrets),
+  };
 }
 
 function readSecret(option: string, text: string, env: Env): Secret {
@@ -76,13 +82,13 @@ function addressOf(webhooks: WebhooksToml | undefined): URL {
   return new URL(`http://${address.replace(/^0\.0\.0\.0:/, "127.0.0.1:").replace(/^\[::\]:/, "[::1]:")}`);
 }
 
-/** The address may be that of the endpoint itself, or of what the gateway is mounted under. */
+/** Returns the URL of the endpoint. `base` may be that URL already, or the base URL of the gateway. */
 function urlOf(path: string, base: URL): URL {
   const prefix = base.pathname.replace(/\/$/, "");
   return new URL(prefix.endsWith(path) ? base.href : `${base.origin}${prefix}${path}`);
 }
 
-type MadeUp = {
+type PresetOptions = {
   path: string;
   preset: string;
   url: URL;
@@ -90,21 +96,32 @@ type MadeUp = {
   key: Secret | undefined;
 };
 
-/** The endpoint of a preset that no configuration has, as it would be configured. */
-function madeUp({ path, preset, url, secret, key }: MadeUp): EndpointToml {
+/** Makes an endpoint from a preset, as if webhooks.toml configured it. */
+function endpointOfPreset({ path, preset, url, secret, key }: PresetOptions): EndpointToml {
   const { auth, signature, handshakes = [] } = PRESETS[preset]?.endpoint ?? {};
   const schemes = [signature ?? []].flat();
   const signsUrl = schemes.some(({ signed = "" }) => signed.includes("{url}"));
   const asksToken = handshakes.some(({ proof }) => typeof proof === "object" && "verify_token" in proof);
   const text = secret?.reveal() ?? publicHalfOf(schemes, key);
-  return configuredAs({
+  return resolveTable({
     path,
     preset,
     job_id: 0,
-    ...(auth !== undefined && namesUser(auth) ? userAndPassword(text) : { secret: text }),
+    ...credentialKeys(auth, text),
     ...(signsUrl && { public_url: url.href }),
     ...(asksToken && { verify_token: "not used" }),
   });
+}
+
+/**
+ * Returns the configuration of the sender's credential. For Amazon and PayPal it has example values, because this
+ * command cannot sign as these senders do.
+ */
+function credentialKeys(auth: AuthName | undefined, secret: string | undefined) {
+  if (auth === "basic") return userAndPassword(secret);
+  return auth === "aws-sns" || auth === "paypal"
+    ? { ...AUTH_MODES[auth].example, secret: undefined }
+    : { secret };
 }
 
 function userAndPassword(text = ""): { username: string; secret: string } {
@@ -113,18 +130,22 @@ function userAndPassword(text = ""): { username: string; secret: string } {
   throw new Error("--secret must hold the user and password of this sender, as user:password");
 }
 
-const NO_SECRET =
-  "; use --secret env:NAME or file:/path, or --config-dir for a configuration with this endpoint";
+const CONFIGURE = "--config-dir for a configuration with this endpoint";
+const NO_SECRET = `; use --secret env:NAME or file:/path, or ${CONFIGURE}`;
 
-/** A secret such as env:X has been looked up by now, and is not to be looked up again. */
-function configuredAs({ secret, ...table }: Record<string, unknown> & { secret: string | undefined }) {
+/**
+ * Validates a table of webhooks.toml and returns its endpoint. `secret` is passed in a variable, so that a secret that
+ * looks like a reference is not resolved.
+ */
+function resolveTable({ secret, ...table }: Record<string, unknown> & { secret: string | undefined }) {
   const env = { POSTERN_SEND_SECRET: secret };
   const endpoints = [{ ...table, ...(secret !== undefined && { secret: "env:POSTERN_SEND_SECRET" }) }];
-  const { data, error } = webhooksToml({ env }).safeParse({ endpoints });
+  const { data, error } = webhooksToml({ env }).safeParse({ endpoints }, { error: messageFor });
   const [endpoint] = data?.endpoints ?? [];
   if (endpoint !== undefined) return endpoint;
   const problems = (error?.issues ?? []).map(({ path, message }) => `${path.slice(2).join(".")} ${message}`);
-  const how = problems.includes("secret is missing") ? NO_SECRET : "";
+  const isOfToken = problems.some((each) => each.startsWith("audience "));
+  const how = problems.includes("secret is missing") ? NO_SECRET : isOfToken ? `; use ${CONFIGURE}` : "";
   const reason = `cannot make a delivery: ${problems.join("; ")}${how}`;
   throw new AppError("start.config_invalid", { reason });
 }

@@ -2,7 +2,7 @@ import { GROUP, type ProgramCommand } from "../command.ts";
 import { bindAddress, configDir, opsAddress, serviceId, watch } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 
-/** The commands that run one service each. */
+/** Adds the commands that run one service each. */
 export function addServices(program: ProgramCommand, deps: ProgramDeps): void {
   addGateways(program, deps);
   addFurther(program, deps);

@@ -9,20 +9,23 @@ import type { RunnerStatus } from "../../../shared/telemetry/processes/runner-he
 import type { ProgramDeps } from "../program-deps.ts";
 import { type Column, createTable } from "../table.ts";
 import { counted, duration, jsonLine, plain } from "../text.ts";
-import { type Operated, withOperations } from "../with-operations.ts";
+import { type OperationTarget, withOperations } from "../with-operations.ts";
 import { redisAnswers } from "../with-redis.ts";
 
-export type StatusOptions = Operated & {
+export type StatusOptions = OperationTarget & {
   json?: boolean;
   watch?: boolean;
-  /** Whether a running `postern dev` may be shown, because no directory is given. */
+  /** Whether the status of a running `postern dev` may be shown instead: true if the user gave no directory. */
   mayFindDev?: boolean;
 };
 
 const WATCH_MS = 2000;
 const CLEAR_SCREEN = "\x1b[H\x1b[J";
 
-/** `postern status`: the queues by origin, the counts of the last hour, and which processes run. 1 if Redis cannot keep its promises. */
+/**
+ * `postern status`: prints the queues by origin, the counts of the last hour, and the running processes. Exit code 1
+ * if Redis may lose data.
+ */
 export async function showStatus(deps: ProgramDeps, options: StatusOptions): Promise<number> {
   const { print, say, note, printError, terminal } = deps;
   const { json, watch } = options;
@@ -52,7 +55,10 @@ export async function showStatus(deps: ProgramDeps, options: StatusOptions): Pro
   });
 }
 
-/** The directory of the options; that of a running `postern dev` if it may be used, and no Redis answers without it. */
+/**
+ * Returns the configuration directory in the options. If its Redis does not answer and `mayFindDev` is set, returns
+ * the directory of a running `postern dev`.
+ */
 async function dirOf(deps: ProgramDeps, { configDir, operator, mayFindDev }: StatusOptions): Promise<string> {
   if (!mayFindDev || operator !== undefined) return configDir;
   const dev = findRunningDev(deps.env);
@@ -61,7 +67,10 @@ async function dirOf(deps: ProgramDeps, { configDir, operator, mayFindDev }: Sta
   return dev.config_dir;
 }
 
-/** Until SIGINT or SIGTERM, also while Redis is away: that is when somebody watches. Resolves with the last exit code. */
+/**
+ * Repeats `show` until SIGINT or SIGTERM, and resolves with the last exit code. It continues while Redis is
+ * unavailable, because operators watch the status then.
+ */
 function repeat(show: () => Promise<number>): Promise<number> {
   return withStopSignal(async (stopped) => {
     const stop = new AbortController();
@@ -77,7 +86,7 @@ function repeat(show: () => Promise<number>): Promise<number> {
 
 type Shown = ReturnType<typeof toShown>;
 
-/** The overview, with the rates and the totals of the last hour. */
+/** Adds the rates and the totals of the last hour to the overview. */
 function toShown(overview: OverviewView, { lines, refusing }: FlowView) {
   return {
     ...overview,
@@ -128,7 +137,7 @@ const PROCESSES: readonly Column[] = [
   { heading: "UPTIME", alignRight: true },
 ];
 
-/** The console's words. JSON has the state itself. */
+/** Words for the states of a runner, the same as in the console. JSON has the state itself. */
 const STATE_WORDS = {
   unasked: "no answer reported yet",
   answers: "answers",
@@ -155,7 +164,7 @@ const PARTITIONS: readonly Column[] = [
   { heading: "MEMORY", ...NUMBER },
 ];
 
-/** For people. */
+/** Formats the status for people. */
 function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
   const { queues, workers, redis, last_hour: lastHour, processes, processes_unreadable: unreadable } = shown;
   const at = Date.parse(shown.at);
@@ -229,7 +238,7 @@ function partitionCells({
   return [String(index), plain(address ?? "-"), state, waiting === null ? "-" : String(waiting), memory];
 }
 
-/** A line for each kind of payment that an operator must decide. */
+/** Formats a line for payments in review, and one for disputed payments. No payments give no line. */
 function paymentLines({ review, disputed }: Shown["payments"], at: number): string[] {
   const line = (name: string, { count, oldest_at: oldest }: typeof review, command: string) => {
     const age = oldest === null ? "" : `, the oldest for ${duration(Math.max(0, at - Date.parse(oldest)))}`;
@@ -260,7 +269,7 @@ function lastHourCells({
   return [origin, ...[accepted, refused, injected, failed].map(String), latency(p50_ms), latency(p99_ms)];
 }
 
-/** An endpoint that refused many requests, with why and the command that lists them. */
+/** Formats a line about an endpoint that refused many requests: the main reason, and the command that lists the requests. */
 function refusingLine({ endpoint, refused, requests, code, reason }: Shown["refusing"][number]): string {
   const filter = endpoint === null ? "--unknown" : `--endpoint ${plain(endpoint)}`;
   const why = reason === null ? code : `${code}, ${plain(reason)}`;
@@ -293,10 +302,10 @@ function runnerCells(
   return [name, word, answered, some, reason === null ? url : `${url}: ${reason}`];
 }
 
-/** A smaller difference may come from the exchange in which it was measured. */
+/** Minimum difference of clocks to report. A smaller one may come from the measurement itself. */
 const CLOCK_OFF_MS = 1000;
 
-/** What there is to say of the clock of a process, if it is not that of Redis. */
+/** Reports the clock of a process if it differs from that of Redis. */
 function clockNote({ kind, host, pid, clock_ahead_ms: ms }: Process): string[] {
   if (Math.abs(ms) < CLOCK_OFF_MS) return [];
   const off = `${duration(Math.round(Math.abs(ms) / 1000) * 1000)} ${ms > 0 ? "ahead of" : "behind"}`;
@@ -305,14 +314,14 @@ function clockNote({ kind, host, pid, clock_ahead_ms: ms }: Process): string[] {
   ];
 }
 
-/** Why a process does not have the configuration that is in its files. */
+/** Says why a process does not use the configuration that is in its files. */
 function configNote({ kind, host, pid, config_problem: problem }: Process): string[] {
   return problem === null
     ? []
     : [`${kind} ${host} ${pid}: its newest configuration is not in force: ${plain(problem)}`];
 }
 
-/** Of which kinds the processes differ from one another: a rollout is half done, or was. */
+/** Reports each kind of process that runs with different releases or configurations, as in an incomplete rollout. */
 function differences(processes: readonly Process[]): string[] {
   const kinds = [...new Set(processes.map(({ kind }) => kind))];
   return kinds.flatMap((kind) => {

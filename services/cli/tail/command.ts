@@ -7,7 +7,7 @@ import { jsonOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { TailOptions } from "./tail.ts";
 
-/** `postern tail` and its options. */
+/** Adds `postern tail` with its options. */
 export function addTail(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("tail")
@@ -32,7 +32,10 @@ export function addTail(program: ProgramCommand, deps: ProgramDeps): void {
     });
 }
 
-/** An attempt after which the call waits for the next one is shown as `delayed`. Its outcome in JSON, `retried`, also works. */
+/**
+ * Names of outcomes for --outcome. `delayed` is an attempt after which the call waits for the next one. JSON calls it
+ * `retried`, which is also accepted.
+ */
 const NAMES = OUTCOMES.map((outcome) => (outcome === "retried" ? "delayed" : outcome));
 
 function parseOutcomes(text: string): EventOutcome[] {

@@ -1,46 +1,52 @@
 import { LIVE } from "../../../shared/console/contract/deployment.ts";
 import { parseJson } from "../../../shared/platform/text/parse-json.ts";
 import { delay } from "../../../shared/platform/time/clock.ts";
-import { CallEvent, LeftOut, Teller } from "../../../shared/telemetry/events/event.ts";
+import { CallEvent, EventSender, LeftOut } from "../../../shared/telemetry/events/event.ts";
 import { type Follower, type Following, NOTICED_MS } from "../../../shared/telemetry/events/follow.ts";
 import { type ConsoleTarget, createConsoleClient, openConsoleStream } from "../console/client.ts";
 import { reasonOf } from "../http.ts";
 import { readEvents, type ServerEvent } from "../read-event-stream.ts";
 
-/** The paths of the endpoints that the console knows. */
+/** Returns the paths of the endpoints that the console knows. */
 export async function configuredPaths(target: ConsoleTarget): Promise<readonly string[]> {
   return (await createConsoleClient(target).getConfiguredNames()).endpoints;
 }
 
-/** Follows all processes of a deployment by its console, and connects again until it is stopped. Throws if the console refuses it at first. */
+/**
+ * Follows all processes of a deployment through its console, and reconnects until it is stopped. Throws if the
+ * console refuses the first request.
+ */
 export async function followConsole(target: ConsoleTarget, follower: Follower): Promise<Following> {
   const stop = new AbortController();
   const { signal } = stop;
   const open = () => openConsoleStream(target, LIVE.streamEvents, signal);
   const state = { lastEventId: "", retryMs: 2000 };
   const processes = new Set<string>();
-  let isLost = false;
+  let hasFailed = false;
 
-  function lost(reason: string): void {
-    if (!isLost && !signal.aborted) follower.onLost(reason);
-    isLost = true;
+  function reportLoss(reason: string): void {
+    if (!hasFailed && !signal.aborted) follower.onLost(reason);
+    hasFailed = true;
   }
 
   function returned(): void {
-    if (isLost) follower.onReturned();
-    isLost = false;
+    if (hasFailed) follower.onReturned();
+    hasFailed = false;
   }
 
   function take({ event, data }: ServerEvent): void {
     const told = (parseJson(data) ?? {}) as Readonly<Record<string, unknown>>;
-    if (event === "lost") lost(`it has lost Redis: ${told["reason"]}`);
+    if (event === "lost") reportLoss(`it has lost Redis: ${told["reason"]}`);
     else if (event === "restored") returned();
     else if (event !== "process" || isNew(data)) {
-      if (!tell(event, told, follower)) follower.onUnreadable();
+      if (!passEvent(event, told, follower)) follower.onUnreadable();
     }
   }
 
-  /** Each connection begins with the processes of the one before. */
+  /**
+   * Whether this process is reported for the first time. After a reconnect, the console first reports all processes
+   * again.
+   */
   function isNew(process: string): boolean {
     if (processes.has(process)) return false;
     processes.add(process);
@@ -54,9 +60,9 @@ export async function followConsole(target: ConsoleTarget, follower: Follower): 
         body ??= await open();
         returned();
         for await (const event of readEvents(body, state)) take(event);
-        lost("the console has ended the stream");
+        reportLoss("the console has ended the stream");
       } catch (error) {
-        lost(reasonOf(error));
+        reportLoss(reasonOf(error));
       }
       body = undefined;
       await delay(state.retryMs, signal).catch(() => {});
@@ -73,12 +79,12 @@ export async function followConsole(target: ConsoleTarget, follower: Follower): 
   };
 }
 
-/** Tells the follower of an event. False if this release cannot read it. */
-function tell(event: string, told: Readonly<Record<string, unknown>>, follower: Follower): boolean {
-  const from = Teller.safeParse(event === "process" ? told : told["from"]).data;
+/** Passes an event to the follower. Returns false if this release cannot read the event. */
+function passEvent(event: string, told: Readonly<Record<string, unknown>>, follower: Follower): boolean {
+  const from = EventSender.safeParse(event === "process" ? told : told["from"]).data;
   if (from === undefined) return false;
   if (event === "process") {
-    follower.onTeller(from);
+    follower.onSender(from);
     return true;
   }
   if (event === "left_out") {

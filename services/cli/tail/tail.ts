@@ -3,21 +3,21 @@ import { toIso } from "../../../shared/platform/time/iso.ts";
 import {
   type CallEvent,
   type EventFilter,
+  type EventSender,
   isWanted,
   type LeftOut,
-  type Teller,
 } from "../../../shared/telemetry/events/event.ts";
 import { type Follower, type Following, follow } from "../../../shared/telemetry/events/follow.ts";
 import type { EventOutcome } from "../../../shared/telemetry/events/outcomes.ts";
-import { TOLD_PER_SECOND } from "../../../shared/telemetry/events/publish.ts";
+import { SENT_PER_SECOND_MAX } from "../../../shared/telemetry/events/publish.ts";
 import { whyNoneAt } from "../endpoints/unknown-path.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { cutToWidth } from "../table.ts";
 import { counted, duration, jsonLine, plain } from "../text.ts";
-import { type Operated, withConsole } from "../with-operations.ts";
+import { type OperationTarget, withConsole } from "../with-operations.ts";
 import { withRedis } from "../with-redis.ts";
 
-export type TailOptions = Operated & {
+export type TailOptions = OperationTarget & {
   endpoint?: string;
   job?: string;
   origin?: CallEvent["origin"];
@@ -27,8 +27,8 @@ export type TailOptions = Operated & {
 };
 
 /**
- * `postern tail`: what happens to calls in all processes, as it happens. Events go to stdout; what is to be said of the following
- * itself goes to stderr.
+ * `postern tail`: prints the events of calls in all processes as they happen. Events go to stdout, and remarks about
+ * the connection to stderr.
  */
 export function tail(deps: ProgramDeps, options: TailOptions): Promise<number> {
   const { configDir, operator: url, endpoint } = options;
@@ -62,7 +62,7 @@ function createView(deps: ProgramDeps, options: TailOptions) {
   const { print, note, terminal } = deps;
   const { columns } = terminal;
   const isJson = json === true || columns === undefined;
-  const tellers: Teller[] = [];
+  const processes: EventSender[] = [];
   let hasBegun = false;
   let saidUnreadable = false;
   const say = (text: string) => note(`${text}\n`);
@@ -82,8 +82,8 @@ function createView(deps: ProgramDeps, options: TailOptions) {
       if (isJson) print(jsonLine({ left_out: Object.fromEntries(wanted), from }));
       else show(leftOutLine(Object.fromEntries(wanted), from));
     },
-    onTeller(teller) {
-      tellers.push(teller);
+    onSender(teller) {
+      processes.push(teller);
       if (hasBegun) say(`also following: ${nameOf(teller)}`);
     },
     onLost: (reason) =>
@@ -102,26 +102,26 @@ function createView(deps: ProgramDeps, options: TailOptions) {
     begin(): void {
       hasBegun = true;
       say(
-        `following: ${tellers.length === 0 ? "no gateway or producer is running yet" : tellers.map(nameOf).join(", ")}`,
+        `following: ${processes.length === 0 ? "no gateway or producer is running yet" : processes.map(nameOf).join(", ")}`,
       );
     },
   };
 }
 
-const SERVICES: Readonly<Record<Teller["service"], string>> = {
+const SERVICES: Readonly<Record<EventSender["service"], string>> = {
   webhooks: "webhooks gateway",
   x402: "payment gateway",
   producer: "producer",
 };
 
-function nameOf({ service, process }: Teller): string {
+function nameOf({ service, process }: EventSender): string {
   return `${SERVICES[service]} ${plain(process)}`;
 }
 
 /** `c_` and 32 hex digits. */
 const CALL_ID_CHARS = 34;
 
-/** An event for people, on one line: the time of this machine, outcome, endpoint or job, call, and the rest. */
+/** Formats an event for people on one line: local time, outcome, endpoint or job, call, and the rest. */
 export function toLine(event: CallEvent): string {
   const place = placeOf(event);
   const cells = [
@@ -134,7 +134,7 @@ export function toLine(event: CallEvent): string {
   return plain(cells.join("  ")).trimEnd();
 }
 
-/** The word for an outcome. JSON and older scripts have the outcome itself. */
+/** Returns an outcome as people read it. JSON and older scripts use the stored name. */
 function wordOf(outcome: string): string {
   return outcome === "retried" ? "delayed" : outcome;
 }
@@ -182,7 +182,7 @@ function problemDetail(event: CallEvent): string {
   }
 }
 
-/** The number starts again after a replay, so the line also says how many attempts there were in all. */
+/** Formats the attempt's number. It starts again after a replay, so the line also shows the total number of attempts. */
 function attemptText({ attempt, attempts_before }: { attempt: number; attempts_before: number }): string {
   const total = attempts_before + 1;
   return total === attempt ? `attempt ${attempt}` : `attempt ${attempt} (${total} in all)`;
@@ -192,8 +192,8 @@ function words(parts: readonly (string | false | undefined)[]): string {
   return parts.filter((part) => part !== false && part !== undefined && part !== "").join("; ");
 }
 
-function leftOutLine(leftOut: LeftOut, from: Teller): string {
+function leftOutLine(leftOut: LeftOut, from: EventSender): string {
   const counts = Object.entries(leftOut).map(([outcome, count]) => `${count} ${wordOf(outcome)}`);
-  const bound = `above its limit of ${TOLD_PER_SECOND.events} events or ${TOLD_PER_SECOND.bytes / 1024} KiB per second`;
+  const bound = `above its limit of ${SENT_PER_SECOND_MAX.events} events or ${SENT_PER_SECOND_MAX.bytes / 1024} KiB per second`;
   return `${"".padEnd(14)}not shown: ${plain(counts.join(", "))} (${nameOf(from)}, ${bound})`;
 }

@@ -1,19 +1,19 @@
 import { fillPath } from "../../../shared/platform/text/fill-path.ts";
 import type { Query } from "../url-fragment.ts";
-import type { AnswerAt, AskedAt, Method, PathOf } from "./contract.ts";
+import type { AnswerAt, InputAt, Method, PathOf } from "./contract.ts";
 import { learnServerTime } from "./server-time.ts";
 
 type Why = { status: number; detail: string; pauseMs?: number; cause?: unknown };
 
-/** An answer of the service that is none of what was asked for, or that did not come. */
+/** A request that the console refused or did not answer, or whose answer could not be read. */
 export class Refused extends Error {
   override readonly name = "Refused";
   /** 0 if there was no answer. */
   readonly status: number;
   readonly code: string;
-  /** For people: what is wrong, and what to do about it. */
+  /** Says to the user what is wrong, and what to do about it. */
   readonly detail: string;
-  /** The request is not repeated by itself before this time has passed. */
+  /** Minimum wait before the page repeats the request by itself. */
   readonly pauseMs: number;
 
   constructor(code: string, { status, detail, pauseMs = 0, ...rest }: Why) {
@@ -31,30 +31,36 @@ export function toRefused(thrown: unknown): Refused {
     : new Refused("unexpected", { status: 0, detail: String(thrown) });
 }
 
-/** Told when an answer says that nobody is signed in (any more). */
+/** Called when an answer says that the session has ended or that there is no session. */
 let onSignedOut: () => void = () => {};
-export function whenSignedOut(listener: () => void): void {
+export function setSignedOutListener(listener: () => void): void {
   onSignedOut = listener;
 }
 
-/** A GET is given up after this long: its connection may be dead without having closed. */
+/** Timeout of a GET: its connection may be dead without having closed. */
 const ANSWER_MS_MAX = 30_000;
-/** A request pauses for this many times as long as it took, so that many open pages do not wear out a slow service. */
-const SHARE = 10;
+/**
+ * The pause between two requests is this many times as long as the request took, so that many open pages do not
+ * overload a slow service.
+ */
+const PAUSE_FACTOR = 10;
 const RETRY_AFTER_MS_MAX = 3_600_000;
 
-/** Pause after a request that was begun at `begunAt`. A laptop that slept must not pause for ten times its sleep. */
+/**
+ * Returns the pause after a request that began at `begunAt`. The pause is limited, because a laptop that slept must
+ * not pause for ten times its sleep.
+ */
 export function pauseSince(begunAt: number): number {
-  return SHARE * Math.min(Date.now() - begunAt, ANSWER_MS_MAX);
+  return PAUSE_FACTOR * Math.min(Date.now() - begunAt, ANSWER_MS_MAX);
 }
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** Asks the console for an operation. Throws `Refused`. */
-export function ask<M extends Method, P extends PathOf<M>>(
+/** Sends a request for one operation of the console. Throws `Refused`. */
+export function request<M extends Method, P extends PathOf<M>>(
   method: M,
   path: P,
-  asked: AskedAt<M, P>,
+  asked: InputAt<M, P>,
   signal?: AbortSignal,
 ): Promise<AnswerAt<M, P>> {
   const { path: filled, rest } = fillPath(path, asked as Members);
@@ -63,7 +69,7 @@ export function ask<M extends Method, P extends PathOf<M>>(
   const init = {
     method,
     signal: AbortSignal.any(signals),
-    // A form of another site cannot set this header, nor the type of the body.
+    // The console requires this content type, which a form on another site cannot send.
     headers: {
       accept: "application/json",
       ...(body !== undefined && { "content-type": "application/json" }),
@@ -75,8 +81,11 @@ export function ask<M extends Method, P extends PathOf<M>>(
   return exchange(method === "POST" ? urlOf(filled) : urlOf(filled, rest as Query), init, read);
 }
 
-/** The bytes of a file. */
-export function askBytes<P extends PathOf<"GET">>(path: P, asked: AskedAt<"GET", P>): Promise<Uint8Array> {
+/** Sends a GET whose answer is a file, and returns its bytes. */
+export function requestBytes<P extends PathOf<"GET">>(
+  path: P,
+  asked: InputAt<"GET", P>,
+): Promise<Uint8Array> {
   return exchange(
     urlOf(fillPath(path, asked as Members).path),
     {},
@@ -93,7 +102,7 @@ export function urlOf(path: string, query: Query = {}): URL {
   return url;
 }
 
-/** An answer may break off while it is read. */
+/** Sends a request and reads its answer. The answer may break off while it is read. */
 async function exchange<Answer>(
   url: URL,
   init: RequestInit,
@@ -128,7 +137,7 @@ async function refusalOf(response: Response, begunAt: number): Promise<Refused> 
   }
 }
 
-/** The service sends seconds. */
+/** Returns the value of `Retry-After`, which the service sends in seconds. */
 function retryAfterMs(headers: Headers): number {
   const secs = Number(headers.get("retry-after"));
   return secs > 0 ? Math.min(secs * 1000, RETRY_AFTER_MS_MAX) : 0;

@@ -1,7 +1,7 @@
 import type { CONTRACT } from "../../../shared/console/contract/contract.ts";
-import type { AnswerOf, AskedIn } from "../../../shared/console/contract/operation.ts";
+import type { AnswerOf, PartInput } from "../../../shared/console/contract/operation.ts";
 
-/** The questions of the page and their answers: types that derive from the table of operations. */
+/** Types of the page's requests and answers, derived from the console's table of operations. */
 type Contract = typeof CONTRACT;
 
 export type Method = Contract[keyof Contract]["method"];
@@ -10,14 +10,14 @@ type At<M, P extends string> = {
   [Name in keyof Contract]: Contract[Name] extends { method: M; path: `/${P}` } ? Contract[Name] : never;
 }[keyof Contract];
 
-/** A path of an operation, without a slash at its start, with the names of its parameters in braces. */
+/** A path of an operation, without a leading slash. Names of parameters are in braces. */
 export type PathOf<M> = {
   [Name in keyof Contract]: Contract[Name] extends { method: M; path: `/${infer Path}` } ? Path : never;
 }[keyof Contract];
 
 export type AnswerAt<M, P extends string> = AnswerOf<At<M, P>>;
 
-/** The console checks the values of a query: a user may type anything. */
-export type AskedAt<M, P extends string> = AskedIn<At<M, P>, "params"> & {
-  [Name in keyof AskedIn<At<M, P>, "query">]?: string | number | boolean | undefined;
-} & AskedIn<At<M, P>, "body">;
+/** Input of an operation. A query value has no exact type: the user may type anything, and the console checks it. */
+export type InputAt<M, P extends string> = PartInput<At<M, P>, "params"> & {
+  [Name in keyof PartInput<At<M, P>, "query">]?: string | number | boolean | undefined;
+} & PartInput<At<M, P>, "body">;

@@ -1,6 +1,6 @@
 import type { EndpointOrder, EndpointTest, EndpointTested } from "../../../shared/console/endpoint-states.ts";
 import type { PricesView } from "../../../shared/console/overview/prices.ts";
-import { ask } from "./ask.ts";
+import { request } from "./ask.ts";
 
 export type {
   EndpointDetail,
@@ -13,7 +13,7 @@ export type { EndpointTested };
 export type Rate = PricesView["rates"][number];
 
 export const setEndpointState = (order: EndpointOrder): Promise<unknown> =>
-  ask("POST", "api/v1/endpoints/state", order);
+  request("POST", "api/v1/endpoints/state", order);
 
 export const testEndpoint = (test: EndpointTest): Promise<EndpointTested> =>
-  ask("POST", "api/v1/endpoints/test", test);
+  request("POST", "api/v1/endpoints/test", test);

@@ -2,7 +2,7 @@ import type { BulkView } from "../../../shared/console/bulk-operations.ts";
 import type { FailedPage } from "../../../shared/console/failed.ts";
 import type { FailedBulkView as Run } from "../../../shared/console/failed-bulk.ts";
 import type { Query } from "../url-fragment.ts";
-import { ask } from "./ask.ts";
+import { request } from "./ask.ts";
 
 export type {
   FailedCallView as FailedCall,
@@ -10,7 +10,7 @@ export type {
 } from "../../../shared/console/failed.ts";
 export type { FailedBulkView as Run } from "../../../shared/console/failed-bulk.ts";
 
-/** Selects failed calls that meet every field present. */
+/** A filter of failed calls. A call matches if it matches every field that is set. */
 export type FailedFilter = {
   origin?: string | undefined;
   service_id?: number | undefined;
@@ -24,35 +24,41 @@ export type FailedFilter = {
 
 export type RunAction = Run["kind"];
 
-/** Which calls a run is about: these, or all that fit, but at most so many, the oldest first. */
+/**
+ * Calls that a bulk operation applies to: listed ids, or all that match a filter. With `limit`, only the oldest are
+ * included.
+ */
 export type Selection = { ids: string[] } | { filter: FailedFilter; limit?: number };
 
 export const isFailedRun = (view: BulkView): view is Run => view.kind === "replay" || view.kind === "discard";
 
-export const isUnderWay = ({ state }: Pick<BulkView, "state">): boolean =>
+export const isRunning = ({ state }: Pick<BulkView, "state">): boolean =>
   state === "waiting" || state === "running" || state === "cancelling";
 
-/** Whether its view still changes. A replay that has ended still counts the calls that wait. */
+/**
+ * Whether the view of the bulk operation can still change. After a replay has ended, its view still counts the calls
+ * that wait.
+ */
 export const isOpen = (run: BulkView): boolean =>
-  isUnderWay(run) ||
+  isRunning(run) ||
   (run.kind === "replay" && !run.dry_run && (run.outcome === null || run.outcome.waiting > 0));
 
 export const readFailed = (query: Query, signal: AbortSignal): Promise<FailedPage> =>
-  ask("GET", "api/v1/failed", query, signal);
+  request("GET", "api/v1/failed", query, signal);
 
-export type Wish = { action: RunAction; selection: Selection; force: boolean };
+export type RunRequest = { action: RunAction; selection: Selection; force: boolean };
 
-/** With `dry_run` it only counts which calls it would be. */
-export function startRun(wish: Wish & { reason: string; dry_run: boolean }): Promise<Run> {
+/** Starts a bulk operation. With `dry_run`, the console only counts the calls that it would affect. */
+export function startRun(wish: RunRequest & { reason: string; dry_run: boolean }): Promise<Run> {
   const { action, selection, force, reason, dry_run } = wish;
-  const order = { ...toOrder(selection), reason, dry_run };
+  const order = { ...toRequestBody(selection), reason, dry_run };
   return action === "replay"
-    ? ask("POST", "api/v1/failed/replays", { ...order, force })
-    : ask("POST", "api/v1/failed/discards", order);
+    ? request("POST", "api/v1/failed/replays", { ...order, force })
+    : request("POST", "api/v1/failed/discards", order);
 }
 
-/** Without a filter it has to be said that all calls are meant. */
-function toOrder(selection: Selection) {
+/** Builds the body of the request. Without a filter, the body must say explicitly that all calls are meant. */
+function toRequestBody(selection: Selection) {
   if ("ids" in selection) return { call_ids: selection.ids };
   const filter = Object.fromEntries(
     Object.entries(selection.filter).filter(([, value]) => value !== undefined),
@@ -65,7 +71,7 @@ function toOrder(selection: Selection) {
 }
 
 export const cancelRun = ({ id }: Pick<Run, "id">): Promise<BulkView> =>
-  ask("DELETE", "api/v1/bulk/{run_id}", { run_id: id });
+  request("DELETE", "api/v1/bulk/{run_id}", { run_id: id });
 
 export const resumeRun = ({ id }: Pick<Run, "id">): Promise<BulkView> =>
-  ask("POST", "api/v1/bulk/{run_id}/resume", { run_id: id });
+  request("POST", "api/v1/bulk/{run_id}/resume", { run_id: id });

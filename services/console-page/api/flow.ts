@@ -13,7 +13,7 @@ export type ProcessStatus = OverviewView["processes"][number];
 export type RunnerStatus = OverviewView["runners"][number];
 export type RedisStatus = OverviewView["redis"];
 
-/** How full Redis is; undefined if it has no bound, or does not say. */
+/** Returns the used fraction of Redis's memory; undefined if Redis has no memory limit or does not report it. */
 export function memoryRatio({
   used_memory_bytes: used,
   max_memory_bytes: most,

@@ -1,4 +1,4 @@
-import { ask } from "./ask.ts";
+import { request } from "./ask.ts";
 
 export type { JobView as Job } from "../../../shared/console/jobs.ts";
 export type {
@@ -7,7 +7,7 @@ export type {
 } from "../../../shared/console/rejected.ts";
 
 export const pauseJob = (job: string, reason: string): Promise<unknown> =>
-  ask("POST", "api/v1/jobs/{job+}/pause", { job, reason });
+  request("POST", "api/v1/jobs/{job+}/pause", { job, reason });
 
 export const resumeJob = (job: string, reason: string): Promise<unknown> =>
-  ask("POST", "api/v1/jobs/{job+}/resume", { job, reason });
+  request("POST", "api/v1/jobs/{job+}/resume", { job, reason });

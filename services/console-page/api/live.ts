@@ -1,44 +1,48 @@
 import type { Query } from "../url-fragment.ts";
 import { Refused, urlOf } from "./ask.ts";
 
-/** What the service tells of by itself. */
+/** Kinds of data that the console streams to the page. */
 export type LiveName = "overview" | "flow" | "jobs";
 
 type Follower = {
   name: LiveName;
-  /** What a GET of the same would be asked with. */
+  /** The query that a GET of the same data would have. */
   query: Query;
   take(data: unknown): void;
   fail(refused: Refused): void;
 };
 
-/** With what the stream has to be asked, so that it tells of this. */
-const ASKED: Readonly<Record<LiveName, (query: Query) => Query>> = {
+/** Builds the part of the stream's URL query that requests each kind of data. */
+const STREAM_QUERIES: Readonly<Record<LiveName, (query: Query) => Query>> = {
   overview: () => ({}),
   flow: ({ span, job }) => ({ flow: span, job }),
   jobs: () => ({ jobs: "true" }),
 };
 
-/** The service tells of the overview every two seconds. A connection may be dead without having closed. */
+/**
+ * The stream counts as dead after this long without an event. The console sends the overview every two seconds, and a
+ * connection may be dead without having closed.
+ */
 const SILENT_MS = 10_000;
-/** After a refusal, as where too many streams are open. */
-const AGAIN_MS = 15_000;
+/** Pause before the page connects again after a refusal, for example because too many streams are open. */
+const RECONNECT_MS = 15_000;
 
 /*
- * One stream of server-sent events for the whole page. While there is none, as behind a proxy that holds answers back, use-answer.ts asks now
- * and then. A page that nobody sees has none: a browser has six connections to a service at most, for all of its tabs together.
+ * Keeps one stream of server-sent events for the whole page. Without a stream, for example behind a proxy that
+ * buffers answers, use-answer.ts polls. A hidden page has no stream, because a browser opens at most six connections
+ * to a service, for all tabs together.
  */
 const followers = new Set<Follower>();
 let stream: { url: string; source: EventSource } | undefined;
 let heardAt = Number.NEGATIVE_INFINITY;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** Whether the stream has told something just now, so that nobody needs to ask. */
+/** Whether the stream has sent something recently. If so, polling is not needed. */
 export function isLive(): boolean {
   return stream !== undefined && Date.now() - heardAt < SILENT_MS;
 }
 
-/** Tells the follower of what is new, until the function that it answers is called. */
+/** Sends new data to the follower until the returned function is called. */
 export function followLive(follower: Follower): () => void {
   followers.add(follower);
   connectIn(0);
@@ -50,7 +54,10 @@ export function followLive(follower: Follower): () => void {
 
 document.addEventListener("visibilitychange", () => connectIn(0));
 
-/** One page closes and the next one opens in the same moment. */
+/**
+ * Connects after `ms`. Even 0 uses a timer, so that only one connection is opened if several followers change at once,
+ * for example when one page replaces another.
+ */
 function connectIn(ms: number): void {
   clearTimeout(timer);
   timer = setTimeout(connect, ms);
@@ -58,7 +65,10 @@ function connectIn(ms: number): void {
 
 function connect(): void {
   const wanted = [...followers];
-  const query = Object.assign({}, ...wanted.map(({ name, query: own }) => ASKED[name](own))) as Query;
+  const query = Object.assign(
+    {},
+    ...wanted.map(({ name, query: own }) => STREAM_QUERIES[name](own)),
+  ) as Query;
   const url = document.hidden || wanted.length === 0 ? undefined : urlOf("api/v1/live", query).href;
   if (url === stream?.url) return;
   stream?.source.close();
@@ -68,34 +78,37 @@ function connect(): void {
 
 function open(url: string, query: Query): EventSource {
   const source = new EventSource(url);
-  const hear = (name: string, tell: (follower: Follower) => void): void => {
+  const onEvent = (name: string, tell: (follower: Follower) => void): void => {
     heardAt = Date.now();
     for (const each of followers)
-      if (each.name === name && isPartOf(ASKED[each.name](each.query), query)) tell(each);
+      if (each.name === name && matchesQuery(STREAM_QUERIES[each.name](each.query), query)) tell(each);
   };
-  for (const name of Object.keys(ASKED))
+  for (const name of Object.keys(STREAM_QUERIES))
     source.addEventListener(name, ({ data }: MessageEvent<string>) => {
-      const told: unknown = JSON.parse(data);
-      hear(name, ({ take }) => take(told));
+      const value: unknown = JSON.parse(data);
+      onEvent(name, ({ take }) => take(value));
     });
   source.addEventListener("unavailable", ({ data }: MessageEvent<string>) => {
     const { of, code, status, detail } = JSON.parse(data) as Record<"of" | "code" | "detail", string> & {
       status: number;
     };
-    hear(of, ({ fail }) => fail(new Refused(code, { status, detail })));
+    onEvent(of, ({ fail }) => fail(new Refused(code, { status, detail })));
   });
   source.addEventListener("error", () => {
     if (source !== stream?.source) return;
     heardAt = Number.NEGATIVE_INFINITY;
-    // The browser comes again by itself after a connection that broke, and not after a refusal.
+    // The browser reconnects by itself after a broken connection, but not after a refusal.
     if (source.readyState !== EventSource.CLOSED) return;
     stream = undefined;
-    connectIn(AGAIN_MS);
+    connectIn(RECONNECT_MS);
   });
   return source;
 }
 
-/** Another span or job may be asked for by now. */
-function isPartOf(own: Query, query: Query): boolean {
+/**
+ * Whether the stream sends the data that a follower wants (`own`). It sends other data if the user has chosen another
+ * span or job since the stream opened.
+ */
+function matchesQuery(own: Query, query: Query): boolean {
   return Object.entries(own).every(([name, value]) => query[name] === value);
 }

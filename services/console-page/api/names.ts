@@ -9,7 +9,7 @@ const NONE: Names = { public_networks: [], jobs: {} };
 const Names = createContext(NONE);
 export const NamesProvider = Names.Provider;
 
-/** Asks once for the names in the configuration. Until the answer comes, no name is known. */
+/** Fetches the names in the configuration once. Until the answer comes, no name is known. */
 export function useReadNames(): Names {
   return useAnswer("api/v1/configured-names", {}).data ?? NONE;
 }
@@ -17,10 +17,10 @@ export function useReadNames(): Names {
 /** Whether the nodes of a network (CAIP-2) are public. */
 export const useIsPublic = (network: string): boolean => useContext(Names).public_networks.includes(network);
 
-/** The jobs that the configuration names. */
+/** Returns the jobs that the configuration names. */
 export const useNamedJobs = (): string[] => Object.keys(useContext(Names).jobs);
 
-/** A job with its name, as `report (7/7)`. */
+/** Returns a function that writes a job with its name, as `report (7/7)`. */
 export function useJobTitle(): (job: string) => string {
   const { jobs } = useContext(Names);
   return (job) => (jobs[job] === undefined ? job : `${jobs[job]} (${job})`);

@@ -15,14 +15,14 @@ const NOTHING: Answer<Overview> = {
 const CurrentOverview = createContext(NOTHING);
 export const OverviewProvider = CurrentOverview.Provider;
 
-/** How the deployment is now, asked for once for all that shows some of it. */
+/** Returns the current state of the deployment. One request serves all components that show a part of it. */
 export const useOverview = (): Answer<Overview> => useContext(CurrentOverview);
 
 export function useLiveOverview(): Answer<Overview> {
   return useAnswer("api/v1/overview", {}, { everyMs: 3000, live: "overview" });
 }
 
-/** Calls `listener` when more or fewer calls wait for somebody than before. */
+/** Calls `listener` when the number of failed calls has changed. */
 export function useWhenFailedChange(listener: () => void): void {
   const { data } = useOverview();
   const now = data && failedIn(data);
@@ -34,7 +34,7 @@ export function useWhenFailedChange(listener: () => void): void {
   }, [now, listener]);
 }
 
-/** How many calls have failed and wait for somebody. */
+/** Returns the number of failed calls, which wait for an operator. */
 export function failedIn({ queues }: Overview): number {
   return queues.reduce((sum, { failed }) => sum + failed, 0);
 }

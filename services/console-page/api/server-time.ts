@@ -1,7 +1,7 @@
 /** How far the server's clock is ahead of the browser's. */
 let aheadMs = 0;
 
-/** The header has whole seconds, and an answer travels for a while. */
+/** Smaller changes of `aheadMs` are ignored: the Date header has whole seconds, and an answer takes time to arrive. */
 const INEXACT_MS = 2000;
 
 /** Learns the server's time from the Date header of an answer that has just come. */
@@ -10,7 +10,10 @@ export function learnServerTime(date: string | null): void {
   if (Math.abs(measured - aheadMs) > INEXACT_MS) aheadMs = measured;
 }
 
-/** The server's time, unix ms. The service's times are compared with it: the browser's clock may be wrong by hours. */
+/**
+ * Returns the server's time, in unix ms. The page compares the service's times with this one, because the browser's
+ * clock may be wrong by hours.
+ */
 export function serverTime(browserTime = Date.now()): number {
   return browserTime + aheadMs;
 }

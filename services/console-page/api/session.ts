@@ -1,7 +1,7 @@
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import type { SessionView } from "../../../shared/console/contract/session.ts";
-import { ask, Refused } from "./ask.ts";
+import { Refused, request } from "./ask.ts";
 
 export type { SessionView };
 
@@ -14,21 +14,21 @@ export function useMayOperate(): boolean {
 
 export const useSession = (): SessionView | undefined => useContext(CurrentSession);
 
-/** Undefined if nobody is signed in. */
+/** Reads the session; returns undefined if the user is not signed in. */
 export async function readSession(): Promise<SessionView | undefined> {
   try {
-    return await ask("GET", "session", {});
+    return await request("GET", "session", {});
   } catch (error) {
     if (error instanceof Refused && error.status === 401) return undefined;
     throw error;
   }
 }
 
-/** The token is exchanged for a cookie that no script can read, and forgotten here. */
+/** Exchanges the token for a cookie that no script can read. The page does not keep the token. */
 export function signIn(token: string): Promise<SessionView> {
-  return ask("POST", "session", { token });
+  return request("POST", "session", { token });
 }
 
 export function signOut(): Promise<unknown> {
-  return ask("DELETE", "session", {});
+  return request("DELETE", "session", {});
 }

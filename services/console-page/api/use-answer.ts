@@ -1,74 +1,80 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { Query } from "../url-fragment.ts";
-import { ask, pauseSince, type Refused, toRefused } from "./ask.ts";
-import type { AnswerAt, AskedAt, PathOf } from "./contract.ts";
+import { pauseSince, type Refused, request, toRefused } from "./ask.ts";
+import type { AnswerAt, InputAt, PathOf } from "./contract.ts";
 import { followLive, isLive, type LiveName } from "./live.ts";
-import { mayPass, RETRY_MS_MAX, useRetry } from "./use-retry.ts";
+import { isTransient, RETRY_MS_MAX, useRetry } from "./use-retry.ts";
 
 export type Answer<Data> = {
-  /** The newest that came; of the question before while a new one is under way, so that nothing on the page jumps. */
+  /**
+   * The newest answer. While a request for another path or query is in flight, it is the previous answer, so that the
+   * page does not jump.
+   */
   data: Data | undefined;
-  /** Whether `data` answers the question that was asked last. */
+  /** Whether `data` is for the current path and query. */
   isCurrent: boolean;
-  /** Why the last answer is none. `data` stays if it answers the same question. */
+  /** The reason why the last request failed. `data` stays if it is for the same path and query. */
   refused: Refused | undefined;
-  /** When `data` came, unix ms. */
+  /** Time at which `data` arrived, unix ms. */
   at: number | undefined;
-  /** Whether `data` is too old to be of now, as where an answer does not come. */
+  /** Whether `data` is outdated, for example because an answer does not come. */
   isOld(now: number): boolean;
   reload(): void;
 };
 
-type State<Data> = { data?: Data; url?: string; at?: number; refused?: Refused | undefined };
+type State<Data> = { data?: Data; key?: string; at?: number; refused?: Refused | undefined };
 
-/** An answer may come so much later than it was due. */
+/** An answer is late if it comes this long after it was due. */
 const LATE_MS = 10_000;
 
-/** What answers another question must not stand under this one. */
-function refusedAs<Data>(question: string, refused: Refused) {
+/** Adds the refusal to the state. Drops the data if it is for another path or query. */
+function withRefusal<Data>(requestKey: string, refused: Refused) {
   return (before: State<Data>): State<Data> =>
-    before.url === question ? { ...before, refused } : { refused };
+    before.key === requestKey ? { ...before, refused } : { refused };
 }
 
-/** `useRetry` asks sooner than this, unless the stream has told meanwhile. */
+/**
+ * Returns the pause before the next poll after a refusal. It is longer after a transient refusal, because `useRetry`
+ * already repeats that request.
+ */
 function pauseAfter(refused: Refused, everyMs: number): number {
-  return refused.pauseMs + (mayPass(refused) ? Math.max(everyMs, RETRY_MS_MAX) : everyMs);
+  return refused.pauseMs + (isTransient(refused) ? Math.max(everyMs, RETRY_MS_MAX) : everyMs);
 }
 
 type Options = {
   everyMs?: number;
   turn?: number;
-  /** If the stream tells of it: nothing is then asked again, as long as the stream tells. */
+  /** The kind of streamed data that replaces the answer. While the stream sends it, the page does not poll. */
   live?: LiveName;
 };
 
 /**
- * What the service answers to a GET, asked again every `everyMs` while the page can be seen, and at once when it is seen again or `turn`
- * changes. What takes the service long is asked for less often. After a refusal that may pass it is asked again soon (use-retry.ts). Without a
- * path nothing is asked.
+ * Returns the answer to a GET. While the page is visible, it asks again every `everyMs`. It asks at once when the
+ * page becomes visible or `turn` changes. If the service takes long, it asks less often. After a transient refusal it
+ * soon asks again (use-retry.ts). Without a path it asks nothing.
  */
 export function useAnswer<P extends PathOf<"GET">>(
   path: P | undefined,
-  asked: AskedAt<"GET", P>,
+  asked: InputAt<"GET", P>,
   { everyMs, turn = 0, live }: Options = {},
 ): Answer<AnswerAt<"GET", P>> {
   type Data = AnswerAt<"GET", P>;
-  const question = path === undefined ? undefined : JSON.stringify([path, asked]);
+  const requestKey = path === undefined ? undefined : JSON.stringify([path, asked]);
   const [state, setState] = useState<State<Data>>({});
   const [ownTurn, setTurn] = useState(0);
   const newest = useRef(0);
 
   useEffect(() => {
-    if (question === undefined) return;
+    if (requestKey === undefined) return;
     const stop = new AbortController();
-    const [own, asks] = JSON.parse(question) as [P, AskedAt<"GET", P>];
+    const [own, asks] = JSON.parse(requestKey) as [P, InputAt<"GET", P>];
     let timer: ReturnType<typeof setTimeout> | undefined;
     let earliest = 0;
 
-    // One question at a time waits for its turn, however many are under way.
-    const lookIn = (ms: number): void => {
+    // Only one later request is scheduled at a time, even if several are in flight.
+    const loadIn = (ms: number): void => {
       clearTimeout(timer);
-      timer = setTimeout(look, ms);
+      timer = setTimeout(requestIfVisible, ms);
     };
     const load = async (): Promise<void> => {
       newest.current += 1;
@@ -79,53 +85,53 @@ export function useAnswer<P extends PathOf<"GET">>(
       };
       let refused: Refused | undefined;
       try {
-        const data = await ask("GET", own, asks, stop.signal);
-        take(() => ({ data, url: question, at: Date.now() }));
+        const data = await request("GET", own, asks, stop.signal);
+        take(() => ({ data, key: requestKey, at: Date.now() }));
       } catch (error) {
         if (stop.signal.aborted) return;
         refused = toRefused(error);
         earliest = Date.now() + refused.pauseMs;
-        take(refusedAs(question, refused));
+        take(withRefusal(requestKey, refused));
       }
       if (everyMs !== undefined && !stop.signal.aborted)
-        lookIn(refused === undefined ? Math.max(everyMs, pauseSince(begunAt)) : pauseAfter(refused, everyMs));
+        loadIn(refused === undefined ? Math.max(everyMs, pauseSince(begunAt)) : pauseAfter(refused, everyMs));
     };
-    const look = (): void => {
+    const requestIfVisible = (): void => {
       if (document.hidden) return;
-      if (live !== undefined && everyMs !== undefined && isLive()) lookIn(everyMs);
+      if (live !== undefined && everyMs !== undefined && isLive()) loadIn(everyMs);
       else void load();
     };
-    const lookAgain = (): void => {
+    const requestAgain = (): void => {
       if (document.hidden || everyMs === undefined || Date.now() < earliest) return;
       clearTimeout(timer);
       void load();
     };
     void load();
-    document.addEventListener("visibilitychange", lookAgain);
+    document.addEventListener("visibilitychange", requestAgain);
     return () => {
       stop.abort();
       clearTimeout(timer);
-      document.removeEventListener("visibilitychange", lookAgain);
+      document.removeEventListener("visibilitychange", requestAgain);
     };
-  }, [question, everyMs, turn, ownTurn, live]);
+  }, [requestKey, everyMs, turn, ownTurn, live]);
 
   useEffect(() => {
-    if (question === undefined || live === undefined) return;
-    const [, query] = JSON.parse(question) as [string, Query];
+    if (requestKey === undefined || live === undefined) return;
+    const [, query] = JSON.parse(requestKey) as [string, Query];
     const take = (data: unknown): void => {
       newest.current += 1;
-      setState({ data: data as Data, url: question, at: Date.now() });
+      setState({ data: data as Data, key: requestKey, at: Date.now() });
     };
     const fail = (refused: Refused): void => setState((before) => ({ ...before, refused }));
     return followLive({ name: live, query, take, fail });
-  }, [question, live]);
+  }, [requestKey, live]);
 
   const reload = useCallback(() => setTurn((before) => before + 1), []);
-  const { data, url, at, refused } = state;
+  const { data, key, at, refused } = state;
   useRetry(refused, reload);
   const isOld = (now: number): boolean => {
     if (at === undefined || everyMs === undefined || (live !== undefined && isLive())) return false;
     return now - at > everyMs + LATE_MS;
   };
-  return { data, isCurrent: url === question, refused, at, isOld, reload };
+  return { data, isCurrent: key === requestKey, refused, at, isOld, reload };
 }

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
-import { askBytes, type Refused, toRefused } from "./ask.ts";
-import type { AskedAt, PathOf } from "./contract.ts";
-import { useRetry, wasTurnedAway } from "./use-retry.ts";
+import { type Refused, requestBytes, toRefused } from "./ask.ts";
+import type { InputAt, PathOf } from "./contract.ts";
+import { isDefiniteRefusal, useRetry } from "./use-retry.ts";
 
 type Bytes = {
   body: Uint8Array | undefined;
@@ -11,23 +11,23 @@ type Bytes = {
 };
 
 /**
- * Bytes that are fetched only when somebody asks for them. If their answer breaks off, somebody has to ask again: the service cuts off a
- * reader that is too slow, and each request reads all of the bytes and is noted in the audit.
+ * Fetches bytes only when the user asks for them. If the answer breaks off, the page does not fetch it again by itself,
+ * because the service cuts off slow readers. Each request reads all bytes again and leaves a line in the audit log.
  */
-export function useBytes<P extends PathOf<"GET">>(path: P, asked: AskedAt<"GET", P>): Bytes {
+export function useBytes<P extends PathOf<"GET">>(path: P, asked: InputAt<"GET", P>): Bytes {
   const [body, setBody] = useState<Uint8Array | undefined>();
   const [refused, setRefused] = useState<Refused | undefined>();
   const [isBusy, setBusy] = useState(false);
   const load = async () => {
     setBusy(true);
     try {
-      setBody(await askBytes(path, asked));
+      setBody(await requestBytes(path, asked));
       setRefused(undefined);
     } catch (error) {
       setRefused(toRefused(error));
     }
     setBusy(false);
   };
-  useRetry(refused, () => void load(), wasTurnedAway);
+  useRetry(refused, () => void load(), isDefiniteRefusal);
   return { body, refused, isBusy, load };
 }

@@ -4,28 +4,28 @@ import { useRetry } from "./use-retry.ts";
 
 export type Paged<Item> = {
   items: readonly Item[];
-  /** How many there are in all, if the service has said. */
+  /** Number of all items, if the service has sent it. */
   total: number | undefined;
   isLoading: boolean;
-  /** Whether nothing more follows. */
+  /** Whether the list is complete. */
   isWhole: boolean;
   refused: Refused | undefined;
-  /** Unix ms at which the first page came; undefined before that. */
+  /** Time at which the first page arrived, unix ms; undefined before that. */
   at: number | undefined;
-  /** Whether it is a further page that was refused. */
+  /** Whether the refused request was for a further page. */
   isCut: boolean;
-  /** After a refusal it does nothing: whoever scrolls does not ask again and again. */
+  /** Reads the next page. Does nothing after a refusal, because each scroll would repeat the refused request. */
   more(): void;
-  /** From the beginning. What is shown stays until the new beginning is there. */
+  /** Reads the list again from its beginning. The old items stay until the new first page arrives. */
   reload(): void;
-  /** After a refusal: the same page again. If the refusal may pass, this is done without being asked for (use-retry.ts). */
+  /** Requests the refused page again. After a transient refusal this happens by itself (use-retry.ts). */
   again(): void;
 };
 
 type Page<Item> = { items: readonly Item[]; next: string | null; total?: number | undefined };
 
 type State<Item> = {
-  /** The question that the items answer, and its turn. */
+  /** Key of the list that has these items. */
   of: string;
   turn: Turn;
   items: readonly Item[];
@@ -48,15 +48,15 @@ const UNANSWERED = {
 };
 
 /**
- * A list that is read page by page, each from where the one before ended. `question` names what is asked: another one begins anew, and shows
- * nothing of the one before. Another `turn` also begins anew, but what is shown stays until the new beginning is there.
+ * Reads a list page by page, each from the cursor of the page before. `listKey` identifies the list: a new key starts
+ * again with an empty list. A new `turn` also starts again, but the old items stay until the new first page arrives.
  */
 export function usePages<Item>(
-  question: string,
+  listKey: string,
   read: (cursor: string | undefined, signal: AbortSignal) => Promise<Page<Item>>,
   { turn = 0 }: { turn?: Turn } = {},
 ): Paged<Item> {
-  const [state, setState] = useState<State<Item>>({ of: question, turn, ...UNANSWERED });
+  const [state, setState] = useState<State<Item>>({ of: listKey, turn, ...UNANSWERED });
   const [ownTurn, setTurn] = useState(0);
   const under = useRef<AbortController>(null);
   const reader = useRef(read);
@@ -66,7 +66,7 @@ export function usePages<Item>(
     under.current?.abort();
     const stop = new AbortController();
     under.current = stop;
-    // The cursor of another question leads into another list.
+    // A retry uses `next`, so it must be this request's cursor. An earlier cursor would continue an earlier list.
     setState((before) => ({ ...before, next: cursor, isLoading: true }));
     try {
       const { items, next, total } = await reader.current(cursor, stop.signal);
@@ -95,27 +95,27 @@ export function usePages<Item>(
   }, []);
 
   useEffect(() => {
-    void load(question, turn);
+    void load(listKey, turn);
     return () => under.current?.abort();
-  }, [question, turn, ownTurn, load]);
+  }, [listKey, turn, ownTurn, load]);
 
-  const isSameQuestion = state.of === question;
-  const { items, total, next, isLoading, refused, at } = isSameQuestion ? state : UNANSWERED;
+  const isSameList = state.of === listKey;
+  const { items, total, next, isLoading, refused, at } = isSameList ? state : UNANSWERED;
   const goOn = useCallback(() => {
-    if (typeof next === "string" && under.current === null) void load(question, turn, next);
-  }, [next, load, question, turn]);
+    if (typeof next === "string" && under.current === null) void load(listKey, turn, next);
+  }, [next, load, listKey, turn]);
   const more = useCallback(() => {
     if (refused === undefined) goOn();
   }, [refused, goOn]);
   const reload = useCallback(() => setTurn((before) => before + 1), []);
   const again = typeof next === "string" ? goOn : reload;
   useRetry(refused, again);
-  const isOfNow = isSameQuestion && state.turn === turn;
+  const isCurrentTurn = isSameList && state.turn === turn;
   return {
     items,
     total,
-    isLoading: isLoading || !isOfNow,
-    isWhole: isOfNow && next === null,
+    isLoading: isLoading || !isCurrentTurn,
+    isWhole: isCurrentTurn && next === null,
     refused,
     at,
     isCut: refused !== undefined && typeof next === "string",

@@ -4,24 +4,25 @@ import type { Refused } from "./ask.ts";
 const FIRST_MS = 1000;
 export const RETRY_MS_MAX = 10_000;
 
-/** Whether the same request may succeed later: the service or its Redis is away, or is busy. */
-export function mayPass({ status }: Refused): boolean {
+/** Whether the same request may succeed later: the service or its Redis is unavailable or busy. */
+export function isTransient({ status }: Refused): boolean {
   return status === 0 || status === 429 || status >= 500;
 }
 
-/** Whether the service has turned the request away. It may have done one whose answer was lost. */
-export function wasTurnedAway({ status }: Refused): boolean {
+/** Whether the service has certainly not carried out the request. If the answer was lost, it may have done so. */
+export function isDefiniteRefusal({ status }: Refused): boolean {
   return status === 429 || status === 503;
 }
 
 /**
- * Calls `again` after a refusal that may pass: after about a second at first, and after about ten later, but never before its `pauseMs`. A
- * hidden page waits until it is visible. Half of the pause is random, so that many pages do not all ask at once when the service is back.
+ * Calls `again` after a transient refusal: first after about one second, later after about ten, but not before
+ * `pauseMs`. If the browser comes online again, calls it at once. A hidden page waits until it is visible. Half of the
+ * pause is random, so that many pages do not all ask at once when the service is back.
  */
 export function useRetry(
   refused: Refused | undefined,
   again: () => void,
-  isRetried: (refused: Refused) => boolean = mayPass,
+  isRetried: (refused: Refused) => boolean = isTransient,
 ): void {
   const times = useRef(0);
   const newest = useRef(again);
@@ -33,16 +34,16 @@ export function useRetry(
     const lookNow = (): void => {
       if (!document.hidden) newest.current();
     };
-    const look = (): void => {
+    const retry = (): void => {
       if (Date.now() >= earliest) lookNow();
     };
     const mostMs = Math.min(RETRY_MS_MAX, FIRST_MS * 2 ** (times.current - 1));
-    const timer = setTimeout(look, Math.max(mostMs * (0.5 + Math.random() / 2), refused.pauseMs));
-    document.addEventListener("visibilitychange", look);
+    const timer = setTimeout(retry, Math.max(mostMs * (0.5 + Math.random() / 2), refused.pauseMs));
+    document.addEventListener("visibilitychange", retry);
     window.addEventListener("online", lookNow);
     return () => {
       clearTimeout(timer);
-      document.removeEventListener("visibilitychange", look);
+      document.removeEventListener("visibilitychange", retry);
       window.removeEventListener("online", lookNow);
     };
   }, [refused, isRetried]);

@@ -2,13 +2,16 @@ import type { PaidSum, Sum, TokenAmount } from "../api/payments.ts";
 import { shortened } from "./copy.tsx";
 import { counted } from "./number.ts";
 
-/** An amount in a token's smallest units as people write it, exact. Without decimals it stays in those units, and says so. */
+/**
+ * Writes an amount of a token's smallest units as a decimal, without rounding. Without known decimals it writes the
+ * smallest units, and says so.
+ */
 export function amountText(units: string, symbol: string, decimals: number | null | undefined): string {
   if (decimals == null || !/^\d+$/.test(units)) return `${units} smallest units of ${symbol}`;
   return `${decimalText(units, decimals)} ${symbol}`;
 }
 
-/** Sums in several tokens, each its own. What shares its symbol with another one is told apart by its network, or by its contract. */
+/** Writes one amount for each token. Tokens with the same symbol also show their network or their contract. */
 export function amountTexts(amounts: readonly TokenAmount[]): string[] {
   return amounts.map((each) => {
     const text = amountText(each.amount, each.symbol, each.decimals);
@@ -21,7 +24,7 @@ export function amountTexts(amounts: readonly TokenAmount[]): string[] {
 
 export const amountsText = (amounts: readonly TokenAmount[]): string => amountTexts(amounts).join(" and ");
 
-/** `48 USDC for 11 calls`, with what is not certain of it told apart. */
+/** Writes `48 USDC for 11 calls`, and states separately which part is uncertain. */
 export function paidText({ confirmed, unconfirmed, unreadable }: PaidSum, isAtLeast = false): string {
   const sumText = ({ calls, amounts }: Sum, doubt = "") =>
     calls === 0 ? [] : [`${amountsText(amounts)}${doubt} for ${counted(calls, "call")}`];
@@ -33,7 +36,7 @@ export function paidText({ confirmed, unconfirmed, unreadable }: PaidSum, isAtLe
   return `${isAtLeast ? "at least " : ""}${texts.join("; ")}`;
 }
 
-/** So many of the smallest units, as a decimal with groups of three digits. */
+/** Writes an amount of smallest units as a decimal with groups of three digits. */
 export function decimalText(units: string, decimals: number): string {
   const digits = units.padStart(decimals + 1, "0");
   const whole = digits.slice(0, digits.length - decimals);

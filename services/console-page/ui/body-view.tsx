@@ -7,18 +7,18 @@ import { Segments } from "./segments.tsx";
 const FORMS = ["JSON", "Text", "Hex"] as const;
 type Form = (typeof FORMS)[number];
 
-/** More of a body is shown when it is asked for: a megabyte of text would stall the page. */
+/** Characters that are shown at first. A megabyte of text would stall the page. */
 const TEXT_MAX = 20_000;
 const HEX_BYTES_MAX = 2048;
 
 type Props = {
   body: Uint8Array;
   label: string;
-  /** The name of the file that a download makes. */
+  /** Name of the downloaded file. */
   file: string;
 };
 
-/** The bytes of a body: as JSON that can be folded, as text, or in hex; to copy or to download. */
+/** Shows a body as foldable JSON, as text or in hex, with buttons to copy and to download it. */
 export function BodyView({ body, label, file }: Props) {
   const text = asText(body);
   const json = text === undefined ? undefined : asJson(text);
@@ -70,7 +70,7 @@ function formatted(value: unknown): string {
   return JSON.stringify(value, null, 2);
 }
 
-/** Saves the bytes as they are. A browser neither shows nor runs them. */
+/** Saves the bytes as they are. Their content type keeps a browser from showing or running them. */
 function download(body: Uint8Array, file: string): void {
   const url = URL.createObjectURL(new Blob([new Uint8Array(body)], { type: "application/octet-stream" }));
   const link = document.createElement("a");
@@ -81,7 +81,7 @@ function download(body: Uint8Array, file: string): void {
 }
 
 function Pre({ text }: { text: string }) {
-  // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached with the keyboard
+  // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard must reach an element that scrolls
   return <pre tabIndex={0}>{text}</pre>;
 }
 
@@ -89,7 +89,7 @@ function isCut(form: Form, body: Uint8Array, text = ""): boolean {
   return form === "Hex" ? body.length > HEX_BYTES_MAX : form === "Text" && text.length > TEXT_MAX;
 }
 
-/** Undefined if the bytes are no UTF-8, or hold what no text holds. */
+/** Decodes UTF-8. Returns undefined if the bytes are not UTF-8, or have characters that do not occur in text. */
 function asText(body: Uint8Array): string | undefined {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(body);
@@ -99,7 +99,7 @@ function asText(body: Uint8Array): string | undefined {
   }
 }
 
-/** Only an object or an array is worth folding. */
+/** Parses JSON. Returns undefined unless it is an object or an array: other values are not worth folding. */
 function asJson(text: string): { value: object } | undefined {
   if (!/^\s*[[{]/.test(text)) return undefined;
   try {
@@ -111,7 +111,7 @@ function asJson(text: string): { value: object } | undefined {
 
 const PER_LINE = 16;
 
-/** As `hexdump -C`: the place, the bytes, and those of them that are visible ASCII. */
+/** Writes bytes as `hexdump -C` does: offset, bytes and visible ASCII. */
 function hex(body: Uint8Array): string {
   const lines: string[] = [];
   for (let at = 0; at < body.length; at += PER_LINE) {

@@ -8,7 +8,7 @@ type Props = {
   isBare?: boolean;
 };
 
-/** A part of a page, with its heading. A bare one has no room around what it holds, as a table. */
+/** A section of a page, with its heading. A bare card has no padding, for a table. */
 export function Card({ title, tools, children, isBare = false }: Props) {
   const id = useId();
   return (

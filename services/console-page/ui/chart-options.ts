@@ -20,7 +20,7 @@ type Drawn = Omit<Required<ChartProps>, "label" | "times" | "markers" | "onPick"
 
 export function optionsOf(element: HTMLElement, drawn: Drawn): uPlot.Options {
   const { lines, height, isLogarithmic, isWhole, formatTick, unit, syncKey, marks } = drawn;
-  const colourOf = colours(element);
+  const colourOf = colourResolver(element);
   const axis = {
     stroke: colourOf("muted"),
     grid: { stroke: colourOf("line"), width: 1 },
@@ -49,7 +49,7 @@ export function optionsOf(element: HTMLElement, drawn: Drawn): uPlot.Options {
         size: 62,
         ...(unit !== "" && { label: unit, labelSize: 18, labelGap: 2, labelFont: FONT }),
         ...(isWhole && { incrs: WHOLE_STEPS }),
-        // Of several magnitudes only the powers of ten: between them lines and words would stand on one another.
+        // With several magnitudes, the axis has only powers of ten, because other labels would overlap.
         filter: powers,
         grid: { ...axis.grid, filter: powers },
         values: (_, ticks) => ticks.map((tick) => (tick == null ? "" : formatTick(tick))),
@@ -71,8 +71,8 @@ function seriesOf(line: Line, { format }: Drawn, colourOf: ColourOf): uPlot.Seri
     ...(isDashed && { dash: [6, 4] }),
     ...(isStepped && stepped !== undefined && { paths: stepped }),
     ...(isFilled && { fill: `color-mix(in srgb, ${colourOf(colour)} 12%, transparent)` }),
-    points: { show: true, size: 5, filter: alone },
-    // Of the newest, unless the pointer chooses another.
+    points: { show: true, size: 5, filter: isolatedPoints },
+    // The legend shows the newest value, unless the pointer chooses another.
     value: ({ data }: uPlot, value: number | null, at: number, i: number | null) =>
       wordsOf(i === null ? data[at]?.at(-1) : value, format),
   };
@@ -103,8 +103,8 @@ function drawMarkers({ ctx, bbox, valToPos, scales }: uPlot, markers: readonly M
   ctx.restore();
 }
 
-/** The values without one before and after them, which no line shows. */
-function alone({ data }: uPlot, line: number): number[] {
+/** Returns the points that have no neighbour. They need a dot, because a line connects only neighbours. */
+function isolatedPoints({ data }: uPlot, line: number): number[] {
   const values = data[line] ?? [];
   return [...values.keys()].filter(
     (i) => values[i] != null && values[i - 1] == null && values[i + 1] == null,
@@ -142,8 +142,8 @@ function isPowerOfTen(value: number): boolean {
 
 type ColourOf = (name: string) => string;
 
-/** A canvas knows no variables of CSS: an element resolves them, by the theme that it is in. */
-function colours(within: HTMLElement): ColourOf {
+/** Resolves colours. A canvas does not know CSS variables, so an element resolves them in its theme. */
+function colourResolver(within: HTMLElement): ColourOf {
   const probe = within.appendChild(document.createElement("span"));
   const resolved = new Map<string, string>();
   for (const name of ["accent", "good", "warn", "bad", "muted", "line"]) {

@@ -12,7 +12,10 @@ type Shown = {
 /** Distance between the cursor and the tooltip. */
 const GAP = 12;
 
-/** Shows the values at the cursor beside it, and the markers near it. A chart that only follows another one's crosshair shows none. */
+/**
+ * Shows the values at the cursor, and the markers near it. A chart that only follows the crosshair of another chart
+ * shows no tooltip.
+ */
 export function createTooltip({ lines, format, marks }: Shown): uPlot.Plugin {
   const tip = document.createElement("div");
   tip.className = "chart-tip";
@@ -27,7 +30,7 @@ export function createTooltip({ lines, format, marks }: Shown): uPlot.Plugin {
     const values = lines.map(({ name, colour }, i): Row => {
       return { name, words: wordsOf(plot.data[i + 1]?.[idx], format), colour };
     });
-    const near = nearby(marks.current, plot, idx).map((text): Row => ({ name: text }));
+    const near = markersNear(marks.current, plot, idx).map((text): Row => ({ name: text }));
     tip.replaceChildren(headOf(at * 1000), ...[...values, ...near].map(rowOf));
     const isLeft = left + tip.offsetWidth + GAP > plot.over.clientWidth;
     tip.style.left = `${isLeft ? Math.max(0, left - tip.offsetWidth - GAP) : left + GAP}px`;
@@ -72,8 +75,8 @@ function rowOf({ name, words, colour }: Row): HTMLElement {
   return row;
 }
 
-/** Texts of the markers between the neighbours of a point. */
-function nearby(markers: readonly Marker[], { data: [times] }: uPlot, idx: number): string[] {
+/** Returns the texts of the markers that are closer to this point than to its neighbours. */
+function markersNear(markers: readonly Marker[], { data: [times] }: uPlot, idx: number): string[] {
   const at = times[idx] ?? 0;
   const [before, after] = [times[idx - 1] ?? at, times[idx + 1] ?? at];
   return markers

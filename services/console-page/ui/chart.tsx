@@ -6,9 +6,9 @@ import { zone } from "./zone.tsx";
 
 export type Line = {
   name: string;
-  /** One for each time; null where nothing was counted. */
+  /** One value for each time; null if nothing was counted. */
   values: readonly (number | null)[];
-  /** A colour of tokens.css, without its dashes. */
+  /** Name of a colour in tokens.css, without its dashes. */
   colour: "accent" | "good" | "warn" | "bad" | "muted";
   isFilled?: boolean;
   isDashed?: boolean;
@@ -32,14 +32,14 @@ export type ChartProps = {
   /** Writes a value with its unit, in the legend and the tooltip, and on the axis unless `formatTick` is given. */
   format: (value: number) => string;
   formatTick?: (value: number) => string;
-  /** Unit beside the axis. */
+  /** Unit of the axis. */
   unit?: string;
   height?: number;
-  /** For values of several magnitudes. */
+  /** Whether the axis is logarithmic, for values of very different sizes. */
   isLogarithmic?: boolean;
-  /** For values that are far from 0: the axis has only what they need. */
+  /** Whether the axis covers only the range of the values, for values that are far from 0. */
   isFitted?: boolean;
-  /** For counts: the axis has no fractions. */
+  /** Whether the axis has only whole numbers, for counts. */
   isWhole?: boolean;
   markers?: readonly Marker[];
   /** Charts with the same key move their crosshairs together. */
@@ -50,7 +50,7 @@ export type ChartProps = {
 
 const NO_MARKERS: readonly Marker[] = [];
 
-/** Lines over time. It keeps its place while new values come. */
+/** Draws lines over time. The chart keeps its space while new values load. */
 export function Chart(props: ChartProps) {
   const { label, times, lines, format, formatTick = format, height = 200, unit = "", syncKey = "" } = props;
   const { isLogarithmic = false, isFitted = false, isWhole = false } = props;
@@ -104,7 +104,7 @@ function pickAt({ cursor, data: [times] }: uPlot, onPick: ChartProps["onPick"]):
   if (at !== undefined) onPick?.(at * 1000);
 }
 
-/** Changes with the colours of the page. */
+/** Returns a number that changes with the colours of the page. */
 function useThemeTurn(): number {
   const [turn, setTurn] = useState(0);
   useEffect(() => {

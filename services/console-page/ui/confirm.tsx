@@ -2,28 +2,28 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { type Refused, toRefused } from "../api/ask.ts";
 import { Dialog } from "./dialog.tsx";
-import { NotDone } from "./notice.tsx";
+import { ActionFailed } from "./notice.tsx";
 import { ReasonField } from "./reason-field.tsx";
 
 type Props = {
   title: string;
-  /** The word on the button. */
+  /** Label of the button. */
   verb: string;
   isDangerous?: boolean;
-  /** What has to be chosen or filled in before it can be done. */
+  /** Whether everything that the act needs has been chosen or filled in. */
   isReady?: boolean;
-  /** A reason that somebody might have for it. */
+  /** Example of a reason. */
   example: string;
   onClose: () => void;
-  /** Follows once it is done. Without it, the dialog closes. */
+  /** Called after the act. Without it, the dialog closes. */
   onDone?: () => void;
-  /** Throws what goes wrong. */
+  /** Performs the act; throws if it fails. */
   act: (reason: string) => Promise<unknown>;
-  /** What it does, in words. */
+  /** Describes the act. */
   children: ComponentChildren;
 };
 
-/** Asks why, does it, and closes; or says why it was not done. */
+/** Asks for a reason, performs the act and closes. If the act fails, says why. */
 export function Confirm(props: Props) {
   const {
     title,
@@ -70,7 +70,7 @@ export function Confirm(props: Props) {
         </>
       }
     >
-      {refused !== undefined && <NotDone refused={refused} title="Nothing was changed" />}
+      {refused !== undefined && <ActionFailed refused={refused} title="Nothing was changed" />}
       {children}
       <ReasonField value={reason} onChange={setReason} example={example} />
     </Dialog>

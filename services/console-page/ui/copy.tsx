@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { Icon } from "./icons.tsx";
 
-/** Whether the text was just copied, and what copies it. */
+/** Returns whether the text was just copied, and a function that copies it. */
 export function useCopy(text: string): [boolean, () => Promise<void>] {
   const [isCopied, setCopied] = useState(false);
   useEffect(() => {
@@ -14,13 +14,13 @@ export function useCopy(text: string): [boolean, () => Promise<void>] {
       await navigator.clipboard.writeText(text);
       setCopied(true);
     } catch {
-      // Without https a browser offers no clipboard; the text can be selected.
+      // Without https a browser offers no clipboard. The user can still select the text.
     }
   };
   return [isCopied, copy];
 }
 
-/** An id or hash that can be copied whole, however much of it is shown. */
+/** Shows an id or hash. A click copies the whole text, even if only a part is shown. */
 export function Copyable({ text, shown = text }: { text: string; shown?: string }) {
   const [isCopied, copy] = useCopy(text);
   return (
@@ -38,7 +38,7 @@ export function Copyable({ text, shown = text }: { text: string; shown?: string 
   );
 }
 
-/** The beginning and the end of what is long and known by them: `c_1a2b3c…9f8e`. */
+/** Shortens a long id to its beginning and end: `c_1a2b3c…9f8e`. */
 export function shortened(text: string, first = 10, last = 6): string {
   return text.length <= first + last + 1 ? text : `${text.slice(0, first)}…${text.slice(-last)}`;
 }

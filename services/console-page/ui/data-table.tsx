@@ -4,17 +4,17 @@ import { directionOf, SortButton, type Sorting, type SortKey, sorted, useSorting
 export type Column<Item> = {
   title: string;
   cell: (item: Item) => ComponentChildren;
-  /** If given, the heading sorts the rows by it. */
+  /** Key by which a click on the heading sorts the rows. Without it, the heading is only text. */
   sortBy?: SortKey<Item>;
-  /** Classes of the cells; `number` and `wide` are the heading's too. A narrow window leaves out what is `wide`. */
+  /** Classes of the cells. `number` and `wide` also apply to the heading. A narrow window hides `wide` cells. */
   class?: string;
   /** A further class of a cell. */
   tone?: (item: Item) => string;
   /** The text of a cell's tooltip. */
   hint?: (item: Item) => string;
-  /** Whether only a screen reader has the heading. */
+  /** Whether only screen readers get the heading. */
   isTitleHidden?: boolean;
-  /** Whether a narrow window, which shows each row as a card, has no label at the cell. */
+  /** Whether the cell has no label in a narrow window, which shows each row as a card. */
   isUnlabelled?: boolean;
 };
 

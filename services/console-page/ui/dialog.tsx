@@ -6,13 +6,13 @@ type Props = {
   title: string;
   onClose: () => void;
   children: ComponentChildren;
-  /** Buttons, the one that acts last. */
+  /** Buttons; the last one performs the act. */
   foot?: ComponentChildren;
-  /** What is under way must not be closed by a stray key. */
+  /** Whether a request is in flight. The Escape key must not close the dialog then. */
   isBusy?: boolean;
 };
 
-/** A modal dialog of the browser's: it keeps the focus within, and gives it back when it closes. */
+/** A modal dialog of the browser. It keeps the focus inside, and returns it when it closes. */
 export function Dialog({ title, onClose, children, foot, isBusy = false }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();

@@ -2,7 +2,7 @@ import { useIsPublic } from "../api/names.ts";
 import { Copyable, shortened } from "./copy.tsx";
 import { Icon } from "./icons.tsx";
 
-/** Of the networks that have one that is commonly used. */
+/** Block explorers in common use, by network. */
 const EXPLORERS: Readonly<Record<string, string>> = {
   "eip155:1": "https://etherscan.io",
   "eip155:10": "https://optimistic.etherscan.io",
@@ -18,8 +18,8 @@ const EXPLORERS: Readonly<Record<string, string>> = {
 };
 
 /**
- * A transaction or address, to be copied. It links to the explorer of its network, if that has one and the configured node is public: a chain
- * of this machine may have the id of a public one, whose explorer never saw it.
+ * Shows a transaction or address, which a click copies. Links to the explorer of its network if the configured node
+ * is public. A local chain may have the id of a public one, whose explorer never saw the transaction.
  */
 export function OnChain({ kind, text, network }: { kind: "tx" | "address"; text: string; network: string }) {
   const isPublic = useIsPublic(network);

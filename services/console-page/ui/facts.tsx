@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 
 export type Fact = readonly [name: string, value: ComponentChildren];
 
-/** Names and values. One without a value is left out. */
+/** Lists names and values. A name without a value is left out. */
 export function Facts({ facts }: { facts: readonly Fact[] }) {
   const known = facts.filter(([, value]) => value !== undefined && value !== null && value !== "");
   return (

@@ -3,7 +3,7 @@ import { NARROW, useMedia } from "./use-media.ts";
 
 type Props = { isActive: boolean; onClear: () => void; children: ComponentChildren };
 
-/** The fields by which a list is narrowed down. Where there is little room they are folded. */
+/** The fields that narrow a list. In a narrow window they are folded. */
 export function FilterBar({ isActive, onClear, children }: Props) {
   const isNarrow = useMedia(NARROW);
   const fields = (

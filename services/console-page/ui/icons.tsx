@@ -1,4 +1,4 @@
-/** Each is a path in a square of 20, drawn with a line. */
+/** SVG path of each icon in a 20×20 box, drawn as a line. */
 const PATHS = {
   gate: "M5 17V9a5 5 0 0 1 10 0v8M10 17v-6M3 17h14",
   keyboard: "M2.5 5.5h15v9h-15zM5.5 8.5h.1M8.5 8.5h.1M11.5 8.5h.1M14.5 8.5h.1M7 11.8h6",
@@ -13,7 +13,7 @@ const PATHS = {
   search: "M9 3.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 1 0 0-11M13 13l4 4",
 };
 
-/** Decoration: a word stands beside it, or in the label of its button. */
+/** Shows an icon. Screen readers skip it, because a word is beside it or in the label of its button. */
 export function Icon({ name }: { name: keyof typeof PATHS }) {
   return <Drawing path={PATHS[name]} />;
 }

@@ -2,7 +2,7 @@ import { whyNoJobKey } from "../../../shared/call/job-ids.ts";
 import { useJobTitle } from "../api/names.ts";
 import { linkTo } from "../url-fragment.ts";
 
-/** A job's name and key, with a link to its page or to `href`. A receiver of callbacks has no page. */
+/** Shows a job's name and key, with a link to its page or to `href`. A receiver of callbacks has no page. */
 export function JobName({ job, href }: { job: string; href?: string }) {
   const title = useJobTitle()(job);
   const address = href ?? (whyNoJobKey(job) === undefined ? linkTo(["jobs", ...job.split("/")]) : undefined);

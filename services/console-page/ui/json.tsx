@@ -1,11 +1,11 @@
 import { useState } from "preact/hooks";
 
-/** How many members of one object or array are shown before somebody asks for more. */
+/** Number of members of one object or array that are shown at first. */
 const MEMBERS_AT_ONCE = 100;
-/** Up to this depth all is unfolded. */
+/** Objects and arrays are unfolded up to this depth. */
 const OPEN_DEPTH = 3;
 
-/** A JSON value, its objects and arrays to be folded. Everything in it is text: none of it is markup. */
+/** Shows a JSON value; its objects and arrays can be folded. All of it is shown as text, never as markup. */
 export function Json({ value }: { value: unknown }) {
   return (
     <div class="json mono">
@@ -14,7 +14,7 @@ export function Json({ value }: { value: unknown }) {
   );
 }
 
-/** `name` stands before it, if it is a member. */
+/** Shows one value. A member of an object has its `name` in front. */
 function Value({ name, value, depth }: { name?: string; value: unknown; depth: number }) {
   if (typeof value === "object" && value !== null)
     return <Members of={value} depth={depth} {...(name !== undefined && { name })} />;

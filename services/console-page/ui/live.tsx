@@ -1,12 +1,12 @@
 import type { Answer } from "../api/use-answer.ts";
-import { mayPass } from "../api/use-retry.ts";
+import { isTransient } from "../api/use-retry.ts";
 import { asSentence, Notice } from "./notice.tsx";
 import { ago, shortly, useNow } from "./time.tsx";
 
 type Any = Answer<unknown>;
 
-/** Several answers as one, which is as old as the oldest of them. */
-export function together(answers: readonly Any[]): Any {
+/** Joins several answers into one, with the age of the oldest. */
+export function joinAnswers(answers: readonly Any[]): Any {
   const isThere = answers.every(({ at, isCurrent }) => at !== undefined && isCurrent);
   return {
     data: undefined,
@@ -20,7 +20,7 @@ export function together(answers: readonly Any[]): Any {
   };
 }
 
-/** Says whether what is shown is of now, and since when it is not. It says nothing of what does not exist. */
+/** Says whether the shown data is current, and otherwise how old it is. Shows nothing if the service answered 404. */
 export function Live({ answer: { at, refused, isOld } }: { answer: Any }) {
   const now = useNow(1000);
   if (at === undefined) {
@@ -44,12 +44,12 @@ export function Live({ answer: { at, refused, isOld } }: { answer: Any }) {
 type WhyNotProps = {
   /** `isCut` says that a further page of a list was refused. */
   answer: Pick<Any, "at" | "refused" | "reload"> & { isCut?: boolean };
-  /** Where nothing can be shown. */
+  /** Title of the notice if nothing can be shown. */
   title?: string;
 };
 
-/** Why there is nothing new, and since when, in words. It says nothing while all is well. */
-export function WhyNot({ answer, title = "Data unavailable" }: WhyNotProps) {
+/** Says why there is no new data, and since when. Says nothing while requests succeed. */
+export function StaleNotice({ answer, title = "Data unavailable" }: WhyNotProps) {
   const { at, refused, reload, isCut = false } = answer;
   if (refused === undefined) return null;
   const since = at === undefined ? title : `Not updated since ${shortly(new Date(at))}`;
@@ -57,7 +57,7 @@ export function WhyNot({ answer, title = "Data unavailable" }: WhyNotProps) {
   const action = { name: "Try again", run: reload };
   return (
     <Notice tone={tone} title={isCut ? "More entries unavailable" : since} action={action}>
-      {mayPass(refused)
+      {isTransient(refused)
         ? `${asSentence(refused.detail)} The console tries again automatically.`
         : refused.detail}
     </Notice>

@@ -5,7 +5,7 @@ export type Tone = "good" | "warn" | "bad" | "neutral" | "accent";
 
 type Action = { name: string; run: () => void };
 
-/** Says what is the matter, and what to do about it. */
+/** Says what is wrong, and what to do about it. */
 export function Notice(props: { tone: Tone; title: string; action?: Action; children?: ComponentChildren }) {
   const { tone, title, action, children } = props;
   return (
@@ -23,8 +23,8 @@ export function Notice(props: { tone: Tone; title: string; action?: Action; chil
   );
 }
 
-/** Says why an act was refused. If the answer was lost or the service failed, the act may have been done all the same. */
-export function NotDone({ refused: { status, detail }, title }: { refused: Refused; title: string }) {
+/** Says why an act was refused. If the answer was lost or the service failed, the act may have been done nevertheless. */
+export function ActionFailed({ refused: { status, detail }, title }: { refused: Refused; title: string }) {
   const isKnown = status !== 0 && status < 500;
   return (
     <Notice tone="bad" title={isKnown ? title : "The outcome is unknown"}>
@@ -33,12 +33,12 @@ export function NotDone({ refused: { status, detail }, title }: { refused: Refus
   );
 }
 
-/** The detail of a refusal, so that a sentence can follow. */
+/** Ends the detail of a refusal with a full stop, so that a sentence can follow. */
 export function asSentence(detail: string): string {
   return detail.replace(/[.]?$/, ".");
 }
 
-/** In place of what is not there: why, and what to do next. */
+/** Fills an empty list: says why it is empty, and what to do next. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">
@@ -48,7 +48,7 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
-/** A state, as a word with its colour. */
+/** Shows a state as a word with a colour. */
 export function Badge({ tone, children }: { tone: Tone; children: ComponentChildren }) {
   return <span class={`badge ${tone}`}>{children}</span>;
 }

@@ -1,22 +1,22 @@
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
-/** With groups of three digits: `12,480`. */
+/** Writes a number with groups of three digits: `12,480`. */
 export function count(value: number): string {
   return whole.format(value);
 }
 
-/** In three or four characters: `12k`. */
+/** Writes a number in at most four characters: `12k`. */
 export function shortCount(value: number): string {
   if (value < 1000) return String(value);
   return value < 1_000_000 ? `${Math.floor(value / 1000)}k` : `${Math.floor(value / 1_000_000)}M`;
 }
 
-/** `1 call`, `2 calls`. */
+/** Writes a number with its noun: `1 call`, `2 calls`. */
 export function counted(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
 
-/** So many a second, with digits enough to tell it from none. */
+/** Writes a rate per second, with enough digits to differ from zero. */
 export function rate(perSecond: number): string {
   if (perSecond === 0) return "0";
   if (perSecond >= 100) return count(perSecond);
@@ -26,14 +26,17 @@ export function rate(perSecond: number): string {
 const digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 6 });
 const large = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, notation: "compact" });
 
-/** With as many digits as one takes in: `3,201.75`, `0.000123457`, `12.35M`. */
+/** Writes a number with few significant digits: `3,201.75`, `0.000123457`, `12.35M`. */
 export function significant(value: number): string {
   return value < 1_000_000 ? digits.format(value) : large.format(value);
 }
 
 const BYTE_UNITS = ["B", "kB", "MB", "GB"];
 
-/** In the first unit in which its rounded number has at most three digits before the point: `1.2 kB`, `100 MB`. */
+/**
+ * Writes a size in the first unit in which the rounded number has at most three digits before the point: `1.2 kB`,
+ * `100 MB`.
+ */
 export function bytes(value: number): string {
   let power = 0;
   let scaled = value;

@@ -3,12 +3,12 @@ import { useEffect, useRef } from "preact/hooks";
 
 type Props = {
   title: string;
-  /** Whether what is shown is of now. */
+  /** Says whether the shown data is current. */
   live?: ComponentChildren;
   children?: ComponentChildren;
 };
 
-/** The head of a page: its title, which gets the focus when the page opens, and what belongs beside it. */
+/** Head of a page: its title and controls. The title gets the focus when the page opens. */
 export function PageHead({ title, live, children }: Props) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {

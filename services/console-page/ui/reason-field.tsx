@@ -4,11 +4,11 @@ import { useSession } from "../api/session.ts";
 type Props = {
   value: string;
   onChange: (text: string) => void;
-  /** A reason that somebody might have for just this. */
+  /** Example of a reason for this act. */
   example: string;
 };
 
-/** Why somebody does it, for the audit. Nothing is done without one. */
+/** Asks for a reason, which the audit log keeps. Each act needs one. */
 export function ReasonField({ value, onChange, example }: Props) {
   const id = useId();
   const session = useSession();

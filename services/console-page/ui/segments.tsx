@@ -2,13 +2,13 @@ import { NavCount, type Waiting } from "./nav-count.tsx";
 
 type Props<Value extends string> = {
   label: string;
-  /** Each may say how much waits for somebody there. */
+  /** `waiting` counts the items of an option that wait for an operator. */
   options: readonly { value: Value; name: string; waiting?: Waiting | undefined }[];
   value: Value;
   onChange: (value: Value) => void;
 };
 
-/** One of a few, side by side. */
+/** A choice between a few options, shown side by side. */
 export function Segments<Value extends string>({ label, options, value, onChange }: Props<Value>) {
   return (
     <fieldset class="segments" aria-label={label}>

@@ -5,18 +5,18 @@ const IDS_MAX = 1000;
 
 export type Selection = {
   selected: ReadonlySet<string>;
-  /** With `isRange` selects every item from the last toggled one to this one. */
+  /** Selects or clears one item. With `isRange` it selects every item from the last toggled one to this one. */
   toggle: (id: string, isRange: boolean) => void;
   /** Clears the selection. If it is empty, selects every listed item, up to `IDS_MAX`. */
   toggleAll: () => void;
   clear: () => void;
 };
 
-/** Keeps the selected ids. Another question clears them. */
-export function useSelection(question: string, ids: readonly string[]): Selection {
+/** Keeps the selected ids until `listKey` changes. */
+export function useSelection(listKey: string, ids: readonly string[]): Selection {
   const [selected, setSelected] = useState<ReadonlySet<string>>(NONE);
   const before = useRef<string | undefined>(undefined);
-  useEffect(() => setSelected(NONE), [question]);
+  useEffect(() => setSelected(NONE), [listKey]);
   useEffect(() => {
     const clear = ({ key }: KeyboardEvent) => {
       if (key === "Escape" && document.querySelector("dialog[open]") === null) setSelected(NONE);
@@ -45,7 +45,7 @@ const NONE: ReadonlySet<string> = new Set();
 
 type Props = { selection: Selection; listed: number; of: string };
 
-/** Selects every listed item, or none; half checked if some are selected. */
+/** A checkbox that selects every listed item, or none. It is half checked if only some are selected. */
 export function SelectAll({ selection: { selected, toggleAll }, listed, of }: Props) {
   const some = selected.size > 0;
   const isAll = selected.size === Math.min(listed, IDS_MAX);

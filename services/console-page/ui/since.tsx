@@ -2,14 +2,17 @@ import { useMemo } from "preact/hooks";
 import { serverTime } from "../api/server-time.ts";
 import { useQuery } from "../url-fragment.ts";
 
-/** How far back, by the name that stands in the address. */
+/** Time spans up to now, by their name in the page's URL. */
 const SPANS: readonly { name: string; title: string; ms: number }[] = [
   { name: "1h", title: "last hour", ms: 3_600_000 },
   { name: "24h", title: "last 24 hours", ms: 86_400_000 },
   { name: "7d", title: "last 7 days", ms: 604_800_000 },
 ];
 
-/** From when on, by the address and the server's clock: the same time until another span is chosen, so that no question changes by itself. */
+/**
+ * Returns the start of the time span that the URL names, by the server's clock. The start stays the same until the user
+ * chooses another span. Otherwise each render would clear and reload the list.
+ */
 export function useSince(): string | undefined {
   const [query] = useQuery();
   const name = query.get("since");

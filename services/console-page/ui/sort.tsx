@@ -5,7 +5,7 @@ export type SortKey<Item> = (item: Item) => string | number;
 
 export type Sorting = { by: string; isDescending: boolean };
 
-/** Keeps the chosen heading. To choose it again reverses the order. */
+/** Keeps the chosen heading. A second choice of the same heading reverses the order. */
 export function useSorting(): [Sorting | undefined, (by: string) => void] {
   const [sorting, setSorting] = useState<Sorting | undefined>();
   const sort = (by: string) =>

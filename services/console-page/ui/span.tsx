@@ -7,7 +7,7 @@ const SPANS = [
 ] as const;
 export type Span = (typeof SPANS)[number]["value"];
 
-/** How much of the past is drawn, by the address. */
+/** Returns the time span of the charts from the URL. */
 export function useSpan(): Span {
   const [query] = useQuery();
   return query.get("span") === "24h" ? "24h" : "1h";

@@ -1,4 +1,4 @@
-/** Counts over time as small bars, the newest on the right. `label` says in words what they show. */
+/** Draws counts over time as small bars, the newest on the right. `label` describes them in words. */
 export function Sparkline({
   values,
   label,

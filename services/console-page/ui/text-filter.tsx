@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 
 type Props = { title: string; placeholder: string; value: string; onChange: (text: string) => void };
 
-/** A text that narrows a list once it is entered. It keeps what is being typed while the page is drawn again. */
+/** A text field that narrows a list once the text is entered. It keeps the text while the page is rendered again. */
 export function TextFilter({ title, placeholder, value, onChange }: Props) {
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);

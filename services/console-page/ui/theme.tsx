@@ -10,7 +10,7 @@ export function storedTheme(): Theme {
   try {
     return THEMES.find((theme) => theme === localStorage.getItem(KEY)) ?? "system";
   } catch {
-    return "system"; // the browser keeps nothing for this site
+    return "system"; // the browser blocks storage for this site
   }
 }
 
@@ -23,7 +23,7 @@ export function applyTheme(theme: Theme): void {
 const NEXT = { system: "light", light: "dark", dark: "system" } as const;
 const ICONS = { system: "contrast", light: "sun", dark: "moon" } as const;
 
-/** Light, dark, or as the system has it. */
+/** Switches between the light theme, the dark one, and that of the system. */
 export function ThemeSwitch() {
   const [theme, setTheme] = useState(storedTheme);
   const change = () => {
@@ -31,7 +31,7 @@ export function ThemeSwitch() {
     try {
       localStorage.setItem(KEY, next);
     } catch {
-      // It holds until the page is loaded anew.
+      // Without storage, the choice holds until the page is loaded again.
     }
     setTheme(next);
     applyTheme(next);

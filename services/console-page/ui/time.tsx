@@ -2,26 +2,29 @@ import { useEffect, useState } from "preact/hooks";
 import { serverTime } from "../api/server-time.ts";
 import { inZone, zone } from "./zone.tsx";
 
-/** A time as the service says it, or unix ms. */
+/** A time as ISO 8601 text, as in the API, or in unix ms. */
 export type When = string | number;
 
 const clock = inZone({ hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
-/** As `14:05`. */
+/** Writes `14:05`. */
 export const minute = inZone({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const day = inZone({ day: "numeric", month: "short" });
 const dayOfYear = inZone({ day: "numeric", month: "short", year: "numeric" });
 const year = inZone({ year: "numeric" });
-/** As `Sat, 28 Nov 2026`. */
+/** Writes `Sat, 28 Nov 2026`. */
 export const weekday = inZone({ weekday: "short", day: "numeric", month: "short", year: "numeric" });
 
 type TimeProps = {
   at: When;
   form?: "short" | "exact" | "clock";
-  /** Whether the time may be in the future, as a deadline. */
+  /** Whether the time may be in the future, such as a deadline. */
   mayBeAhead?: boolean | undefined;
 };
 
-/** In the chosen zone: the time of day, and the day unless it is today. The exact value is in the title and in `datetime`. */
+/**
+ * Shows a time in the chosen zone: the time of day, and also the day unless it is today. The exact value is in
+ * `title` and `datetime`.
+ */
 export function Time({ at, form = "short", mayBeAhead = false }: TimeProps) {
   const date = new Date(at);
   const iso = date.toISOString();
@@ -36,7 +39,7 @@ export function Time({ at, form = "short", mayBeAhead = false }: TimeProps) {
   );
 }
 
-/** How long ago something happened, kept up to date. The exact time is in the title. */
+/** Shows how long ago something happened, and keeps it up to date. The exact time is in the title. */
 export function Ago({ at }: { at: When }) {
   const now = serverTime(useNow());
   const date = new Date(at);
@@ -50,7 +53,7 @@ export function Ago({ at }: { at: When }) {
   );
 }
 
-/** The browser's time, as of the last ten seconds. */
+/** Returns the browser's time, and renders the component again every `everyMs`. */
 export function useNow(everyMs = 10_000): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
@@ -70,7 +73,7 @@ function clockWithMs(date: Date): string {
   return `${clock(date)}.${String(date.getMilliseconds()).padStart(3, "0")}`;
 }
 
-/** `5 min ago`. An event is never in the future: if the clocks of the servers differ, it happened `now`. */
+/** Writes `5 min ago`. An event is never in the future: if the clocks of the servers differ, it happened `now`. */
 export function ago(at: number, now: number): string {
   const ms = now - at;
   return ms < 1000 ? "now" : `${inOneUnit(ms)} ago`;
@@ -87,7 +90,7 @@ const UNITS = [
   ["min", 60_000],
 ] as const;
 
-/** A length of time in at most two units: `850 ms`, `4.2 s`, `3 min 10 s`, `2 d 4 h`. */
+/** Writes a duration in at most two units: `850 ms`, `4.2 s`, `3 min 10 s`, `2 d 4 h`. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
@@ -100,7 +103,7 @@ export function duration(ms: number): string {
   return twoUnits(Math.floor(hours / 24), "d", hours % 24, "h");
 }
 
-/** The same in one unit, where room is scarce: `12 min`. */
+/** Writes a duration in one unit, for narrow places: `12 min`. */
 export function shortDuration(ms: number): string {
   return ms < 60_000 ? duration(ms) : inOneUnit(ms);
 }

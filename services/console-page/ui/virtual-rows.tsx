@@ -1,24 +1,24 @@
 import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { isElsewhere } from "./key-press.ts";
+import { isNotForPage } from "./key-press.ts";
 
 type Props = {
   label: string;
-  /** So many rows are there to be shown, of `total` that exist if that is known. */
+  /** Number of loaded rows. `total` is the number of all rows, if it is known. */
   count: number;
   total?: number | undefined;
   rowHeight: number;
   row: (index: number) => ComponentChildren;
-  /** Asked for when the last rows come near. */
+  /** Called when the last rows are almost visible. */
   onEnd: () => void;
 };
 
-/** Rows beyond the window that are drawn too, so that scrolling shows no gap. */
+/** Number of rows beyond the window that are also drawn, so that scrolling shows no gap. */
 const AHEAD = 12;
 
 /**
- * A list of any length: only the rows that can be seen are in the document. The page scrolls, not a box within it. `j` and `k` move
- * between the rows' first links, and `x` selects.
+ * A list of any length: the document has only the visible rows. The page scrolls, not a box inside it. `j` and `k`
+ * move between the first links of rows, and `x` selects a row.
  */
 export function VirtualRows({ label, count, total, rowHeight, row, onEnd }: Props) {
   const box = useRef<HTMLUListElement>(null);
@@ -74,7 +74,7 @@ function useRowKeys(box: { current: HTMLElement | null }, count: number, rowHeig
       link?.focus({ preventScroll: true });
       row?.scrollIntoView({ block: "nearest" });
       if (link != null || !again) return;
-      // It is not drawn: scroll there, and it is.
+      // The row is not drawn yet. Scrolling to it draws it.
       const top = (box.current?.getBoundingClientRect().top ?? 0) + window.scrollY + index * rowHeight;
       window.scrollTo(0, top - window.innerHeight / 2);
       requestAnimationFrame(() => requestAnimationFrame(() => focusRow(index, false)));
@@ -82,7 +82,7 @@ function useRowKeys(box: { current: HTMLElement | null }, count: number, rowHeig
     const select = (index: number): void =>
       rowAt(index)?.querySelector<HTMLInputElement>("input[type=checkbox]")?.click();
     const press = (event: KeyboardEvent): void => {
-      if (isElsewhere(event)) return;
+      if (isNotForPage(event)) return;
       const index = focusedRow(box.current);
       const keys: Record<string, () => void> = {
         j: () => focusRow(index + 1),
@@ -99,7 +99,7 @@ function useRowKeys(box: { current: HTMLElement | null }, count: number, rowHeig
   }, [box, count, rowHeight]);
 }
 
-/** -1 if the focus is elsewhere. */
+/** Returns the row that has the focus; -1 if it is outside the list. */
 function focusedRow(box: HTMLElement | null): number {
   const row = document.activeElement?.closest<HTMLElement>("[data-index]");
   return row != null && box?.contains(row) === true ? Number(row.dataset["index"]) : -1;

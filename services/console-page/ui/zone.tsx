@@ -18,21 +18,21 @@ function stored(): Zone {
   try {
     return localStorage.getItem(KEY) === "UTC" ? "UTC" : "local";
   } catch {
-    return "local"; // the browser keeps nothing for this site
+    return "local"; // the browser blocks storage for this site
   }
 }
 
-function choose(next: Zone): void {
+function chooseZone(next: Zone): void {
   chosen = next;
   try {
     localStorage.setItem(KEY, next);
   } catch {
-    // The choice holds until the page is loaded again.
+    // Without storage, the choice holds until the page is loaded again.
   }
   window.dispatchEvent(new Event(CHANGED));
 }
 
-/** Draws the component, and what is in it, again when the zone changes. */
+/** Renders the component and its children again when the zone changes. */
 export function useZone(): void {
   const [, setShown] = useState(zone);
   useEffect(() => {
@@ -42,7 +42,7 @@ export function useZone(): void {
   }, []);
 }
 
-/** Makes a formatter for each zone once. */
+/** Returns a function that writes a time in the chosen zone. It makes the formatter of each zone only once. */
 export function inZone(options: Intl.DateTimeFormatOptions): (at: Date | number) => string {
   const formats: Partial<Record<Zone, Intl.DateTimeFormat>> = {};
   return (at) => {
@@ -73,7 +73,7 @@ export function ZoneSwitch() {
       aria-pressed={isUtc}
       aria-label="Show times in UTC"
       title={isUtc ? "Times are in UTC" : `Times are in ${localName()}`}
-      onClick={() => choose(isUtc ? "local" : "UTC")}
+      onClick={() => chooseZone(isUtc ? "local" : "UTC")}
     >
       UTC
     </button>

@@ -5,9 +5,9 @@ import { AppError } from "../../../shared/platform/errors/app-error.ts";
 type Options = { allowedHosts: readonly string[]; publicUrl: string | undefined; bindHost: string };
 
 /**
- * Throws `operator.host_unknown` unless the request was sent to an address, to localhost, or to a name of this service. A stranger's page
- * may let a name of his resolve to this machine (DNS rebinding): its requests are same-origin for the browser, and have that name as Host.
- * No name resolves to an address literal, so these are safe.
+ * Throws `operator.host_unknown` unless the request was sent to an IP address, to localhost, or to a name of this
+ * service. An attacker's page may make its own name resolve to this machine (DNS rebinding). The browser then treats
+ * its requests as same-origin, but their Host is that name. An IP address needs no name, so such requests are safe.
  */
 export function createAssertHost({ allowedHosts, publicUrl, bindHost }: Options) {
   const own = [...allowedHosts, bindHost, ...(publicUrl === undefined ? [] : [new URL(publicUrl).hostname])];

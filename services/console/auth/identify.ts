@@ -7,15 +7,19 @@ import { looksRandom } from "../../../shared/platform/crypto/random-secret.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import type { Lockout } from "./lockout.ts";
 import type { Sessions } from "./sessions.ts";
-import { ANYBODY_HERE, type Who } from "./who.ts";
+import { LOOPBACK_OPERATOR, type Who } from "./who.ts";
 
-/** Finds the token that this is. Throws `operator.unauthorized`, and `request.rate_limited` after too many wrong ones. */
+/**
+ * Returns the configured token with this secret. Throws `operator.unauthorized`, and `request.rate_limited` after too
+ * many wrong tokens.
+ */
 export type CheckToken = (text: string, address: string) => OperatorToken;
 
 /**
- * Compares with every secret of every token, in a time that tells nothing of them. A random token is let in however many wrong ones its
- * address has sent: nobody finds it by trying, and otherwise anybody at that address could keep its owner out. A token that might be
- * guessed is let in only while its address has tries left, so an address without them learns of it no more than of a wrong one.
+ * Compares the text with every secret of every token, in constant time. A random token is accepted even if the client's
+ * address has sent many wrong ones. Guessing it is not feasible, and otherwise others at that address could lock out
+ * its owner. A token that could be guessed is accepted only while the address has attempts left. So an address without
+ * attempts cannot tell the right token from a wrong one.
  */
 export function createCheckToken(tokens: readonly OperatorToken[], lockout: Lockout): CheckToken {
   const known = tokens.flatMap((token) =>
@@ -34,17 +38,20 @@ export function createCheckToken(tokens: readonly OperatorToken[], lockout: Lock
   };
 }
 
-/** Who asks. Throws `operator.unauthorized`. */
+/** Identifies the client of a request. Throws `operator.unauthorized`. */
 export type Identify = (req: IncomingMessage, address: string) => Promise<Who>;
 
 type Deps = { tokens: readonly OperatorToken[]; checkToken: CheckToken; sessions: Sessions };
 
-/** By the token in `Authorization`, if there is one; else by the session's cookie. Without any token whoever asks is an operator. */
+/**
+ * Identifies a client by the token in `Authorization`, or otherwise by the session's cookie. If no token is
+ * configured, every client is an operator.
+ */
 export function createIdentify({ tokens, checkToken, sessions }: Deps): Identify {
   return async (req, address) => {
     const [header, ...more] = headerValues(req, "authorization");
     if (more.length > 0) throw unauthorized("the Authorization header was sent more than once");
-    if (tokens.length === 0) return ANYBODY_HERE;
+    if (tokens.length === 0) return LOOPBACK_OPERATOR;
     if (header === undefined) {
       const who = await sessions.find(req);
       if (who !== undefined) return who;

@@ -3,28 +3,44 @@ import { createAllowance, useBoth } from "../../../shared/platform/lifecycle/all
 import { BoundedMap } from "../../../shared/platform/lifecycle/bounded-map.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 
-/** Wrong tokens of one address in a minute, at each replica. */
+/** Wrong tokens that one address may send per minute, at each replica. */
 const PER_ADDRESS = 10;
-/** The same of all addresses together, but for those that have shown a good one lately. */
-const OF_ALL = 100;
+/**
+ * Wrong tokens that all addresses together may send per minute. Addresses that have recently sent a valid token are
+ * not counted.
+ */
+const ALL_ADDRESSES = 100;
 const KNOWN_MS = 3_600_000;
 const KNOWN_MAX = 1000;
 
 export type Lockout = {
-  /** Takes a try of this address. Returns what gives it back. Throws `request.rate_limited` if none is left. */
+  /**
+   * Counts one attempt of this address. Returns a function that undoes the count. Throws `request.rate_limited` if no
+   * attempt is left.
+   */
   takeTry(address: string): () => void;
-  /** Notes that this address has shown a good token: for an hour the wrong tokens of other addresses do not hold it back. */
+  /** Notes that this address has sent a valid token. For an hour the wrong tokens of other addresses do not block it. */
   trust(address: string): void;
 };
 
 /**
- * Bounds how often tokens can be guessed. It is in this process's memory, so that strangers cannot fill Redis, and it holds while Redis is
- * away.
+ * Limits how many tokens an attacker can try. The counts are in this process's memory, so strangers cannot fill Redis
+ * with them. They also work while Redis is unavailable.
  */
 export function createLockout(clock: Clock): Lockout {
   const publicDetail = "too many wrong tokens; find the client that sends them, and try again later";
-  const ofAddress = createAllowance({ perMinute: PER_ADDRESS, what: "wrong tokens", publicDetail, clock });
-  const ofAll = createAllowance({ perMinute: OF_ALL, what: "wrong tokens", publicDetail, clock });
+  const addressAllowance = createAllowance({
+    perMinute: PER_ADDRESS,
+    what: "wrong tokens",
+    publicDetail,
+    clock,
+  });
+  const totalAllowance = createAllowance({
+    perMinute: ALL_ADDRESSES,
+    what: "wrong tokens",
+    publicDetail,
+    clock,
+  });
   const known = new BoundedMap<string, number>(KNOWN_MAX);
 
   function isKnown(key: string): boolean {
@@ -34,8 +50,10 @@ export function createLockout(clock: Clock): Lockout {
   return {
     takeTry(address) {
       const key = addressKey(address);
-      const useOwn = () => ofAddress.use(key);
-      return isKnown(key) ? useOwn() : useBoth(useOwn, () => ofAll.use("all addresses"));
+      const useAddressAllowance = () => addressAllowance.use(key);
+      return isKnown(key)
+        ? useAddressAllowance()
+        : useBoth(useAddressAllowance, () => totalAllowance.use("all addresses"));
     },
 
     trust(address) {

@@ -5,9 +5,10 @@ import type { Who } from "./who.ts";
 const SAFE_METHODS = ["GET", "HEAD"];
 
 /**
- * Throws `operator.cross_site` if a page of another site may have made the browser send this request. Browsers say in Sec-Fetch-Site (Fetch
- * Metadata) and Origin (Fetch standard) whose page has asked, and no page can change that. A request with a session that changes something
- * has to have one of the two; programs without a browser have neither, and no session.
+ * Throws `operator.cross_site` if a page of another site may have made the browser send this request. Browsers name
+ * the origin of the page in Sec-Fetch-Site (Fetch Metadata) and Origin (Fetch standard), and no page can change these
+ * headers. A request that has a session and changes something must have one of them. Programs that are not browsers
+ * have neither header, and no session.
  */
 export function createAssertSameSite(publicUrl: string | undefined) {
   const publicOrigin = publicUrl === undefined ? undefined : new URL(publicUrl).origin;
@@ -28,7 +29,10 @@ export function createAssertSameSite(publicUrl: string | undefined) {
       throw crossSite("a change with a session needs the Origin or Sec-Fetch-Site header");
   };
 
-  /** Behind a proxy that sets another Host, the origin is that of `public_url`. */
+  /**
+   * Whether the origin is this service. Behind a proxy that changes the Host, the service has the origin of
+   * `public_url`.
+   */
   function isOwn(origin: string, host: string | undefined): boolean {
     if (origin === publicOrigin) return true;
     return (
@@ -37,7 +41,7 @@ export function createAssertSameSite(publicUrl: string | undefined) {
   }
 }
 
-/** As a URL has it, which leaves out the port that its scheme has anyway. */
+/** Returns the host as URLs write it, without the default port of the scheme. */
 function withoutDefaultPort(origin: string, host: string): string {
   const url = `${new URL(origin).protocol}//${host}`;
   return URL.canParse(url) ? new URL(url).host : host;

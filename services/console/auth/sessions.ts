@@ -10,51 +10,57 @@ import type { Partition } from "../../../shared/redis/partition.ts";
 import { confirmed } from "../../../shared/redis/prover.ts";
 import type { Who } from "./who.ts";
 
-/** By how much a session may seem longer than any is, because Redis' clock was set back. */
+/** Tolerance for the end of a session, in case Redis' clock was set back after the session began. */
 const SKEW_MS = 60_000;
 
-/** Strangers' cookies make this process read the salt once in so long. */
+/**
+ * The salt of the signatures is cached for this long, so that cookies of strangers cannot cause many reads of Redis.
+ */
 const SALT_KEPT_MS = 1000;
 
-/** Apart from what else a token's secret might sign. */
+/** Separates these signatures from others that a token's secret may make. */
 const CONTEXT = "postern operator session v1 ";
 
-/** When it ends, its own random id, and an HMAC-SHA256 of both. */
+/** End of the session (unix ms), random id, and an HMAC-SHA256 of both. */
 const SESSION = /^(\d{13})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/;
 
 export type Sessions = {
   cookieName: string;
-  /** A new session of this token: the cookie that is it, its id, and when it ends (unix ms). Throws `queue.unavailable`. */
+  /** Begins a session for this token. Returns its cookie, its id and its end (unix ms). Throws `queue.unavailable`. */
   begin(token: OperatorToken): Promise<{ cookie: string; id: string; until: number }>;
-  /** Whose session the request's cookie is. Undefined if none, or none that holds. Throws `queue.unavailable`. */
+  /**
+   * Returns the client of the session in the request's cookie; undefined if the request has no valid session. Throws
+   * `queue.unavailable`.
+   */
   find(req: IncomingMessage): Promise<Who | undefined>;
-  /** Ends the sessions of the request that have not ended, at every replica. `cookie` takes them from the browser. */
+  /** Ends the valid sessions of the request, at every replica. The returned `cookie` deletes the cookie in the browser. */
   end(req: IncomingMessage): Promise<{ cookie: string; ended: { id: string; name: string }[] }>;
 };
 
 type Options = {
   tokens: readonly OperatorToken[];
   partition: Partition;
-  /** Whether browsers reach the service by https. */
+  /** Whether browsers reach the service over https. */
   isSecure: boolean;
   sessionMs: number;
-  /** Redis', which also expires what is noted of ended sessions. */
+  /** Redis' clock, because Redis also expires the records of sessions that were ended early. */
   clock: Clock;
 };
 
 type Session = { token: OperatorToken; id: string; until: number };
 
 /**
- * Sessions of the page. One is a cookie that the token's own secret has signed: no session is stored, any replica with this configuration
- * knows it, and it ends with its time, or once the token is no longer configured. Only a session that was ended before its time is noted,
- * in Redis, for as long as it would have held.
+ * Creates the sessions of the page. A session is a cookie that is signed with the token's secret. No session is stored,
+ * and any replica with this configuration can check it. A session ends at the time in its cookie, or when its token is
+ * no longer configured. Redis records only sessions that were ended early, until they would have ended by themselves.
  *
- * A random salt in Redis is signed too. Without it a stranger could sign cookies with guessed tokens, and the answer would say which is
- * right, past the limit of wrong tokens. A stolen cookie would say it without the service.
+ * The signature also covers a random salt in Redis. Without the salt an attacker could sign cookies with guessed
+ * tokens. The answer would show which guess is right, and the limit on wrong tokens would not apply. With a stolen
+ * cookie, an attacker could check guesses even without a request.
  */
 export function createSessions({ tokens, partition, isSecure, sessionMs, clock }: Options): Sessions {
   const { redis, keys } = partition;
-  // A browser takes a name with this prefix only over https, from this very host, for all its paths.
+  // A browser accepts a cookie with this prefix only over https, only from this host, and for all its paths.
   const name = isSecure ? "__Host-postern" : "postern";
   const attributes = `Path=/; HttpOnly; SameSite=Strict${isSecure ? "; Secure" : ""}`;
 
@@ -68,7 +74,7 @@ export function createSessions({ tokens, partition, isSecure, sessionMs, clock }
     clock,
   });
 
-  /** Null before the first session of all. */
+  /** Reads the salt; null if no session was ever begun. */
   function readSalt(): Promise<string | null> {
     return salts.get("salt", () => redis.get(keys.sessionSalt).catch(unavailable));
   }
@@ -79,10 +85,13 @@ export function createSessions({ tokens, partition, isSecure, sessionMs, clock }
     return others ?? salt;
   }
 
-  /** Every token is tried, also after a match. */
+  /**
+   * Finds the token that signed this session. Tries every token, also after a match, so that the time does not show
+   * which token matched.
+   */
   function read(value: string, salt: string): Session | undefined {
     const [, until = "", id = "", mac = ""] = SESSION.exec(value) ?? [];
-    // Whoever has a token could sign a session that never ends.
+    // The end has a limit, because the owner of a token could sign a session that never ends.
     if (mac === "" || Number(until) <= clock() || Number(until) > clock() + sessionMs + SKEW_MS)
       return undefined;
     const signature = Buffer.from(mac, "base64url");
@@ -90,7 +99,10 @@ export function createSessions({ tokens, partition, isSecure, sessionMs, clock }
     return own[0] && { token: own[0], id, until: Number(until) };
   }
 
-  /** A browser may send several cookies of one name, if somebody on a domain above has set one. */
+  /**
+   * Returns the valid sessions of a request. A browser may send several cookies of one name, if a parent domain has
+   * set one.
+   */
   async function sessionsOf(req: IncomingMessage): Promise<Session[]> {
     const pairs = headerValues(req, "cookie").flatMap((header) => header.split(/; */));
     const values = pairs.filter((pair) => pair.startsWith(`${name}=`)).slice(0, 4);

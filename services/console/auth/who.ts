@@ -1,18 +1,18 @@
 import type { Role } from "../../../shared/config/operator-toml.ts";
 
-/** Who asks, as a request has proven it. */
+/** The authenticated client of a request. */
 export type Who = {
-  /** The token's name, which stands in the audit. */
+  /** Name of the token, which the audit log shows. */
   name: string;
   role: Role;
   /**
-   * A page of another site cannot make a browser send a token. A session's cookie it might, and where no token is configured a
-   * request needs nothing.
+   * How the client authenticated. Pages of other sites can make a browser send a session's cookie, or a request without
+   * a credential, but no token. So `session` and `nothing` need a further check (same-site.ts).
    */
   by: "token" | "session" | "nothing";
-  /** When the session ends, unix ms. */
+  /** Time at which the session ends, unix ms. */
   until?: number;
 };
 
-/** Where no token is configured, whoever is on this machine. */
-export const ANYBODY_HERE: Who = { name: "loopback", role: "operator", by: "nothing" };
+/** The client if no token is configured: any user of this machine. */
+export const LOOPBACK_OPERATOR: Who = { name: "loopback", role: "operator", by: "nothing" };

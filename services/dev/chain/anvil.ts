@@ -1,12 +1,12 @@
 import { createRequire } from "node:module";
-import { type Child, spawnChild, untilAnswers } from "../../../shared/dev/child.ts";
+import { type Child, spawnChild, waitUntilAnswers } from "../../../shared/dev/child.ts";
 import { findProgram } from "../../../shared/dev/find-program.ts";
 import { freePort, onFreePort } from "../../../shared/dev/free-port.ts";
 import { AppError, messageOf } from "../../../shared/platform/errors/app-error.ts";
 
 type Anvil = {
   readonly rpcUrl: string;
-  /** Rejects if anvil ends without having been stopped. */
+  /** Rejects if anvil ends without being stopped. */
   readonly fatal: Promise<never>;
   stop(): Promise<void>;
 };
@@ -14,11 +14,11 @@ type Anvil = {
 type AnvilOptions = {
   env: NodeJS.ProcessEnv;
   chainId: number;
-  /** Without it, or with 0, a free one. */
+  /** By default or with 0, a free port is chosen. */
   port: number | undefined;
 };
 
-/** anvil forgets the states of older blocks, which it would otherwise write to the user's home. */
+/** Number of recent blocks whose states anvil keeps. Without this limit it would write older states to the user's home. */
 const STATES_KEPT = 1000;
 
 /**
@@ -30,19 +30,19 @@ export async function startAnvil({ env, chainId, port: wanted }: AnvilOptions): 
   const start = async (port: number): Promise<Anvil> => {
     const child = spawnChild({ command, args: settings(chainId, port), env, detached: true });
     try {
-      await untilAnswers(`anvil on 127.0.0.1:${port}`, child, () => answers(port));
+      await waitUntilAnswers(`anvil on 127.0.0.1:${port}`, child, () => answers(port));
       return running(child, `http://127.0.0.1:${port}`);
     } catch (cause) {
       throw unavailable(messageOf(cause), cause);
     }
   };
   if (!wanted) return onFreePort(start);
-  // Another anvil at this port would answer as if it were this one.
+  // Another anvil at this port would answer in place of the new one.
   if ((await freePort(wanted)) !== wanted) throw unavailable(`127.0.0.1:${wanted} is in use`);
   return start(wanted);
 }
 
-/** With one slot in an epoch, `safe` is one block behind the head and `finalized` two. */
+/** Returns anvil's options. With one slot in an epoch, `safe` is one block behind the head and `finalized` two. */
 function settings(chainId: number, port: number): string[] {
   return [
     ...["--host", "127.0.0.1", "--port", String(port), "--chain-id", String(chainId), "--silent"],
@@ -86,7 +86,7 @@ function unavailable(reason: string, cause?: unknown): AppError {
   return new AppError("start.address_unavailable", { reason, cause });
 }
 
-/** The path of anvil: the one that npm installs if it has a build for this machine, else from the PATH. */
+/** Returns the path of anvil. npm's package comes first, if it has a build for this machine, then PATH. */
 export function findAnvil(env: NodeJS.ProcessEnv, packaged = packagedAnvil()): string {
   const path = packaged || findProgram(["anvil"], env);
   if (path !== undefined) return path;

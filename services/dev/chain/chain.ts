@@ -35,8 +35,8 @@ import { walletFactoryCode } from "./contracts/wallet-factory.ts";
 export const CHAIN_ID = 84_532;
 
 /**
- * The addresses of the contracts. The token has the address of USDC on Base Sepolia, and Multicall3, Permit2 and its x402 proxy
- * have those of all chains, so that unmodified clients and facilitators accept them.
+ * Addresses of the contracts. The token has the address of USDC on Base Sepolia. Multicall3, Permit2 and its x402
+ * proxy have their usual addresses on all chains, so that unmodified clients and facilitators accept them.
  */
 export const ADDRESSES = {
   token: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
@@ -60,17 +60,17 @@ const CODES: Readonly<Record<keyof typeof ADDRESSES, Hex>> = {
   walletFactory: walletFactoryCode,
 };
 
-/** By default viem waits for seconds. */
+/** Interval of viem's polls, whose default is several seconds. */
 const POLLING_MS = 50;
 const RECEIPT_MS_MAX = 180_000;
 const ONE_MILLION_TOKENS = 1_000_000_000_000n;
-const HELD: readonly [token: Hex, amount: bigint][] = [
+const TOKENS_PER_PAYER: readonly [token: Hex, amount: bigint][] = [
   [ADDRESSES.token, ONE_MILLION_TOKENS],
   [ADDRESSES.usdt, ONE_MILLION_TOKENS],
   [ADDRESSES.dai, ONE_MILLION_TOKENS * 10n ** 12n],
 ];
 
-/** A client of the devnet's chain that reads, sends as one account, and has anvil's powers over the chain. */
+/** A client of the devnet's chain. It reads, sends as one account, and can use anvil's special methods. */
 export type Chain = Client<
   HttpTransport,
   ViemChain,
@@ -102,8 +102,8 @@ export function connectChain(rpcUrl: string, account: DevAccount): Chain {
 }
 
 /**
- * Asks for the receipt until it is there. viem's own function asks once for each block. Anvil may show a block before it has the receipt:
- * without another block, viem then waits for ever.
+ * Polls for the receipt until it exists. viem's own function polls once for each block, but anvil may show a block
+ * before it has the receipt. Without another block, viem would then wait for ever.
  */
 function createWaitForReceipt({ getTransactionReceipt }: Pick<PublicActions, "getTransactionReceipt">) {
   return async function waitForTransactionReceipt({
@@ -127,12 +127,12 @@ function unlessNotFound(error: unknown): undefined {
   if (!(error instanceof TransactionReceiptNotFoundError)) throw error;
 }
 
-/** Puts the contracts at their addresses and gives each payer a million of each token. */
-export async function furnish(chain: Chain, { payers }: Accounts): Promise<void> {
+/** Puts the contracts at their addresses, and gives each payer a million of each token. */
+export async function deployContracts(chain: Chain, { payers }: Accounts): Promise<void> {
   const names = Object.keys(ADDRESSES) as (keyof typeof ADDRESSES)[];
   await Promise.all(names.map((name) => chain.setCode({ address: ADDRESSES[name], bytecode: CODES[name] })));
   for (const { address } of payers) {
-    const mints = HELD.map(([target, amount]) => ({
+    const mints = TOKENS_PER_PAYER.map(([target, amount]) => ({
       target,
       allowFailure: false,
       callData: encodeFunctionData({ abi: tokenAbi, functionName: "mint", args: [address, amount] }),
@@ -147,26 +147,26 @@ export async function furnish(chain: Chain, { payers }: Accounts): Promise<void>
   }
 }
 
-/** What a token does that USDC does not (OddToken.sol). */
+/** Behaviour of a token that differs from USDC (OddToken.sol). */
 export const Oddities = z.strictObject({
-  /** `Transfer` comes before `AuthorizationUsed`. */
+  /** Whether `Transfer` comes before `AuthorizationUsed`. */
   transferFirst: z.boolean().default(false),
-  /** Another event comes between the two. */
+  /** Whether another event comes between `AuthorizationUsed` and `Transfer`. */
   eventBetween: z.boolean().default(false),
-  /** A used nonce reverts nothing, and moves nothing. */
+  /** Whether a transfer with a used nonce succeeds without moving money, instead of reverting. */
   silentIfUsed: z.boolean().default(false),
-  /** So much of each transfer goes to somebody else, in hundredths of a percent. */
+  /** Share of each transfer that goes to another account, in hundredths of a percent. */
   feeBps: z.number().int().min(0).max(10_000).default(0),
-  /** That part is moved after the rest, not before. */
+  /** Whether the share of `feeBps` is moved after the rest of the transfer, not before. */
   feeLast: z.boolean().default(false),
-  /** 0: those of the devnet's token, 6. */
+  /** Decimals of the token. 0 means 6, as for the devnet's token. */
   decimals: z.number().int().min(0).max(255).default(0),
-  /** Of the EIP-712 domain. Empty: that of the devnet's token, 2. */
+  /** Version in the EIP-712 domain. If empty, it is 2, as for the devnet's token. */
   version: z.string().default(""),
 });
 export type Oddities = z.output<typeof Oddities>;
 
-/** Has the token at this address, which keeps what everybody holds, behave in this way from now on. */
+/** Gives the token at this address other behaviour. All balances stay. */
 export async function makeOdd(chain: Chain, address: Hex, oddities: Oddities): Promise<void> {
   await chain.setCode({ address, bytecode: oddTokenCode });
   const hash = await chain.writeContract({
@@ -182,11 +182,11 @@ export type Hex = `0x${string}`;
 
 export type DevAccount = { readonly address: Hex; readonly privateKey: Hex };
 
-/** The public phrase from which anvil makes its accounts. Each of them holds 10000 worthless ether. */
+/** The public phrase from which anvil derives its accounts. Each of them holds 10,000 worthless ether. */
 const MNEMONIC = "test test test test test test test test test test test junk";
 
 /*
- * The numbers of the phrase's accounts; anvil funds the first ten. Tests and examples sign as number 0. A payer needs no
+ * Indexes of the phrase's accounts; anvil funds the first ten. Tests and examples sign as account 0. A payer needs no
  * ether.
  */
 const FACILITATOR = 1;
@@ -196,7 +196,7 @@ const PAYERS = [4, 5, 6, 7, 8, 9, 10];
 
 type Accounts = {
   facilitator: DevAccount;
-  /** Sets the chain up, and sends authorizations of others. */
+  /** Account that sets up the chain, and sends authorizations that others have signed. */
   thirdParty: DevAccount;
   seller: Hex;
   payers: readonly DevAccount[];
@@ -219,11 +219,12 @@ export function devnetAccounts(): Accounts {
 }
 
 /**
- * Does one piece of work after the other, in the order of the calls: for the transactions of one account, so that each takes
- * the nonce that the chain expects. viem's nonce manager counts nonces itself: it leaves a gap if one of several is refused,
- * and is ahead of a chain that was set back. Either holds up all later transactions.
+ * Runs pieces of work one after the other, in the order of the calls. The transactions of one account need this, so
+ * that each one has the nonce that the chain expects. viem's nonce manager is not used, because it counts nonces
+ * itself. If a transaction is refused or the chain is set back, its count is wrong. All later transactions would then
+ * be blocked.
  */
-export function createTurns() {
+export function createSerialQueue() {
   let last: Promise<unknown> = Promise.resolve();
   return <Result>(work: () => Promise<Result>): Promise<Result> => {
     const mine = last.then(work, work);
@@ -232,19 +233,19 @@ export function createTurns() {
   };
 }
 
-/** Makes a block at once for each transaction, and one at intervals, so that older blocks become final. */
+/** Makes a block at once for each transaction. Also makes blocks at intervals, so that older blocks become final. */
 export type Mining = {
   readonly running: boolean;
-  /** From now on only `evm_mine` makes a block; transactions wait in the pool. */
+  /** Stops making blocks, except for `evm_mine`. Transactions wait in the pool. */
   pause(): Promise<void>;
-  /** Mines the transactions that wait, and goes on. */
+  /** Mines the waiting transactions, and makes blocks again. */
   resume(): Promise<void>;
   stop(): void;
 };
 
 /**
- * Starts mining every `blockTimeMs`; 0 makes no blocks but those of transactions. The interval is kept here, because anvil's
- * mixed mode cannot be switched on again over RPC after a pause.
+ * Starts mining every `blockTimeMs`; 0 makes blocks only for transactions. The timer is in this process, because
+ * anvil's mixed mode cannot be switched on again over RPC after a pause.
  */
 export function startMining(chain: Chain, blockTimeMs: number, log: Logger): Mining {
   const ended = new AbortController();

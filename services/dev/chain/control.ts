@@ -5,13 +5,13 @@ import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { type Mining, Oddities } from "./chain.ts";
 import { type Counter, readJson } from "./facilitator-server.ts";
 import { Fault, type Faults } from "./faults.ts";
-import { createNode, NodeIlls, type RpcRequest } from "./node.ts";
+import { createNode, NodeFaults, type RpcRequest } from "./node.ts";
 
 type Control = {
   faults: Faults;
   counter: Counter;
   mining: Mining;
-  /** Of the chain's own node. */
+  /** RPC URL of the chain's own node. */
   rpcUrl: string;
   makeOdd: (oddities: Oddities) => Promise<void>;
   describe: () => object;
@@ -20,13 +20,15 @@ type Control = {
 const MiningOrder = z.strictObject({ running: z.boolean() });
 
 /**
- * The control port, for tests and for playing:
+ * Handles the control port, for tests and trials.
+ *
  *   GET /                              describes the devnet
- *   POST | GET | DELETE /faults        orders one, lists those that are not used up, forgets them
- *   GET | DELETE /requests             lists what the facilitator received, starts counting anew
- *   GET | PUT /mining {running}        whether blocks are made by themselves
- *   PUT /token                         makes the token odd in these ways
- *   GET | PUT /node                    the ills of the node at POST /rpc, which is the chain's own without them
+ *   POST | GET | DELETE /faults        adds a fault, lists the remaining ones, deletes all
+ *   GET | DELETE /requests             lists and counts the facilitator's requests, resets both
+ *   GET | PUT /mining {running}        shows or sets whether blocks are made automatically
+ *   PUT /token                         changes the behaviour of the token
+ *   GET | PUT /node                    shows or sets the faults of the node at POST /rpc
+ *   POST /rpc                          answers like the chain's own node, with these faults
  */
 export function createControlHandler({
   faults,
@@ -83,20 +85,24 @@ export function createControlHandler({
 }
 
 function serveNode(app: ReturnType<typeof bareApp>, rpcUrl: string): void {
-  let ills = NodeIlls.parse({});
-  const node = createNode(rpcUrl, () => ills);
+  let nodeFaults = NodeFaults.parse({});
+  const node = createNode(rpcUrl, () => nodeFaults);
   app
     .route("/node")
     .get((_req, res) => {
-      res.json(ills);
+      res.json(nodeFaults);
     })
     .put(async (req, res) => {
-      ills = parseOrder(NodeIlls, (await readJson(req, res)) ?? {});
-      res.json(ills);
+      nodeFaults = parseOrder(NodeFaults, (await readJson(req, res)) ?? {});
+      res.json(nodeFaults);
     });
   app.post("/rpc", async (req, res) => {
-    const { status, body } = await node((await readJson(req, res)) as RpcRequest);
-    res.status(status).json(body);
+    const asked = (await readJson(req, res)) as RpcRequest | readonly RpcRequest[];
+    const answers = await Promise.all([asked].flat().map(node));
+    const failed = answers.find(({ status }) => status !== 200);
+    const bodies = answers.map(({ body }) => body);
+    if (failed !== undefined) res.status(failed.status).json(failed.body);
+    else res.json(Array.isArray(asked) ? bodies : bodies[0]);
   });
 }
 

@@ -3,14 +3,22 @@ import { listen } from "../../../shared/http/listen.ts";
 import { Shutdown } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { Logger } from "../../../shared/platform/log/logger.ts";
 import { startAnvil } from "./anvil.ts";
-import { ADDRESSES, CHAIN_ID, connectChain, devnetAccounts, furnish, makeOdd, startMining } from "./chain.ts";
+import {
+  ADDRESSES,
+  CHAIN_ID,
+  connectChain,
+  deployContracts,
+  devnetAccounts,
+  makeOdd,
+  startMining,
+} from "./chain.ts";
 import { createControlHandler } from "./control.ts";
 import { createFacilitator } from "./facilitator.ts";
 import { Counter, createFacilitatorHandler } from "./facilitator-server.ts";
 import { Faults } from "./faults.ts";
 
 type RunningDevnet = Devnet & {
-  /** Rejects if the chain ends without having been stopped. */
+  /** Rejects if the chain ends without being stopped. */
   readonly fatal: Promise<never>;
   stop(): Promise<void>;
 };
@@ -18,14 +26,17 @@ type RunningDevnet = Devnet & {
 export type DevnetOptions = {
   env: NodeJS.ProcessEnv;
   log: Logger;
-  /** Each on 127.0.0.1; without it, or with 0, a free one. */
+  /** Ports on 127.0.0.1. By default or with 0, a free port is chosen. */
   ports?: { rpc?: number | undefined; facilitator?: number | undefined; control?: number | undefined };
-  /** The interval of blocks without a transaction; 0 is never. */
+  /** Interval of blocks without a transaction. With 0, no such blocks are made. */
   blockTimeMs?: number | undefined;
   confirmationTimeoutMs?: number | undefined;
 };
 
-/** A chain with a token, funded payers and a facilitator: anvil as a child process, the rest in this one. */
+/**
+ * Starts a chain with a token, funded payers and a facilitator. anvil is a child process, and the rest runs in this
+ * process.
+ */
 export async function startDevnet(options: DevnetOptions): Promise<RunningDevnet> {
   const shutdown = new Shutdown();
   try {
@@ -43,7 +54,7 @@ async function start(options: DevnetOptions, shutdown: Shutdown): Promise<Runnin
 
   const accounts = devnetAccounts();
   const chain = connectChain(anvil.rpcUrl, accounts.thirdParty);
-  await furnish(chain, accounts);
+  await deployContracts(chain, accounts);
   const mining = startMining(chain, blockTimeMs, log);
   shutdown.defer("mining", mining.stop);
 

@@ -43,18 +43,24 @@ export type Payment = {
   from: Hex;
   nonce: Hex;
   signature: Hex;
-  /** What moves the money. Throws if there is no such call, as with an address that is none. */
+  /**
+   * Returns the contract call that moves the money. Throws if there is no such call, for example because an address
+   * is invalid.
+   */
   call(): Call;
 };
 
 type Call = { to: Hex; data: Hex };
 
-/** Reads the payment in a request to verify or settle, of either version. Throws if there is none. */
+/** Reads the payment in a request to verify or settle, of either version. Throws if the request has no payment. */
 export function paymentOf(request: unknown): Payment {
   return paymentIn(Request.parse(request));
 }
 
-/** The payer and the nonce in lower-case hex, and the version of a request; undefined if it has no payment. */
+/**
+ * Returns the payer and the nonce of a request in lower-case hex, and its version. All three are undefined if the
+ * request has no payment.
+ */
 export function describeRequest(request: unknown) {
   const read = Request.safeParse(request);
   if (!read.success) return { payer: undefined, nonce: undefined, x402Version: undefined };
@@ -64,10 +70,10 @@ export function describeRequest(request: unknown) {
 }
 
 function paymentIn({ paymentPayload: { payload }, paymentRequirements }: z.output<typeof Request>): Payment {
-  return "authorization" in payload ? byEip3009(payload, paymentRequirements.asset) : byPermit2(payload);
+  return "authorization" in payload ? readEip3009(payload, paymentRequirements.asset) : readPermit2(payload);
 }
 
-function byEip3009({ authorization, signature }: z.output<typeof Eip3009>, token: Hex): Payment {
+function readEip3009({ authorization, signature }: z.output<typeof Eip3009>, token: Hex): Payment {
   const { from, to, value, validAfter, validBefore, nonce } = authorization;
   const call = (): Call => {
     const wallet = parseErc6492Signature(signature);
@@ -79,12 +85,12 @@ function byEip3009({ authorization, signature }: z.output<typeof Eip3009>, token
     const transfer = { to: token, data };
     return wallet.address === undefined
       ? transfer
-      : both({ to: wallet.address, data: wallet.data }, transfer);
+      : joinCalls({ to: wallet.address, data: wallet.data }, transfer);
   };
   return { from, nonce, signature, call };
 }
 
-function byPermit2({ permit2Authorization, signature }: z.output<typeof Permit2>): Payment {
+function readPermit2({ permit2Authorization, signature }: z.output<typeof Permit2>): Payment {
   const { from, permitted, nonce, deadline, witness } = permit2Authorization;
   const call = (): Call => {
     const own = parseErc6492Signature(signature).signature;
@@ -95,8 +101,8 @@ function byPermit2({ permit2Authorization, signature }: z.output<typeof Permit2>
   return { from, nonce: numberToHex(nonce, { size: 32 }), signature, call };
 }
 
-/** One call for the deployment of a wallet and what it has signed (ERC-6492). */
-function both(...calls: readonly Call[]): Call {
+/** Joins the deployment of a wallet and the signed call into one call (ERC-6492). */
+function joinCalls(...calls: readonly Call[]): Call {
   const args = [calls.map(({ to, data }) => ({ target: to, allowFailure: false, callData: data }))] as const;
   const data = encodeFunctionData({ abi: multicall3Abi, functionName: "aggregate3", args });
   return { to: ADDRESSES.multicall3, data };

@@ -12,7 +12,7 @@ import type { Fault, Faults, Operation } from "./faults.ts";
 
 type JsonResponse = { status: number; body: object };
 
-/** The HTTP API of an x402 facilitator, with the faults that are ordered. */
+/** Serves the HTTP API of an x402 facilitator, with the requested faults. */
 export function createFacilitatorHandler(
   facilitator: Facilitator,
   faults: Faults,
@@ -33,7 +33,7 @@ export function createFacilitatorHandler(
     await sendFault(res, fault, request, performed);
   };
 
-  /** Does what is asked: 500 if the SDK throws, as the reference server answers. */
+  /** Performs a request. The answer is 500 if the SDK throws, as in the reference server. */
   async function perform(on: Operation, request: FacilitatorRequest): Promise<JsonResponse> {
     try {
       return { status: 200, body: await facilitator[on](request) };
@@ -42,7 +42,7 @@ export function createFacilitatorHandler(
     }
   }
 
-  /** Answers as the fault says. `performed` is the true response, if the fault lets the facilitator act. */
+  /** Sends the answer of a fault. `performed` is the real response, if the request was performed. */
   async function sendFault(
     res: ServerResponse,
     fault: Fault,
@@ -93,7 +93,10 @@ function refused(on: Operation, reason: string, request: FacilitatorRequest): ob
   return { success: false, errorReason: reason, transaction: "", network, payer };
 }
 
-/** If it has acted, it looks no further than at the transaction it made. */
+/**
+ * Returns an answer that accepts the payment. For a settle request, it names a transaction: that of the fault, else
+ * the one that the facilitator has made, else a random one.
+ */
 function accepted(
   { on, transaction }: Extract<Fault, { kind: "accept" }>,
   request: FacilitatorRequest,
@@ -133,7 +136,7 @@ function send(
 
 const CHUNK = Buffer.alloc(64 * 1024, "a");
 
-/** Ends early, without complaint, if the client has had enough. */
+/** Sends a large body. It ends early without an error if the client disconnects. */
 async function sendHuge(res: ServerResponse, bytes: number): Promise<void> {
   res.writeHead(200, { "Content-Type": "application/json" });
   await pipeline(hugeJson(bytes), res).catch(() => {});
@@ -154,12 +157,12 @@ function isJson(text: string): boolean {
   }
 }
 
-/** A request to verify or settle, as it came. */
+/** A received request to verify or settle. */
 type ReceivedRequest = {
   on: Operation;
-  /** Lower-case; undefined if the request has no payment. */
+  /** In lower case; undefined if the request has no payment. */
   payer: string | undefined;
-  /** 32 bytes in lower-case hex, by whatever means the payer pays. */
+  /** 32 bytes in lower-case hex, for every transfer method. */
   nonce: string | undefined;
   x402Version: number | undefined;
   headers: IncomingHttpHeaders;
@@ -169,27 +172,27 @@ export type Received = {
   supported: number;
   verify: number;
   settle: number;
-  /** Requests that followed the redirect of a fault. */
+  /** Number of requests that followed the redirect of a fault. */
   redirected: number;
-  /** Those to verify and settle, oldest first: the newest 10,000, at least. */
+  /** Requests to verify and settle, oldest first; at least the newest 10,000. */
   requests: readonly ReceivedRequest[];
 };
 
-const KEPT = 10_000;
+const KEPT_MAX = 10_000;
 
-/** Counts the requests to the facilitator, before it acts on them. */
+/** Counts the requests to the facilitator before it acts on them. */
 export class Counter {
-  #counts = nothing();
+  #counts = zeroCounts();
   #requests: ReceivedRequest[] = [];
 
-  count(what: keyof ReturnType<typeof nothing>): void {
+  count(what: keyof ReturnType<typeof zeroCounts>): void {
     this.#counts[what] += 1;
   }
 
   take(request: ReceivedRequest): void {
     this.count(request.on);
     this.#requests.push(request);
-    if (this.#requests.length >= 2 * KEPT) this.#requests.splice(0, KEPT);
+    if (this.#requests.length >= 2 * KEPT_MAX) this.#requests.splice(0, KEPT_MAX);
   }
 
   read(): Received {
@@ -197,16 +200,16 @@ export class Counter {
   }
 
   reset(): void {
-    this.#counts = nothing();
+    this.#counts = zeroCounts();
     this.#requests = [];
   }
 }
 
-const nothing = () => ({ supported: 0, verify: 0, settle: 0, redirected: 0 });
+const zeroCounts = () => ({ supported: 0, verify: 0, settle: 0, redirected: 0 });
 
 const BODY_BYTES_MAX = 1024 * 1024;
 
-/** The JSON of a request's body; undefined if the body is empty. Throws `request.malformed`. */
+/** Reads a request's body as JSON; returns undefined if the body is empty. Throws `request.malformed`. */
 export async function readJson(req: IncomingMessage, res: ServerResponse): Promise<unknown> {
   const body = await readBody(req, res, BODY_BYTES_MAX);
   if (body.length === 0) return undefined;

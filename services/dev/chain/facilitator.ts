@@ -8,13 +8,21 @@ import type {
 } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/facilitator";
-import { keccak256, parseEther, parseGwei } from "viem";
+import {
+  keccak256,
+  parseEther,
+  parseGwei,
+  parseTransaction,
+  recoverTransactionAddress,
+  type TransactionSerialized,
+  type TransactionSerializedEIP1559,
+} from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { delay } from "../../../shared/platform/time/clock.ts";
-import { ADDRESSES, CHAIN_ID, type Chain, createTurns, type Hex } from "./chain.ts";
+import { ADDRESSES, CHAIN_ID, type Chain, createSerialQueue, type Hex } from "./chain.ts";
 import { type Payment, paymentOf } from "./exact-payment.ts";
 
-/** The body of POST /verify and POST /settle, of either version. The SDK checks that it has this shape. */
+/** Body of POST /verify and POST /settle, of either version. The SDK checks that it has this shape. */
 export type FacilitatorRequest = {
   paymentPayload: PaymentPayload;
   paymentRequirements: PaymentRequirements;
@@ -25,26 +33,29 @@ export type Facilitator = {
   verify(request: FacilitatorRequest): Promise<VerifyResponse>;
   settle(request: FacilitatorRequest): Promise<SettleResponse>;
   /**
-   * Answers `settlement_pending` at once and sends the transaction after this time, or never. As in the SDK, settling a
-   * version 2 payment again then waits for that transaction.
+   * Answers `settlement_pending` at once, and sends the transaction after `landsAfterMs`; never if that is undefined.
+   * As in the SDK, a second settle request for a version 2 payment then waits for that transaction.
    */
   settleLater(request: FacilitatorRequest, landsAfterMs: number | undefined): Promise<SettleResponse>;
   stop(): void;
 };
 
 /**
- * The reference facilitator of the x402 packages, for the exact scheme of versions 1 and 2 on the devnet's chain. It sends as
- * the account that `chain` is connected as, and has wallets deployed by the devnet's factory only. A settle waits
- * `confirmationTimeoutMs` for its transaction and then answers `settlement_pending`.
+ * Creates the reference facilitator of the x402 packages, for the exact scheme of versions 1 and 2 on the devnet's
+ * chain. It sends as the account of `chain`, and deploys wallets only with the devnet's factory. It sends approvals of
+ * Permit2 for payers without gas. A settle request waits `confirmationTimeoutMs` for its transaction and then gets
+ * `settlement_pending`.
  */
 export function createFacilitator(chain: Chain, confirmationTimeoutMs: number): Facilitator {
-  const signer = createSigner(chain, confirmationTimeoutMs);
+  const runSerially = createSerialQueue();
+  const signer = createSigner(chain, confirmationTimeoutMs, runSerially);
   const pendingSettlementStore = new InMemoryPendingSettlementStore();
   const wallets = { eip6492AllowedFactories: [ADDRESSES.walletFactory] };
   const sdk = new x402Facilitator()
     .register(`eip155:${CHAIN_ID}`, new ExactEvmScheme(signer, { pendingSettlementStore, ...wallets }))
-    // The packages type this name of version 1 as if it were one of version 2.
+    // This is the network's name in version 1. The packages' types allow only the form of version 2.
     .registerV1("base-sepolia" as `${string}:${string}`, new ExactEvmSchemeV1(signer, wallets));
+  for (const extension of gasSponsorings(chain, signer, runSerially)) sdk.registerExtension(extension);
   const late = createLateTransactions(chain);
   return {
     supported: () => sdk.getSupported() as SupportedResponse,
@@ -63,21 +74,56 @@ export function createFacilitator(chain: Chain, confirmationTimeoutMs: number): 
   };
 }
 
-function createSigner(
-  chain: Chain,
-  confirmationTimeoutMs: number,
-): ConstructorParameters<typeof ExactEvmScheme>[0] {
-  const inTurn = createTurns();
+type Signer = ConstructorParameters<typeof ExactEvmScheme>[0];
+type RunSerially = ReturnType<typeof createSerialQueue>;
+
+function createSigner(chain: Chain, confirmationTimeoutMs: number, runSerially: RunSerially): Signer {
   return {
     getAddresses: () => [chain.account.address],
     readContract: (call) => chain.readContract(call),
     verifyTypedData: (data) => chain.verifyTypedData(data as Parameters<Chain["verifyTypedData"]>[0]),
-    writeContract: (call) => inTurn(() => chain.writeContract(call)),
-    sendTransaction: (transaction) => inTurn(() => chain.sendTransaction(transaction)),
+    writeContract: (call) => runSerially(() => chain.writeContract(call)),
+    sendTransaction: (transaction) => runSerially(() => chain.sendTransaction(transaction)),
     waitForTransactionReceipt: ({ hash }) =>
       chain.waitForTransactionReceipt({ hash, timeout: confirmationTimeoutMs }),
     getCode: (at) => chain.getCode(at),
   };
+}
+
+/**
+ * Returns the extensions of x402 for payers without gas. The extension for permits has no signer, because the x402
+ * proxy submits the permit. The other one sends a signed approval, after its payer has got the missing gas.
+ */
+function gasSponsorings(chain: Chain, signer: Signer, runSerially: RunSerially) {
+  async function approve(raw: TransactionSerialized): Promise<Hex> {
+    const { gas = 0n, maxFeePerGas = 0n } = parseTransaction(raw as TransactionSerializedEIP1559);
+    const payer = await recoverTransactionAddress({ serializedTransaction: raw });
+    const missing = gas * maxFeePerGas - (await chain.getBalance({ address: payer }));
+    if (missing > 0n)
+      await mined(await runSerially(() => chain.sendTransaction({ to: payer, value: missing })));
+    return mined(await chain.sendRawTransaction({ serializedTransaction: raw }));
+  }
+
+  async function mined(hash: Hex): Promise<Hex> {
+    const { status } = await signer.waitForTransactionReceipt({ hash });
+    if (status !== "success") throw new Error(`transaction ${hash} failed`);
+    return hash;
+  }
+
+  /** Sends the transactions one after the other. A string is a signed transaction; any other value is a call to send. */
+  async function sendTransactions(requests: readonly (Hex | { to: Hex; data: Hex })[]): Promise<Hex[]> {
+    const hashes: Hex[] = [];
+    for (const request of requests) {
+      const send = () => signer.sendTransaction(request as { to: Hex; data: Hex });
+      hashes.push(await (typeof request === "string" ? approve(request as TransactionSerialized) : send()));
+    }
+    return hashes;
+  }
+
+  return [
+    { key: "eip2612GasSponsoring" },
+    { key: "erc20ApprovalGasSponsoring", signer: { ...signer, sendTransactions } },
+  ];
 }
 
 function pending(
@@ -97,8 +143,8 @@ function pending(
 type LateTransaction = { readonly hash: Hex; readonly raw: Hex };
 
 /**
- * Makes transactions whose hash is known before they are sent. Each has an account of its own: one that is never sent would
- * otherwise hold up all later ones of the account.
+ * Makes transactions whose hash is known before they are sent. Each has its own account, because a transaction that
+ * is never sent would block all later ones of the account.
  */
 function createLateTransactions(chain: Chain) {
   const stopped = new AbortController();
@@ -117,7 +163,7 @@ function createLateTransactions(chain: Chain) {
       });
       return { raw, hash: keccak256(raw) };
     },
-    /** Sends it after this time; whether the chain takes it does not matter here. */
+    /** Sends the transaction after this time. If the chain refuses it, nothing happens. */
     send({ raw }: LateTransaction, afterMs: number): void {
       delay(afterMs, stopped.signal)
         .then(() => chain.sendRawTransaction({ serializedTransaction: raw }))

@@ -5,39 +5,42 @@ const statusCode = z.number().int().min(200).max(599);
 
 const common = {
   on: z.enum(["supported", "verify", "settle"]),
-  /** The number of requests that meet it; without it, all until the faults are cleared. */
+  /** Number of requests that get the fault. Without it, all requests get the fault until it is cleared. */
   times: z.number().int().positive().optional(),
-  /** A wait before anything is done. */
+  /** Delay before the facilitator acts. */
   delayMs: ms.default(0),
-  /** A wait before the answer, which ends early if the faults are cleared. */
+  /** Delay before the answer. It ends early if the faults are cleared. */
   replyDelayMs: ms.default(0),
-  /** Whether the facilitator acts in spite of the false answer: with settle, the transaction lands. */
+  /** Whether the facilitator performs the request despite the fault. A settle request then sends its transaction. */
   acts: z.boolean().default(false),
 };
 
-/** A way in which requests to the facilitator go wrong. */
+/** A fault that the facilitator shows to requests. */
 export const Fault = z.discriminatedUnion("kind", [
-  /** The waits only: the true answer, late. */
+  /** Only delays: the answer is the real one, but late. */
   z.strictObject({ ...common, kind: z.literal("slow"), acts: z.literal(true).default(true) }),
-  /** The connection is broken instead of an answer. */
+  /** Breaks the connection instead of sending an answer. */
   z.strictObject({ ...common, kind: z.literal("drop") }),
   z.strictObject({
     ...common,
     kind: z.literal("status"),
     status: statusCode,
-    /** Sent as JSON if it is JSON; else as plain text. */
+    /** Body of the answer. It is sent as JSON if it is JSON, else as plain text. */
     body: z.string().default('{"error":"fault on command"}'),
     retryAfterSecs: z.number().int().nonnegative().optional(),
   }),
-  /** A 200 that is a page. */
+  /** Answers 200 with an HTML page. */
   z.strictObject({ ...common, kind: z.literal("not_json") }),
-  /** `isValid: false` or `success: false`, with this reason. */
+  /** Answers `isValid: false` or `success: false`, with this reason. */
   z.strictObject({
     ...common,
     kind: z.literal("refuse"),
     reason: z.string().default("fault_on_command"),
   }),
-  /** `isValid: true`, or `success: true` with this transaction; else with the one it made, if it acts, or one that does not exist. */
+  /**
+   * Answers `isValid: true` or `success: true`, with this transaction. The default is the facilitator's own
+   * transaction if it acts, else one that does not exist.
+   */
   z.strictObject({
     ...common,
     kind: z.literal("accept"),
@@ -46,7 +49,10 @@ export const Fault = z.discriminatedUnion("kind", [
       .regex(/^0x[0-9a-f]{64}$/)
       .optional(),
   }),
-  /** `success: false, errorReason: settlement_pending` with the hash of a transaction that lands after this time, or never. */
+  /**
+   * Answers `success: false, errorReason: settlement_pending` with the hash of a transaction. The transaction is sent
+   * after `landsAfterMs`; never if that is absent.
+   */
   z.strictObject({
     ...common,
     on: z.literal("settle"),
@@ -54,14 +60,14 @@ export const Fault = z.discriminatedUnion("kind", [
     acts: z.literal(false).default(false),
     landsAfterMs: ms.optional(),
   }),
-  /** Without a location, to a path of the facilitator that counts the requests that follow. */
+  /** Redirects. The default target is a path of the facilitator, which counts the requests to that path. */
   z.strictObject({
     ...common,
     kind: z.literal("redirect"),
     status: z.number().int().min(300).max(399).default(302),
     location: z.string().default("/redirected"),
   }),
-  /** A 200 with JSON of this size, sent as fast as it is taken. */
+  /** Answers 200 with JSON of this size, sent as fast as the client reads. */
   z.strictObject({
     ...common,
     kind: z.literal("huge"),
@@ -73,11 +79,11 @@ export const Fault = z.discriminatedUnion("kind", [
   }),
 ]);
 export type Fault = z.output<typeof Fault>;
-/** A fault as it is ordered: fields with a default may be left out. */
+/** A fault in a request to the control port. Fields with a default may be left out. */
 export type FaultOrder = z.input<typeof Fault>;
 export type Operation = Fault["on"];
 
-/** The faults that are not used up, oldest first. A request meets the first one of its operation. */
+/** The remaining faults, oldest first. A request gets the first fault of its operation. */
 export class Faults {
   #ordered: Fault[] = [];
   #cleared = new AbortController();
@@ -86,7 +92,7 @@ export class Faults {
     this.#ordered.push(fault);
   }
 
-  /** The fault that this request meets; uses it up if this was its last request. */
+  /** Returns the fault for this request. Removes the fault if this was its last request. */
   take(on: Operation): Fault | undefined {
     const fault = this.#ordered.find((each) => each.on === on);
     if (fault?.times === undefined) return fault;
@@ -99,7 +105,7 @@ export class Faults {
     return this.#ordered;
   }
 
-  /** Aborts when the faults that are ordered now are cleared. */
+  /** Aborts when the faults that exist now are cleared. */
   get cleared(): AbortSignal {
     return this.#cleared.signal;
   }

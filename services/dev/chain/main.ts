@@ -2,14 +2,14 @@ import { missingPackages } from "../../../shared/platform/lifecycle/optional-pac
 import { runService, type ServiceOptions } from "../../../shared/platform/lifecycle/run-service.ts";
 
 export type DevnetProcess = ServiceOptions & {
-  /** Without it, or with 0, a free one. */
+  /** By default or with 0, a free port is chosen. */
   rpcPort?: number | undefined;
   facilitatorPort?: number | undefined;
   controlPort?: number | undefined;
   blockTimeMs?: number | undefined;
 };
 
-/** What the chain and the facilitator import, beside what every install has. */
+/** Packages that the chain and the facilitator import, and that not every install has. */
 const PACKAGES = ["@x402/evm", "viem"];
 
 export function runDevnet(options: DevnetProcess): Promise<number> {
@@ -25,9 +25,9 @@ export function runDevnet(options: DevnetProcess): Promise<number> {
       blockTimeMs,
     });
     shutdown.defer("devnet", stop);
-    // The keys of the payers are at the control port: a log goes further than this machine.
-    const told = { ...places, payers: payers.map(({ address }) => address) };
-    log.info("service.started", { address: new URL(places.facilitatorUrl).host, ...told });
+    // The log contains only the addresses, because a log may leave this machine. The control port shows the payers' keys.
+    const published = { ...places, payers: payers.map(({ address }) => address) };
+    log.info("service.started", { address: new URL(places.facilitatorUrl).host, ...published });
     return { fatal };
   });
 }

@@ -5,53 +5,57 @@ import { delay } from "../../../shared/platform/time/clock.ts";
 
 const blocks = z.number().int().nonnegative();
 
-/** What a real node or provider is like, and the chain's own is not. */
-export const NodeIlls = z.strictObject({
-  /** Whether it knows the tag `finalized`. */
+/** Behaviour of real nodes and providers that the chain's own node does not have. */
+export const NodeFaults = z.strictObject({
+  /** Whether the node knows the tag `finalized`. */
   finalized: z.boolean().default(true),
-  /** So many blocks behind the head is its final one. Without it, as the chain has it. */
+  /** Distance of the final block from the head, in blocks. Default: that of the chain. */
   finalizes: blocks.optional(),
-  /** It knows the states of so many of the newest blocks, as a full node does. */
+  /** Number of recent blocks whose states the node has. Models a full node, which deletes older states. */
   states: blocks.optional(),
-  /** Whether `eth_call` takes the hash of a block (EIP-1898). */
+  /** Whether `eth_call` accepts the hash of a block (EIP-1898). */
   hashes: z.boolean().default(true),
-  /** It gives logs of so many blocks at a time. */
+  /** Limit on the blocks of one request for logs. */
   logRange: blocks.optional(),
-  /** Without them it answers with no logs, though it has the blocks and their receipts. */
+  /** Whether the node returns logs. If not, their list is empty, although the node has the blocks and their receipts. */
   logs: z.boolean().default(true),
-  /** It tells of a receipt only once another block is on top. */
+  /** Whether the node returns a receipt only after another block has followed. */
   receiptsLate: z.boolean().default(false),
   latencyMs: blocks.default(0),
-  /** It refuses everything, as one of which too much is asked: by status 429 or by an error of JSON-RPC. */
+  /** Refuses every request, like a node that gets too many: by status 429 or by an error of JSON-RPC. */
   rateLimit: z.enum(["status", "error"]).optional(),
-  /** Several nodes are behind its URL, and one request in three meets one that is so many blocks behind. */
+  /** Models several nodes behind one URL: one request in three reaches a node that is this many blocks behind. */
   lag: blocks.default(0),
 });
-export type NodeIlls = z.output<typeof NodeIlls>;
+export type NodeFaults = z.output<typeof NodeFaults>;
 
-/** A request of JSON-RPC. */
+/** A JSON-RPC request. */
 export type RpcRequest = { id: unknown; method: string; params: readonly unknown[] };
 export type RpcAnswer = { status: number; body: object };
 
-/** Answers as the node at `rpcUrl`, but for the ills that it has at the time. */
-export function createNode(rpcUrl: string, ills: () => NodeIlls) {
-  let asked = 0;
+/** Creates a node that answers like the one at `rpcUrl`, with the current faults. */
+export function createNode(rpcUrl: string, faults: () => NodeFaults) {
+  let requestCount = 0;
 
   return async function answer(request: RpcRequest): Promise<RpcAnswer> {
-    const its = ills();
-    await delay(its.latencyMs);
-    if (its.rateLimit === "status") return { status: 429, body: { error: "slow down" } };
+    const current = faults();
+    await delay(current.latencyMs);
+    if (current.rateLimit === "status") return { status: 429, body: { error: "slow down" } };
     const reply = (outcome: object) => ({
       status: 200,
       body: { jsonrpc: "2.0", id: request.id, ...outcome },
     });
-    if (its.rateLimit === "error") return reply(refused(-32_005, "request rate limited"));
-    asked += 1;
-    const newest = BigInt((await ask<string>(rpcUrl, "eth_blockNumber", [])) ?? 0);
-    const lag = asked % 3 === 0 ? BigInt(its.lag) : 0n;
+    if (current.rateLimit === "error") return reply(refused(-32_005, "request rate limited"));
+    requestCount += 1;
+    const newest = BigInt((await query<string>(rpcUrl, "eth_blockNumber", [])) ?? 0);
+    const lag = requestCount % 3 === 0 ? BigInt(current.lag) : 0n;
     const head = newest > lag ? newest - lag : 0n;
     return reply(
-      await createReplica(rpcUrl, its, head)(request).catch((error) => refused(-32_000, messageOf(error))),
+      await createReplica(
+        rpcUrl,
+        current,
+        head,
+      )(request).catch((error) => refused(-32_000, messageOf(error))),
     );
   };
 }
@@ -62,52 +66,53 @@ function refused(code: number, message: string) {
   return { error: { code, message } };
 }
 
-/** One of the nodes behind the URL: it knows the blocks up to `head`. */
-function createReplica(rpcUrl: string, ills: NodeIlls, head: bigint) {
+/** Models one of several nodes behind a URL. This node knows only the blocks up to `head`. */
+function createReplica(rpcUrl: string, faults: NodeFaults, head: bigint) {
   async function forward(method: string, params: readonly unknown[]): Promise<Outcome> {
     return post(rpcUrl, method, params);
   }
 
   async function block([at, ...rest]: readonly unknown[]): Promise<Outcome> {
     const isFinal = at === "finalized";
-    if (isFinal && !ills.finalized) return refused(-32_602, "invalid block tag");
-    if (isFinal && ills.finalizes === undefined) {
-      const final = await ask<{ number: string }>(rpcUrl, "eth_getBlockByNumber", [at, false]);
+    if (isFinal && !faults.finalized) return refused(-32_602, "invalid block tag");
+    if (isFinal && faults.finalizes === undefined) {
+      const final = await query<{ number: string }>(rpcUrl, "eth_getBlockByNumber", [at, false]);
       return forward("eth_getBlockByNumber", [toQuantity(least(BigInt(final?.number ?? 0), head)), ...rest]);
     }
-    const finalizes = BigInt(ills.finalizes ?? 0);
+    const finalizes = BigInt(faults.finalizes ?? 0);
     const number = isFinal ? (head > finalizes ? head - finalizes : 0n) : numberOf(at, head);
     return number > head ? { result: null } : forward("eth_getBlockByNumber", [toQuantity(number), ...rest]);
   }
 
-  async function call([call, at]: readonly unknown[]): Promise<Outcome> {
+  /** Reads the state at block `at`. `of` is a call or an address. */
+  async function stateAt(method: string, [of, at]: readonly unknown[]): Promise<Outcome> {
     const number = await numberOfState(at);
     if (number === undefined || number > head) return refused(-32_000, "header not found");
-    if (ills.states !== undefined && head - number >= BigInt(ills.states))
+    if (faults.states !== undefined && head - number >= BigInt(faults.states))
       return refused(-32_000, "missing trie node");
-    return forward("eth_call", [call, toQuantity(number)]);
+    return forward(method, [of, toQuantity(number)]);
   }
 
   async function numberOfState(at: unknown): Promise<bigint | undefined> {
     if (typeof at !== "object") return numberOf(at, head);
-    if (!ills.hashes) return undefined;
+    if (!faults.hashes) return undefined;
     const { blockHash } = at as { blockHash: string };
-    const found = await ask<{ number: string } | null>(rpcUrl, "eth_getBlockByHash", [blockHash, false]);
+    const found = await query<{ number: string } | null>(rpcUrl, "eth_getBlockByHash", [blockHash, false]);
     return found === null ? undefined : BigInt(found.number);
   }
 
   async function logs([filter]: readonly unknown[]): Promise<Outcome> {
     const { fromBlock, toBlock, ...rest } = filter as { fromBlock: string; toBlock: string };
-    if (ills.logRange !== undefined && BigInt(toBlock) - BigInt(fromBlock) >= BigInt(ills.logRange))
+    if (faults.logRange !== undefined && BigInt(toBlock) - BigInt(fromBlock) >= BigInt(faults.logRange))
       return refused(-32_600, "block range too large");
     const to = least(BigInt(toBlock), head);
-    if (!ills.logs || BigInt(fromBlock) > to) return { result: [] };
+    if (!faults.logs || BigInt(fromBlock) > to) return { result: [] };
     return forward("eth_getLogs", [{ ...rest, fromBlock, toBlock: toQuantity(to) }]);
   }
 
   async function receipt(params: readonly unknown[]): Promise<Outcome> {
-    const result = await ask<{ blockNumber: string } | null>(rpcUrl, "eth_getTransactionReceipt", params);
-    const last = ills.receiptsLate ? head - 1n : head;
+    const result = await query<{ blockNumber: string } | null>(rpcUrl, "eth_getTransactionReceipt", params);
+    const last = faults.receiptsLate ? head - 1n : head;
     return { result: result !== null && BigInt(result.blockNumber) <= last ? result : null };
   }
 
@@ -116,7 +121,8 @@ function createReplica(rpcUrl: string, ills: NodeIlls, head: bigint) {
       case "eth_getBlockByNumber":
         return block(params);
       case "eth_call":
-        return call(params);
+      case "eth_getTransactionCount":
+        return stateAt(method, params);
       case "eth_getLogs":
         return logs(params);
       case "eth_getTransactionReceipt":
@@ -146,8 +152,8 @@ async function post(rpcUrl: string, method: string, params: readonly unknown[]):
   return error === undefined ? { result } : { error };
 }
 
-/** Throws what the chain's own node says if it refuses. */
-async function ask<Result>(rpcUrl: string, method: string, params: readonly unknown[]): Promise<Result> {
+/** Sends a request to the chain's own node. Throws the error of the node if it refuses. */
+async function query<Result>(rpcUrl: string, method: string, params: readonly unknown[]): Promise<Result> {
   const outcome = await post(rpcUrl, method, params);
   if ("error" in outcome) throw new Error(outcome.error.message);
   return outcome.result as Result;

@@ -11,34 +11,40 @@ import type { DevStack } from "../dev-stack.ts";
 import type { RedisView } from "./redis-view.ts";
 import { show } from "./show.ts";
 
-/** Everything that a chapter needs to show something. */
+/** Everything that a chapter needs. */
 export type Demo = {
   readonly stack: DevStack;
   readonly runner: Part;
   readonly redis: RedisView;
   readonly log: DemoLog;
-  /** How each webhook was answered. An event that its endpoint drops gets a success without a call id. */
+  /** The answer to each webhook. If the endpoint drops the event, the answer is a success without a call id. */
   readonly webhooks: { status: number; callId: string }[];
-  /** The environment of the parts and of commands. */
+  /** Environment of the parts and of commands. */
   readonly env: NodeJS.ProcessEnv;
 };
 
-/** Shows and checks something. Rejects if it cannot go on. Those with `more` are shown with --all alone. */
+/**
+ * A chapter shows and checks something. It rejects if it cannot continue. A chapter with `more` is shown only with
+ * --all.
+ */
 export type Chapter = { title: string; more?: true; show(demo: Demo): Promise<void> };
 
-/** The log of all parts, over all their restarts. */
+/** Log of all parts, which continues over their restarts. */
 export class DemoLog extends EventLog {
-  /** The first match, logged already or yet to come. Rejects, naming what was awaited, after the deadline. */
+  /**
+   * Resolves with the first match, which may already be logged. After the deadline it rejects with the name of what
+   * was awaited.
+   */
   await(what: string, matches: (event: LoggedEvent) => boolean): Promise<LoggedEvent> {
     return beforeDeadline(what, this.first(matches, new Promise<never>(() => {})));
   }
 
-  /** The first event of that name for this call. */
+  /** Returns the first event of that name for this call. */
   ofCall(name: string, id: string): Promise<LoggedEvent> {
     return this.await(`${name} of ${id} in the log`, ({ event, callId }) => event === name && callId === id);
   }
 
-  /** How often the runner has run each call to its end. An answer from memory is no run. */
+  /** Returns how often the runner has completed each call. A repeated answer from its memory does not count. */
   runs(): Map<string, number> {
     const runs = new Map<string, number>();
     for (const { callId, replayed } of this.named("job.finished"))
@@ -47,7 +53,7 @@ export class DemoLog extends EventLog {
   }
 }
 
-/** An answer over HTTP. `json` is empty if the text is no JSON object, and `callId` is empty if it names no call. */
+/** An HTTP answer. `json` is empty if the body is not a JSON object, and `callId` is empty if it names no call. */
 export type Reply = ReturnType<typeof toReply>;
 
 function toReply(status: number, headers: Headers, text: string) {
@@ -55,7 +61,10 @@ function toReply(status: number, headers: Headers, text: string) {
   return { status, headers, text, json, callId: String(json["call_id"] ?? "") };
 }
 
-/** A GET, or with a body a POST, on a connection of its own: the demo kills servers, and no request may go to a dead one. */
+/**
+ * Sends a GET, or a POST if there is a body. Each request uses a new connection: the demo kills servers, and no
+ * request may go to a dead one.
+ */
 export async function httpRequest(
   url: string,
   body?: string,
@@ -74,7 +83,7 @@ export type Webhook = {
   /** The endpoint's path. */
   path: string;
   body: string;
-  /** The body that the credential is made for, if it is another one. */
+  /** The body for which the credential is made, if it differs from `body`. */
   signedBody?: string;
   headers?: Readonly<Record<string, string>>;
 };
@@ -98,7 +107,10 @@ export async function send(demo: Demo, webhook: Webhook): Promise<Reply> {
   return reply;
 }
 
-/** Shows the curl that sends this webhook, and runs that very line in a shell. Without curl, sends the same request. */
+/**
+ * Prints the curl command that sends this webhook, and runs exactly this line in a shell. Without curl, sends the
+ * same request itself.
+ */
 export async function curl(demo: Demo, webhook: Webhook): Promise<Reply> {
   const { stack, env } = demo;
   const { path, body, signedBody = body, headers = {} } = webhook;
@@ -118,7 +130,7 @@ export async function curl(demo: Demo, webhook: Webhook): Promise<Reply> {
   return reply;
 }
 
-/** `curl -i` prints the status line, the headers, an empty line and the body. */
+/** Parses the output of `curl -i`: the status line, the headers, an empty line and the body. */
 function readCurl(lines: readonly string[]): Reply {
   const end = lines.indexOf("");
   const headers = lines.slice(1, end).map((line) => line.split(/: (.*)/, 2) as [string, string]);
@@ -126,16 +138,16 @@ function readCurl(lines: readonly string[]): Reply {
   return toReply(status, new Headers(headers), lines.slice(end + 1).join("\n"));
 }
 
-/** Reads a call at the runner; resolves with an empty object if the runner does not know it. */
+/** Reads a call at the runner. Resolves with an empty object if the runner does not know it. */
 export async function atRunner({ runner }: Demo, callId: string): Promise<Record<string, unknown>> {
   const { status, json } = await httpRequest(`http://${runner.address}/calls/${callId}`);
   return status === 200 ? json : {};
 }
 
-/** A call that was accepted, and the body that the runner must get. */
+/** An accepted call, and the body that the runner must receive. */
 export type Call = { readonly callId: string; readonly body: string };
 
-/** Resolves once the runner lists the call as done, with the very bytes that were sent, and has logged its run. */
+/** Resolves once the runner lists the call as done with exactly the bytes that were sent, and has logged its run. */
 export async function untilRun(demo: Demo, { callId, body }: Call): Promise<LoggedEvent> {
   if (callId === "") throw new Error("the request was not accepted, so there is no call to wait for");
   await eventually(`the runner lists ${callId} as done, with the bytes that were sent`, async () => {
@@ -145,13 +157,13 @@ export async function untilRun(demo: Demo, { callId, body }: Call): Promise<Logg
   return demo.log.ofCall("job.finished", callId);
 }
 
-/** Runs a command of `postern` that reads the configuration of the stack, and shows it and its output. */
+/** Runs a `postern` command with the configuration of the stack, and prints it and its output. */
 export function postern(demo: Demo, ...args: readonly string[]) {
   const all = [...args, "--config-dir", demo.stack.config.dir];
   return runPostern(demo, all, `${PROGRAM_OF_CLONE} ${shellLine(all)}`);
 }
 
-/** Runs `postern` as its user would, and shows the line that a terminal takes, and its output. */
+/** Runs `postern` as its user would. Prints the command line and its output. */
 export async function runPostern(
   { env }: Demo,
   args: readonly string[],

@@ -10,7 +10,7 @@ import { startDemo } from "./start.ts";
 import { sum } from "./sum.ts";
 import * as webhooks from "./webhooks.ts";
 
-/** In the order in which they are shown. If one cannot go on, only the sum follows. */
+/** Chapters in the order of the demo. If a chapter cannot continue, only the totals follow. */
 const CHAPTERS: readonly (Chapter | PaidChapter)[] = [
   webhooks.firstWebhook,
   webhooks.wrongSignature,
@@ -51,9 +51,12 @@ if (unknown.length > 0) {
 } else if (options.includes("--help") || options.includes("-h")) console.log(USAGE);
 else process.exit(await withStopSignal(runDemo));
 
-/** Shows everything, stays up unless it must exit, and ends everything; a signal ends it early. */
+/**
+ * Shows all chapters, waits for a stop signal unless `--exit` is given, and then stops everything. A stop signal also
+ * ends the chapters early.
+ */
 async function runDemo(stopped: Promise<unknown>): Promise<number> {
-  // The reader of the output has left, and the rest would not be seen.
+  // The demo ends if the reader of its output closes it, because the rest would not be seen.
   process.stdout.once("error", () => process.kill(process.pid, "SIGTERM")).on("error", () => {});
   const shutdown = new Shutdown();
 
@@ -82,14 +85,14 @@ async function showAll(shutdown: Shutdown): Promise<void> {
   showEnd(`http://${demo.stack.parts.operator.address}`);
 }
 
-/** With CI set it is a failure that nothing can be bought. */
+/** Says that the chapters about payments are left out. With CI set, this counts as a failure. */
 function leaveOutPayments(): void {
   const statement = "there is no chain, so the chapters about payments are skipped";
   if (env["CI"]) show.fail(`${statement}, which is a failure because CI is set`);
   else show.say(statement);
 }
 
-/** Whether the chapter came to its end; some of its statements may be wrong. */
+/** Shows a chapter. Returns whether it was completed; its statements may still be wrong. */
 async function showChapter(title: string, content: () => Promise<void>): Promise<boolean> {
   show.chapter(title);
   try {
@@ -101,7 +104,7 @@ async function showChapter(title: string, content: () => Promise<void>): Promise
   }
 }
 
-/** Prints what was shown, where to look at it, and what to try next. */
+/** Prints a summary, the URLs of the stack, and commands to try next. */
 function showEnd(operator: string): void {
   const { chapters, checks, wrong } = show.counts;
   const verdict = wrong === 0 ? "all passed" : `${wrong} failed (NO)`;

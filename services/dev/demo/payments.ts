@@ -6,9 +6,12 @@ import { atRunner, type Call, httpRequest, runPostern, untilRun } from "./demo.t
 import { type PaidChapter, type Payer, pay, payOnce, type Shop, sign, usdc } from "./shop.ts";
 import { shortId, show } from "./show.ts";
 
-/** Keccak-256 of the five bytes "hello", as published in many places; not computed by our code. */
+/** Keccak-256 of the five bytes "hello", from public sources and not computed by our code. */
 const KECCAK256_OF_HELLO = "0x1c8aff950685c2ed4bc3174f3472287b56d9517b9c948127319a09a7a36deac8";
-/** Prices of the jobs in the token's smallest units, computed by hand: 3200 USDC for 10^18 wei, 10^6 units to the USDC. */
+/**
+ * Prices of the jobs in the token's smallest units, computed by hand: 3200 USDC for 10^18 wei, and 10^6 units for one
+ * USDC.
+ */
 const ECHO_UNITS = 32_000n;
 const KECCAK256_UNITS = 64_000n;
 
@@ -36,7 +39,7 @@ export const paidJob: PaidChapter = {
   },
 };
 
-/** The worst instant: the payer is charged, and nothing of the job is in the queue. */
+/** The gateway dies at the worst moment: the payer is charged, and the queue has no call yet. */
 export const killedGateway: PaidChapter = {
   title: "The gateway is killed during a payment, and the paid job still runs",
   async buy(shop) {
@@ -106,7 +109,7 @@ export const fiveAtOnce: PaidChapter = {
   },
 };
 
-/** Money has moved, and the facilitator did not say so: the answer must be neither 402 nor a second charge. */
+/** Money has moved, but the facilitator did not report it. The answer must be neither 402 nor a second charge. */
 export const lostReply: PaidChapter = {
   title: "The facilitator's answer is lost, and the gateway finds the payment on the chain",
   more: true,

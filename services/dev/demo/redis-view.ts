@@ -14,7 +14,7 @@ export type RedisView = Awaited<ReturnType<typeof openRedisView>>;
 
 const CONNECT_MS = 5000;
 
-/** Reads a Redis from outside of all parts. */
+/** Opens a view of Redis that uses none of the running parts. */
 export async function openRedisView(url: string, shutdown: Shutdown) {
   const since = systemClock();
   const redis = connectForRequests({ url: new Secret(url) }, silentLogger);
@@ -26,7 +26,7 @@ export async function openRedisView(url: string, shutdown: Shutdown) {
   const registry = openRegistry(partition);
   const payments = createPaymentList(partition);
   return {
-    /** How many calls are on their way (waiting, delayed or held by a producer), and how many have failed. */
+    /** Returns the number of unfinished calls (waiting, delayed or in flight) and of failed calls. */
     async calls() {
       const { waiting, delayed, held, active, failed } = sumOfDepths(await registry.depths());
       return { waiting: waiting + delayed + held + active, failed };
@@ -34,7 +34,7 @@ export async function openRedisView(url: string, shutdown: Shutdown) {
     async producers() {
       return (await lastBeats(partition)).length;
     },
-    /** The payments that payment gateways have recorded as settled since this view was opened. */
+    /** Returns the payments that payment gateways have recorded as settled since this view was opened. */
     async settled() {
       const found: { id: string; units: bigint }[] = [];
       for await (const { id, terms, settlement } of payments.matching({ since }))
@@ -44,7 +44,7 @@ export async function openRedisView(url: string, shutdown: Shutdown) {
   };
 }
 
-/** Throws if this Redis is in use: the demo's runner would run the calls of others. */
+/** Throws if this Redis is in use, because the demo's runner would run the calls of others. */
 export async function requireUnused({ calls, producers }: RedisView): Promise<void> {
   const found = { ...(await calls()), producers: await producers() };
   if (Object.values(found).every((number) => number === 0)) return;

@@ -12,19 +12,19 @@ export type Payer = Devnet["payers"][number];
 
 type Charge = { units: bigint; transaction: string };
 
-/** The demo where jobs are sold, and what a chapter buys with. */
+/** The demo with its catalog of jobs for sale, and what a chapter needs to buy one. */
 export type Shop = Demo & {
   readonly devnet: Devnet;
   readonly gateway: Part;
-  /** The URL at which this job is sold. */
+  /** Returns the URL at which this job is sold. */
   job(jobId: number): string;
-  /** A payer of its own for each chapter, so that all its charges are that chapter's. */
+  /** Returns a new payer for each chapter, so that all of the payer's charges belong to that chapter. */
   nextPayer(): Payer;
-  /** Transfers of tokens to the seller that the chain has: of one payer, or of all. */
+  /** Returns the transfers of tokens to the seller on the chain, from one payer or from all. */
   charges(payer?: Payer): Promise<Charge[]>;
 };
 
-/** A chapter that is left out where nothing is sold. */
+/** A chapter that is left out if no job is sold. */
 export type PaidChapter = Omit<Chapter, "show"> & { buy(shop: Shop): Promise<void> };
 
 export function createShop(demo: Demo, devnet: Devnet, gateway: Part, serviceId: string): Shop {
@@ -45,7 +45,7 @@ export function createShop(demo: Demo, devnet: Devnet, gateway: Part, serviceId:
 
 const TRANSFER = parseAbiItem("event Transfer(address indexed from, address indexed to, uint256 value)");
 
-/** Asks the chain itself, without any of Postern's code. */
+/** Reads the transfers to the seller from the chain, without any code of Postern. */
 async function readCharges({ rpcUrl, token, seller }: Devnet, payer: Payer | undefined): Promise<Charge[]> {
   const chain = createPublicClient({ transport: http(rpcUrl) });
   const args = { from: payer?.address ?? null, to: seller };
@@ -53,12 +53,12 @@ async function readCharges({ rpcUrl, token, seller }: Devnet, payer: Payer | und
   return logs.map(({ args: { value }, transactionHash }) => ({ units: value, transaction: transactionHash }));
 }
 
-/** A signed payment, which can be sent several times, and the call that it buys. */
+/** A signed payment, which can be sent several times, and the call that it pays for. */
 export type Payment = Call & { payer: Payer; url: string; headers: Record<string, string> };
 
 type Order = { job: number; body: string; version?: 1 | 2 };
 
-/** Asks for a job's price and signs a payment of the next payer's, with the official client of x402. */
+/** Requests a job's price, and signs a payment of the next payer with the official x402 client. */
 export async function sign(shop: Shop, { job, body, version = 2 }: Order): Promise<Payment> {
   const [payer, url] = [shop.nextPayer(), shop.job(job)];
   const asked = await eventually("a 402", async () => {
@@ -67,7 +67,7 @@ export async function sign(shop: Shop, { job, body, version = 2 }: Order): Promi
   });
   const signer = privateKeyToAccount(payer.privateKey);
   const client = new x402HTTPClient(registerExactEvmScheme(new x402Client(), { signer }));
-  // A client of version 1 reads nothing but the body of the 402.
+  // A client of version 1 reads only the body of the 402.
   const header = (name: string) => (version === 1 ? null : asked.headers.get(name));
   const payment = await client.createPaymentPayload(client.getPaymentRequiredResponse(header, asked.json));
   const { nonce } = payment.payload["authorization"] as { nonce: string };
@@ -81,7 +81,7 @@ export function payOnce({ url, headers, body }: Payment): Promise<Reply> {
   return httpRequest(url, body, { "Content-Type": "text/plain", ...headers });
 }
 
-/** Sends the same payment until it is answered with something else than 503, as a client of x402 must. */
+/** Sends the same payment again until the answer is not 503, as an x402 client must. */
 export function pay(payment: Payment): Promise<Reply> {
   return eventually("an answer other than 503", async () => {
     const reply = await payOnce(payment);
@@ -89,7 +89,7 @@ export function pay(payment: Payment): Promise<Reply> {
   });
 }
 
-/** The token's smallest units as USDC, with all decimals. */
+/** Writes the token's smallest units as USDC, with all decimals. */
 export function usdc(units: bigint): string {
   return `${(Number(units) / 1e6).toFixed(6)} USDC`;
 }

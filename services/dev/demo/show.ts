@@ -3,7 +3,7 @@ import type { LoggedEvent } from "../../../shared/dev/process.ts";
 
 const { stdout, env } = process;
 const hasColour = stdout.isTTY === true && env["NO_COLOR"] === undefined;
-/** Log lines and the output of commands are cut to this width. */
+/** Width to which log lines and the output of commands are cut. */
 const QUOTE_COLUMNS = Math.max(2, (stdout.columns || 120) - 7);
 const STYLES = { bold: 1, dim: 2, red: 31, green: 32 } as const;
 
@@ -13,13 +13,16 @@ let isMuted = false;
 export const show = {
   counts: { chapters: 0, checks: 0, wrong: 0 },
 
-  /** Begins a chapter. */
+  /** Prints the title of a chapter and counts the chapter. */
   chapter(title: string): void {
     show.counts.chapters += 1;
     show.print(`\n${styled("bold", `${show.counts.chapters}. ${title}`)}`);
   },
 
-  /** Prints the statement if what was found is what was expected. Otherwise prints that it is wrong, and counts it. */
+  /**
+   * Prints the statement if `found` equals `expected`. Otherwise prints the difference, and counts the statement as
+   * wrong.
+   */
   check(statement: string, found: unknown, expected: unknown): void {
     show.counts.checks += 1;
     if (isDeepStrictEqual(found, expected)) show.print(`  ${styled("green", "ok")}  ${statement}`);
@@ -34,10 +37,10 @@ export const show = {
 
   say: (text: string) => show.print(`      ${text}`),
 
-  /** Prints a command that a terminal takes as it stands. */
+  /** Prints a command that can be pasted into a terminal. */
   command: (line: string) => show.print(`   $  ${line}`),
 
-  /** Prints a line that a part logged. */
+  /** Prints a line from the log of a part. */
   log: (part: string, event: LoggedEvent) => quote(`${part.padEnd(8)} | ${eventLine(event)}`),
 
   /** Prints the output of a command. */
@@ -49,7 +52,7 @@ export const show = {
     if (!isMuted) for (const line of lines) stdout.write(`${line}\n`);
   },
 
-  /** From now on nothing is printed. */
+  /** Prints nothing from now on. */
   mute(): void {
     isMuted = true;
   },
@@ -64,10 +67,12 @@ function styled(style: keyof typeof STYLES, text: string): string {
   return hasColour ? `\u001b[${STYLES[style]}m${text}\u001b[0m` : text;
 }
 
-/** These fields are on every line of a process, or the same for all calls of the demo. */
+/**
+ * Fields that are not printed, because every log line has them or because they are the same for all calls of the demo.
+ */
 const LEFT_OUT: readonly string[] = ["level", "time", "service", "pid", "event", "origin"];
 
-/** A logged event as `name key=value ...`, the fields as they were logged, call ids shortened. */
+/** Writes a logged event as `name key=value ...`. Call ids are shortened. */
 function eventLine(event: LoggedEvent): string {
   const fields = Object.entries(event).filter(([key]) => !LEFT_OUT.includes(key));
   return [event.event, ...fields.map(([key, value]) => `${key}=${toWord(value)}`)].join(" ");
@@ -82,7 +87,7 @@ function toText(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value) ?? String(value));
 }
 
-/** The first digits of a call id: enough to distinguish the calls of one demo. */
+/** Returns the first digits of a call id, which suffice to distinguish the calls of one demo. */
 export function shortId(callId: string): string {
   return `${callId.slice(0, 10)}…`;
 }

@@ -15,16 +15,16 @@ import { show } from "./show.ts";
 
 const SERVICE_ID = "0";
 
-/** This variable holds the secret of runner and producer, so that one of them can be started with another secret. */
+/** Environment variable with the secret of runner and producer. A restart can give one of them another secret. */
 export const RUNNER_SECRET = "POSTERN_DEMO_RUNNER_SECRET";
-/** Requests to this endpoint may name a receiver of callbacks. */
+/** Path of the endpoint whose requests may name a receiver of callbacks. */
 export const LONG_JOB_PATH = "/hooks/long-job";
-/** The endpoint that callbacks are sent to. */
+/** Path of the endpoint that receives the callbacks. */
 export const RECEIVER_PATH = "/hooks/standard";
 
 /**
- * Starts what `postern dev` starts, with endpoints and a producer that suit the chapters. Throws if the Redis of REDIS_URL is in
- * use. Without anvil there is no shop, and the reason is shown.
+ * Starts the same stack as `postern dev`, with endpoints and a producer for the chapters. Throws if the Redis of
+ * REDIS_URL is in use. Without anvil there is no catalog of jobs, and the reason is shown.
  */
 export async function startDemo(env: NodeJS.ProcessEnv, shutdown: Shutdown) {
   if (env["REDIS_URL"]) await requireUnused(await openRedisView(env["REDIS_URL"], shutdown));
@@ -38,10 +38,10 @@ export async function startDemo(env: NodeJS.ProcessEnv, shutdown: Shutdown) {
   };
   const stack = await startDevStack({
     own: { tables: tables(createDevWebhooks(`127.0.0.1:${await freePort()}`, secrets)) },
-    sellsByItself: true,
+    sellsOnDevnet: true,
     runner: undefined,
     serviceId: SERVICE_ID,
-    // A dev that starts meanwhile could take a usual port while a part of the demo is down.
+    // Uses free ports, because another `postern dev` could take a usual port while a part of the demo is down.
     ports: { chosen: false, moved: new Map(), of: () => freePort() },
     secrets: () => secrets,
     env: partEnv,
@@ -61,7 +61,10 @@ export async function startDemo(env: NodeJS.ProcessEnv, shutdown: Shutdown) {
   return { demo, shop: devnet && x402 && createShop(demo, devnet, x402, SERVICE_ID) };
 }
 
-/** Retries come within a second, and locks are short, so that a killed producer's calls are taken back soon. */
+/**
+ * Returns the configuration. Retries come within a second, and locks are short, so that the calls of a killed
+ * producer are soon taken again.
+ */
 function tables(webhooks: ReturnType<typeof createDevWebhooks>): ConfigTables {
   const { echo, keccak256, slow } = DEV_JOBS;
   const gateway = `http://${webhooks.bind_address}`;
@@ -79,7 +82,7 @@ function tables(webhooks: ReturnType<typeof createDevWebhooks>): ConfigTables {
       endpoints: [
         ...webhooks.endpoints,
         { path: LONG_JOB_PATH, job_id: slow, auth: "none", callback_hosts: [gateway] },
-        // Senders as they are, with secrets of the form that each of them gives out.
+        // These senders are real presets. Each secret has the format of that sender.
         { path: "/hooks/github", preset: "github", route_by, secret: newSecret() },
         { path: "/hooks/stripe", preset: "stripe", job_id: echo, secret: newWhsec() },
         { path: "/hooks/slack", preset: "slack", job_id: echo, secret: newSecret() },

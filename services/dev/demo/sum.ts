@@ -3,7 +3,7 @@ import type { Demo } from "./demo.ts";
 import { type Shop, usdc } from "./shop.ts";
 import { show } from "./show.ts";
 
-/** Every number of the demo, each from a source that does not know the others, and whether they add up. */
+/** Shows the numbers of the demo, each from an independent source, and checks that they agree. */
 export async function sum({ redis, log, webhooks }: Demo, shop: Shop | undefined): Promise<void> {
   const isSuccess = ({ status }: { status: number }) => status >= 200 && status < 300;
   const answers = webhooks.filter(isSuccess);

@@ -30,7 +30,7 @@ export const firstWebhook: Chapter = {
   },
 };
 
-/** A signature of other bytes: the sender learns that it is refused, the operator learns why. */
+/** The signature belongs to another body. The sender sees only the refusal; the operator sees the reason. */
 export const wrongSignature: Chapter = {
   title: "A wrong signature is refused",
   async show(demo) {
@@ -86,7 +86,7 @@ export const runnerOutage: Chapter = {
 
 const KILL_CALLS = 5;
 
-/** The worst instant: the runner has answered, and the producer has not recorded it. */
+/** The producer dies at the worst moment: the runner has answered, and the producer has not recorded it. */
 export const killedProducer: Chapter = {
   title: "The producer is killed: no call is lost, and none runs twice",
   async show(demo) {
@@ -117,7 +117,7 @@ export const killedProducer: Chapter = {
   },
 };
 
-/** One delivery of each sender that has an endpoint, by the preset of its name alone. */
+/** Sends one delivery to each endpoint that is configured with the preset of a sender. */
 export const realSenders: Chapter = {
   title: "Webhooks with the real signatures of GitHub, Stripe, Slack and Standard Webhooks are accepted",
   more: true,
@@ -126,7 +126,7 @@ export const realSenders: Chapter = {
     const senders = stack.config.webhooks?.endpoints.filter(({ preset }) => preset !== undefined) ?? [];
     for (const { path, preset } of senders) {
       const { exitCode } = await postern(demo, "send", path);
-      // The log has the call's id. The answer to Slack is empty, as Slack wants it.
+      // The call's id comes from the log, because Slack requires an empty answer.
       const accepted = await log.await(
         `webhook.accepted of ${path}`,
         (event) => event.event === "webhook.accepted" && event["path"] === path,
@@ -152,7 +152,7 @@ export const realSenders: Chapter = {
 
 const OLD_SECS = 600;
 
-/** An attacker has recorded a request and sends it again, soon and later; the operator sees why it is refused. */
+/** An attacker has recorded a request and sends it again, soon and later. The operator sees why it is refused. */
 export const recordedRequest: Chapter = {
   title: "A recorded request makes no second call, and is refused when it is old",
   more: true,
@@ -161,7 +161,7 @@ export const recordedRequest: Chapter = {
     const endpoint = endpointAt(demo, path);
     const [secret] = endpoint.secret;
     if (secret === undefined) throw new Error("the Stripe endpoint has no secret");
-    /** https://docs.stripe.com/webhooks/signature. The key is the whole secret, with its prefix. */
+    /** Signs as in https://docs.stripe.com/webhooks/signature. The key is the whole secret, with its prefix. */
     const signedAt = (at: number) => {
       const body = JSON.stringify({ id: `evt_${randomUUID()}`, type: "charge.succeeded" });
       const digest = hmacSha256(secret, Buffer.from(`${at}.${body}`)).toString("hex");
@@ -190,7 +190,7 @@ export const recordedRequest: Chapter = {
 
 const METADATA_URL = "https://169.254.169.254/latest/meta-data/";
 
-/** A long job ends long after its 202. A callback reports its end, here to an endpoint of the same gateway, which verifies it. */
+/** A long job ends long after its 202. A callback reports its end to an endpoint of the same gateway, which verifies it. */
 export const calledBack: Chapter = {
   title: "A long job sends a callback when it ends",
   more: true,
@@ -221,7 +221,7 @@ export const calledBack: Chapter = {
   },
 };
 
-/** A mistake in a deployment: the runner refuses a call, which is kept; an operator runs it again after the mistake is mended. */
+/** The runner has a wrong secret and refuses a call, which is kept. After the fix, an operator replays the call. */
 export const refusedCall: Chapter = {
   title: "A call that the runner refuses is kept, and an operator replays it",
   more: true,
@@ -254,7 +254,7 @@ export const refusedCall: Chapter = {
   },
 };
 
-/** Sends several signed webhooks at once, and shows that all were accepted. Rejects unless they were. */
+/** Sends several signed webhooks at once, and shows that all were accepted. Rejects if one was refused. */
 async function sendSeveral(demo: Demo, count: number, about: string): Promise<Call[]> {
   const bodies = Array.from({ length: count }, (_, i) => JSON.stringify({ about, number: i + 1 }));
   const calls = await Promise.all(

@@ -3,48 +3,49 @@ import type { Logger } from "../../../shared/platform/log/logger.ts";
 import { type Backoff, backoffMs } from "../../../shared/platform/time/backoff.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 
-/** So many deliveries in a row without an answer, and the receiver is away. */
+/** Number of consecutive deliveries without an answer after which a receiver counts as away. */
 const FAILURES_IN_A_ROW = 5;
-/** The pauses between two trials of a receiver that is away. */
+/** Backoff between two trials of a receiver that is away. */
 const PAUSES: Backoff = { baseMs: 5000, capMs: 300_000 };
-/** Of so many receivers their failures are remembered, the newest: strangers may name any number. */
+/** Maximum number of receivers whose failures are remembered. Clients may name more; the newest are kept. */
 const REMEMBERED_MAX = 10_000;
 
-/** A delivery that is under way. One of the three is called when it has ended. */
+/** A delivery in progress. Call exactly one of the three functions when it has ended. */
 export type Attempt = {
-  /** The receiver has answered, whatever it said. */
+  /** The receiver has answered, with any status. */
   answered(): void;
   failed(reason: string): void;
-  /** It was given up, which tells nothing of the receiver. */
+  /** The delivery was cancelled, so it says nothing about the receiver. */
   ended(): void;
 };
 
 export type Breaker = {
-  /** Begins a delivery. For a receiver that is away, answers why and for how long none is begun (ms). */
+  /** Begins a delivery. If the receiver is away, returns the reason, and the ms until a delivery may begin. */
   begin(receiver: string): Attempt | { away: string; forMs: number };
-  /** How many receivers are away. */
+  /** Returns the number of unreachable receivers. */
   away(): number;
 };
 
 type Receiver = {
   failures: number;
   reason: string;
-  /** Since when it is away. */
+  /** When the receiver was first found to be away; undefined if it is not away. */
   awaySince: number | undefined;
-  /** When the next trial may begin. */
+  /** Earliest time of the next trial. */
   trialAt: number;
   trials: number;
   isTried: boolean;
 };
 
 /**
- * Keeps deliveries from waiting, each for a time-out, for a receiver that does not answer. While it is away there is one trial at a time,
- * after growing pauses; every other delivery fails at once, and waits for its next attempt. Two log lines are all that an outage leaves.
+ * Keeps deliveries from waiting for the timeout of a receiver that does not answer. While a receiver is away, there is only
+ * one trial at a time, and the pauses between trials grow. All other deliveries fail at once, and wait for their next
+ * attempt. An outage logs only two lines.
  */
 export function createBreaker({ clock, log }: { clock: Clock; log: Logger }): Breaker {
   const receivers = new BoundedMap<string, Receiver>(REMEMBERED_MAX);
 
-  function remembered(name: string): Receiver {
+  function receiverOf(name: string): Receiver {
     const known = receivers.get(name);
     if (known !== undefined) return known;
     const receiver = { failures: 0, reason: "", awaySince: undefined, trialAt: 0, trials: 0, isTried: false };
@@ -52,13 +53,13 @@ export function createBreaker({ clock, log }: { clock: Clock; log: Logger }): Br
     return receiver;
   }
 
-  function present(name: string, receiver: Receiver): void {
+  function noteAnswer(name: string, receiver: Receiver): void {
     if (receiver.awaySince !== undefined)
       log.info("receiver.up", { receiver: name, awayMs: clock() - receiver.awaySince });
     receivers.delete(name);
   }
 
-  function missed(name: string, receiver: Receiver, reason: string): void {
+  function noteFailure(name: string, receiver: Receiver, reason: string): void {
     const now = clock();
     receiver.failures += 1;
     receiver.reason = reason;
@@ -88,13 +89,13 @@ export function createBreaker({ clock, log }: { clock: Clock; log: Logger }): Br
         answered() {
           end();
           const known = receivers.get(name);
-          if (known !== undefined) present(name, known);
+          if (known !== undefined) noteAnswer(name, known);
         },
         failed(reason) {
           end();
-          const known = remembered(name);
-          // Whoever else was under way when it was found to be away tells nothing new.
-          if (known.awaySince === undefined || isTrial) missed(name, known, reason);
+          const known = receiverOf(name);
+          // Deliveries that were in flight when the outage began are not counted.
+          if (known.awaySince === undefined || isTrial) noteFailure(name, known, reason);
         },
         ended: end,
       };

@@ -17,14 +17,14 @@ import { AddressForbidden, createGuardedAgent } from "./guarded-agent.ts";
 import { createSign, type Message, toBody } from "./message.ts";
 
 type Options = {
-  /** `whsec_` and base64. Each signs, by the keys that are derived from it. */
+  /** Secrets as `whsec_` and base64. Each callback is signed with the keys derived from every secret. */
   secrets: readonly Secret[];
-  /** Ranges that are called although they are not public, also without TLS. */
+  /** Address ranges that may be called, also without TLS, although they are not public. */
   allowCidrs: readonly string[];
   timeoutMs: number;
-  /** Deliveries to one receiver at once. */
+  /** Maximum number of deliveries in flight to one receiver. */
   concurrency: number;
-  /** A longer result is left to be asked for. */
+  /** Maximum size of a result in a callback. The receiver must request a longer one. */
   resultBytesMax: number;
   results: Pick<Results, "read">;
   clock: Clock;
@@ -33,18 +33,19 @@ type Options = {
 
 export type Callbacks = {
   inject: Inject;
-  /** How many receivers do not answer. */
+  /** Returns the number of receivers that do not answer. */
   receiversAway(): number;
   close(): Promise<void>;
 };
 
 /**
- * Delivers callbacks: a POST to the receiver, signed as Standard Webhooks says, with what is known of the call's end as it is sent.
+ * Delivers callbacks: a POST to the receiver, signed as Standard Webhooks specifies. The body has the data about the
+ * call's end that exists when it is sent.
  *
  *   callback.unanswered          no connection, or no answer in time
  *   callback.failed              any answer but 2xx, also a redirect, which is never followed
- *   callback.gone                410, by which a receiver asks for nothing more
- *   callback.address_forbidden   the receiver is not on the public internet, and not allowed
+ *   callback.gone                410: the receiver refuses all callbacks from now on
+ *   callback.address_forbidden   the receiver is neither on the public internet nor allowed
  */
 export function createCallbacks(options: Options): Callbacks {
   const { secrets, allowCidrs, timeoutMs, concurrency, resultBytesMax, results, clock, log } = options;
@@ -54,8 +55,8 @@ export function createCallbacks(options: Options): Callbacks {
 
   const inject: Inject = async ({ call }, hold) => {
     const { told } = call;
-    if (told === undefined) throw new AppError("call.corrupt", { reason: "it names no call" });
-    const url = callable(told.to.url);
+    if (told === undefined) throw new AppError("call.corrupt", { reason: "the callback names no call" });
+    const url = parseUrl(told.to.url);
     const attempt = breaker.begin(told.to.receiver);
     if ("away" in attempt) {
       const reason = `${told.to.receiver} is down: ${attempt.away}`;
@@ -85,7 +86,7 @@ export function createCallbacks(options: Options): Callbacks {
   return { inject, receiversAway: breaker.away, close: () => agent.destroy() };
 }
 
-/** Of a call that Postern failed all is told already. */
+/** Reads the result of the call. If Postern itself failed the call, the callback already has everything. */
 async function readEnd(
   results: Pick<Results, "read">,
   { call_id, failure }: CallbackEvent,
@@ -97,8 +98,8 @@ async function readEnd(
   });
 }
 
-/** A configuration, or a gateway, has looked at it before. */
-function callable(text: string): URL {
+/** Parses the receiver's URL. A configuration or a gateway has validated it before. */
+function parseUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const hasUser = url !== undefined && (url.username !== "" || url.password !== "");
   if (url !== undefined && !hasUser && /^https?:$/.test(url.protocol)) return url;
@@ -120,7 +121,7 @@ function fromExchange(thrown: unknown): AppError {
   return hasNoAnswer ? new AppError("callback.unanswered", { reason, cause }) : error;
 }
 
-/** Undefined for 2xx. */
+/** Returns the error for an answer; undefined for 2xx. */
 function toError(response: RunnerResponse, now: number): AppError | undefined {
   const { status, excerpt } = response;
   if (status >= 200 && status < 300) return undefined;

@@ -5,7 +5,7 @@ import type { AddressList } from "../../../shared/http/ip/address-list.ts";
 import { isWithin, mayConnectTo } from "../../../shared/http/ip/public-address.ts";
 import { createResolve, type Resolve } from "./resolve.ts";
 
-/** The host of a request leads to where no request may go. */
+/** Error of a request whose host has a forbidden address. */
 export class AddressForbidden extends Error {
   constructor(hostname: string, address: string, protocol: string) {
     const leads = hostname === address ? address : `${hostname} resolves to ${address}, which`;
@@ -21,21 +21,22 @@ const CONNECT_TIMEOUT_MS = 5000;
 const KEEP_ALIVE_MS = 4000;
 
 type Options = {
-  /** Ranges that are not public, and may be connected to all the same. */
+  /** Address ranges that are not public, but may be connected to. */
   allowed: AddressList;
-  /** To each server. */
+  /** Maximum number of connections to each server. */
   connections: number;
   resolve?: Resolve;
-  /** In place of the system's certificates. */
+  /** Certificate authorities, instead of the system's. */
   ca?: string | undefined;
 };
 
 /**
- * An agent for URLs that strangers have a say in. It connects only to addresses of the public internet, and to those that are allowed;
- * without TLS only to the latter. What is looked at is the address that the socket then connects to: the name is resolved once, by the
- * connection itself, and if any of its addresses is forbidden, none is used. So no server of DNS can answer differently in between.
+ * Creates an HTTP agent for URLs that clients can influence. It connects only to public addresses of the internet and to
+ * allowed ones; without TLS, only to allowed ones. Each connection resolves the name once and checks the resulting addresses.
+ * If one of them is forbidden, none is used. So a DNS server cannot give one address to the check and another to the
+ * connection.
  *
- * It follows no redirect, and knows of no proxy.
+ * The agent follows no redirect and uses no proxy.
  */
 export function createGuardedAgent({ allowed, connections, resolve = createResolve(), ca }: Options): Agent {
   const https = connectorTo("https:", (address) => mayConnectTo(address, allowed));
@@ -60,7 +61,7 @@ export function createGuardedAgent({ allowed, connections, resolve = createResol
 
     return (options, callback) => {
       const { hostname } = options;
-      // A socket asks nobody for an address that is written out.
+      // A socket does not look up a literal address, so `lookup` does not check it.
       if (isIP(hostname) !== 0 && !mayConnect(hostname))
         return callback(new AddressForbidden(hostname, hostname, protocol), null);
       connect(options, (...[error, socket]) => {
@@ -77,7 +78,7 @@ export function createGuardedAgent({ allowed, connections, resolve = createResol
     connections,
     pipelining: 1,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    // An exchange has one time limit, which the caller sets.
+    // Disabled: the caller sets one time limit for the request as a whole.
     headersTimeout: 0,
     bodyTimeout: 0,
     connect: (options, callback) => (options.protocol === "https:" ? https : http)(options, callback),

@@ -6,18 +6,18 @@ import type { ResultRead } from "../../../shared/call/results/store.ts";
 import { callbackSigningKey, receiverKey } from "../../../shared/platform/crypto/callback-keys.ts";
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
 
-/** A callback as it is sent. */
+/** Headers and body of a callback. */
 export type Message = { headers: Record<string, string>; body: Buffer };
 
 /** The `data` of a callback. */
 type Data = {
-  /** The receiver's exact URL: without it a message for one receiver could be passed on to another one. */
+  /** The receiver's exact URL. Without it, a receiver could pass its message on to another receiver as valid. */
   callback_url: string;
   call_id: string;
   origin: string;
   service_id: number;
   job_index: number;
-  /** Of the call. Its runner may tell of a failure long after it has taken it. */
+  /** State of the call. A call can be `injected` and still have a failure, which its runner reported later. */
   state: "injected" | "failed";
   result?: Result;
   failure?: Failure | ({ status: number } & ProblemText);
@@ -25,10 +25,13 @@ type Data = {
   result_token?: string;
 };
 
-/** The runner's answer. Without a body it is longer than a callback carries, or than is kept. */
+/** The runner's answer. The body is absent if it is too long for a callback or no longer kept. */
 type Result = { status: number; content_type?: string; body?: string; body_base64?: string };
 
-/** What is told of a call's end: in the form that Standard Webhooks recommends, with as much of the result as is kept and fits. */
+/**
+ * Builds the body of a callback about a call's end, in the form that Standard Webhooks recommends. The result is
+ * included if it is kept and not too long for a callback.
+ */
 export function toBody(
   { told, service_id, job_id, accepted_at }: CallHead & { told: CallbackEvent },
   read: ResultRead,
@@ -42,7 +45,7 @@ export function toBody(
     service_id,
     job_index: job_id,
     state: failure === undefined ? "injected" : "failed",
-    ...(type === "call.completed" ? ofCompleted(read, resultBytesMax) : ofFailed(failure, read)),
+    ...(type === "call.completed" ? completedFields(read, resultBytesMax) : failedFields(failure, read)),
     ...(to.result_url !== undefined && { result_url: to.result_url }),
     ...(to.result_token !== undefined && { result_token: to.result_token }),
   };
@@ -50,19 +53,19 @@ export function toBody(
   return Buffer.from(JSON.stringify({ type, timestamp: new Date(at).toISOString(), data }));
 }
 
-function ofCompleted(read: ResultRead, bytesMax: number): { result?: Result } {
+function completedFields(read: ResultRead, bytesMax: number): { result?: Result } {
   if (read.kind !== "answer" && read.kind !== "too_long") return {};
   const { status, contentType } = read;
-  const told = { status, ...(contentType !== undefined && { content_type: contentType }) };
-  if (read.kind === "too_long" || read.body.length > bytesMax) return { result: told };
+  const answer = { status, ...(contentType !== undefined && { content_type: contentType }) };
+  if (read.kind === "too_long" || read.body.length > bytesMax) return { result: answer };
   const text = read.body.toString("utf8");
   const isText = Buffer.from(text).equals(read.body);
   return {
-    result: { ...told, ...(isText ? { body: text } : { body_base64: read.body.toString("base64") }) },
+    result: { ...answer, ...(isText ? { body: text } : { body_base64: read.body.toString("base64") }) },
   };
 }
 
-function ofFailed(failure: Failure | undefined, read: ResultRead): Pick<Data, "failure"> {
+function failedFields(failure: Failure | undefined, read: ResultRead): Pick<Data, "failure"> {
   if (failure !== undefined) return { failure };
   if (read.kind !== "failure") return {};
   const { status, title, detail } = read;
@@ -74,8 +77,9 @@ function ofFailed(failure: Failure | undefined, read: ResultRead): Pick<Data, "f
 export type Sign = (id: string, url: string, body: Buffer, atSec: number) => Message;
 
 /**
- * Signs as Standard Webhooks says, with each secret twice: by the receiver's own secret (`v1`), and by Ed25519 (`v1a`), for receivers that
- * nobody gave a secret. Each secret signs, so that a receiver that knows one of them can verify: that is how one is rotated.
+ * Creates a signer of callbacks, as Standard Webhooks specifies. Each secret makes two signatures: one with the receiver's own
+ * secret (`v1`), and one with Ed25519 (`v1a`) for receivers that have no secret. All secrets sign, so that a receiver can
+ * verify with any one of them while secrets are rotated.
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 export function createSign(secrets: readonly Secret[]): Sign {

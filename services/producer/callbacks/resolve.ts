@@ -1,24 +1,25 @@
 import { lookup, Resolver } from "node:dns/promises";
 import { type Settled, settled } from "../../../shared/platform/time/clock.ts";
 
-/** All addresses of a name. Rejects if it has none, or nobody says. */
+/** Resolves a name to all its addresses. Rejects if it has none, or if no DNS server answers. */
 export type Resolve = (name: string) => Promise<string[]>;
 
-/** A server that does not answer is asked again once, after so long. */
-const ASKED_FOR_MS = 2000;
+/** Timeout of one query to a DNS server. A server that does not answer is queried once more. */
+const QUERY_TIMEOUT_MS = 2000;
 const TRIES = 2;
 
-/** Answers which say that the servers work, and know no such name; or that there are no servers. */
+/** Error codes which say that DNS works but does not know the name, or that no DNS server is configured. */
 const UNKNOWN = ["ENOTFOUND", "ENODATA", "ECONNREFUSED"];
 
 /**
- * Asks the servers of DNS itself. The system's resolver holds one of the few threads of a process for each name that is asked for, and
- * names of strangers may lead to servers that never answer: then nothing else would be resolved either, as the runner's name. So it is
- * asked only for names that DNS does not know: those of the hosts file, and those in a search domain.
+ * Creates a resolver that queries the DNS servers itself. The system's resolver occupies one of the process's few threads for
+ * each query. Names from clients may lead to DNS servers that never answer; then no other name, such as the runner's, could
+ * be resolved. So the system's resolver is used only for names that DNS does not know: names of the hosts file, and names in
+ * a search domain.
  */
 export function createResolve(
-  servers = new Resolver({ timeout: ASKED_FOR_MS, tries: TRIES }),
-  ofSystem: Resolve = askSystem,
+  servers = new Resolver({ timeout: QUERY_TIMEOUT_MS, tries: TRIES }),
+  ofSystem: Resolve = resolveBySystem,
 ): Resolve {
   return async (name) => {
     if (/^(?:.+\.)?localhost\.?$/.test(name)) return ["127.0.0.1"];
@@ -30,7 +31,7 @@ export function createResolve(
   };
 }
 
-async function askSystem(name: string): Promise<string[]> {
+async function resolveBySystem(name: string): Promise<string[]> {
   return (await lookup(name, { all: true })).map(({ address }) => address);
 }
 

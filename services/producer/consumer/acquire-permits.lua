@@ -1,12 +1,13 @@
--- Acquires a permit for each `id`, a call that `source` is about to take. Answers for each:
+-- Acquires permits. Each item is a slot, `id`, that is about to take a call from the queue `source` of one partition. Returns
+-- for each item one of these words, and a number:
 --
---   PERMIT  it has one. The number is when the period of the rate ends (unix ms), or 0.
+--   PERMIT  it has a permit. The number is the end of the rate period (unix ms), or 0.
 --   NONE    the job no longer has limits.
---   FULL    the limit of calls in flight is reached. The source waits, and gets the place of one that ends (release-permits.lua).
---   RATE    the limit of this period is reached. The number is for how many ms the source waits.
+--   FULL    the limit of calls in flight is reached. The source waits for the next free permit (release-permits.lua).
+--   RATE    the limit of this period is reached. The number is the wait in ms.
 --
--- An item that is sent again gets the same permit. A permit that was not renewed has ended. A place that is reserved for the source is its
--- permit.
+-- An item that is sent again gets the same permit. A permit that was not renewed has expired. If a permit is reserved for
+-- the source, the slot gets it.
 --@include "../../../shared/redis/even-if-full.lua"
 --@include "../../../shared/redis/now.lua"
 local function waits(waiters, source)
@@ -14,7 +15,7 @@ local function waits(waiters, source)
   redis.call('PEXPIRE', waiters, KEPT_MS)
 end
 
--- Answers for how many ms the rate allows no call; 0 if it allows one.
+-- Returns the ms until the rate allows another call; 0 if it allows one now.
 local function untilNextPeriod(taken, max)
   local ms = redis.call('PTTL', taken)
   if ms <= 0 then
@@ -32,7 +33,8 @@ local function acquire(limits, permits, waiters, taken, source, id)
   if max then
     local ms = untilNextPeriod(taken, max)
     if ms > 0 then
-      -- Those that have waited longest come first when the next period begins.
+      -- The wait is longer for later sources, so that those that have waited longest get the first permits of the next
+      -- period.
       waits(waiters, source)
       local before = redis.call('ZCOUNT', waiters, '-inf', '(' .. redis.call('ZSCORE', waiters, source))
       return {'RATE', ms + math.min(before * NEXT_AFTER_MS, tonumber(duration))}

@@ -22,15 +22,15 @@ const RENEW = defineScript({
 
 export type Alone = ReturnType<typeof createAlone>;
 
-/** One worker at a time takes a call alone, over all partitions. The others go on meanwhile. */
+/** Lets one worker at a time, across all partitions, take a call alone. The other workers continue meanwhile. */
 export function createAlone(control: Control, worker: string, lockMs: number) {
   const { redis, keys } = control.partition;
   const [claim, renew] = [CLAIM.on(redis), RENEW.on(redis)];
   const [touched, words] = [{ alone: keys.alone }, { worker, ms: lockMs }];
   return {
-    /** Whether this worker is the one. Without an answer of partition 0, it is not. */
+    /** Resolves with whether this worker may take a call alone. It may not if partition 0 does not answer. */
     claim: async () => (await askControl(control, () => claim(touched, words))) === true,
-    /** As long as this worker is the one, it stays so. */
+    /** Extends the claim, if this worker has it. */
     renew: () => renew(touched, words),
   };
 }

@@ -1,4 +1,4 @@
--- Answers 1 if this worker may take a call alone, for as long as a lock lasts: no other one is about to.
+-- Claims the right to take a call alone, for the duration of a lock. Returns 0 if another worker has the claim, otherwise 1.
 --@include "../../../shared/redis/even-if-full.lua"
 local by = redis.call('GET', KEYS.alone)
 if by and by ~= ARGV.worker then return 0 end

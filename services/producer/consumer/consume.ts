@@ -16,13 +16,13 @@ import { type Turn, Turns } from "./turns.ts";
 import { stalledIntervalOf } from "./upkeep.ts";
 
 export type ConsumeOptions = {
-  /** The partitions that calls are taken from. Partition 0 is where workers agree on what holds over all of them. */
+  /** Partitions to take calls from. In partition 0, workers coordinate what applies across all partitions. */
   served: Partitioned<ServedPartition>;
-  /** Which queues this worker takes calls from. */
+  /** Returns whether this worker takes calls from the queue. */
   serves: (queue: QueueName) => boolean;
-  /** Whether the calls that go through a gate cannot be delivered now, so that this worker takes none. */
+  /** Returns true while calls of this gate cannot be delivered. This worker takes none of them then. */
   isClosed: (gate: string) => boolean;
-  /** Calls in flight at once, over all partitions. */
+  /** Maximum number of calls in flight, over all partitions. */
   slots: number;
   /** Limit of the stored bytes of the calls in flight. */
   bodyBudgetBytes: number;
@@ -30,31 +30,32 @@ export type ConsumeOptions = {
   results: ResultLimits;
   workerName: string;
   log: Logger;
-  /** How often the worker looks for calls that no wake-up announced. */
+  /** Interval of the polls for calls that no wake-up announced. */
   pollMs?: number | undefined;
-  /** For how long a queue without a call stays in the registry. */
+  /** Time until an empty queue is removed from the registry. */
   emptyMs?: number | undefined;
 };
 
 export type Consumer = {
-  /** Resolves when calls are being taken from a partition. Rejects if the first that can be asked does not let that happen. */
+  /** Resolves once calls are taken from at least one partition. Rejects if the first reachable partition cannot be used. */
   ready(): Promise<void>;
-  /** Takes calls again, since those of some job may have become deliverable. */
+  /** Takes calls again, because the calls of a job may have become deliverable. */
   refill(): void;
-  /** Calls in flight. */
+  /** Returns the number of calls in flight. */
   inFlight(): number;
-  /** Takes no new calls. Those in flight go on. */
+  /** Stops taking new calls. Calls in flight continue. */
   stop(): void;
-  /** Takes no new calls and waits for those in flight. After `graceMs` their holds are lost. */
+  /** Stops taking new calls and waits for those in flight. After `graceMs` their holds are lost. */
   close(graceMs: number): Promise<void>;
 };
 
-/** Time for aborted injections to put their calls back. */
+/** Time for aborted injections to return their calls to the queue. */
 const RELEASE_MS = 1000;
 
 /**
- * Takes calls from all queues by turns, and does with each what `deliver` decides. However many queues there are, it needs two connections
- * for each partition: its own, from connectForWork, and one on which it waits to be woken. The slots are for the queues of all partitions.
+ * Takes calls from all queues in turn, and applies the verdict that `deliver` returns for each. It needs two connections
+ * for each partition, however many queues there are: one from connectForWork, and one that blocks until it is woken. The
+ * slots are shared by the queues of all partitions.
  */
 export function consume(options: ConsumeOptions): Consumer {
   const { lockMs, workerName, log, results } = options;
@@ -70,7 +71,7 @@ export function consume(options: ConsumeOptions): Consumer {
   const alone = createAlone({ ...control, log }, workerName, lockMs);
   const wake = (index: number, queue: string): void => {
     const station = stations[index];
-    if (station?.server.isUsable) station.tell.now([queue]).catch(() => {});
+    if (station?.server.isUsable) station.announce.now([queue]).catch(() => {});
   };
   const permits = createPermits({ ...control, log }, { lockMs, wake });
   const { fill, ...working } = createWork(options, { stations, turns, alone, permits });
@@ -85,8 +86,9 @@ export function consume(options: ConsumeOptions): Consumer {
     if (turns.isAlone) alone.renew().catch(() => {});
   };
   const renewing = setInterval(renew, Math.max(250, lockMs / 4));
-  // With one partition, all slots are for the one that is away.
-  const freeing = stations.length > 1 ? setInterval(working.freeThoseAway, AWAY_LOOK_MS) : undefined;
+  // Only needed with several partitions: with one, no other calls could use the freed slots.
+  const freeing =
+    stations.length > 1 ? setInterval(working.freeSlotsOfAwayPartitions, AWAY_CHECK_MS) : undefined;
 
   return {
     ready: () => ready,
@@ -106,22 +108,22 @@ export function consume(options: ConsumeOptions): Consumer {
   };
 }
 
-/** How often slots are looked for that wait for a partition that is away. */
-const AWAY_LOOK_MS = 250;
-/** For a call that is taken while the worker stops, or after its slot was freed. */
+/** Interval of the checks for slots that wait for a partition that is away. */
+const AWAY_CHECK_MS = 250;
+/** Verdict on a call that was taken while the worker stops, or after its slot was freed. */
 const REQUEUE: Verdict = { kind: "requeue" };
-/** Pause before a fetch that failed is tried again. */
+/** Pause before a failed fetch is repeated. */
 const RETRY_PAUSE_MS = 1000;
 
 type ToNext = ReturnType<typeof createTake>["toNext"];
 
-/** A slot that is used. */
+/** A slot in use. */
 type Slot = {
   readonly turn: Turn<SourceOf>;
   readonly token: string;
-  /** The hold on the call in it, until its verdict is known. */
+  /** The hold on the slot's call, until the outcome of the call is known. */
   hold: Hold | undefined;
-  /** Whether another call may use it already. */
+  /** True once another call may use the slot. */
   isFree: boolean;
 };
 
@@ -131,12 +133,12 @@ function free(turns: Turns<SourceOf>, slot: Slot): void {
   turns.release(slot.turn);
 }
 
-function waitsForOneAway({ hold, turn }: Slot): boolean {
+function waitsForAwayPartition({ hold, turn }: Slot): boolean {
   const isWithRunner = hold !== undefined && !hold.isAnswered;
   return !turn.source.station.server.isUsable && !isWithRunner;
 }
 
-/** Runs a call, and resolves with the next one, if that was taken while this one was finished. */
+/** Runs a call. Resolves with the next call, if it was taken in the step that finished this one. */
 function createRun({ turns, permits }: TakeParts, toNext: ToNext, isStopped: () => boolean) {
   return async function run(slot: Slot, next: FetchedCall): Promise<FetchedCall | undefined> {
     const { turn, token } = slot;
@@ -151,15 +153,15 @@ function createRun({ turns, permits }: TakeParts, toNext: ToNext, isStopped: () 
       const verdict = isTooLate ? REQUEUE : await station.deliver(toTaken(queue, next), held.hold);
       slot.hold = undefined;
       const mayKeep = !isStopped() && !slot.isFree && leaves(verdict) && !permits.isHeld(token);
-      const keepsSlot = mayKeep && turns.keeps(turn);
-      const { told } = turns;
+      const keepsSlot = mayKeep && turns.mayKeepSlot(turn);
+      const { notices } = turns;
       if (keepsSlot) lostTakes.taking(token);
       const fetched = await station.finish(
         held,
         verdict,
         keepsSlot ? { bytes: turns.bytesOfSlot } : undefined,
       );
-      return toNext(turn.source, fetched, told);
+      return toNext(turn.source, fetched, notices);
     } finally {
       lostTakes.end(held);
       holds.remove(held);
@@ -176,7 +178,10 @@ function createWork({ workerName, log }: ConsumeOptions, parts: TakeParts) {
   let tokens = 0;
   let stopped = false;
 
-  /** Fills the free slots: all queues are fetched from at once, and each by as many fetches as calls are known to wait there. */
+  /**
+   * Fills the free slots. Fetches from all queues concurrently, with at most one fetch for each call that is known to
+   * wait.
+   */
   function fill(): void {
     while (!stopped) {
       const turn = turns.next();
@@ -212,23 +217,23 @@ function createWork({ workerName, log }: ConsumeOptions, parts: TakeParts) {
   return {
     fill,
 
-    /** A slot that only looks for a call is not counted. */
+    /** Counts the slots with a call. A slot that is still fetching does not count. */
     inFlight: () => [...slots.keys()].filter(({ hold, isFree }) => hold !== undefined && !isFree).length,
 
     /**
-     * Frees the slots, and ends the permits, of calls that only wait for a partition that is away. The others use them meanwhile. A call that
-     * such a partition still gives is put back.
+     * Frees the slots and permits of calls that only wait for a partition that is away, so that other calls can use them. If
+     * that partition later gives a call to such a slot, the call is returned to its queue.
      */
-    freeThoseAway(): void {
+    freeSlotsOfAwayPartitions(): void {
       for (const slot of slots.keys()) {
-        if (!waitsForOneAway(slot)) continue;
+        if (!waitsForAwayPartition(slot)) continue;
         free(turns, slot);
         permits.release(slot.token, true).catch(() => {});
       }
       fill();
     },
 
-    /** Takes no new calls. Resolves once those in flight have ended. */
+    /** Stops taking new calls. Resolves once those in flight have ended. */
     async stop(): Promise<void> {
       stopped = true;
       await Promise.all(slots.values());

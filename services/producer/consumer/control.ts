@@ -3,10 +3,12 @@ import type { Logger } from "../../../shared/platform/log/logger.ts";
 import { within } from "../../../shared/platform/time/clock.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 
-/** Calls of other jobs use the slots meanwhile, so this is more than a slow answer takes. */
+/**
+ * Time limit for an answer of partition 0. The limit is long, because calls of other jobs can use the slots meanwhile.
+ */
 const ANSWER_MS = 2000;
 
-/** Partition 0, for what workers agree on over all partitions, and whether its Redis can be used. */
+/** Partition 0, where workers coordinate across all partitions, and whether its Redis can be used. */
 export type Control = {
   readonly partition: Partition;
   readonly server: { readonly isUsable: boolean };
@@ -14,8 +16,8 @@ export type Control = {
 };
 
 /**
- * Resolves with the answer of partition 0, or with undefined if that does not come soon. A command may wait for Redis to return, so
- * `undo` gets an answer that comes later.
+ * Resolves with the answer of partition 0, or with undefined if there is no answer in time. The command stays queued until
+ * Redis returns, so a late answer is passed to `undo`.
  */
 export async function askControl<Answer>(
   { server, log }: Control,

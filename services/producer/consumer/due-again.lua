@@ -1,5 +1,5 @@
--- Defines `dueAgain(queue, q)`, which sets when a queue is due again, if it has calls that are delayed further; and
--- `isDue` of delays.lua. It needs `due`, the key, and `now`.
+-- Defines `dueAgain(queue, q)`: if the queue has delayed calls that are not due yet, it makes the queue due at the time of
+-- the next one. Also defines `isDue` of delays.lua. Needs the key `due` and the time `now`.
 --@include "../../../shared/queue/delays.lua"
 --@include "../../../shared/queue/held.lua"
 local function dueAgain(queue, q)

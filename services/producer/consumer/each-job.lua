@@ -1,4 +1,4 @@
--- Defines `eachJob(does)`, which runs a function with the keys of each job and the words of its item, and returns the answers.
+-- Defines `eachJob(does)`, which calls a function with the keys and arguments of each item, and returns the answers.
 local function eachJob(does)
   local answers = {}
   for i = 0, #KEYS / WIDTH.jobs - 1 do

@@ -20,64 +20,68 @@ import { JOB_OPTIONS } from "../../../shared/queue/protocol.ts";
 import { callFields } from "../../../shared/queue/queue-name.ts";
 import type { Held, Holds } from "./hold.ts";
 
-/** What happens to a call that was taken from its queue. */
+/** Decision on a call that was taken: how it ends, or when it is taken again. A `Deliver` returns it, a `Finish` writes it. */
 export type Verdict = Outcome & {
-  /** The runner may have got the call, and nobody knows what it did with it. */
+  /** True if the runner may have got the call, and the effect is unknown. */
   unsure?: boolean;
 };
 
 type Outcome =
-  /** The runner has it: it leaves the queue, and its record says INJECTED, and what is known of its result if its job keeps it. */
+  /**
+   * The runner accepted the call. The call leaves the queue, and its record becomes INJECTED. If the job keeps results, the
+   * record also gets the state of the result.
+   */
   | {
       kind: "injected";
       onRecorded: () => void;
       result?: ResultMark | undefined;
       callback?: PreparedCallback | undefined;
-      /** How the whole call is kept (shared/call/kept). */
+      /** Settings for keeping the whole call (shared/call/kept); undefined if the call is not kept. */
       kept?: Buffer | undefined;
     }
-  /** It has ended before: it leaves the queue, and its record stays as it is. */
+  /** The call had already ended. It leaves the queue, and its record stays unchanged. */
   | { kind: "ended" }
-  /** It waits and is taken again; the attempt counts. */
+  /** The call waits and is taken again; the attempt counts. */
   | { kind: "retry"; afterMs: number; reason: string }
-  /** It waits and is taken again; the attempt does not count. */
+  /** The call waits and is taken again; the attempt does not count. */
   | { kind: "postpone"; afterMs: number }
-  /** It waits again at the head of its queue; the attempt does not count. */
+  /** The call returns to the head of its queue; the attempt does not count. */
   | { kind: "requeue" }
-  /** It stays in the queue as failed, until an operator replays or discards it. `reason` starts with its error code. */
+  /** The call stays in the queue as failed, until an operator replays or discards it. `reason` starts with its error code. */
   | { kind: "fail"; reason: string; head?: FailedHead; callback?: PreparedCallback | undefined };
 
-/** Whether the call leaves its queue for good, so that the next one may be taken in the same step. */
+/** Returns whether the call leaves its queue for good, so that the same step may take the next call. */
 export function leaves({ kind }: Verdict): boolean {
   return kind === "injected" || kind === "ended";
 }
 
-/** Pause after Redis refused to write what became of a call. */
+/** Pause after Redis refused to write the outcome of a call. */
 const RETRY_PAUSE_MS = 1000;
-/** BullMQ's parameter for the time. The script takes that of Redis (delay.lua). */
+/** BullMQ's parameter for the time. It has no effect, because our script uses the time of Redis (delay.lua). */
 const BY_REDIS = 0;
 
-/** Writes what became of a call in hand. With `fetchNext`, resolves with what the fetch of the next call found. */
+/** Writes the verdict on a call in flight to Redis. With `fetchNext`, resolves with the result of fetching the next call. */
 export type Finish = (held: Held, verdict: Verdict, fetchNext: FetchNext) => Promise<Fetched | undefined>;
 
 type FinishDeps = {
   backendOf: Backends;
   holds: Pick<Holds, "regain">;
   records: Pick<CallRecords, "unsure">;
-  /** Is told in how many ms a call that waits is due. */
+  /** Called with the ms until a postponed call is due. */
   dueIn: (ms: number) => void;
-  /** Looks for a next call that Redis may have given to this worker, although no reply said so. */
+  /** Starts a search for calls that Redis may have given to this worker in a lost reply. */
   lookForTaken: () => void;
   log: Logger;
 };
 
 /**
- * If Redis refuses the write, or the lock has run out and nobody has taken the call back, the write is repeated until the call is
- * no longer held: another worker may have it then.
+ * Creates the function that writes verdicts. The write is repeated if Redis refuses it, or if the lock has expired but no
+ * worker has taken the call back. The repeats end when the hold is lost, because another worker may have the call then.
  */
 export function createFinish({ backendOf, holds, records, dueIn, lookForTaken, log }: FinishDeps): Finish {
   async function once(held: Held, verdict: Verdict, fetchNext: FetchNext): Promise<Fetched | undefined> {
-    // Before the call can be taken again, or be found among the failed.
+    // `unsure` is recorded first, because another worker can take the call, or an operator can discard it, once the outcome
+    // is written.
     if (verdict.unsure) await records.unsure(held);
     const fetched = await apply(backendOf(held.queue), held, verdict, fetchNext);
     failpoint("producer.after_finish");
@@ -85,14 +89,14 @@ export function createFinish({ backendOf, holds, records, dueIn, lookForTaken, l
     return fetched;
   }
 
-  /** The one place where a verdict becomes what BullMQ understands. */
+  /** Translates a verdict into BullMQ's commands. No other code does this. */
   async function apply(
     backend: QueueBackend,
     { id, token, windowMs, take, crashes }: Held,
     verdict: Verdict,
     fetchNext: FetchNext,
   ): Promise<Fetched | undefined> {
-    // It has been tried, and this process goes on.
+    // Resets the crash count, because the call was tried and this process still runs.
     const harmless = crashes > 0 ? { stc: 0 } : undefined;
     const wait = async (ms: number, options: { fieldsToUpdate?: object; skipAttempt?: boolean }) => {
       await backend.moveToDelayed(id, BY_REDIS, ms, token, options);
@@ -128,14 +132,17 @@ export function createFinish({ backendOf, holds, records, dueIn, lookForTaken, l
     }
   }
 
-  /** Whether the call is another worker's now, or an earlier try has ended it and only the reply was lost. */
+  /**
+   * Returns whether the verdict must not be written again: another worker has the call, or only the reply to an earlier
+   * write was lost.
+   */
   function isLost({ queue, id, hold }: Held, verdict: Verdict, error: unknown): boolean {
     if (error instanceof AfterRefund) {
       log.error("call.injected_after_refund", { ...callFields(id, queue), reason: error.message });
       return true;
     }
     const gone = isGone(error);
-    // The record says INJECTED all the same.
+    // The record is INJECTED even though the call was gone from the queue.
     if (gone && verdict.kind === "injected") verdict.onRecorded();
     else
       log.warn(gone ? "call.lease_lost" : "queue.error", {

@@ -7,12 +7,12 @@ import renewLocksLua from "./renew-locks.lua";
 type Listener = (reason: Error) => void;
 
 /**
- * A worker's hold on the call it took. It can be lost, once and for good, when the worker stops or could not renew its lock.
- * It is a plain object, because an AbortSignal for each call costs more than reading and parsing the call; `signal` makes one
- * on demand.
+ * A worker's right to work on the call that it took. It is lost for good when the worker stops or could not renew its lock.
+ * It is a plain object, because an AbortSignal for each call costs more than reading and parsing the call; `signal` creates
+ * one on demand.
  */
 export class Hold {
-  /** Whether the runner no longer has the call: only its end is still written. */
+  /** True once the runner no longer has the call, and only the outcome must be written. */
   isAnswered = false;
   #lost: Error | undefined;
   #listeners: Set<Listener> | undefined;
@@ -22,7 +22,7 @@ export class Hold {
     return this.#lost !== undefined;
   }
 
-  /** Aborted when the hold is lost. */
+  /** A signal that aborts when the hold is lost. */
   get signal(): AbortSignal {
     if (this.#signal !== undefined) return this.#signal;
     const controller = new AbortController();
@@ -31,7 +31,7 @@ export class Hold {
     return this.#signal;
   }
 
-  /** Calls `listener` when the hold is lost, or at once if it already is. Returns a function that removes it. */
+  /** Calls `listener` when the hold is lost, or at once if it already is. Returns a function that removes the listener. */
   onLost(listener: Listener): () => void {
     if (this.#lost !== undefined) {
       listener(this.#lost);
@@ -49,17 +49,17 @@ export class Hold {
   }
 }
 
-/** A call in flight, and the token of the lock on it. */
+/** A call in flight, and the token of its lock. */
 export type Held = {
   queue: QueueName;
   id: string;
   token: string;
   hold: Hold;
-  /** The window of its record, if it has one. */
+  /** Retention time of the call's record after the call's end, if the record has one. */
   windowMs: number | undefined;
-  /** How often it was taken, this time included. */
+  /** Number of times that the call was taken, including this one. */
   take: number;
-  /** How many processes have ended with it in flight. */
+  /** Number of processes that died while they worked on the call. */
   crashes: number;
 };
 
@@ -73,7 +73,7 @@ const RENEW = defineScript({
 
 export type Holds = ReturnType<typeof createHolds>;
 
-/** The calls that a worker has in flight. */
+/** Manages the holds on the calls that a worker has in flight. */
 export function createHolds({ redis, keys }: Partition, lockMs: number) {
   const renew = RENEW.on(redis);
   const all = new Set<Held>();
@@ -99,10 +99,10 @@ export function createHolds({ redis, keys }: Partition, lockMs: number) {
       all.delete(held);
     },
 
-    /** Renews the locks on all of them. The holds on calls that another worker may have now are lost. */
+    /** Renews the locks of all calls in flight. Sets `lost` on the hold of a call that another worker may have now. */
     renew: () => renewAll([...all].filter(({ hold }) => !hold.lost)),
 
-    /** Whether the call is still this worker's, although its lock had run out. */
+    /** Renews an expired lock. Resolves with whether the call still belongs to this worker. */
     async regain(held: Held): Promise<boolean> {
       if (!held.hold.lost) await renewAll([held]);
       return !held.hold.lost;

@@ -6,22 +6,22 @@ import { defineScript } from "../../../shared/redis/define-script.ts";
 import { toScored } from "../../../shared/redis/pages.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import { nothing } from "../../../shared/redis/reply.ts";
-import tellLaterLua from "./tell-later.lua";
-import tellNowLua from "./tell-now.lua";
+import announceLaterLua from "./announce-later.lua";
+import announceNowLua from "./announce-now.lua";
 import type { Source, Turns } from "./turns.ts";
 
-/** Redis answers a blocked connection at least so often. One that is silent for longer is dead. */
+/** Longest time that Redis blocks a connection. A connection that is silent for longer is dead. */
 const BLOCK_SECS = 5;
 const SILENT_MS = BLOCK_SECS * 1000 + 2000;
 const RETRY_PAUSE_MS = 1000;
 const REFUSED_PAUSE_MS = 1000;
 
-/** So many names are taken at once, if as many slots are free: a worker that begins learns of its queues in few round trips. */
+/** Maximum number of names popped at once, if as many slots are free. A new worker then needs fewer round trips. */
 const NAMES_MAX = 16;
 
-/** A worker that was told a second time of a queue that it cannot use pauses for this long. */
+/** Pause of a worker that gets the name of a queue twice, but cannot use the queue. */
 const UNUSABLE_PAUSE_MS = 50;
-/** The name of such a queue is due again after this long. */
+/** Delay after which the name of a queue that this worker cannot use is due again. */
 const PASSED_ON_MS = 1000;
 
 type Options<One extends Source> = {
@@ -29,20 +29,20 @@ type Options<One extends Source> = {
   serves: (queue: QueueName) => boolean;
   sourceOf: (queue: QueueName) => One;
   turns: Turns<One>;
-  /** Takes from the queues that may have calls. */
+  /** Takes calls from the queues that may have some. */
   fill: () => void;
-  /** While it is refused nothing may be taken at all. */
+  /** While `isRefused` is true, nothing may be taken. */
   server: { readonly isRefused: boolean };
 };
 
 /**
- * Waits on a connection of its own to be told of queues with calls, while there is room for one. A name that is popped from
- * `wake` is told to nobody else, so a worker that cannot use it passes it on.
+ * Waits on its own connection for names of queues with calls, while slots are free. A name that is popped from `wake` reaches
+ * no other worker, so a worker that cannot use it puts it back.
  */
 export function createListen<One extends Source>(options: Options<One>) {
   const { partition, serves, sourceOf, turns, fill, server } = options;
   const { redis } = partition;
-  const tell = createTell(partition);
+  const announce = createAnnounce(partition);
   const blocking = connectToBlock(redis);
   const passedOn = new Set<QueueName>();
   let stopped = false;
@@ -51,7 +51,7 @@ export function createListen<One extends Source>(options: Options<One>) {
     await turns.untilFreeSlot();
     if (stopped) return;
     if (server.isRefused) return delay(REFUSED_PAUSE_MS);
-    const queues = await nextWoken(blocking, partition, Math.min(turns.freeSlots, NAMES_MAX));
+    const queues = await popQueues(blocking, partition, Math.min(turns.freeSlots, NAMES_MAX));
     if (queues.length === 0) return;
     failpoint("producer.after_wake");
     for (const queue of queues.filter(serves)) turns.add(sourceOf(queue));
@@ -60,16 +60,17 @@ export function createListen<One extends Source>(options: Options<One>) {
   }
 
   /**
-   * Tells another worker of the queues. If this one has a free slot it goes on listening, and would pop the names again at once: so
-   * they are due only after a while, and if one comes a second time this worker pauses.
+   * Puts the names of queues back for other workers. If this worker has a free slot, it continues to listen and would pop
+   * the names again at once. So the names are due only after a delay. If a name comes back a second time, this worker
+   * pauses.
    */
   async function putBack(queues: readonly QueueName[]): Promise<void> {
     if (turns.freeSlots === 0) {
-      for (const queue of queues.filter(serves)) turns.forget(sourceOf(queue));
-      await tell.now(queues);
+      for (const queue of queues.filter(serves)) turns.remove(sourceOf(queue));
+      await announce.now(queues);
       return;
     }
-    await tell.later(queues);
+    await announce.later(queues);
     if (!queues.some((queue) => passedOn.has(queue))) {
       for (const queue of queues) passedOn.add(queue);
       return;
@@ -91,37 +92,40 @@ export function createListen<One extends Source>(options: Options<One>) {
   };
 }
 
-const TELL_NOW = defineScript({
-  source: tellNowLua,
+const ANNOUNCE_NOW = defineScript({
+  source: announceNowLua,
   keys: "wake",
   args: "...queues",
   proof: "expendable",
   reply: nothing,
 });
 
-const TELL_LATER = defineScript({
-  source: tellLaterLua,
+const ANNOUNCE_LATER = defineScript({
+  source: announceLaterLua,
   keys: "due",
   args: "ms, ...queues",
   proof: "expendable",
   reply: nothing,
 });
 
-/** Tells workers of queues that this one was told of and cannot use. */
-export function createTell({ redis, keys }: Partition) {
-  const [tellNow, tellLater] = [TELL_NOW.on(redis), TELL_LATER.on(redis)];
+/** Creates the functions that put back the names of queues that this worker cannot use. */
+export function createAnnounce({ redis, keys }: Partition) {
+  const [announceNow, announceLater] = [ANNOUNCE_NOW.on(redis), ANNOUNCE_LATER.on(redis)];
   return {
     async now(queues: readonly QueueName[]): Promise<void> {
-      if (queues.length > 0) await tellNow({ wake: keys.wake }, { queues });
+      if (queues.length > 0) await announceNow({ wake: keys.wake }, { queues });
     },
-    /** In a while, when this one may have room. */
+    /** Puts the names back after a delay. This worker may have capacity by then. */
     async later(queues: readonly QueueName[], ms = PASSED_ON_MS): Promise<void> {
-      if (queues.length > 0) await tellLater({ due: keys.due }, { ms, queues });
+      if (queues.length > 0) await announceLater({ due: keys.due }, { ms, queues });
     },
   };
 }
 
-/** A connection like this one, for waiting. No command is sent again, since nobody may wait for its answer any more. */
+/**
+ * Opens a second connection with the same options, for blocking commands. No command is repeated after a reconnect, because
+ * its caller may have gone.
+ */
 function connectToBlock(redis: Redis): Redis {
   return connectBeside(redis, {
     enableOfflineQueue: false,
@@ -130,8 +134,8 @@ function connectToBlock(redis: Redis): Redis {
   });
 }
 
-/** The queues that have waited longest to be told of. None if there was none for some seconds. */
-async function nextWoken(blocking: Redis, { keys }: Partition, most: number): Promise<QueueName[]> {
+/** Pops the names that have been in `wake` the longest. Resolves with an empty list after some seconds without a name. */
+async function popQueues(blocking: Redis, { keys }: Partition, most: number): Promise<QueueName[]> {
   const first = blocking.bzpopmin(keys.wake, BLOCK_SECS);
   const more = most > 1 ? blocking.zpopmin(keys.wake, most - 1) : [];
   const outcome = await within(SILENT_MS, Promise.all([first, more]));

@@ -1,12 +1,13 @@
--- Looks at a part of the registry for what nobody was told of: a process may have died with a name in its hand.
--- Answers the queues with calls in hand, the new cursor, and empty queues with how long ago their last event was.
+-- Scans a part of the registry for queues whose calls can be taken, and adds them to `wake`: a process may have died after
+-- it popped their name. Returns the queues with calls in flight, the new cursor, and each empty queue with the ms since its
+-- last event.
 --@include "../../../shared/redis/even-if-full.lua"
 --@include "../../../shared/redis/now.lua"
 --@include "../../../shared/queue/awake.lua"
 local prefix = ARGV.prefix
-local wake, due, inHand, registry = KEYS.wake, KEYS.due, KEYS.active, KEYS.registry
+local wake, due, inFlight, registry = KEYS.wake, KEYS.due, KEYS.active, KEYS.registry
 --@include "./due-again.lua"
--- Whether somebody has paused the calls of a queue. `gates` is how the keys of the gates begin.
+-- Returns whether the calls of a queue are paused. `gates` is the prefix of the keys of gates.
 local function isPaused(gates, queue)
   local receiver = string.match(queue, '^' .. CALLBACKS_GATE .. '/[^/]*/[^/]*/(.*)')
   if not receiver then return redis.call('HEXISTS', gates .. string.match(queue, '/(.*)'), 'paused') == 1 end
@@ -19,7 +20,7 @@ for _, queue in ipairs(found[2]) do
   local q = prefix .. ':' .. queue .. ':'
   local paused = isPaused(prefix .. ':job:', queue)
   local waits = redis.call('EXISTS', q .. 'wait') == 1
-  if redis.call('EXISTS', q .. 'active') == 1 then redis.call('SADD', inHand, queue)
+  if redis.call('EXISTS', q .. 'active') == 1 then redis.call('SADD', inFlight, queue)
   elseif not waits and redis.call('EXISTS', q .. 'delayed', q .. 'failed') == 0 then
     local newest = redis.call('XREVRANGE', q .. 'events', '+', '-', 'COUNT', 1)[1]
     empty[#empty + 1] = {queue, now - (newest and tonumber(string.match(newest[1], '^%d+')) or 0)}
@@ -29,4 +30,4 @@ for _, queue in ipairs(found[2]) do
     elseif not redis.call('ZSCORE', due, queue) then dueAgain(queue, q) end
   end
 end
-return {redis.call('SMEMBERS', inHand), found[1], empty}
+return {redis.call('SMEMBERS', inFlight), found[1], empty}

@@ -15,19 +15,22 @@ const OWN = defineScript({
   reply: list(tuple(text, text, text)),
 });
 
-/** What a slot does. Each step of it is another object. */
+/**
+ * State of a slot. Each change of the state creates a new object, so comparing objects shows whether the slot has changed.
+ */
 type Slot = {
-  /** Whether a take may be unanswered. */
+  /** True from the request to take a call until its reply is handled. */
   readonly isTaking: boolean;
 };
 
 export type LostTakes = ReturnType<typeof createLostTakes>;
 
 /**
- * A connection may break after Redis has taken a call for this worker and before the worker knows of it: the command is sent again,
- * and finds something else. Or the take is not proven, and a failover may undo it. Nobody renews the lock of such a call, and once that has
- * run out, the call would look as if it had ended a process. So after each new connection or failed take, the worker gives back the calls that
- * it took last and has not begun.
+ * Finds calls that Redis has taken for this worker without the worker's knowledge. The connection may have broken before the
+ * reply; the command is then sent again and takes another call. Or the take has no proof, so a failover may undo it. The
+ * worker does not renew the locks of such calls. When such a lock expires, it looks as if a process had died with the call.
+ * So after each new connection or failed take, the worker searches for calls whose last take was its own, and which it has
+ * not begun. It returns them to their queues.
  */
 export function createLostTakes(
   { redis, keys }: Partition,
@@ -35,11 +38,17 @@ export function createLostTakes(
 ) {
   const own = OWN.on(redis);
   const slots = new Map<string, Slot>();
-  /** Begun calls, and their number of takes. A runner may have them, so only `moveStalledJobsToWait` may take them back. */
+  /**
+   * Calls that this worker has begun, with their number of takes. A runner may have them, so only
+   * `moveStalledJobsToWait` may take them back.
+   */
   const begun = new Map<string, number>();
-  /** Begun calls whose lock was lost before their end was written. */
+  /** Calls that this worker began, and whose lock it lost before it wrote their outcome. */
   const lost = new Set<string>();
-  /** Calls without a lock that are not begun, and the takes that were unanswered when they were found. */
+  /**
+   * Calls without a lock that this worker has not begun. The value has the slots that waited for a reply when the call was
+   * found, because one of these replies may contain the call.
+   */
   const doubtful = new Map<string, readonly Slot[]>();
   let isDue = false;
   const onReady = (): void => {
@@ -47,7 +56,7 @@ export function createLostTakes(
   };
   redis.on("ready", onReady);
 
-  /** Whether the answer to a take could still bring the call. A call with a lock names its slot by the token. */
+  /** Returns whether a reply that has not arrived may contain the call. If the call has a lock, the token names its slot. */
   function mayCome(callId: string, token: string): boolean {
     if (token !== "") return slots.get(token)?.isTaking === true;
     const current = [...slots.values()];
@@ -66,13 +75,13 @@ export function createLostTakes(
         continue;
       }
       doubtful.delete(callId);
-      await backendOf(queue).giveBack(callId, token, take).catch(unlessGone);
+      await backendOf(queue).returnToQueue(callId, token, take).catch(unlessGone);
       log.warn("call.released", callFields(callId, queue));
     }
     return found.map(([callId]) => callId);
   }
 
-  function forgetAllBut(found: ReadonlySet<string>): void {
+  function keepOnly(found: ReadonlySet<string>): void {
     for (const callId of doubtful.keys()) if (!found.has(callId)) doubtful.delete(callId);
     for (const callId of lost) {
       if (found.has(callId)) continue;
@@ -83,16 +92,16 @@ export function createLostTakes(
   }
 
   return {
-    /** A slot begins to take a call. */
+    /** Notes that a slot begins to take a call. */
     taking: (token: string) => void slots.set(token, { isTaking: true }),
 
-    /** A slot begins a call that it has taken. */
+    /** Notes that a slot begins a call that it has taken. */
     begin(token: string, { id, take }: Pick<Held, "id" | "take">): void {
       slots.set(token, { isTaking: false });
       begun.set(id, take);
     },
 
-    /** The end of a begun call is written, or its lock is lost. */
+    /** Notes that the work on a begun call has ended: its outcome is written, or its lock is lost. */
     end({ id, take, hold }: Held): void {
       if (begun.get(id) !== take) return;
       if (!hold.lost) begun.delete(id);
@@ -102,22 +111,22 @@ export function createLostTakes(
       }
     },
 
-    /** The slot is free. */
+    /** Notes that the slot is free. */
     free: (token: string) => void slots.delete(token),
 
-    /** A take may have failed after Redis took a call. */
+    /** Starts a search, because a take may have failed after Redis took a call. */
     look: onReady,
 
     /**
-     * Gives back, after a new connection or a failed take, the calls of these queues that this worker does not know of. Resolves with whether
-     * none is left.
+     * After a new connection or a failed take, searches these queues for calls that this worker has taken unknowingly, and
+     * returns them to their queues. Resolves with true if none is left.
      */
     async release(queues: readonly QueueName[]): Promise<boolean> {
       if (!isDue) return true;
       isDue = false;
       try {
         const found = await Promise.all(queues.map(releaseIn));
-        forgetAllBut(new Set(found.flat()));
+        keepOnly(new Set(found.flat()));
         return doubtful.size === 0;
       } catch (error) {
         isDue = true;

@@ -1,4 +1,4 @@
--- Moves the queues that are due to `wake`, sets when each is due again, and answers in how many ms the next one is.
+-- Moves due queues to `wake`, and sets the time when each is due again. Returns the ms until the next queue is due.
 --@include "../../../shared/redis/even-if-full.lua"
 --@include "../../../shared/redis/now.lua"
 --@include "../../../shared/queue/awake.lua"

@@ -1,5 +1,5 @@
--- Answers id, token and number of takes of each call in the list that this worker took last. The token is empty if the lock has run out.
--- `prefix` is how the keys of the queue begin.
+-- Returns the calls in flight whose last take was by this worker: id, lock token and number of takes. The token is
+-- empty if the lock has expired. `prefix` is the prefix of the queue's keys.
 local own = {}
 local tokenPrefix = ARGV.worker .. ':'
 for _, id in ipairs(redis.call('LRANGE', KEYS.active, 0, -1)) do

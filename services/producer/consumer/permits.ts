@@ -7,13 +7,13 @@ import releasePermitsLua from "./release-permits.lua";
 import renewPermitsLua from "./renew-permits.lua";
 import type { Source } from "./turns.ts";
 
-/** Begins the name of a place that is reserved. A permit has a worker's name. */
+/** Prefix for the name of a reserved permit. Other permits have the name of a worker's slot. */
 const RESERVED = "for ";
-/** A worker that is woken acquires its permit at once. */
+/** Duration of a permit's reservation. The worker that is woken acquires the permit at once. */
 const RESERVED_MS = 500;
-/** Between the queues that the rate of a job holds back. */
+/** Delay between queues that wait for a job's next rate period, so that they do not all request permits at once. */
 const NEXT_AFTER_MS = 20;
-/** The keys of a job whose calls no producer takes expire after this long. */
+/** Expiry of a job's keys for permits, if no producer takes calls of the job. */
 const KEPT_MS = 86_400_000;
 
 const ACQUIRE = defineScript({
@@ -47,15 +47,15 @@ const AWAY_MS = 1000;
 
 type Sourced = Source & { readonly partition: number };
 
-/** Whether a call may be taken. If not, `againMs` is when to ask again; without it, a release wakes the queue. */
+/** Answer to a request for a permit. After `againMs`, request again; if undefined, a released permit wakes the queue. */
 export type Acquired = { kind: "permitted" } | { kind: "wait"; againMs: number | undefined };
 
 export type Permits = ReturnType<typeof createPermits>;
 
 /**
- * Makes the limits of a job hold over all partitions. A partition does not know the calls in flight in the others. So a worker acquires a permit
- * in partition 0 before it takes a call of such a job. It releases the permit after the call, with any verdict. The permit of a worker that dies
- * ends as its locks do.
+ * Applies the limits of a job across all partitions. A partition does not know the calls in flight in the others. So a worker
+ * acquires a permit in partition 0 before it takes a call of such a job. It releases the permit after the call, with any
+ * outcome. The permit of a worker that dies expires like the worker's locks.
  */
 export function createPermits(
   control: Control,
@@ -63,9 +63,9 @@ export function createPermits(
 ) {
   const { redis, keys } = control.partition;
   const [acquire, release, renew] = [ACQUIRE.on(redis), RELEASE.on(redis), RENEW.on(redis)];
-  /** The gates whose calls need permits, as far as this worker has seen. */
+  /** Gates whose calls are known to need permits. */
   const needed = new Set<string>();
-  /** By the token of the slot. */
+  /** Permits of this worker, by the token of the slot. */
   const held = new Map<string, { gate: string; periodEnd: number }>();
 
   const keysOf = ({ gate }: { gate: string }) => ({
@@ -81,15 +81,15 @@ export function createPermits(
     release({ jobs: items.map(keysOf) }, { items }),
   );
 
-  async function give(gate: string, id: string, unusedOf: number): Promise<void> {
+  async function releasePermit(gate: string, id: string, unusedOf: number): Promise<void> {
     const next = await releases.add({ gate, id, unusedOf }, 0);
     const [partition = "", queue = ""] = next.split(" ");
     if (next !== "") wake(Number(partition), queue);
   }
 
   return {
-    /** A partition says that calls of this gate need permits. */
-    need: (gate: string) => void needed.add(gate),
+    /** Notes that calls of this gate need permits. */
+    noteNeeded: (gate: string) => void needed.add(gate),
 
     isNeeded: (gate: string) => needed.has(gate),
 
@@ -97,7 +97,7 @@ export function createPermits(
       const answer = await askControl(
         control,
         () => acquires.add({ gate, source: `${partition} ${queue}`, id }, 0),
-        ([kind, periodEnd]) => void (kind === "PERMIT" && give(gate, id, periodEnd).catch(() => {})),
+        ([kind, periodEnd]) => void (kind === "PERMIT" && releasePermit(gate, id, periodEnd).catch(() => {})),
       );
       if (answer === undefined) return { kind: "wait", againMs: AWAY_MS };
       const [kind, number] = answer;
@@ -110,15 +110,15 @@ export function createPermits(
 
     isHeld: (id: string) => held.has(id),
 
-    /** The call has left the slot, or none was taken. Wakes the queue that has waited longest. */
+    /** Releases the permit after a call, or if no call was taken. Wakes the queue that has waited longest. */
     async release(id: string, isUsed: boolean): Promise<void> {
       const permit = held.get(id);
       if (permit === undefined) return;
       held.delete(id);
-      await give(permit.gate, id, isUsed ? 0 : permit.periodEnd);
+      await releasePermit(permit.gate, id, isUsed ? 0 : permit.periodEnd);
     },
 
-    /** Renews the permits of the calls in flight. One that a failover has lost is there again. */
+    /** Renews the permits of the calls in flight. This restores permits that a failover lost. */
     async renew(): Promise<void> {
       if (held.size === 0) return;
       const permits = [...held.values()].map(({ gate }) => keys.permits(gate));

@@ -5,7 +5,7 @@ import { integer, list, optional, text, tuple } from "../../../shared/redis/repl
 import lookLua from "./look.lua";
 import moveDueLua from "./move-due.lua";
 
-/** How many queues that are due are moved in one step. */
+/** Number of due queues that one step moves. */
 const DUE_AT_ONCE = 500;
 
 const MOVE_DUE = defineScript({
@@ -17,7 +17,9 @@ const MOVE_DUE = defineScript({
   reply: optional(integer),
 });
 
-/** How many queues of the registry one poll looks at, so that its cost does not grow with the number of jobs. */
+/**
+ * Number of queues that one poll checks. With this limit, the cost of a poll does not grow with the number of jobs.
+ */
 const QUEUES_A_POLL = 50;
 
 const LOOK = defineScript({
@@ -29,27 +31,27 @@ const LOOK = defineScript({
   reply: tuple(list(text), text, list(tuple(text, integer))),
 });
 
-export type Looked = {
-  /** The queues with calls in hand. */
+export type RegistryScan = {
+  /** Queues with calls in flight. */
   active: QueueName[];
-  /** Queues without a call, and how long ago their last event was; very long if it is unknown. */
+  /** Empty queues, with the time since their last event. An unknown time counts as very long. */
   empty: { queue: QueueName; idleMs: number }[];
 };
 
-/** Finds the queues that nobody has told producers of. */
+/** Creates the polls that find queues whose calls no wake-up announced. */
 export function createPoll({ redis, keys, prefix }: Partition) {
   const [moveDue, look] = [MOVE_DUE.on(redis), LOOK.on(redis)];
   const { wake, due, active, queues: registry } = keys;
   let cursor = "0";
   return {
-    /** Moves the queues that are due to `wake`. Resolves with in how many ms the next one is due. */
+    /** Moves due queues to `wake`. Resolves with the ms until the next queue is due. */
     moveDue: (): Promise<number | undefined> => moveDue({ wake, due }, { prefix }),
 
-    /** Looks for what no wake-up told of; each time at another part of the registry. */
-    async look(): Promise<Looked> {
-      const [inHand, next, empty] = await look({ wake, due, active, registry }, { prefix, cursor });
+    /** Checks the next part of the registry for queues that no wake-up announced. */
+    async look(): Promise<RegistryScan> {
+      const [inFlight, next, empty] = await look({ wake, due, active, registry }, { prefix, cursor });
       cursor = next;
-      return { active: inHand, empty: empty.map(([queue, idleMs]) => ({ queue, idleMs })) };
+      return { active: inFlight, empty: empty.map(([queue, idleMs]) => ({ queue, idleMs })) };
     },
   };
 }

@@ -1,8 +1,9 @@
--- Releases permits. `unusedOf` is 0 if a call was taken with it; else it is when the period ends whose rate the call would have counted in, and
--- counts in no longer. Answers for each the source that has waited longest, if a place is free for it: the place is reserved for a moment.
+-- Releases permits. `unusedOf` is 0 if a call was taken with the permit. Otherwise it is the end of the rate period that
+-- counted the permit, and the script undoes that count. If there is capacity, the script reserves a permit for a moment for
+-- the source that has waited longest. Returns that source for each released permit.
 --@include "../../../shared/redis/even-if-full.lua"
 --@include "../../../shared/redis/now.lua"
-local function giveBackRate(taken, duration, periodEnd)
+local function undoRateCount(taken, duration, periodEnd)
   if not duration or periodEnd == 0 then return false end
   local ms = redis.call('PTTL', taken)
   if ms <= 0 or math.abs(now + ms - periodEnd) > tonumber(duration) / 2 then return false end
@@ -13,7 +14,7 @@ end
 local function release(limits, permits, waiters, taken, id, periodEnd)
   if redis.call('ZREM', permits, id) == 0 then return '' end
   local concurrency, duration = unpack(redis.call('HMGET', limits, 'concurrency', 'duration'))
-  local isFree = giveBackRate(taken, duration, tonumber(periodEnd))
+  local isFree = undoRateCount(taken, duration, tonumber(periodEnd))
   if concurrency then
     redis.call('ZREMRANGEBYSCORE', permits, '-inf', now)
     isFree = redis.call('ZCARD', permits) < tonumber(concurrency)

@@ -1,16 +1,19 @@
 import { CALLBACKS_GATE, receiverOfGate } from "../../../shared/queue/queue-name.ts";
 
-/** This part of the slots is only for jobs that hold none. */
+/** Fraction of the slots that is reserved for jobs that hold none. */
 const RESERVED_PART = 1 / 8;
 
 /**
- * The slots of a producer; each is a call in hand or a fetch under way. A job that holds some takes another only if as many are free
- * then as it holds, and while more are free than the reserve. So a job whose calls hang gets no more than half of the slots. If the
- * calls of k jobs begin to hang together, these jobs leave one part of k + 1 free; if one after the other, they leave the reserve.
- * The reserve is for jobs that hold none: it lasts for as many more jobs as it has slots.
+ * Divides the slots of a producer among jobs, so that jobs whose calls hang leave slots for others. A call in flight or
+ * a fetch uses a slot.
  *
- * All callbacks together are like one job, and of half of the slots their receivers hold parts by the same rule. So receivers that hang,
- * and strangers may name any number of them, leave the jobs what one job that hangs would leave.
+ * A job that holds no slot may take any free one. A job that already holds slots must leave at least as many free as it
+ * then holds, and may not use the reserve. So a job whose calls hang gets at most half of the slots. If the calls of k
+ * jobs begin to hang together, they leave one of k + 1 equal parts free. If they begin one after the other, they leave
+ * the reserve. Further jobs then get one slot each from the reserve.
+ *
+ * All callbacks together count as one job. Receivers share half of the slots by the same rule. Clients may name any
+ * number of receivers, but even if all of them hang, they take as many slots as one job that hangs.
  */
 export function createSlots(slots: number) {
   const reserve = Math.floor(slots * RESERVED_PART);
@@ -38,7 +41,7 @@ export function createSlots(slots: number) {
 
     free: all.free,
 
-    /** How many a job, or a receiver, holds. */
+    /** Returns the number of slots that a job or a receiver holds. */
     of: (gate: string) => (isOfReceiver(gate) ? ofReceivers.of(gate) : all.of(gate)),
 
     /** Resolves once a slot is released. */
@@ -55,32 +58,33 @@ function isOfReceiver(gate: string): boolean {
   return receiverOfGate(gate) !== undefined;
 }
 
-/** However many receivers there are, together they are one among the jobs. */
+/** Returns the name of the share of slots that a gate uses. All receivers together use one share, like one job. */
 function groupOf(gate: string): string {
   return isOfReceiver(gate) ? CALLBACKS_GATE : gate;
 }
 
 /**
- * The room for stored calls, in bytes. Half of it is for the slots: each holds a call of its part at once, so a small call waits for
- * no room. The other half is for larger calls, one after the other: a job that holds some of it takes more only if as much is free
- * then as it holds. A call that is larger than that half takes all of it.
+ * Creates the memory budget for stored calls, in bytes. One half is divided equally among the slots, so a call that fits
+ * a slot's share never waits for memory. The other half is for larger calls. A job that already uses part of the second
+ * half must leave at least as much of it free as the job then uses. A call that is larger than the second half takes all
+ * of it.
  */
-export function createRoom(bytes: number, slots: number) {
-  const ofSlot = Math.floor(bytes / 2 / slots);
-  const forLarge = bytes - ofSlot * slots;
+export function createMemoryBudget(bytes: number, slots: number) {
+  const bytesPerSlot = Math.floor(bytes / 2 / slots);
+  const forLarge = bytes - bytesPerSlot * slots;
   const shares = createShares(forLarge);
   const needed = (size: number) => Math.min(size, forLarge);
 
   return {
-    ofSlot,
+    bytesPerSlot,
 
     mayTake(job: string, size: number): boolean {
       const [own, free] = [shares.of(job), shares.free()];
       return needed(size) <= free && (own === 0 || own + needed(size) <= free - needed(size));
     },
 
-    /** Whether a job that holds none of it would have to wait. */
-    isShort: (size: number) => needed(size) > shares.free(),
+    /** Returns whether a call of this size must wait even if its job uses none of the budget. */
+    exceedsFree: (size: number) => needed(size) > shares.free(),
 
     take: (job: string, size: number) => shares.take(job, needed(size)),
     release: (job: string, size: number) => shares.release(job, needed(size)),
@@ -89,7 +93,7 @@ export function createRoom(bytes: number, slots: number) {
 
 type Shares = ReturnType<typeof createShares>;
 
-/** How much of something each job holds, and how much is free. */
+/** Counts how much of a resource each job holds, and how much is free. */
 function createShares(total: number) {
   const held = new Map<string, number>();
   let free = total;

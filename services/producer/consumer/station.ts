@@ -7,20 +7,20 @@ import type { DurableRedis } from "../../../shared/redis/durable.ts";
 import { logOf, type Partition } from "../../../shared/redis/partition.ts";
 import { createFinish, type Finish } from "./finish.ts";
 import { createHolds, type Holds } from "./hold.ts";
-import { createListen, createTell } from "./listen.ts";
+import { createAnnounce, createListen } from "./listen.ts";
 import { createLostTakes, type LostTakes } from "./lost-takes.ts";
 import type { Deliver } from "./taken.ts";
 import type { Source, Turns } from "./turns.ts";
 import { createUpkeep } from "./upkeep.ts";
 
-/** A partition that calls are taken from. */
+/** A partition to take calls from. */
 export type ServedPartition = {
   readonly partition: Partition;
-  /** Whether its Redis can be used (shared/redis/durable.ts). */
+  /** State of the partition's Redis (shared/redis/durable.ts). */
   readonly server: Pick<DurableRedis, "firstCheck" | "isUsable" | "isRefused">;
   /** Delivers the calls of this partition. */
   readonly deliver: Deliver;
-  /** Done before the first call is taken, and again if Redis has lost what it wrote. If it fails at first, none is taken. */
+  /** Runs before the first call is taken, and again if Redis has lost its data. If the first run fails, no call is taken. */
   readonly prepare?: (() => Promise<void>) | undefined;
 };
 
@@ -32,10 +32,10 @@ type Options = {
   emptyMs?: number | undefined;
 };
 
-/** Pause before a station that could not begin is tried again. */
+/** Pause after a failed start, before the station is started again. */
 const AGAIN_MS = 1000;
 
-/** A queue of a station. */
+/** A queue, with the station that takes its calls. */
 export type SourceOf = Source & { readonly station: Station; readonly backend: QueueBackend };
 
 /** The part of a worker that takes calls from one partition, with two connections. */
@@ -43,15 +43,15 @@ export type Station = ServedPartition & {
   readonly lostTakes: LostTakes;
   readonly holds: Holds;
   readonly finish: Finish;
-  readonly tell: ReturnType<typeof createTell>;
+  readonly announce: ReturnType<typeof createAnnounce>;
   sourceOf(queue: QueueName): SourceOf;
-  /** Looks for queues that are due after `ms`. */
+  /** Schedules a search for due queues after `ms`. */
   dueIn(ms: number): void;
   /** Makes the queue due after `ms`, without waiting for Redis. */
-  putOff(queue: QueueName, ms: number): void;
-  /** Resolves when calls are being taken. Rejects if they cannot be. */
+  postpone(queue: QueueName, ms: number): void;
+  /** Starts, and resolves once this station takes calls. Rejects if it cannot take any. */
   start(turns: Turns<SourceOf>, fill: () => void): Promise<void>;
-  /** Begins once the partition can be used, after a start that was rejected. */
+  /** Repeats a rejected start until it succeeds. */
   startAgain(): Promise<void>;
   stop(): void;
 };
@@ -70,7 +70,7 @@ export function createStation(
   const records = createCallRecords(partition);
   const lookForTaken = lostTakes.look;
   const finish = createFinish({ backendOf, holds, records, dueIn: upkeep.dueIn, lookForTaken, log });
-  const tell = createTell(partition);
+  const announce = createAnnounce(partition);
   const sources = new Map<QueueName, SourceOf>();
   let listen: { start: () => void; stop: () => void } | undefined;
   let stopped = false;
@@ -86,7 +86,7 @@ export function createStation(
     holds,
     finish,
     dueIn: upkeep.dueIn,
-    tell,
+    announce,
 
     sourceOf(queue) {
       const known = sources.get(queue);
@@ -109,9 +109,9 @@ export function createStation(
       }
     },
 
-    putOff(queue, ms) {
+    postpone(queue, ms) {
       if (!served.server.isUsable) return;
-      tell.later([queue], ms).catch(() => {});
+      announce.later([queue], ms).catch(() => {});
       upkeep.dueIn(ms);
     },
 

@@ -7,7 +7,7 @@ import type { Permits } from "./permits.ts";
 import type { SourceOf, Station } from "./station.ts";
 import type { Turn, Turns } from "./turns.ts";
 
-/** When a worker that may not take a call alone looks again. */
+/** Delay after which a worker checks again whether it may take a call alone. */
 const ALONE_AGAIN_MS = 1000;
 
 export type TakeParts = {
@@ -17,79 +17,85 @@ export type TakeParts = {
   permits: Permits;
 };
 
-/** Takes calls, and learns of their queues. */
+/** Creates the functions that take calls and update what the worker knows of their queues. */
 export function createTake(log: Logger, { stations, turns, alone, permits }: TakeParts) {
   async function take(turn: Turn<SourceOf>, token: string): Promise<FetchedCall | undefined> {
     const { source } = turn;
     const { station, backend } = source;
-    const { told } = turns;
+    const { notices } = turns;
     const permitted = permits.isNeeded(source.gate);
-    if ((turn.alone || permitted) && !(await mayFetch(turn, token, permitted, told))) {
-      turns.fetched(source);
+    if ((turn.alone || permitted) && !(await mayFetch(turn, token, permitted, notices))) {
+      turns.noteFetched(source);
       return undefined;
     }
     station.lostTakes.taking(token);
     const fetched = await backend.fetch(token, permitted ? { ...turn, permitted } : turn).catch((error) => {
-      turns.fetched(source);
+      turns.noteFetched(source);
       station.lostTakes.look();
       throw error;
     });
     failpoint("producer.after_fetch");
-    turns.fetched(source, fetched.kind === "call" ? fetched.waiting : 0);
-    if (fetched.kind === "large") await makeRoom(source, fetched.bytes);
-    if (fetched.kind === "alone") await beAlone(source, fetched.id, told);
-    if (fetched.kind === "permit") permits.need(source.gate);
-    return toNext(source, fetched, told);
+    turns.noteFetched(source, fetched.kind === "call" ? fetched.waiting : 0);
+    if (fetched.kind === "large") await reserveMemory(source, fetched.bytes);
+    if (fetched.kind === "alone") await prepareAlone(source, fetched.id, notices);
+    if (fetched.kind === "permit") permits.noteNeeded(source.gate);
+    return toNext(source, fetched, notices);
   }
 
-  /** Whether the rules over all partitions let the next call be taken. If not, its queue is postponed. */
+  /**
+   * Claims the rights that the next call may need across all partitions: to be taken alone, and a permit. If one is
+   * refused, postpones the queue and resolves with false.
+   */
   async function mayFetch(
     { source, alone: isAlone }: Turn<SourceOf>,
     token: string,
     permitted: boolean,
-    told: number,
+    notices: number,
   ): Promise<boolean> {
-    if (isAlone && !(await alone.claim())) return putOff(source, ALONE_AGAIN_MS, told);
+    if (isAlone && !(await alone.claim())) return postpone(source, ALONE_AGAIN_MS, notices);
     if (!permitted) return true;
     const { station, queue, gate } = source;
     const acquired = await permits.acquire({ gate, queue, partition: station.partition.index }, token);
-    return acquired.kind === "permitted" || putOff(source, acquired.againMs, told);
+    return acquired.kind === "permitted" || postpone(source, acquired.againMs, notices);
   }
 
-  function putOff(source: SourceOf, ms: number | undefined, told: number): false {
-    turns.none(source, told);
-    if (ms !== undefined) source.station.putOff(source.queue, ms);
+  function postpone(source: SourceOf, ms: number | undefined, notices: number): false {
+    turns.noteEmpty(source, notices);
+    if (ms !== undefined) source.station.postpone(source.queue, ms);
     return false;
   }
 
-  /** If there is no room now, another worker may have some. */
-  async function makeRoom(source: SourceOf, bytes: number): Promise<void> {
-    turns.large(source, bytes);
-    if (!turns.isWanted(source)) await source.station.tell.later([source.queue]);
+  /** Notes the size of a large call. If this worker lacks the memory, announces the queue for workers that may have it. */
+  async function reserveMemory(source: SourceOf, bytes: number): Promise<void> {
+    turns.noteLarge(source, bytes);
+    if (!turns.isWanted(source)) await source.station.announce.later([source.queue]);
   }
 
-  /** Meanwhile other workers go on with the queues that this one knows of. */
-  async function beAlone(source: SourceOf, callId: string, told: number): Promise<void> {
+  /** Prepares to take a call alone. Puts the names of the other ready queues back, for other workers. */
+  async function prepareAlone(source: SourceOf, callId: string, notices: number): Promise<void> {
     if (turns.isAlone) return;
-    if (!(await alone.claim())) return void putOff(source, ALONE_AGAIN_MS, told);
+    if (!(await alone.claim())) return void postpone(source, ALONE_AGAIN_MS, notices);
     if (turns.isAlone) return;
     log.warn("call.isolated", callFields(callId, source.queue));
-    turns.alone(source);
+    turns.reserveAlone(source);
     const others = turns.ready.filter((other) => other !== source);
     const usable = stations.filter(({ server }) => server.isUsable);
     await Promise.all(
       usable.map((station) => {
         const own = others.filter((other) => other.station === station);
-        return station.tell.later(own.map(({ queue }) => queue));
+        return station.announce.later(own.map(({ queue }) => queue));
       }),
     );
   }
 
-  /** The call, if there is one. If the queue has none, it has had none since `told`. */
-  function toNext(source: SourceOf, fetched: Fetched | undefined, told: number): FetchedCall | undefined {
+  /**
+   * Returns the fetched call. If the queue had none, returns undefined and marks the queue as empty, unless a notice of
+   * new calls came during the fetch. `notices` is the number of notices when the fetch began.
+   */
+  function toNext(source: SourceOf, fetched: Fetched | undefined, notices: number): FetchedCall | undefined {
     if (fetched?.kind === "call") return fetched;
     if (fetched?.kind !== "none") return undefined;
-    turns.none(source, told);
+    turns.noteEmpty(source, notices);
     if (fetched.recheckInMs !== undefined) source.station.dueIn(fetched.recheckInMs);
     return undefined;
   }

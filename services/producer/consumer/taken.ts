@@ -10,15 +10,18 @@ export type Taken = Pick<
   "id" | "record" | "crashes" | "queuedAt" | "attemptsBefore" | "lastFailure" | "heldUntil"
 > & {
   queue: QueueName;
-  /** Of what was written there; undefined if it is no JSON. Only the first call has it, so that no large body stays behind. */
+  /**
+   * Returns the parsed JSON of the stored call; undefined if the call is not JSON. Only the first call returns it, so
+   * that a large body can be freed.
+   */
   takeStored: () => unknown;
-  /** Counts from 1 the attempts that are spent since the call was queued or last replayed. */
+  /** Number of this attempt, from 1, since the call was queued or last replayed. */
   attempt: number;
-  /** How often it was taken. */
+  /** Number of times that the call was taken. */
   take: number;
 };
 
-/** Delivers one call and decides what happens to it. Should stop early if `hold` is lost. Must not throw. */
+/** Delivers one call and returns the verdict on it. Should stop early if `hold` is lost. Must not throw. */
 export type Deliver = (taken: Taken, hold: Hold) => Promise<Verdict>;
 
 export function toHeld(
@@ -47,7 +50,9 @@ export function toTaken(queue: QueueName, fetched: FetchedCall): Taken {
   };
 }
 
-/** Undefined if it is no JSON. The text goes. */
+/**
+ * Parses the stored call; returns undefined if it is not JSON. Drops the reference to the text, so that it can be freed.
+ */
 function parsed(fetched: FetchedCall): unknown {
   const text = fetched.data;
   fetched.data = "";

@@ -1,38 +1,42 @@
-import type { Room } from "../../../shared/queue/backend.ts";
+import type { Capacity } from "../../../shared/queue/backend.ts";
 import type { QueueName } from "../../../shared/queue/queue-name.ts";
-import { createRoom, createSlots } from "./slots.ts";
-
-/** How many calls in a row a queue may have in one slot while others wait for a slot: a change of queue costs a round trip. */
-const CALLS_A_TURN = 8;
-
-/** A queue of one partition. There is one object for each. The queues of this name in other partitions go through the same gate. */
-export type Source = { readonly queue: QueueName; readonly gate: string };
-
-/** A slot for a call of this queue, until it is released. */
-export type Turn<One extends Source = Source> = Room & { readonly source: One };
+import { createMemoryBudget, createSlots } from "./slots.ts";
 
 /**
- * Which queue may use the next free slot of a producer. Turns go round the queues that may have calls; a queue without calls
- * costs nothing. The queues of a job share its part of the slots, also those of other partitions. Those of a receiver of callbacks do likewise.
- * A large call waits for room. One that must be taken alone waits until no slot is in use; meanwhile no other call is taken.
+ * Maximum number of calls in a row that a queue runs in one slot while other queues wait for it. A change to another
+ * queue costs a round trip.
+ */
+const CALLS_A_TURN = 8;
+
+/** A queue of one partition. There is one object for each queue. Queues with this name in other partitions share its gate. */
+export type Source = { readonly queue: QueueName; readonly gate: string };
+
+/** A slot for a call of this queue, until the slot is released. */
+export type Turn<One extends Source = Source> = Capacity & { readonly source: One };
+
+/**
+ * Decides which queue may use the next free slot of a producer. The queues that may have calls take turns; an empty queue
+ * costs nothing. All queues of a job share the job's part of the slots, across partitions. So do the queues of a
+ * receiver of callbacks. A large call waits for memory. A call that must be taken alone waits until no slot is in use, and no
+ * other call is taken meanwhile.
  */
 export class Turns<One extends Source = Source> {
   readonly #count: number;
   readonly #isClosed: (source: One) => boolean;
   readonly #slots: ReturnType<typeof createSlots>;
-  readonly #room: ReturnType<typeof createRoom>;
-  /** The queues that may have calls, each with the number of its last notice. */
+  readonly #memory: ReturnType<typeof createMemoryBudget>;
+  /** Queues that may have calls. The value is `#notices` at the queue's last `add`. */
   readonly #ready = new Map<One, number>();
-  /** The queues that are fetched from, by how many fetches are under way. */
+  /** Queues with fetches in flight, and the number of those fetches. */
   readonly #fetching = new Map<One, number>();
-  /** How many calls of a queue waited still when the last fetch ended. */
+  /** Number of calls of a queue that still waited when the last fetch ended. */
   readonly #waiting = new Map<One, number>();
   readonly #callsInTurn = new Map<One, number>();
-  /** The queues whose next call is large, by its size. */
+  /** Queues whose next call is large, with its size. */
   readonly #large = new Map<One, number>();
-  /** The queue whose next call is to be taken alone, until that has ended. */
+  /** The queue whose next call must be taken alone, until that call has ended. */
   #alone: { readonly source: One; isTaken: boolean } | undefined;
-  #told = 0;
+  #notices = 0;
 
   constructor({
     slots,
@@ -42,76 +46,79 @@ export class Turns<One extends Source = Source> {
     slots: number;
     /** Limit of the stored bytes of the calls in flight. */
     bytes: number;
-    /** Whether no call of this queue can be taken or delivered now. */
+    /** Returns true while calls of this queue cannot be taken or delivered. */
     isClosed: (source: One) => boolean;
   }) {
     this.#count = slots;
     this.#isClosed = isClosed;
     this.#slots = createSlots(slots);
-    this.#room = createRoom(bytes, slots);
+    this.#memory = createMemoryBudget(bytes, slots);
   }
 
-  /** The queue may have calls. */
+  /** Notes that the queue may have calls. */
   add(source: One): void {
-    this.#told += 1;
-    this.#ready.set(source, this.#told);
+    this.#notices += 1;
+    this.#ready.set(source, this.#notices);
   }
 
-  /** Others are told of the queue, or this worker once more. */
-  forget(source: One): void {
+  /** Removes a queue whose name the caller puts back for other workers. This worker may get the name again. */
+  remove(source: One): void {
     this.#ready.delete(source);
   }
 
-  /** How many notices there were. */
-  get told(): number {
-    return this.#told;
+  /** Number of notices so far: each call of `add` is one. */
+  get notices(): number {
+    return this.#notices;
   }
 
-  /** The queues that may have calls. */
+  /** Queues that may have calls. */
   get ready(): One[] {
     return [...this.#ready.keys()];
   }
 
-  /** The queue had no call that may be taken, by a look that began after so many notices. Those that came later count. */
-  none(source: One, toldBefore: number): void {
-    if ((this.#ready.get(source) ?? 0) > toldBefore) return;
+  /**
+   * Notes that a fetch found no call. `noticesBefore` is the number of notices when the fetch began: a later notice keeps the
+   * queue ready.
+   */
+  noteEmpty(source: One, noticesBefore: number): void {
+    if ((this.#ready.get(source) ?? 0) > noticesBefore) return;
     this.#ready.delete(source);
     this.#callsInTurn.delete(source);
   }
 
-  /** The queue's next call is so large as stored. */
-  large(source: One, bytes: number): void {
+  /** Notes the stored size of the queue's next call. */
+  noteLarge(source: One, bytes: number): void {
     this.#large.set(source, bytes);
   }
 
-  /** Whether a call is to be taken alone, or is. */
+  /** True while a call waits to be taken alone or runs alone. */
   get isAlone(): boolean {
     return this.#alone !== undefined;
   }
 
-  /** The queue's next call is to be taken alone. */
-  alone(source: One): void {
+  /** Notes that the queue's next call must be taken alone. */
+  reserveAlone(source: One): void {
     this.#alone ??= { source, isTaken: false };
   }
 
-  /** Takes a slot for the queue whose turn it is. A fetch from it is under way until `fetched`. */
+  /** Takes a slot for the queue whose turn it is. A fetch from the queue is in flight until `noteFetched` is called. */
   next(): Turn<One> | undefined {
     if (this.#slots.free() === 0) return undefined;
     return this.#alone === undefined ? this.#nextInTurn() : this.#nextAlone(this.#alone);
   }
 
-  /** A fetch has ended, and so many calls of the queue waited still: so many fetches may be under way. */
-  fetched(source: One, waiting = 0): void {
-    const underWay = (this.#fetching.get(source) ?? 0) - 1;
-    if (underWay > 0) this.#fetching.set(source, underWay);
+  /** Notes the end of a fetch. `waiting` calls are still in the queue. This number limits the queue's concurrent fetches. */
+  noteFetched(source: One, waiting = 0): void {
+    const inFlight = (this.#fetching.get(source) ?? 0) - 1;
+    if (inFlight > 0) this.#fetching.set(source, inFlight);
     else this.#fetching.delete(source);
     if (waiting > 0) this.#waiting.set(source, waiting);
     else this.#waiting.delete(source);
     this.#large.delete(source);
   }
 
-  /** A call has ended. Whether the queue keeps the slot for its next call. */
-  keeps({ source, bytes }: Turn<One>): boolean {
+  /** Decides after a call whether its queue keeps the slot for its next call. */
+  mayKeepSlot({ source, bytes }: Turn<One>): boolean {
     const isLarge = bytes === undefined || bytes > this.bytesOfSlot;
     if (isLarge || this.#alone !== undefined) return false;
     const { gate } = source;
@@ -124,31 +131,31 @@ export class Turns<One extends Source = Source> {
   release({ source, bytes, alone }: Turn<One>): void {
     const { gate } = source;
     if (alone) this.#alone = undefined;
-    else if (bytes !== undefined && bytes > this.bytesOfSlot) this.#room.release(gate, bytes);
+    else if (bytes !== undefined && bytes > this.bytesOfSlot) this.#memory.release(gate, bytes);
     this.#slots.release(gate);
   }
 
-  /** Whether a fetch from this queue is under way. */
+  /** Returns whether a fetch from this queue is in flight. */
   isFetching(source: One): boolean {
     return this.#fetching.has(source);
   }
 
-  /** How large a call may be, as stored, that needs no more room than its slot has. */
+  /** Maximum stored size of a call that needs no memory beyond that of its slot. */
   get bytesOfSlot(): number {
-    return this.#room.ofSlot;
+    return this.#memory.bytesPerSlot;
   }
 
-  /** Whether another call of this queue can be taken now. */
+  /** Returns whether another call of this queue can be taken now. */
   isWanted(source: One): boolean {
-    return this.#alone === undefined && this.#mayTake(source) && this.#hasRoomFor(source);
+    return this.#alone === undefined && this.#mayTake(source) && this.#hasMemoryFor(source);
   }
 
-  /** How many slots are free for a call of some queue. */
+  /** Number of slots that are free for a call. */
   get freeSlots(): number {
     return this.#alone === undefined ? this.#slots.free() : 0;
   }
 
-  /** Resolves once one is. */
+  /** Resolves once a slot is free. */
   async untilFreeSlot(): Promise<void> {
     while (this.freeSlots === 0) await this.#slots.untilReleased();
   }
@@ -157,21 +164,22 @@ export class Turns<One extends Source = Source> {
     return this.#slots.mayTake(source.gate) && !this.#isClosed(source);
   }
 
-  /** Whether a fetch from this queue may begin now, if there is room. */
+  /** Returns whether a fetch from this queue may begin now, apart from memory. */
   #isNext(source: One): boolean {
-    const underWay = this.#fetching.get(source) ?? 0;
+    const inFlight = this.#fetching.get(source) ?? 0;
     const most = this.#large.has(source) ? 0 : (this.#waiting.get(source) ?? 0);
-    return (underWay === 0 || underWay < most) && this.#mayTake(source);
+    return (inFlight === 0 || inFlight < most) && this.#mayTake(source);
   }
 
-  #hasRoomFor(source: One): boolean {
+  #hasMemoryFor(source: One): boolean {
     const bytes = this.#large.get(source);
-    return bytes === undefined || this.#room.mayTake(source.gate, bytes);
+    return bytes === undefined || this.#memory.mayTake(source.gate, bytes);
   }
 
   /**
-   * Counts a call of the queue's turn, whose slot is free for now. Answers whether the turn ends with it, because another queue waits
-   * for the slot: one of the same job, or of a job that holds fewer. To change with one that holds as many would help nobody.
+   * Counts a call of the queue's turn. Returns true if the turn ends because another queue waits for the slot. That queue
+   * must be of the same job, or of a job that holds fewer slots: a change to a job with as many slots would improve
+   * nothing. The caller must have released the queue's slot, so that it is not counted.
    */
   #endTurn(source: One): boolean {
     if (this.#ready.size < 2) return false;
@@ -179,29 +187,37 @@ export class Turns<One extends Source = Source> {
     this.#callsInTurn.set(source, calls % CALLS_A_TURN);
     if (calls < CALLS_A_TURN) return false;
     for (const other of this.#ready.keys()) {
-      if (other !== source && this.#givesWay(source, other) && this.#isNext(other) && this.#hasRoomFor(other))
+      if (
+        other !== source &&
+        this.#yieldsTo(source, other) &&
+        this.#isNext(other) &&
+        this.#hasMemoryFor(other)
+      )
         return true;
     }
     return false;
   }
 
-  #givesWay(source: One, other: One): boolean {
+  #yieldsTo(source: One, other: One): boolean {
     const [gate, otherGate] = [source.gate, other.gate];
     return gate === otherGate || this.#slots.of(otherGate) < Math.max(1, this.#slots.of(gate));
   }
 
-  /** A large call for which there is no room lets no later one pass, or it could wait for ever. */
+  /**
+   * Takes a slot for the first ready queue. While a large call waits for memory, later large calls also wait; otherwise
+   * they could use up the memory again and again.
+   */
   #nextInTurn(): Turn<One> | undefined {
     let isShort = false;
     for (const source of this.#ready.keys()) {
       if (!this.#isNext(source)) continue;
       const bytes = this.#large.get(source);
       if (bytes === undefined) return this.#begin(source, { bytes: this.bytesOfSlot });
-      if (!isShort && this.#hasRoomFor(source)) {
-        this.#room.take(source.gate, bytes);
+      if (!isShort && this.#hasMemoryFor(source)) {
+        this.#memory.take(source.gate, bytes);
         return this.#begin(source, { bytes });
       }
-      isShort ||= this.#room.isShort(bytes);
+      isShort ||= this.#memory.exceedsFree(bytes);
     }
     return undefined;
   }
@@ -217,10 +233,10 @@ export class Turns<One extends Source = Source> {
   }
 
   #begin(source: One, { bytes, alone = false }: { bytes: number | undefined; alone?: boolean }): Turn<One> {
-    const toldAt = this.#ready.get(source);
-    if (toldAt !== undefined) {
+    const noticeNumber = this.#ready.get(source);
+    if (noticeNumber !== undefined) {
       this.#ready.delete(source);
-      this.#ready.set(source, toldAt);
+      this.#ready.set(source, noticeNumber);
     }
     this.#fetching.set(source, (this.#fetching.get(source) ?? 0) + 1);
     this.#slots.take(source.gate);

@@ -16,7 +16,7 @@ type Options = {
   partition: Partition;
   server: { readonly isUsable: boolean };
   serves: (queue: QueueName) => boolean;
-  /** Done before the first call is taken, and again if Redis has lost what it wrote. */
+  /** Runs before the first call is taken, and again if Redis has lost its data. */
   prepare?: (() => Promise<void>) | undefined;
   lockMs: number;
   log: Logger;
@@ -25,13 +25,13 @@ type Options = {
 };
 
 const POLL_MS = 1000;
-/** Pause before a first poll that failed is tried again. */
+/** Pause before a failed first poll is repeated. */
 const START_PAUSE_MS = 1000;
 const EMPTY_MS = 3_600_000;
 
 /**
- * What every worker does for all of them, beside taking calls: it moves what is due, looks for what nobody was told of, takes
- * back the calls of workers that have died, and forgets queues without a call.
+ * Periodic work that every worker does for all workers. It moves due queues to `wake`, finds queues whose calls no wake-up
+ * announced, takes back the calls of dead workers, and removes empty queues.
  */
 export function createUpkeep(options: Options, backendOf: Backends, lostTakes: LostTakes) {
   const { partition, server, serves, prepare, log, pollMs = POLL_MS, emptyMs = EMPTY_MS } = options;
@@ -44,7 +44,10 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   let stalledCheckedAt = Number.NEGATIVE_INFINITY;
   let isPrepared = false;
   let stopped = false;
-  /** After a failover each worker first gives back what it has not begun (lost-takes.ts). */
+  /**
+   * After a failover, calls of dead workers are not taken back at once: each worker first returns calls that it has not begun
+   * (lost-takes.ts).
+   */
   const onClose = (): void => {
     stalledCheckedAt = performance.now();
   };
@@ -74,7 +77,7 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
     }
   }
 
-  /** False if that fails for a reason that passes. */
+  /** Polls once. Returns false if the poll failed for a temporary reason. */
   async function hasPolled(): Promise<boolean> {
     const polled = await settled(once());
     if (polled.kind === "done") return true;
@@ -94,10 +97,13 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   }
 
   return {
-    /** A queue is due after so many ms. */
+    /** Schedules a search for due queues after this many ms. */
     dueIn: due.after,
 
-    /** Resolves after the first poll, which is tried again until Redis takes it. Throws what does not pass by itself. */
+    /**
+     * Resolves after the first successful poll. Repeats polls that fail for a temporary reason, and throws any other
+     * error.
+     */
     async start(): Promise<void> {
       while (!(server.isUsable && (await hasPolled())) && !stopped) await delay(START_PAUSE_MS);
       polls.after(pollMs);
@@ -112,10 +118,13 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   };
 }
 
-/** However many queues are due one after the other, they are moved no more often than this. */
+/** Minimum time between two moves of due queues, however many become due. */
 const ALARM_GAP_MS = 20;
 
-/** Runs `work` at the earliest time asked for, and never twice at once. Times are by the process's monotonic clock. */
+/**
+ * Creates a timer that runs `work` at the earliest requested time, never twice at once. It uses the process's monotonic
+ * clock.
+ */
 function createAlarm(work: () => Promise<void>, log: Logger) {
   let timer: NodeJS.Timeout | undefined;
   let setFor = Number.POSITIVE_INFINITY;
@@ -152,7 +161,10 @@ function createAlarm(work: () => Promise<void>, log: Logger) {
   };
 }
 
-/** How often calls in hand are looked at. One that was in hand at the look before, and whose lock has run out, is taken back. */
+/**
+ * Interval of the checks for stalled calls. A call is taken back if it was in flight at the previous check and its lock has
+ * expired.
+ */
 export function stalledIntervalOf(lockMs: number): number {
   return Math.max(500, Math.round(lockMs / 4));
 }

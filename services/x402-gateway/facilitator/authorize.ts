@@ -4,12 +4,12 @@ export type FacilitatorCall = {
   facilitator: string;
   operation: "verify" | "settle" | "supported";
   method: "GET" | "POST";
-  /** With the port, unless it is the scheme's own. */
+  /** Host with the port, unless it is the default port. */
   host: string;
   path: string;
-  /** As it is sent; undefined with GET. */
+  /** Body as sent. Undefined for GET. */
   body: string | undefined;
 };
 
-/** Gives the headers of one request, such as a token that is good for it alone. If it rejects or is late, nothing is sent. */
+/** Returns the headers of one request, such as a token for this request only. If the promise rejects or is late, nothing is sent. */
 export type Authorize = (request: FacilitatorCall) => Promise<Readonly<Record<string, string>>>;

@@ -1,61 +1,64 @@
-/** So many verifies without an answer, one after the other, make a facilitator suspect. */
+/** A facilitator becomes suspect after this many verifications without an answer, if it has judged no payment between them. */
 const FAILURES_MAX = 5;
-/** So many of them count of one payer: none can bring a facilitator down alone. */
-const FAILURES_OF_ONE_MAX = 2;
+/** Limit on the failures that count for one payer, so that one payer cannot stop a facilitator. */
+const FAILURES_PER_PAYER_MAX = 2;
 
-/** A verify that is under way. Exactly one of the three is called when it has ended. */
+/** A verification in flight. Exactly one of the three methods must be called when it has ended. */
 export type Attempt = {
   /** The facilitator has judged the payment. */
   judged(): void;
-  /** It has not answered. True if this makes it suspect: it is then to be asked something that no payer has written. */
+  /**
+   * The facilitator has not answered. Returns true if it becomes suspect: the caller must then test it with a payment that no payer wrote.
+   */
   failed(): boolean;
-  /** It has answered that the request is at fault, or was not asked: neither tells anything of it. */
+  /** The verification shows no fault of the facilitator: the facilitator called the request faulty, or was not called. */
   ended(): void;
 };
 
 export type Breaker = {
-  /** `open`: no verify is begun. `half_open`: one at a time, and one of each payer until the next probe. */
+  /** `open`: no verification starts. `half_open`: one verification runs at a time, and each payer may start one until the next probe. */
   readonly state: "closed" | "open" | "half_open";
-  /** Whether a verify of this payer may begin now. */
+  /** Whether a verification for this payer may start now. */
   admits(payer: string): boolean;
-  /** Begins a verify, if one may begin. */
+  /** Starts a verification, or returns undefined if none may start. */
   begin(payer: string): Attempt | undefined;
-  /** The facilitator has judged something: verifies are begun as usual. */
+  /** Admits all verifications again, because the facilitator has judged a payment. */
   close(): void;
   open(): void;
-  /** A probe was answered, which was no verify. */
+  /** Allows trial verifications after the facilitator has answered a probe. The probe does not show that it answers verifications. */
   halfOpen(): void;
 };
 
 /**
- * Keeps payers from waiting, each for a time-out, for a facilitator that answers no verify. What a payer sends can make a
- * facilitator slow, or fail, for his own payment. So a failure counts only if nothing was judged since its request was
- * sent, at most two count of one payer, and they make a suspect: the breaker opens when it is told to.
+ * Stops verifications at a facilitator that does not answer them, so that payers do not each wait for a time-out. A payer's data can make a
+ * facilitator slow, or make it fail, for that payment. So a failure counts only if the facilitator has judged nothing since the request was
+ * sent. At most two failures count for the same payer. After `FAILURES_MAX` counted failures, the facilitator is suspect. The breaker opens
+ * only when its user calls `open`.
  */
 export function createBreaker(): Breaker {
   let state: Breaker["state"] = "closed";
   let judgements = 0;
-  /** Since the last judgement. */
+  /** Failures since the last judgement, by payer. */
   const failures = new Map<string, number>();
   let trial: Attempt | undefined;
-  const tried = new Set<string>();
+  const triedPayers = new Set<string>();
 
   function close(): void {
     state = "closed";
     judgements += 1;
     failures.clear();
     trial = undefined;
-    tried.clear();
+    triedPayers.clear();
   }
 
   function countFailure(payer: string): boolean {
-    failures.set(payer, Math.min(FAILURES_OF_ONE_MAX, (failures.get(payer) ?? 0) + 1));
+    failures.set(payer, Math.min(FAILURES_PER_PAYER_MAX, (failures.get(payer) ?? 0) + 1));
     const counted = [...failures.values()].reduce((sum, each) => sum + each, 0);
     return counted >= FAILURES_MAX;
   }
 
   function admits(payer: string): boolean {
-    return state === "closed" || (state === "half_open" && trial === undefined && !tried.has(payer));
+    return state === "closed" || (state === "half_open" && trial === undefined && !triedPayers.has(payer));
   }
 
   function begin(payer: string): Attempt | undefined {
@@ -74,7 +77,7 @@ export function createBreaker(): Breaker {
     };
     if (state === "half_open") {
       trial = attempt;
-      tried.add(payer);
+      triedPayers.add(payer);
     }
     return attempt;
   }
@@ -91,7 +94,7 @@ export function createBreaker(): Breaker {
     },
     halfOpen() {
       state = "half_open";
-      tried.clear();
+      triedPayers.clear();
     },
   };
 }

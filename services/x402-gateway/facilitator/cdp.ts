@@ -5,12 +5,12 @@ import { readCdpKey } from "../../../shared/platform/crypto/cdp-key.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Authorize } from "./authorize.ts";
 
-/** So long CDP takes a token. */
+/** CDP accepts a token for this long. */
 const TOKEN_SECS = 120;
 
 /**
- * Signs each request for Coinbase's CDP: a bearer token (JWT, RFC 7519) that is good for this method, host and path alone
- * (CDP API, authentication).
+ * Creates a function that signs each request for Coinbase's CDP. The bearer token (JWT, RFC 7519) is valid only for this method, host and
+ * path (CDP API, authentication).
  */
 export function createCdpSigner(cdp: NonNullable<FacilitatorConfig["cdp"]>, clock: Clock): Authorize {
   const { alg, key } = readCdpKey(cdp.key_secret.reveal());

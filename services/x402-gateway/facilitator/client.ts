@@ -4,32 +4,33 @@ import { clientSpan } from "../../../shared/http/client-span.ts";
 import { parseRetryAfter } from "../../../shared/http/headers.ts";
 import { messageOf } from "../../../shared/platform/errors/app-error.ts";
 import { cut } from "../../../shared/platform/text/cut.ts";
-import type { Clock } from "../../../shared/platform/time/clock.ts";
+import { type Clock, within } from "../../../shared/platform/time/clock.ts";
 import type { FacilitatorCall } from "./authorize.ts";
 import type { Credentials } from "./credentials.ts";
+import type { Supported } from "./kinds.ts";
 
-/** A longer answer is not read to its end. */
+/** Limit on the size of an answer. The rest of a longer answer is not read. */
 const ANSWER_BYTES_MAX = 64 * 1024;
-/** A facilitator of many networks and schemes lists a kind for each pair. */
+/** Limit on the size of the list of supported kinds. A facilitator lists a kind for each pair of network and scheme. */
 const SUPPORTED_BYTES_MAX = 1024 * 1024;
 
-/** A JSON object, or the reason why there is none. */
+/** A JSON object, or the reason why the answer has none. */
 type RawAnswer = { kind: "json"; status: number; value: Readonly<Record<string, unknown>> } | NoAnswer;
 
-/** No judgement on the payment: another facilitator, or the same one later, may have one. */
+/** The facilitator has not judged the payment. Another facilitator, or the same one later, may judge it. */
 export type NoAnswer = {
   kind: "none";
   reason: string;
   retryAfterMs?: number;
-  /** It says that this one request is at fault, so it tells nothing of the facilitator. */
+  /** Whether the answer blames this request. Such an answer shows no fault of the facilitator. */
   isOfRequest?: boolean;
-  /** Nothing was sent. */
+  /** True if the request was not sent. */
   isUnsent?: boolean;
 };
 
 export type FacilitatorClient = {
-  /** Makes one exchange and never repeats it. The deadline covers it from its credentials to the last byte. Never rejects. */
-  ask(
+  /** Sends one request and never repeats it. `timeoutMs` covers the credentials and the whole answer. Never rejects. */
+  exchange(
     operation: FacilitatorCall["operation"],
     body: string | undefined,
     timeoutMs: number,
@@ -43,21 +44,21 @@ type Options = {
   clock: Clock;
 };
 
-/** Talks to one facilitator (x402, facilitator interface). */
+/** Creates a client of one facilitator (x402, facilitator interface). */
 export function createFacilitatorClient({ url, credentials, clock }: Options): FacilitatorClient {
   const base = new URL(url);
   const basePath = base.pathname.replace(/\/$/, "");
-  const { fixed, ofRequest } = credentials;
+  const { fixed, headersFor } = credentials;
   const headers = { ...fixed, accept: "application/json", "content-type": "application/json" };
   const client = createHttpClient({ base, headers, answerBytesMax: ANSWER_BYTES_MAX });
 
   function toRawAnswer({ status, headers, text }: HttpAnswer, answerBytesMax: number): RawAnswer {
     if (text === undefined)
       return { kind: "none", reason: `its answer is longer than ${answerBytesMax} bytes` };
-    const retryAfterMs = parseRetryAfter(only(headers["retry-after"]), clock());
+    const retryAfterMs = parseRetryAfter(firstOf(headers["retry-after"]), clock());
     const failed = { kind: "none" as const, ...(retryAfterMs !== undefined && { retryAfterMs }) };
     if (isRedirect(status))
-      return { ...failed, reason: `status ${status}${targetOf(only(headers["location"]), base)}` };
+      return { ...failed, reason: `status ${status}${targetOf(firstOf(headers["location"]), base)}` };
     if (isNoAnswer(status)) return { ...failed, reason: `status ${status}` };
     const value = objectIn(text);
     if (value) return { kind: "json", status, value };
@@ -66,21 +67,21 @@ export function createFacilitatorClient({ url, credentials, clock }: Options): F
   }
 
   return {
-    async ask(operation, body, timeoutMs) {
-      const signal = AbortSignal.timeout(timeoutMs);
+    async exchange(operation, body, timeoutMs) {
+      const until = performance.now() + timeoutMs;
       const path = `${basePath}/${operation}`;
       const method = body === undefined ? "GET" : "POST";
       const answerBytesMax = operation === "supported" ? SUPPORTED_BYTES_MAX : ANSWER_BYTES_MAX;
       let isUnsent = true;
       try {
         const call = { facilitator: url, operation, method, host: base.host, path, body } as const;
-        const own = ofRequest && (await unlessLate(ofRequest(call), signal));
+        const own = headersFor && (await unlessLate(headersFor(call), timeoutMs));
         isUnsent = false;
         const answer = await client.exchange({
           path,
           body,
           ...(own && { headers: own }),
-          signal,
+          timeoutMs: until - performance.now(),
           answerBytesMax,
           span: clientSpan(method, base, `/${operation}`),
         });
@@ -94,23 +95,24 @@ export function createFacilitatorClient({ url, credentials, clock }: Options): F
   };
 }
 
-/** What this resolves with, unless the deadline passes before. */
-function unlessLate<Result>(work: Promise<Result>, deadline: AbortSignal): Promise<Result> {
-  return new Promise((resolve, reject) => {
-    const late = new Error("its credentials were not ready in time, so nothing was sent");
-    const onLate = () => reject(late);
-    deadline.addEventListener("abort", onLate);
-    work.finally(() => deadline.removeEventListener("abort", onLate)).then(resolve, reject);
-  });
+/** Resolves like `work`. Throws if the deadline passes first. */
+async function unlessLate<Result>(work: Promise<Result>, timeoutMs: number): Promise<Result> {
+  const outcome = await within(timeoutMs, work);
+  if (outcome.kind === "done") return outcome.result;
+  if (outcome.kind === "failed") throw outcome.error;
+  throw new Error("its credentials were not ready in time, so nothing was sent");
 }
 
-function only(value: string | string[] | undefined): string | undefined {
+function firstOf(value: string | string[] | undefined): string | undefined {
   return [value].flat()[0];
 }
 
 const TARGET_CHARS_MAX = 200;
 
-/** Where a redirect leads, for the log. The path is told only where the facilitator's own has no part that may be a key. */
+/**
+ * Returns the target of a redirect, for the log. The path is left out if the facilitator's own URL has a path, because a path may hold a
+ * key.
+ */
 function targetOf(location: string | undefined, base: URL): string {
   if (location === undefined || !URL.canParse(location, base.href)) return "";
   const { protocol, host, pathname } = new URL(location, base);
@@ -122,17 +124,18 @@ function isRedirect(status: number): boolean {
   return status >= 300 && status < 400;
 }
 
-/** A "later" and a failure of the server leave the question open, whatever their bodies say. */
+/** Whether a status leaves the payment unjudged: the facilitator asks to retry later, or has failed. The body does not matter. */
 function isNoAnswer(status: number): boolean {
   return [408, 425, 429].includes(status) || status >= 500;
 }
 
-/** Statuses that a payer can bring about with what he writes into his payment. */
+/** Statuses that a payer can cause by the content of the payment. */
 const REQUEST_FAULTS: readonly number[] = [400, 413, 415, 422, 431];
 
+/** Returns the JSON object in an answer. A byte order mark before it is ignored, as RFC 8259 permits. */
 function objectIn(text: string): Record<string, unknown> | undefined {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = JSON.parse(text.replace(/^\uFEFF/, ""));
     return typeof value === "object" && value !== null && !Array.isArray(value)
       ? (value as Record<string, unknown>)
       : undefined;
@@ -143,19 +146,19 @@ function objectIn(text: string): Record<string, unknown> | undefined {
 
 export type VerifyAnswer =
   | { kind: "valid" }
-  /** `fault` says who can mend it; the reason is the facilitator's own word. */
+  /** `fault` says who can correct the cause. The reason is the facilitator's own text. */
   | { kind: "refused"; reason: string; fault: "payer" | "operator" };
 
 export type SettleAnswer =
   | { kind: "settled"; transaction: string }
-  /** The facilitator says that it did not settle. This proves nothing: the transaction may have been sent. */
+  /** The facilitator says that it did not settle. This proves nothing: it may have sent the transaction. */
   | { kind: "refused"; reason: string; transaction?: string }
   | { kind: "unknown"; reason: string; transaction?: string };
 
 const TRANSACTION = /^0x[0-9a-fA-F]{64}$/;
 const REASON_CHARS_MAX = 200;
 
-/** The SDK's type of an answer, with nothing certain: any field may be absent or of another type. */
+/** The SDK's type of an answer, unchecked: any field may be missing or have another type. */
 type Unchecked<Response> = { readonly [Key in keyof Response]?: unknown };
 
 export function readVerified(answer: RawAnswer): VerifyAnswer | NoAnswer {
@@ -169,25 +172,34 @@ export function readVerified(answer: RawAnswer): VerifyAnswer | NoAnswer {
 
 export function readSettled(answer: RawAnswer): SettleAnswer {
   if (answer.kind === "none") return { kind: "unknown", reason: answer.reason };
-  const { success, transaction: named, errorReason }: Unchecked<SettleResponse> = answer.value;
+  const {
+    success,
+    transaction: named,
+    errorReason,
+    status,
+  }: Unchecked<SettleResponse & Draft> = answer.value;
   const transaction = typeof named === "string" && TRANSACTION.test(named) ? named : undefined;
+  const sent = transaction !== undefined && { transaction };
+  const isUnsettled = OPEN_STATUSES.includes(status) || FAILED_STATUSES.includes(status);
   if (success === true && isSuccess(answer.status)) {
+    if (isUnsettled) return { kind: "unknown", reason: `success with the status ${status}`, ...sent };
     return transaction === undefined
       ? { kind: "unknown", reason: "success without a transaction" }
       : { kind: "settled", transaction };
   }
-  const sent = transaction !== undefined && { transaction };
   const reason = reasonOf(errorReason);
   if (success !== false) return { kind: "unknown", reason: noAnswer(answer.status, reason).reason, ...sent };
-  return { kind: isListed(OPEN_SETTLEMENTS, reason) ? "unknown" : "refused", reason, ...sent };
+  const isOpen = isListed(OPEN_SETTLEMENTS, reason) || OPEN_STATUSES.includes(status);
+  return { kind: isOpen ? "unknown" : "refused", reason, ...sent };
 }
 
-/** The kinds of payment that a facilitator settles, without those that cannot be read. */
-export function readSupported(answer: RawAnswer): readonly SupportedKind[] | NoAnswer {
+/** Reads the kinds and extensions that a facilitator supports. Skips entries that cannot be read. */
+export function readSupported(answer: RawAnswer): Supported | NoAnswer {
   if (answer.kind === "none") return answer;
-  const { kinds }: Unchecked<SupportedResponse> = answer.value;
+  const { kinds, extensions }: Unchecked<SupportedResponse> = answer.value;
   if (!isSuccess(answer.status) || !Array.isArray(kinds)) return noAnswer(answer.status, undefined);
-  return kinds.filter(isKind);
+  const names: unknown[] = Array.isArray(extensions) ? extensions : [];
+  return { kinds: kinds.filter(isKind), extensions: names.filter((name) => typeof name === "string") };
 }
 
 function isKind(kind: unknown): kind is SupportedKind {
@@ -214,12 +226,12 @@ function textOf(said: unknown): string | undefined {
 }
 
 /*
- * `invalidReason` and `errorReason` are open sets: @x402/evm 2.27 differs from the protocol's own list, and vendors add
- * their own. So each table lists what is known to be one thing, and anything else is the other. Families that differ only
- * in their prefix (`invalid_exact_evm_...`) are listed by their ending.
+ * `invalidReason` and `errorReason` are open sets: @x402/evm 2.27 differs from the protocol's own list, and vendors add their own. So each
+ * table below lists the known reasons with one meaning. A reason that is not in the table has the opposite meaning. Families that differ
+ * only in their prefix (`invalid_exact_evm_...`) are listed by their ending.
  */
 
-/** Nothing that a payer signs changes these: the token, the network or the facilitator is configured wrongly. */
+/** Reasons that a payer cannot remove with another signature: the token, the network or the facilitator is configured wrongly. */
 const OPERATOR_FAULTS: readonly string[] = [
   "token_name_mismatch",
   "token_version_mismatch",
@@ -238,12 +250,12 @@ const OPERATOR_FAULTS: readonly string[] = [
   "permit2_proxy_not_deployed",
 ];
 
-/** The facilitator could not find out: another one may. */
+/** Reasons that say nothing about the payment. Another facilitator may be able to judge it. */
 const VERIFY_FAILURES: readonly string[] = ["unexpected_verify_error"];
 
 /**
- * The settlement may well have happened: it is pending, it was sent and not confirmed, or an earlier request made it and
- * its answer was lost.
+ * Reasons after which the settlement may still have happened. It is pending, or it was sent and not confirmed, or an earlier request made
+ * it and the answer was lost.
  */
 const OPEN_SETTLEMENTS: readonly string[] = [
   "settlement_pending",
@@ -256,7 +268,14 @@ const OPEN_SETTLEMENTS: readonly string[] = [
   "unexpected_settle_error",
 ];
 
-/** Some reasons have a node's own words behind a colon. */
+/** Member of a settle answer in a draft of x402 (proposal 3208). */
+type Draft = { status: string };
+
+/** Statuses in a `Draft` after which the payment may still be made. A status in neither of these two lists is ignored. */
+const OPEN_STATUSES: readonly unknown[] = ["pending", "blocked", "deferred_until"];
+const FAILED_STATUSES: readonly unknown[] = ["expired", "canceled"];
+
+/** Whether a reason has one of these endings. Some reasons have the node's own text after a colon. */
 function isListed(endings: readonly string[], reason: string): boolean {
   const [code = ""] = reason.split(":");
   return endings.some((ending) => code === ending || code.endsWith(`_${ending}`));

@@ -4,10 +4,15 @@ import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Authorize } from "./authorize.ts";
 import { createCdpSigner } from "./cdp.ts";
 
-/** What a request brings beside the headers that every one has, and who gives it: undefined if nobody does. */
-export type Credentials = { fixed: Readonly<Record<string, string>>; ofRequest: Authorize | undefined };
+/**
+ * Headers for requests to a facilitator. `fixed` are the same for every request. `headersFor` makes further headers for one request; it is
+ * undefined if no request needs any.
+ */
+export type Credentials = { fixed: Readonly<Record<string, string>>; headersFor: Authorize | undefined };
 
-/** All credentials of one facilitator: the headers and the key of its configuration, and what the host's own hook gives. */
+/**
+ * Combines all credentials of one facilitator: the headers and the key of its configuration, and the headers of the host program's hook.
+ */
 export function createCredentials(
   { headers, cdp }: FacilitatorConfig,
   hook: Authorize | undefined,
@@ -16,20 +21,20 @@ export function createCredentials(
   const fixed = Object.fromEntries(Object.entries(headers).map(([name, secret]) => [name, secret.reveal()]));
   const signers = [
     ...(cdp === undefined ? [] : [createCdpSigner(cdp, clock)]),
-    ...(hook === undefined ? [] : [checked(hook)]),
+    ...(hook === undefined ? [] : [withCheckedHeaders(hook)]),
   ];
-  if (signers.length === 0) return { fixed, ofRequest: undefined };
+  if (signers.length === 0) return { fixed, headersFor: undefined };
   return {
     fixed,
-    async ofRequest(request) {
+    async headersFor(request) {
       const signed = await Promise.all(signers.map((sign) => sign(request)));
       return Object.assign({}, ...signed);
     },
   };
 }
 
-/** What the hook gives or throws may hold a credential, so no error here repeats any of it. */
-function checked(hook: Authorize): Authorize {
+/** Wraps the hook. Its headers and errors may hold a credential, so no error here repeats them. */
+function withCheckedHeaders(hook: Authorize): Authorize {
   return async (request) => {
     const given: unknown = await Promise.resolve(request)
       .then(hook)

@@ -1,5 +1,5 @@
 import type { FacilitatorConfig } from "../../../shared/config/facilitators.ts";
-import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
+import { type FacilitatorRequest, requestText } from "../../../shared/payments/payment.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import type { ErrorCode } from "../../../shared/platform/errors/codes.ts";
 import type { Logger } from "../../../shared/platform/log/logger.ts";
@@ -8,6 +8,7 @@ import type { Clock } from "../../../shared/platform/time/clock.ts";
 import { createFairLimit } from "../fair-limit.ts";
 import type { Authorize } from "./authorize.ts";
 import { type Attempt, createBreaker } from "./breaker.ts";
+import { toCanaryPayment } from "./canary-payment.ts";
 import {
   createFacilitatorClient,
   type NoAnswer,
@@ -17,60 +18,58 @@ import {
   type SettleAnswer,
   type VerifyAnswer,
 } from "./client.ts";
-import { toControl } from "./control-payment.ts";
 import { createCredentials } from "./credentials.ts";
 import { type Kinds, type PaymentKind, toKinds } from "./kinds.ts";
 
 /**
- * A key without money can ask for any number of verifies. This many at once are over a thousand a second if a facilitator
- * answers within 100 ms; if it is slower, more would only hold connections and bodies.
+ * Limit on concurrent verifications. A client needs no money to cause any number of them. If a facilitator answers within 100
+ * ms, this limit allows over a thousand per second. If it is slower, a higher limit would only hold more connections and bodies.
  */
 const VERIFIES_MAX = 128;
-/** Of one address, for a place among them. */
+/** Limit on the verifications of one address that wait for a slot. */
 const WAITING_MAX = 256;
 const WAIT_MS = 2000;
 
-/** The pauses between two probes of a lost facilitator. Only an answer to verify or settle begins them anew. */
+/** Pauses between two probes of an unreachable facilitator. Only an answer to a verify or settle request resets the backoff. */
 const PROBE_BACKOFF: Backoff = { baseMs: 500, capMs: 30_000 };
 const PROBE_MIN_MS = 100;
 const REFRESH_MS = 5 * 60_000;
 
-/** Whom a verify counts for. */
-export type Asker = {
+/** Payer and client address of a verification. */
+export type PayingClient = {
   payer: string;
-  /** Under which the client's address is counted: those who wait take turns by it. */
+  /** Rate-limit key of the client's address. Waiting verifications are admitted fairly by this key. */
   address: string;
 };
 
 export type FacilitatorOptions = {
   verifyTimeoutMs: number;
   settleTimeoutMs: number;
-  /** Gives headers beside those of the configuration. */
+  /** Returns headers in addition to those of the configuration. */
   authorize: Authorize | undefined;
   clock: Clock;
   log: Logger;
-  /** How long a verify waits for a place. */
+  /** Maximum time that a verification waits for a slot. */
   waitMs?: number;
 };
 
-/** Why there is no judgement: it was asked and gave none, or it was not asked, and then perhaps refused with a code. */
+/** Reason why a payment has no judgement: the facilitator gave none, or was not called. If it was not called, `code` may say why. */
 export type NoVerdict = NoAnswer & { code?: ErrorCode };
 
-/** How a facilitator is, for operators. */
+/** State of a facilitator, for operators. */
 export type FacilitatorState = {
   origin: string;
   ok: boolean;
   reason: string | undefined;
-  /** Whether verifies are begun: all of them, none, or one at a time. */
+  /** Whether verifications start: all of them, none, or one at a time. */
   breaker: "closed" | "open" | "half_open";
 };
 
 /**
- * One facilitator, with a bound and a breaker of its own: whether it answers, and what it supports, which is learned and
- * refreshed in the background.
+ * One facilitator, with its own concurrency limit and breaker. Its reachability and its supported kinds are refreshed in the background.
  */
 export class Facilitator {
-  /** Its origin: the path of its URL may hold a key. */
+  /** Origin of its URL. The path is left out because it may hold a key. */
   readonly name: string;
   readonly #options: FacilitatorOptions;
   readonly #client;
@@ -78,15 +77,15 @@ export class Facilitator {
   readonly #verifies;
   readonly #breaker = createBreaker();
   #kinds: Kinds | undefined;
-  #lost: string | undefined;
-  /** What made it suspect; it is asked the same about nobody's payment. */
-  #suspect: FacilitatorRequest | undefined;
-  #underWay = 0;
-  #attempts = 0;
+  #failure: string | undefined;
+  /** Request that made the facilitator suspect. The canary payment is made for the same offer. */
+  #suspectRequest: FacilitatorRequest | undefined;
+  #inFlight = 0;
+  #probes = 0;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  /** `onKinds` is called when what it supports has been read anew. */
+  /** `onKinds` is called whenever the supported kinds have been read. */
   constructor(config: FacilitatorConfig, options: FacilitatorOptions, onKinds: () => void) {
     const { clock, authorize, waitMs = WAIT_MS } = options;
     this.name = new URL(config.url).origin;
@@ -103,9 +102,9 @@ export class Facilitator {
     });
   }
 
-  /** Resolves once it has said what it takes, or has not answered in time. */
+  /** Resolves once the facilitator has reported its kinds, or has not answered in time. */
   start(): Promise<void> {
-    return this.#learn();
+    return this.#readKinds();
   }
 
   async close(): Promise<void> {
@@ -115,25 +114,28 @@ export class Facilitator {
   }
 
   get state(): FacilitatorState {
-    const reason = this.#lost ?? (this.#kinds === undefined ? "not reached yet" : undefined);
+    const reason = this.#failure ?? (this.#kinds === undefined ? "not reached yet" : undefined);
     return { origin: this.name, ok: reason === undefined, reason, breaker: this.#breaker.state };
   }
 
-  /** Whether a payer would have to wait: for a place, or for its time-out. */
+  /** Whether a payer would have to wait, for a slot or for a time-out. */
   get isSlow(): boolean {
-    return !this.state.ok || this.#underWay >= VERIFIES_MAX;
+    return !this.state.ok || this.#inFlight >= VERIFIES_MAX;
   }
 
-  /** Undefined as long as it has never told its kinds. */
+  /** Whether the facilitator supports this kind of payment. Undefined until it has reported its kinds. */
   supports(kind: PaymentKind): boolean | undefined {
-    return this.#kinds?.takes(kind);
+    return this.#kinds?.supports(kind);
   }
 
-  /** Nothing is sent while its breaker or its bound forbids it. */
-  async verify(request: FacilitatorRequest, { payer, address }: Asker): Promise<VerifyAnswer | NoVerdict> {
-    if (!this.#breaker.admits(payer)) return this.#withheld();
+  /** Asks the facilitator to verify a payment. Sends nothing while the breaker is open, or if no slot becomes free in time. */
+  async verify(
+    request: FacilitatorRequest,
+    { payer, address }: PayingClient,
+  ): Promise<VerifyAnswer | NoVerdict> {
+    if (!this.#breaker.admits(payer)) return this.#withheldVerify();
     try {
-      return await this.#verifies.within(address, () => this.#askToVerify(request, payer));
+      return await this.#verifies.within(address, () => this.#verifyInSlot(request, payer));
     } catch (refusal) {
       if (!(refusal instanceof AppError)) throw refusal;
       const { code, message: reason, retryAfterMs } = refusal;
@@ -148,131 +150,134 @@ export class Facilitator {
   }
 
   async settle(request: FacilitatorRequest): Promise<SettleAnswer> {
-    const answer = await this.#client.ask("settle", toBody(request), this.#options.settleTimeoutMs);
-    if (answer.kind === "none") this.#lose(answer.reason, { probe: false });
-    else this.#answered();
+    const answer = await this.#client.exchange("settle", requestText(request), this.#options.settleTimeoutMs);
+    if (answer.kind === "none") this.#markUnreachable(answer.reason, { probe: false });
+    else this.#settleAnswered();
     return readSettled(answer);
   }
 
-  async #askToVerify(request: FacilitatorRequest, payer: string): Promise<VerifyAnswer | NoVerdict> {
+  async #verifyInSlot(request: FacilitatorRequest, payer: string): Promise<VerifyAnswer | NoVerdict> {
     const attempt = this.#breaker.begin(payer);
-    if (attempt === undefined) return this.#withheld();
-    this.#underWay += 1;
-    const verified = await this.#ask(request).finally(() => {
-      this.#underWay -= 1;
+    if (attempt === undefined) return this.#withheldVerify();
+    this.#inFlight += 1;
+    const verified = await this.#sendVerify(request).finally(() => {
+      this.#inFlight -= 1;
     });
-    if (verified.kind === "none") this.#failed(attempt, verified, request);
-    else this.#judged();
+    if (verified.kind === "none") this.#verifyFailed(attempt, verified, request);
+    else this.#verifyJudged();
     return verified;
   }
 
-  async #ask(request: FacilitatorRequest): Promise<VerifyAnswer | NoAnswer> {
-    return readVerified(await this.#client.ask("verify", toBody(request), this.#options.verifyTimeoutMs));
+  async #sendVerify(request: FacilitatorRequest): Promise<VerifyAnswer | NoAnswer> {
+    return readVerified(
+      await this.#client.exchange("verify", requestText(request), this.#options.verifyTimeoutMs),
+    );
   }
 
-  #withheld(): NoVerdict {
-    const reason = `not asked, because it answers no verify request (${this.#lost})`;
+  #withheldVerify(): NoVerdict {
+    const reason = `not asked, because it answers no verify request (${this.#failure})`;
     return { kind: "none", reason, isUnsent: true };
   }
 
-  #judged(): void {
-    const wasShut = this.#breaker.state !== "closed";
+  #verifyJudged(): void {
+    const wasTripped = this.#breaker.state !== "closed";
     this.#breaker.close();
-    this.#suspect = undefined;
-    this.#attempts = 0;
-    this.#found();
-    if (wasShut) this.#learnIn(REFRESH_MS);
+    this.#suspectRequest = undefined;
+    this.#probes = 0;
+    this.#markReachable();
+    if (wasTripped) this.#readKindsIn(REFRESH_MS);
   }
 
-  #failed(attempt: Attempt, { reason, isOfRequest }: NoAnswer, request: FacilitatorRequest): void {
+  #verifyFailed(attempt: Attempt, { reason, isOfRequest }: NoAnswer, request: FacilitatorRequest): void {
     if (isOfRequest || this.#closed) {
       attempt.ended();
       return;
     }
     const isSuspect = attempt.failed();
-    this.#lose(reason, { probe: false });
-    if (isSuspect && this.#suspect === undefined) void this.#examine(request, reason);
+    this.#markUnreachable(reason, { probe: false });
+    if (isSuspect && this.#suspectRequest === undefined) void this.#testWithCanary(request, reason);
   }
 
-  /** What makes it suspect is written by payers. So it is asked about a payment of nobody's before its breaker opens. */
-  async #examine(request: FacilitatorRequest, reason: string): Promise<void> {
-    this.#suspect = request;
-    if (await this.#isJudging()) return;
-    if (this.#closed || this.#suspect === undefined) return;
+  /**
+   * Opens the breaker of a suspect facilitator, unless the facilitator judges a canary payment. Payers wrote the requests that made it
+   * suspect, so those requests alone do not prove a fault.
+   */
+  async #testWithCanary(request: FacilitatorRequest, reason: string): Promise<void> {
+    this.#suspectRequest = request;
+    if (await this.#answersCanary()) return;
+    if (this.#closed || this.#suspectRequest === undefined) return;
     this.#breaker.open();
-    this.#lost = reason;
+    this.#failure = reason;
     this.#options.log.warn("facilitator.down", { facilitator: this.name, reason, verifies: "withheld" });
     this.#probeLater();
   }
 
-  /** Whether it judges a payment that no payer has written. */
-  async #isJudging(): Promise<boolean> {
-    if (this.#suspect === undefined) return false;
-    const { kind } = await this.#ask(toControl(this.#suspect, this.#options.clock()));
-    if (kind !== "none") this.#judged();
+  /** Sends a canary payment, and resolves with whether the facilitator has judged it. */
+  async #answersCanary(): Promise<boolean> {
+    if (this.#suspectRequest === undefined) return false;
+    const { kind } = await this.#sendVerify(toCanaryPayment(this.#suspectRequest, this.#options.clock()));
+    if (kind !== "none") this.#verifyJudged();
     return kind !== "none";
   }
 
-  async #learn(): Promise<void> {
-    const kinds = readSupported(
-      await this.#client.ask("supported", undefined, this.#options.verifyTimeoutMs),
+  async #readKinds(): Promise<void> {
+    const supported = readSupported(
+      await this.#client.exchange("supported", undefined, this.#options.verifyTimeoutMs),
     );
     if (this.#closed) return;
-    if ("kind" in kinds) return this.#probeFailed(kinds.reason);
-    this.#kinds = toKinds(kinds);
+    if ("kind" in supported) return this.#probeFailed(supported.reason);
+    this.#kinds = toKinds(supported);
     this.#onKinds();
-    if (this.#breaker.state !== "closed") return this.#tryOut();
-    this.#found();
-    this.#learnIn(REFRESH_MS);
+    if (this.#breaker.state !== "closed") return this.#tryVerifying();
+    this.#markReachable();
+    this.#readKindsIn(REFRESH_MS);
   }
 
-  /** It is there again, but for all that is known it still answers no verify. */
-  async #tryOut(): Promise<void> {
+  /** Half-opens the breaker: the facilitator answers again, but it is unknown whether it also answers verifications. */
+  async #tryVerifying(): Promise<void> {
     this.#breaker.halfOpen();
-    if ((await this.#isJudging()) || this.#closed || this.#breaker.state === "closed") return;
+    if ((await this.#answersCanary()) || this.#closed || this.#breaker.state === "closed") return;
     this.#probeLater();
   }
 
   #probeFailed(reason: string): void {
     if (this.#breaker.state !== "closed") this.#breaker.open();
-    this.#lose(reason, { probe: true });
-  }
-
-  /** What answers a settle is there, which says nothing of its verifies. */
-  #answered(): void {
-    if (this.#breaker.state !== "closed") return;
-    this.#attempts = 0;
-    this.#found();
-  }
-
-  #found(): void {
-    if (this.#lost !== undefined) this.#options.log.info("facilitator.up", { facilitator: this.name });
-    this.#lost = undefined;
+    this.#markUnreachable(reason, { probe: true });
   }
 
   /**
-   * Logs only the first failure of a loss. That one and each failed probe schedule the next probe; further failed requests do
-   * not postpone it.
+   * Handles an answer to a settle request. The answer shows that the facilitator is reachable, but not whether it answers verifications.
    */
-  #lose(reason: string, { probe }: { probe: boolean }): void {
+  #settleAnswered(): void {
+    if (this.#breaker.state !== "closed") return;
+    this.#probes = 0;
+    this.#markReachable();
+  }
+
+  #markReachable(): void {
+    if (this.#failure !== undefined) this.#options.log.info("facilitator.up", { facilitator: this.name });
+    this.#failure = undefined;
+  }
+
+  /**
+   * Marks the facilitator as unreachable. Only the first failure is logged. The first failure and each failed probe schedule the next
+   * probe. Further failed requests do not postpone it.
+   */
+  #markUnreachable(reason: string, { probe }: { probe: boolean }): void {
     if (this.#closed) return;
-    const before = this.#lost;
-    this.#lost = reason;
+    const before = this.#failure;
+    this.#failure = reason;
     if (before === undefined) this.#options.log.warn("facilitator.down", { facilitator: this.name, reason });
     if (before === undefined || probe) this.#probeLater();
   }
 
   #probeLater(): void {
-    this.#attempts += 1;
-    this.#learnIn(Math.max(PROBE_MIN_MS, backoffMs(PROBE_BACKOFF, this.#attempts, Math.random)));
+    this.#probes += 1;
+    this.#readKindsIn(Math.max(PROBE_MIN_MS, backoffMs(PROBE_BACKOFF, this.#probes, Math.random)));
   }
 
-  #learnIn(ms: number): void {
+  #readKindsIn(ms: number): void {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.#learn(), ms);
+    this.#timer = setTimeout(() => void this.#readKinds(), ms);
   }
-}
-
-function toBody({ x402Version, paymentPayload, paymentRequirements }: FacilitatorRequest): string {
-  return JSON.stringify({ x402Version, paymentPayload, paymentRequirements });
 }

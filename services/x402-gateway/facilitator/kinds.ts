@@ -1,21 +1,33 @@
 import type { SupportedKind } from "@x402/core/types";
+import type { GasSponsoring } from "../schemes/scheme.ts";
 
-export type PaymentKind = { x402Version: 1 | 2; scheme: string; network: string };
+export type PaymentKind = {
+  x402Version: 1 | 2;
+  scheme: string;
+  network: string;
+  /** Extension that the payment needs. */
+  extension?: GasSponsoring | undefined;
+};
 
-/** What one facilitator says that it takes. */
-export type Kinds = { takes(kind: PaymentKind): boolean };
+/** Kinds and extensions that a facilitator has reported. */
+export type Supported = { kinds: readonly SupportedKind[]; extensions: readonly string[] };
 
-/** Facilitators may announce all networks of a kind: `eip155:*`. */
+/** Kinds of payment that one facilitator supports. */
+export type Kinds = { supports(kind: PaymentKind): boolean };
+
+/** A facilitator may list all networks of a family: `eip155:*`. */
 const ANY = ":*";
 
-/** As a facilitator lists them; the list may have thousands of entries, and is looked at for every payment. */
-export function toKinds(list: readonly SupportedKind[]): Kinds {
+/** Indexes the kinds that a facilitator has reported. There may be thousands of them, and every payment needs a lookup. */
+export function toKinds({ kinds: list, extensions: names }: Supported): Kinds {
   const isWild = ({ network }: SupportedKind) => network.endsWith(ANY);
   const exact = new Set(list.filter((kind) => !isWild(kind)).map((kind) => nameOf(kind, kind.network)));
   const wild = new Set(list.filter(isWild).map((kind) => nameOf(kind, kind.network.slice(0, -ANY.length))));
+  const extensions = new Set(names);
   return {
-    takes(kind) {
-      const { network } = kind;
+    supports(kind) {
+      const { network, extension } = kind;
+      if (extension !== undefined && !extensions.has(extension)) return false;
       if (exact.has(nameOf(kind, network))) return true;
       return wild.size > 0 && network.includes(":") && wild.has(nameOf(kind, network.split(":")[0] ?? ""));
     },

@@ -4,11 +4,11 @@ import { AppError, RETRY_AFTER_MS } from "../../../shared/platform/errors/app-er
 import type { Logger } from "../../../shared/platform/log/logger.ts";
 import type { SettleAnswer, VerifyAnswer } from "./client.ts";
 import {
-  type Asker,
   Facilitator,
   type FacilitatorOptions,
   type FacilitatorState,
   type NoVerdict,
+  type PayingClient,
 } from "./facilitator.ts";
 import type { Kinds, PaymentKind } from "./kinds.ts";
 
@@ -16,27 +16,27 @@ const RETRY_AFTER_MS_MAX = 60_000;
 
 type Options = FacilitatorOptions & {
   facilitators: readonly FacilitatorConfig[];
-  /** Called with what can be offered, whenever a facilitator has said again what it takes. */
+  /** Called with the kinds that can be offered, whenever a facilitator has reported its kinds. */
   onKinds?: (offerable: Kinds) => void;
 };
 
-/** One or more facilitators: verifying fails over, settling never does. */
+/** One or more facilitators. A verification may fail over to another one; a settlement never does. */
 export class Facilitators {
   readonly #byUrl: ReadonlyMap<string, Facilitator>;
   readonly #log: Logger;
   #offerable: Kinds;
 
   constructor({ facilitators, onKinds, ...options }: Options) {
-    const learned = () => {
+    const onRead = () => {
       this.#offerable = this.#toOfferable();
       onKinds?.(this.#offerable);
     };
-    this.#byUrl = new Map(facilitators.map((each) => [each.url, new Facilitator(each, options, learned)]));
+    this.#byUrl = new Map(facilitators.map((each) => [each.url, new Facilitator(each, options, onRead)]));
     this.#log = options.log;
     this.#offerable = this.#toOfferable();
   }
 
-  /** Resolves once each has said what it takes, or has not answered in time. */
+  /** Resolves once each facilitator has reported its kinds, or has not answered in time. */
   async start(): Promise<void> {
     await Promise.all(this.#all.map((facilitator) => facilitator.start()));
   }
@@ -45,30 +45,34 @@ export class Facilitators {
     await Promise.all(this.#all.map((facilitator) => facilitator.close()));
   }
 
-  /** Whether any facilitator that was reached once says that it takes such payments. */
+  /** Whether any facilitator has reported that it supports this kind of payment. */
   supports(kind: PaymentKind): boolean {
     return this.#all.some((facilitator) => facilitator.supports(kind));
   }
 
   /**
-   * What can be offered: a kind that some facilitator takes, or may take, as long as it has not said what it takes. Another
-   * object as soon as any facilitator has said it anew.
+   * Returns the kinds that can be offered. A kind can be offered if some facilitator supports it, or has not reported its kinds yet. An
+   * extension can be offered only if a facilitator has reported it. After each report of a facilitator, a new object is returned.
    */
   offerable(): Kinds {
     return this.#offerable;
   }
 
-  /** Each facilitator by its origin, why it cannot be counted on now, and whether it is asked. */
+  /** State of each facilitator, available or not: its origin, its breaker, and why it is unavailable. */
   available(): FacilitatorState[] {
     return this.#all.map(({ state }) => state);
   }
 
   /**
-   * Asks whether the payment could settle now. Resolves with the URL of the facilitator that said yes, which is the one to
-   * settle. Throws `payment.rejected`, `payment.unavailable` if the offer itself is at fault, and what `judge` throws.
+   * Checks whether the payment could settle now. Resolves with the URL of the facilitator that judged the payment valid, which must settle
+   * it. Throws `payment.rejected`, `payment.unavailable` if the offer itself is wrong, and what `judge` throws.
    */
-  async verify(request: FacilitatorRequest, { token, ...kind }: Offered, asker: Asker): Promise<string> {
-    const { verified, url } = await this.judge(request, kind, asker);
+  async verify(
+    request: FacilitatorRequest,
+    { token, ...kind }: Offered,
+    client: PayingClient,
+  ): Promise<string> {
+    const { verified, url } = await this.judge(request, kind, client);
     if (verified.kind === "valid") return url;
     const { reason, fault } = verified;
     if (fault === "payer")
@@ -83,20 +87,21 @@ export class Facilitators {
   }
 
   /**
-   * Asks the facilitators that support such payments until one has answered; `url` says which. It asks those that answer
-   * at present and have a free place first, in the order configured. Throws `Unjudged`: `payment.unavailable` if none
-   * answered, and `request.rate_limited` if at each of them too many of this address wait already.
+   * Calls the facilitators that support this kind of payment, one after the other, until one has judged the payment. Resolves with its
+   * judgement and its URL. Facilitators that are reachable and have a free slot come first, in the order of the configuration. Throws
+   * `Unjudged` if none has judged it. Its code is `request.rate_limited` if too many verifications of this address wait at each of them,
+   * otherwise `payment.unavailable`.
    */
   async judge(
     request: FacilitatorRequest,
     kind: Omit<PaymentKind, "x402Version">,
-    asker: Asker,
+    client: PayingClient,
   ): Promise<{ verified: VerifyAnswer; url: string }> {
     const { x402Version } = request;
-    const able = [...this.#byUrl].filter(([, each]) => each.supports({ x402Version, ...kind }));
+    const supporting = [...this.#byUrl].filter(([, each]) => each.supports({ x402Version, ...kind }));
     const failures: Failure[] = [];
-    for (const [url, facilitator] of quickFirst(able)) {
-      const verified = await facilitator.verify(request, asker);
+    for (const [url, facilitator] of availableFirst(supporting)) {
+      const verified = await facilitator.verify(request, client);
       if (verified.kind !== "none") return { verified, url };
       failures.push({ name: facilitator.name, ...verified });
     }
@@ -108,7 +113,7 @@ export class Facilitators {
     return this.#byUrl.has(url);
   }
 
-  /** Asks this one facilitator, once. Never rejects: anything that is not an answer is an unknown outcome. */
+  /** Sends one settle request to this facilitator. Never rejects: if there is no usable answer, it resolves with an unknown outcome. */
   async settle(request: FacilitatorRequest, url: string): Promise<SettleAnswer> {
     const facilitator = this.#byUrl.get(url);
     if (facilitator) return facilitator.settle(request);
@@ -120,17 +125,18 @@ export class Facilitators {
   }
 
   #toOfferable(): Kinds {
-    return { takes: (kind) => this.#all.some((facilitator) => facilitator.supports(kind) ?? true) };
+    const maySupport = (kind: PaymentKind) => kind.extension === undefined;
+    return { supports: (kind) => this.#all.some((each) => each.supports(kind) ?? maySupport(kind)) };
   }
 }
 
-/** The kind of a payment, with the network as the payer names it: CAIP-2, or its name in version 1. */
+/** Kind of a payment, and its token. The kind's `network` is the name in the payment: a CAIP-2 name, or a name of version 1. */
 type Offered = Omit<PaymentKind, "x402Version"> & {
   token: { network: string; asset: string; symbol: string };
 };
 
-/** Those in trouble are asked last, and those without a free place: every payer would wait for them. */
-function quickFirst(facilitators: readonly (readonly [string, Facilitator])[]) {
+/** Moves slow facilitators to the end: those that are unreachable or have no free slot. Otherwise every payer would wait for them. */
+function availableFirst(facilitators: readonly (readonly [string, Facilitator])[]) {
   const isSlow = ([, facilitator]: readonly [string, Facilitator]) => facilitator.isSlow;
   return [...facilitators.filter((each) => !isSlow(each)), ...facilitators.filter(isSlow)];
 }
@@ -139,19 +145,22 @@ type Failure = NoVerdict & { name: string };
 
 /** No facilitator has judged a payment. */
 export class Unjudged extends AppError {
-  /** Whether any of them was sent the payment. */
-  readonly wasAsked: boolean;
-  /** Whether any of them said that the request is at fault. */
+  /** Whether the payment was sent to any facilitator. */
+  readonly wasSent: boolean;
+  /** Whether any facilitator answered that the request is faulty. */
   readonly isOfRequest: boolean;
 
   constructor(failures: readonly Failure[]) {
     const reasons = failures.map(({ name, reason }) => `${name}: ${reason}`);
     const reason = reasons.join("; ") || "no facilitator supports this kind of payment";
-    const asked = failures.flatMap(({ retryAfterMs }) => retryAfterMs ?? []);
-    const retryAfterMs = Math.min(RETRY_AFTER_MS_MAX, ...(asked.length > 0 ? asked : [RETRY_AFTER_MS]));
+    const retryTimes = failures.flatMap(({ retryAfterMs }) => retryAfterMs ?? []);
+    const retryAfterMs = Math.min(
+      RETRY_AFTER_MS_MAX,
+      ...(retryTimes.length > 0 ? retryTimes : [RETRY_AFTER_MS]),
+    );
     const isOverLimit = failures.length > 0 && failures.every(({ code }) => code === "request.rate_limited");
     super(isOverLimit ? "request.rate_limited" : "payment.unavailable", { reason, retryAfterMs });
-    this.wasAsked = failures.some(({ isUnsent }) => !isUnsent);
+    this.wasSent = failures.some(({ isUnsent }) => !isUnsent);
     this.isOfRequest = failures.some(({ isOfRequest }) => isOfRequest === true);
   }
 }

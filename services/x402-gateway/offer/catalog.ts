@@ -10,75 +10,80 @@ import { isLive } from "../../../shared/pricing/rates/source.ts";
 import type { Kinds } from "../facilitator/kinds.ts";
 import { createPolicies, type JobPolicy } from "../policy/caller-policy.ts";
 import { METHODS } from "../schemes/registry.ts";
-import type { AssetTransferMethod } from "../schemes/scheme.ts";
+import type { AssetTransferMethod, GasSponsoring } from "../schemes/scheme.ts";
 import { V1_NETWORKS } from "../schemes/v1-networks.ts";
 import type { OperatorQuote } from "./operator-quote.ts";
 
-/** A token that is taken, on its chain. */
+/** An accepted token on its chain. */
 export type Token = {
   /** CAIP-2. */
   network: string;
   chainId: number;
-  /** As configured, which is how offers name it. */
+  /** Address as configured, which is how offers name the token. */
   asset: string;
   symbol: string;
   payTo: string;
   scheme: SchemeName;
   method: AssetTransferMethod;
-  /** What a client needs to sign, beside our quote: an offer's `extra`. */
+  /** Values of an offer's `extra` that a client needs to sign. An offer of version 2 also has our quote there. */
   extra: Readonly<Record<string, string>>;
-  /** The separator of the EIP-712 domain that payers sign for, in hex without 0x. */
+  /** Separator of the EIP-712 domain that payers sign for, in hex without 0x. */
   separator: string;
-  /** The network's name in version 1 of the protocol, if it has one that its clients know. */
+  /** The network's name in version 1 of the protocol, if clients of version 1 know one. */
   v1Network: string | undefined;
-  /** Whether it is offered in version 1. */
+  /** Whether the token is offered in version 1. */
   v1: boolean;
 };
 
-/** A job that has a price, with what it costs now in each token whose rate is known. */
+/** A job with a price, and its current amount in each token whose rate is known. */
 export type Job = JobPrice & {
   policy: JobPolicy;
-  /** In each token that some facilitator takes, or may take, in one of the protocol's versions. */
-  prices: readonly { token: Token; amount: bigint; versions: Versions }[];
-  /** The kinds of those tokens that have a rate, and that no facilitator takes in any version: `exact on eip155:8453`. */
+  /** Amount in each token that a facilitator supports, or may support, in one of the protocol's versions. */
+  prices: readonly {
+    token: Token;
+    amount: bigint;
+    versions: Versions;
+    gasSponsorings: readonly GasSponsoring[];
+  }[];
+  /** Kinds of payment that no facilitator supports in any version, such as `exact on eip155:8453`. Only tokens with a rate count. */
   unsupported: readonly string[];
-  /** Where its price comes from, if it is not the price list's. */
+  /** Quote that the price comes from. Undefined if it comes from the price list. */
   operatorQuote?: OperatorQuote;
 };
 
-/** The versions of the protocol in which a token is offered. */
+/** Versions of the protocol in which a token is offered. */
 export type Versions = { v1: boolean; v2: boolean };
 
 export type Catalog = {
   tokens: readonly Token[];
-  /** Accepted only with offers from before a reload, which are signed. */
+  /** Tokens that are accepted only with signed offers from before a reload. */
   removedTokens: readonly Token[];
-  /** The jobs whose policy is not disabled, in the order of the configuration. */
+  /** Jobs whose policy is not disabled, in the order of the configuration. */
   onSale: readonly JobIds[];
-  /** The job, if it has a price: the same object as long as no rate and no kind changes, and another one afterwards. */
+  /** Returns the job, if it has a price. The object stays the same until a rate or the supported kinds of payment change. */
   find(ids: JobIds): Job | undefined;
-  /** The job, if it is sold. Throws `job.not_found` and `job.disabled`. */
+  /** Returns a job that is for sale. Throws `job.not_found` and `job.disabled`. */
   get(ids: JobIds): Job;
-  /** The job at the price of an operator's quote. */
+  /** Returns the job at the price of an operator's quote. */
   quoted(job: Job, operatorQuote: OperatorQuote): Job;
 };
 
-type Known = {
+type CatalogSources = {
   rateOf: RateOf<AcceptedToken>;
-  isSound: (token: AcceptedToken) => boolean;
+  isTokenValid: (token: AcceptedToken) => boolean;
   offerable: () => Kinds;
-  /** Tokens that are accepted only with earlier offers. */
+  /** Tokens accepted only with earlier offers. */
   removed?: readonly AcceptedToken[];
 };
 
 /**
- * What is sold, to whom, and for which tokens. A token that is not sound has no price, nor one of a kind that is not
- * offerable.
+ * Creates the catalog: the jobs for sale, their policies, and their amounts in each token. A token has no price if its configuration is not
+ * valid, or if its kind of payment cannot be offered.
  */
 export function toCatalog(
   x402: X402Toml,
   prices: PriceList,
-  { rateOf, isSound, offerable, removed = [] }: Known,
+  { rateOf, isTokenValid, offerable, removed = [] }: CatalogSources,
 ): Catalog {
   const tokens = new Map(x402.accepted_tokens.map((config) => [config, toToken(config)]));
   const policyOf = createPolicies(x402);
@@ -87,13 +92,15 @@ export function toCatalog(
     { ...job, policy: policyOf(job), cached: undefined },
   ]);
   const byKey = new Map(listed);
-  const ratesNow = createRatesNow(x402.accepted_tokens, rateOf, isSound, offerable);
+  const priceInputs = createPriceInputs(x402.accepted_tokens, rateOf, isTokenValid, offerable);
 
-  function pricesOf(priceWei: bigint, { rates, kinds }: RatesNow): Pick<Job, "prices" | "unsupported"> {
+  function pricesOf(priceWei: bigint, { rates, kinds }: PriceInputs): Pick<Job, "prices" | "unsupported"> {
     const all = currentOffers(priceWei, x402.accepted_tokens, (token) => rates.get(token)).flatMap(
       ({ token: config, amount }) => {
         const token = tokens.get(config);
-        return token === undefined ? [] : [{ token, amount, versions: versionsOf(token, kinds) }];
+        if (token === undefined) return [];
+        const gasSponsorings = gasSponsoringsOf(token, kinds.supports);
+        return [{ token, amount, versions: versionsOf(token, kinds), gasSponsorings }];
       },
     );
     const isOffered = ({ versions }: Job["prices"][number]) => versions.v1 || versions.v2;
@@ -105,7 +112,7 @@ export function toCatalog(
   function find(ids: JobIds): Job | undefined {
     const job = byKey.get(jobKey(ids));
     if (job === undefined) return undefined;
-    const rates = ratesNow();
+    const rates = priceInputs();
     if (job.cached?.rates === rates) return job.cached.job;
     const { cached: _, ...listed } = job;
     job.cached = { rates, job: { ...listed, ...pricesOf(job.priceWei, rates) } };
@@ -136,24 +143,24 @@ export function toCatalog(
     get,
     quoted(job, operatorQuote) {
       const { priceWei } = operatorQuote.quote;
-      return { ...job, priceWei, ...pricesOf(priceWei, ratesNow()), operatorQuote };
+      return { ...job, priceWei, ...pricesOf(priceWei, priceInputs()), operatorQuote };
     },
   };
 }
 
-/** The catalog of a deployment that is being drained: its tokens are known, and nothing is sold. */
+/** Returns the catalog of a draining deployment. It knows the tokens and sells nothing. */
 export function toDrained(catalog: Catalog): Catalog {
   return {
     ...catalog,
     onSale: [],
     get() {
-      throw soldNoLonger();
+      throw drainingError();
     },
   };
 }
 
-/** The answer to everybody who would buy while the deployment is drained. */
-export function soldNoLonger(): AppError {
+/** Error for every client that wants to buy while the deployment is draining. */
+export function drainingError(): AppError {
   return new AppError("payment.unavailable", {
     reason: "this deployment is draining (postern x402 --drain)",
     publicDetail:
@@ -162,19 +169,19 @@ export function soldNoLonger(): AppError {
   });
 }
 
-/** A catalog that offers nothing while payments are unaudited. */
-export function soldOnceAudited(catalog: Catalog, isUnaudited: () => boolean): Catalog {
+/** Returns a catalog that sells nothing while payments are unaudited. */
+export function toClosedWhileUnaudited(catalog: Catalog, isUnaudited: () => boolean): Catalog {
   return {
     ...catalog,
     get(ids) {
-      if (isUnaudited()) throw soldAfterAudit();
+      if (isUnaudited()) throw unauditedError();
       return catalog.get(ids);
     },
   };
 }
 
-/** The answer to everybody who would buy before the audit that follows an adoption of Redis. */
-export function soldAfterAudit(): AppError {
+/** Returns the error for every client that wants to buy between an adoption of Redis and the audit that must follow it. */
+export function unauditedError(): AppError {
   return new AppError("payment.unavailable", {
     reason:
       "payments are unaudited since Redis was adopted: run `postern payments audit` (docs/backup.md#adopt)",
@@ -184,71 +191,83 @@ export function soldAfterAudit(): AppError {
   });
 }
 
-/** A job of the price list, and what it cost at the rates that were looked at last. */
-type ListedJob = JobPrice & Pick<Job, "policy"> & { cached: { rates: RatesNow; job: Job } | undefined };
+/** A job of the price list. `cached` is the job with its amounts at the last known rates. */
+type ListedJob = JobPrice & Pick<Job, "policy"> & { cached: { rates: PriceInputs; job: Job } | undefined };
 
-/** The rates of all tokens that are sound, and what facilitators take. */
-type RatesNow = { rates: ReadonlyMap<AcceptedToken, string | undefined>; kinds: Kinds };
+/** Inputs of all prices: the rates of the tokens with a valid configuration, and the kinds of payment that can be offered. */
+type PriceInputs = { rates: ReadonlyMap<AcceptedToken, string | undefined>; kinds: Kinds };
 
-/** What prices are made of; the same object as long as nothing changes. */
-function createRatesNow(
+/**
+ * Creates a function that returns the current inputs of all prices. It returns the same object until a rate or the supported kinds of
+ * payment change.
+ */
+function createPriceInputs(
   tokens: readonly AcceptedToken[],
   rateOf: RateOf<AcceptedToken>,
-  isSound: (token: AcceptedToken) => boolean,
+  isTokenValid: (token: AcceptedToken) => boolean,
   offerable: () => Kinds,
-): () => RatesNow {
+): () => PriceInputs {
   const changing = tokens.filter(isLive);
-  const read = (): RatesNow => ({
-    rates: new Map(tokens.filter(isSound).map((token) => [token, rateOf(token)])),
+  const read = (): PriceInputs => ({
+    rates: new Map(tokens.filter(isTokenValid).map((token) => [token, rateOf(token)])),
     kinds: offerable(),
   });
   let now = read();
-  const isOld = ({ rates, kinds }: RatesNow) =>
+  const isOutdated = ({ rates, kinds }: PriceInputs) =>
     kinds !== offerable() ||
-    tokens.some((token) => isSound(token) !== rates.has(token)) ||
+    tokens.some((token) => isTokenValid(token) !== rates.has(token)) ||
     changing.some((token) => rates.has(token) && rateOf(token) !== rates.get(token));
   return () => {
-    if (isOld(now)) now = read();
+    if (isOutdated(now)) now = read();
     return now;
   };
 }
 
-/** The versions in which somebody could settle a payment in this token. */
+/** Returns the versions in which a facilitator could settle a payment in this token. */
 function versionsOf({ network, v1, v1Network, scheme }: Token, kinds: Kinds): Versions {
   return {
-    v1: v1 && v1Network !== undefined && kinds.takes({ x402Version: 1, scheme, network: v1Network }),
-    v2: kinds.takes({ x402Version: 2, scheme, network }),
+    v1: v1 && v1Network !== undefined && kinds.supports({ x402Version: 1, scheme, network: v1Network }),
+    v2: kinds.supports({ x402Version: 2, scheme, network }),
   };
 }
 
-/** Logs that no facilitator takes a token any more, so that nothing is offered for it; and that one does again. */
+/** Returns the extensions by which a facilitator sends a payer's approval of this token. */
+export function gasSponsoringsOf(
+  { method, scheme, network, extra }: Token,
+  supports: Kinds["supports"],
+): readonly GasSponsoring[] {
+  const isSupported = (extension: GasSponsoring) => supports({ x402Version: 2, scheme, network, extension });
+  return method.gasSponsorings(extra).filter(isSupported);
+}
+
+/** Creates a function that logs each token that is no longer offered because no facilitator supports it, and each that is offered again. */
 export function createLogTokenKinds(tokens: readonly Token[], log: Logger) {
   const unsupported = new Set<Token>();
   return (offerable: Kinds): void => {
     for (const token of tokens) {
       const { network, asset, symbol } = token;
       const { v1, v2 } = versionsOf(token, offerable);
-      const isTaken = v1 || v2;
-      if (isTaken === !unsupported.has(token)) continue;
-      if (isTaken) unsupported.delete(token);
+      const isSupported = v1 || v2;
+      if (isSupported === !unsupported.has(token)) continue;
+      if (isSupported) unsupported.delete(token);
       else unsupported.add(token);
-      if (isTaken) log.info("token.supported", { network, asset, symbol });
+      if (isSupported) log.info("token.supported", { network, asset, symbol });
       else log.error("token.unsupported", { network, asset, symbol });
     }
   };
 }
 
-/** After this long a rate may be known again. */
+/** `Retry-After` of a job without a price, because a rate may be known again by then. */
 const RATE_RETRY_MS = 10_000;
 
-/** Throws `price.unavailable` if the job has a price in no token. */
+/** Throws `price.unavailable` if the job has no price in any token. */
 export function assertOffered(job: Job): void {
-  const error = noOffer(job);
+  const error = noOfferError(job);
   if (error !== undefined) throw error;
 }
 
-/** The error that `assertOffered` throws, if any. */
-export function noOffer({ prices, unsupported, jobIndex, serviceId }: Job): AppError | undefined {
+/** Returns the error that `assertOffered` throws, if any. */
+export function noOfferError({ prices, unsupported, jobIndex, serviceId }: Job): AppError | undefined {
   if (prices.length > 0) return undefined;
   const why =
     unsupported.length > 0
@@ -261,7 +280,7 @@ export function noOffer({ prices, unsupported, jobIndex, serviceId }: Job): AppE
   });
 }
 
-/** A job's path, which is also what a payment is bound to. */
+/** Returns a job's path. Payments are bound to this path. */
 export function jobPath(ids: JobIds): string {
   return `/x402/jobs/${jobKey(ids)}`;
 }

@@ -4,7 +4,7 @@ import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Catalog, Token } from "./catalog.ts";
 import { SHARED_SECONDS } from "./offer.ts";
 
-/** The offers under an earlier configuration, until the last one expires. */
+/** Offers under an earlier configuration, until the last one expires. */
 export type EarlierOffers = {
   /** Unix ms. */
   until: number;
@@ -12,7 +12,7 @@ export type EarlierOffers = {
   catalog: Pick<Catalog, "find">;
 };
 
-/** The offers of a gateway that another one follows in this process. */
+/** Returns the offers of a gateway that is about to be replaced in this process. */
 export function toEarlierOffers(
   { accepted_tokens: tokens, quote_ttl_secs }: X402Toml,
   catalog: Catalog,
@@ -22,8 +22,8 @@ export function toEarlierOffers(
 }
 
 /**
- * The tokens of earlier offers that are accepted no longer. An offer is honoured only if its money goes to an address that is
- * still configured: a key may be lost.
+ * Returns the tokens that only earlier offers accept. Such an offer counts only if its money goes to an address that is still configured,
+ * because the key of a removed address may be lost.
  */
 export function removedTokens(
   earlier: readonly EarlierOffers[],
@@ -44,7 +44,10 @@ function nameOf({ network, asset }: AcceptedToken): string {
   return `${network}/${asset.toLowerCase()}`;
 }
 
-/** The amounts of this job in version 1 that were offered in this token: such an offer has no signature that would say so. */
+/**
+ * Creates a function that returns the earlier amounts of a job in a token, for version 1. Payments of version 1 do not return a signed
+ * offer, so the gateway must remember the amounts.
+ */
 export function createEarlierAmounts(earlier: readonly EarlierOffers[], clock: Clock) {
   return (ids: JobIds, { network, asset, payTo }: Token): bigint[] =>
     earlier

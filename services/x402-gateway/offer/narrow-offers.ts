@@ -2,18 +2,19 @@ import { rawQuery } from "../../../shared/http/headers.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import type { Job, Token } from "./catalog.ts";
 
-/** Which offers of a job one 402 has. */
+/** A selection of a job's offers for one 402. */
 export type Narrowed = {
   job: Job;
-  /** Names this choice among those of the job; undefined if there are too many like it to be remembered. */
+  /** Cache key, different for each selection of the same job. Undefined if the selection must not be cached. */
   key: string | undefined;
 };
 
 export type NarrowOffers = ReturnType<typeof createNarrowOffers>;
 
 /**
- * Narrows a job's offers to the networks of `?network=eip155:8453`, repeated or with commas, and then to the first `offersMax`
- * in the order of the configuration: the header of a 402 grows with each offer, and proxies refuse large ones.
+ * Creates the functions that select the offers of a 402. They keep the offers on the networks in the query (`?network=eip155:8453`,
+ * repeated or with commas), but at most the first `offersMax` in the order of the configuration. The header of a 402 grows with each offer,
+ * and proxies refuse large headers.
  */
 export function createNarrowOffers(tokens: readonly Token[], offersMax: number | undefined) {
   const accepted = [...new Set(tokens.map(({ network }) => network))];
@@ -23,14 +24,17 @@ export function createNarrowOffers(tokens: readonly Token[], offersMax: number |
     const isAll = networks.length === accepted.length;
     const found = isAll ? job.prices : job.prices.filter(({ token }) => networks.includes(token.network));
     const prices = found.slice(0, offersMax);
-    // A stranger may ask for any set of networks; only as many choices are remembered as there are networks, and one more.
+    // A client can request any set of networks, so the cache holds only single networks and the set of all networks.
     const key = isAll ? "" : networks.length === 1 ? networks[0] : undefined;
     return { job: prices.length === job.prices.length ? job : { ...job, prices }, key };
   }
 
   return {
-    /** For an unpaid request. Throws `payment.network_not_offered` if no token is taken on any network that the target names. */
-    wanted(job: Job, target: string): Narrowed {
+    /**
+     * Returns the selection for an unpaid request. Throws `payment.network_not_offered` if no token is accepted on the networks of the
+     * query.
+     */
+    select(job: Job, target: string): Narrowed {
       const named = networksIn(target);
       if (named === undefined) return job.prices.length <= most ? { job, key: "" } : narrowed(job, accepted);
       const networks = accepted.filter((network) => named.has(network));
@@ -38,8 +42,8 @@ export function createNarrowOffers(tokens: readonly Token[], offersMax: number |
       return narrowed(job, networks);
     },
 
-    /** For a payment that is refused: all networks rather than none. */
-    wantedOrAll(job: Job, target: string): Narrowed {
+    /** Returns the selection for a refused payment. If the query leaves no offer, the selection has all networks. */
+    selectOrAll(job: Job, target: string): Narrowed {
       const named = networksIn(target);
       const networks = accepted.filter((network) => named === undefined || named.has(network));
       const chosen = narrowed(job, networks);
@@ -48,7 +52,7 @@ export function createNarrowOffers(tokens: readonly Token[], offersMax: number |
   };
 }
 
-/** Undefined if the target names none. */
+/** Returns the networks in the query. Undefined if it has none. */
 function networksIn(target: string): Set<string> | undefined {
   const query = rawQuery(target);
   if (query === "") return undefined;

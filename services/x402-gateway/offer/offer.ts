@@ -4,64 +4,68 @@ import type { PaymentRequirementsV1 as Sdk } from "@x402/core/types/v1";
 import type { X402Toml } from "../../../shared/config/x402-toml.ts";
 import { hmacSha256, isSignedByAny } from "../../../shared/platform/crypto/hmac.ts";
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
-import { discoveryOf, resourceOf } from "../../../shared/pricing/discovery.ts";
+import { discoveryOf, resourceOf, type ShopFacts } from "../../../shared/pricing/discovery.ts";
 import type { Job, Token } from "./catalog.ts";
 
-/** Version 1's clients take an absent `outputSchema`, and refuse null. */
+/** Clients of version 1 accept a missing `outputSchema`, and refuse null. */
 type PaymentRequirementsV1 = Omit<Sdk, "outputSchema"> & { outputSchema?: object };
 
 export type OfferSettings = {
   publicUrl: string;
-  /** As offered. */
+  shop: ShopFacts;
+  /** Maximum validity of an authorization, as the offers state it. */
   maxTimeoutSeconds: number;
-  /** So long an authorization may be valid: clients sign for longer than they are offered, and their clocks may be ahead. */
+  /** Maximum validity that is accepted. It exceeds the offered one, because clients sign for longer and their clocks may be ahead. */
   windowSecondsMax: number;
-  /** For how long an offer is good, at least. */
+  /** Whether offers of version 2 name the payment flow. */
+  offersFlow: boolean;
+  /** Minimum time that an offer is valid. */
   ttlSeconds: number;
-  /** The first signs, all are accepted. */
+  /** Secrets for the MACs of offers. The first one signs; a MAC by any of them is accepted. */
   macSecrets: readonly [Secret, ...Secret[]];
-  /** Time that a settle request has: an authorization that ends sooner could not be settled. */
+  /** Time limit of a settle request. An authorization that ends sooner could not be settled. */
   settleTimeoutSeconds: number;
-  /** The amounts of version 1 that a job was offered for until lately. */
+  /** Returns the amounts that recent offers of version 1 had for a job in a token. */
   earlierAmounts?: (job: Job, token: Token) => readonly bigint[];
 };
 
 export function toOfferSettings(x402: X402Toml): OfferSettings {
   return {
     publicUrl: x402.public_url,
+    shop: x402,
     maxTimeoutSeconds: x402.max_timeout_secs,
     windowSecondsMax: x402.payment_window_secs_max,
+    offersFlow: x402.offer_payment_flow,
     ttlSeconds: x402.quote_ttl_secs,
     macSecrets: x402.quote_secret as [Secret, ...Secret[]],
     settleTimeoutSeconds: x402.settle_timeout_secs,
   };
 }
 
-/** Offers made within this time share their expiry, so that they can be made once and sent often. */
+/** Offers made within this time share their expiry, so that one answer serves many requests. */
 export const SHARED_SECONDS = 10;
 
 /**
- * When an offer made now expires, in unix seconds: after the promised time, or with the operator's quote that its price
- * comes from.
+ * Returns when an offer made now expires, in unix seconds: after the promised time, or with the operator's quote that its price comes from.
  */
 export function expiryOf({ operatorQuote }: Job, { ttlSeconds }: OfferSettings, nowSeconds: number): number {
   const promised = (Math.floor(nowSeconds / SHARED_SECONDS) + 1) * SHARED_SECONDS + ttlSeconds;
   return operatorQuote === undefined ? promised : Math.min(promised, Number(operatorQuote.quote.expiry));
 }
 
-/** Version 2: one offer for each token that a facilitator takes in it, each with its MAC in `extra`. */
+/** Returns the offers of version 2: one for each token that a facilitator supports in this version, each with its MAC in `extra`. */
 export function toOffers(job: Job, settings: OfferSettings, expiry: number): PaymentRequirements[] {
-  const { publicUrl, maxTimeoutSeconds, macSecrets } = settings;
+  const { publicUrl, maxTimeoutSeconds, macSecrets, offersFlow } = settings;
   const offered = job.prices.filter(({ versions }) => versions.v2);
   return offered.map(({ token, amount }) => {
     const terms = termsOf(job, token, String(amount), { publicUrl, maxTimeoutSeconds, expiry });
-    return toRequirements(terms, token, signOffer(terms, macSecrets[0]));
+    return toRequirements(terms, token, { ...signOffer(terms, macSecrets[0]), ...(offersFlow && UPFRONT) });
   });
 }
 
 /**
- * Version 1: one offer for each token that a facilitator takes in it, on a network that its clients know. They reject a whole
- * 402 with one unknown name.
+ * Returns the offers of version 1: one for each token that a facilitator supports in this version, on a network that clients of version 1
+ * know. Those clients reject a whole 402 if it has one unknown name.
  */
 export function toOffersV1(job: Job, settings: OfferSettings): PaymentRequirementsV1[] {
   const offered = job.prices.filter(({ versions }) => versions.v1);
@@ -72,10 +76,10 @@ export function toOffersV1(job: Job, settings: OfferSettings): PaymentRequiremen
 }
 
 /**
- * The offer as clients get it and give it back. A new field beside `extra` must also be in `accepted` of header.ts; a field
- * that binds us must be in the terms and in their digest, under a new version of the digest's text.
+ * Makes an offer of version 2, which clients return with their payment. If you add a field beside `extra`, also add it to `accepted` in
+ * header.ts. If the field binds the gateway, also add it to the terms and to their digest, and raise the version of the digest's text.
  */
-export function toRequirements(terms: OfferTerms, token: Token, extra: OfferExtra | undefined) {
+export function toRequirements(terms: OfferTerms, token: Token, extra: Partial<OfferExtra & typeof UPFRONT>) {
   const { network, asset, payTo, amount, maxTimeoutSeconds } = terms;
   return {
     scheme: token.scheme,
@@ -92,11 +96,11 @@ export function toRequirementsV1(
   job: Job,
   token: Token,
   amount: string,
-  { publicUrl, maxTimeoutSeconds }: OfferSettings,
+  { shop, maxTimeoutSeconds }: OfferSettings,
 ): PaymentRequirementsV1 | undefined {
   if (token.v1Network === undefined) return undefined;
-  const { url, description, mimeType } = resourceOf(job, publicUrl);
-  const outputSchema = discoveryOf(job.input)?.outputSchema;
+  const { url, description, mimeType } = resourceOf(job, shop);
+  const outputSchema = discoveryOf(job)?.outputSchema;
   return {
     scheme: token.scheme,
     network: token.v1Network as PaymentRequirementsV1["network"],
@@ -112,9 +116,9 @@ export function toRequirementsV1(
   };
 }
 
-/** What a client is promised. */
+/** Terms that an offer promises to a client. */
 export type OfferTerms = {
-  /** Where: gateways that share a secret sell for themselves. */
+  /** URL of the selling gateway, because gateways that share a secret sell separately. */
   publicUrl: string;
   serviceId: number;
   jobIndex: number;
@@ -125,7 +129,7 @@ export type OfferTerms = {
   maxTimeoutSeconds: number;
   /** Unix seconds. */
   expiry: number;
-  /** Of the operator's quote that the price comes from, if it comes from one. */
+  /** Digest of the operator's quote that the price comes from. Undefined if it comes from the price list. */
   operatorQuoteDigest: string | undefined;
 };
 
@@ -139,20 +143,28 @@ export function termsOf(
   return { serviceId, jobIndex, network, asset, payTo, amount, ...bounds, operatorQuoteDigest };
 }
 
-/** The proof of an offer, which a client gets in the requirement's `extra` and gives back unchanged. */
+/**
+ * Payment flow in an offer's `extra` (x402 v2, section 6.1): a payment settles before its job runs. The signed terms leave it out, because
+ * every payment settles first, even if its offer does not name a flow.
+ */
+export const UPFRONT = { paymentFlow: "upfront" } as const;
+
+/** Proof of an offer. A client gets it in `extra` and returns it unchanged. */
 export type OfferExtra = { quoteDigest: string; quoteExpiry: number; quoteMac: string };
 
-/** 32 bytes in base64url. The last digit has two bits to spare, which have to be 0: a MAC has one spelling. */
+/**
+ * Form of an offer's MAC: 32 bytes in base64url. The last digit has two unused bits, which must be 0, so that a MAC has only one spelling.
+ */
 const MAC = /^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$/;
 
-/** The job's `X-X402-QUOTE-DIGEST`: the operator's own digest if the price comes from an operator's quote. */
+/** Returns the job's `X-X402-QUOTE-DIGEST`. It is the operator's own digest if the price comes from an operator's quote. */
 export function offerDigest(terms: OfferTerms): string {
   return terms.operatorQuoteDigest ?? termsDigest(terms);
 }
 
 /**
- * SHA-256 over the terms, each preceded by its length, as 0x and 64 hex digits. The first part is the text's version: 1 had no
- * public URL, and its offers are not taken any more.
+ * Returns SHA-256 over the terms, each preceded by its length, as 0x and 64 hex digits. The first part is the version of the text. Version
+ * 1 had no public URL, and its offers are no longer accepted.
  */
 function termsDigest(terms: OfferTerms): string {
   const { publicUrl, serviceId, jobIndex, network, asset, payTo, amount, maxTimeoutSeconds, expiry } = terms;

@@ -18,34 +18,34 @@ import {
 } from "../../../shared/pricing/job-quote.ts";
 import type { Partitioned } from "../../../shared/redis/partition.ts";
 
-/** A quote of an operator's pricing engine, which a request brings to buy at its price. */
+/** A quote of an operator's pricing engine. A request with the quote buys at its price. */
 export type OperatorQuote = { quote: JobQuote; digest: `0x${string}` };
 
 type Deps = {
-  /** The addresses whose quotes are honoured. */
+  /** Addresses of the operators whose quotes are accepted. */
   operators: readonly Address[];
-  /** The EIP-712 domain that they sign for; undefined if no quotes are honoured. */
+  /** EIP-712 domain that operators sign for. Undefined if no quotes are accepted. */
   domain: Eip712Domain | undefined;
   metadataPrefix: string;
-  /** Redis', which also expires what is remembered of used quotes. */
+  /** Clock of Redis, which also expires the used quotes. */
   clock: Clock;
 };
 
-/** Clients need not know the operator's brand: this is the header that pricing engines tell them of. */
+/** Header that pricing engines tell their clients to use. Clients need not know the operator's own prefix. */
 const DEFAULT_HEADER = "X-PLATFORM-QUOTE";
 
-/** The headers that a quote may come in, one of them. */
+/** Returns the headers that may have a quote. A request uses one of them. */
 export function quoteHeaders(metadataPrefix: string): string[] {
   return [...new Set([platformKeys(metadataPrefix).quote.toUpperCase(), DEFAULT_HEADER])];
 }
 
 const HEADER_BYTES_MAX = 4096;
-/** How far an operator's clock may be ahead of ours. */
+/** Tolerance for an operator's clock that is ahead of ours. */
 const CLOCK_SKEW_SECONDS = 30n;
-/** A used quote is remembered until it has expired, so its life has to have an end. */
+/** Limit on the life of a quote, because Redis must remember a used quote until it has expired. */
 const LIFE_SECONDS_MAX = 30n * 86_400n;
 
-/** Reads the operators' quotes that requests bring. */
+/** Reads the operators' quotes in requests. */
 export class OperatorQuotes {
   readonly #headers: readonly string[];
   readonly #separator: string | undefined;
@@ -60,8 +60,8 @@ export class OperatorQuotes {
   }
 
   /**
-   * Believes a quote by its operator's signature alone, until it expires and for the job that it names. Undefined if the request brings
-   * none. Throws `quote.malformed`, `quote.rejected` and `quote.expired`: none is a 402, which a client would pay at the list price.
+   * Reads a quote, and verifies its job, its expiry and its operator's signature. Returns undefined if the request has no quote. Throws
+   * `quote.malformed`, `quote.rejected` and `quote.expired`. None of these errors is a 402, because a client would then pay the list price.
    */
   read(req: IncomingMessage, ids: JobIds): OperatorQuote | undefined {
     if (this.#headers.every((header) => req.headers[header] === undefined)) return undefined;
@@ -77,8 +77,8 @@ export class OperatorQuotes {
     return { quote, digest: toHex(digest) };
   }
 
-  /** Reads the quote of a repeat, which is answered in any case: undefined if the quote is no longer honoured. */
-  honoured(req: IncomingMessage, ids: JobIds): OperatorQuote | undefined {
+  /** Reads the quote of a repeated payment, which is answered in any case. Returns undefined if the quote is no longer accepted. */
+  readIfAccepted(req: IncomingMessage, ids: JobIds): OperatorQuote | undefined {
     try {
       return this.read(req, ids);
     } catch {
@@ -87,24 +87,30 @@ export class OperatorQuotes {
   }
 }
 
-/** What the claim uses up: the digest, and until when it is remembered. In its last second the quote is still good. */
+/**
+ * Returns the use of a quote that the claim records: its digest, and the time until which Redis remembers the use (unix ms). The quote is
+ * still valid during its last second.
+ */
 export function toQuoteUse({ quote, digest }: OperatorQuote): { digest: string; keptUntil: number } {
   return { digest, keptUntil: (Number(quote.expiry) + 1) * 1000 + CLOCK_CHANGE_MS };
 }
 
 type Journals = Partitioned<Pick<PaymentJournal, "findQuoted">>;
 
-/** The id of the call whose payment has used up the quote. Only its requester can have used it. */
-export function findUseOf({ quote, digest }: OperatorQuote, journals: Journals): Promise<string | undefined> {
+/** Finds the id of the call whose payment has used up the quote. Only the quote's requester can have used it, so one partition is read. */
+export function findCallByQuote(
+  { quote, digest }: OperatorQuote,
+  journals: Journals,
+): Promise<string | undefined> {
   return journals.of(routeOfPayer(quote.requester)).findQuoted(digest);
 }
 
-/** Throws `quote.rejected` if the payer is not the one the quote was made for. */
+/** Throws `quote.rejected` if the payer is not the requester of the quote. */
 export function assertRequester({ quote }: OperatorQuote, payer: Address): void {
   if (quote.requester !== payer) throw rejectedQuote("the payer is not its requester");
 }
 
-/** Throws `quote.rejected` if the body is not the inputs that the quote was made for. */
+/** Throws `quote.rejected` if the body does not match the quote's hash of the inputs. */
 export function assertInputs({ quote }: OperatorQuote, body: Uint8Array): void {
   if (quote.inputsHash !== keccak256Hex(body)) throw rejectedQuote("the body does not match its inputs_hash");
 }

@@ -1,13 +1,13 @@
 import type { IncomingMessage } from "node:http";
 import { toTarget } from "../../../shared/call/callback-target.ts";
 import type { JobIds } from "../../../shared/call/job-ids.ts";
-import type { CallbackAsked, ReadCallback } from "../../../shared/ingress/read-callback.ts";
+import type { ChosenCallback, ReadCallback } from "../../../shared/ingress/read-callback.ts";
 import type { Catalog, Job } from "./catalog.ts";
 import { type OperatorQuotes, rejectedQuote } from "./operator-quote.ts";
 
 type Deps = { catalog: Catalog; operatorQuotes: OperatorQuotes; readCallback: ReadCallback };
 
-/** Reads what a request for a job brings: an operator's quote and a callback. */
+/** Finds the job that a request asks for. Also reads the operator's quote and the callback in the request. */
 export class RequestedJobs {
   readonly #deps: Deps;
 
@@ -16,8 +16,8 @@ export class RequestedJobs {
   }
 
   /**
-   * The job that a request is for, at its list price or at that of the operator's quote which the request brings. Throws
-   * `job.not_found`, `job.disabled`, `quote.*`, and `request.malformed` or `callback.refused` for a receiver that would not be told.
+   * Returns the requested job, at its list price or at the price of the operator's quote in the request. Throws `job.not_found`,
+   * `job.disabled` and `quote.*`. For a callback receiver that is not allowed, it throws `request.malformed` or `callback.refused`.
    */
   jobOf(req: IncomingMessage, ids: JobIds): Job {
     const { catalog, operatorQuotes } = this.#deps;
@@ -31,8 +31,8 @@ export class RequestedJobs {
     return quoted;
   }
 
-  /** The callback for the end of the call that this request buys. */
-  callbackFor(req: IncomingMessage, { callbackUrl }: Job): CallbackAsked | undefined {
+  /** Returns the callback for the end of the call that this request buys. */
+  callbackFor(req: IncomingMessage, { callbackUrl }: Job): ChosenCallback | undefined {
     return this.#deps.readCallback(
       req,
       callbackUrl === undefined ? undefined : toTarget(new URL(callbackUrl)),

@@ -5,7 +5,10 @@ import type { Logger } from "../../../shared/platform/log/logger.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 import { inAcceptedToken, type SignedPayment } from "./header.ts";
 
-/** The authorization was used or cancelled before its payment came here: in this block or in an earlier one. */
+/**
+ * The authorization was used or cancelled before the gateway received the payment. `block` was the chain's head at the check: the use or
+ * cancellation is in that block or in an earlier one.
+ */
 export class AlreadySpent extends AppError {
   readonly block: bigint;
 
@@ -23,9 +26,12 @@ type Deps = { spentElsewhere: SpentElsewhereList; clock: Clock; log: Logger };
 
 export type NoteSpent = ReturnType<typeof createNoteSpent>;
 
-/** Notes a refused payment for the operator: it may be that the payer has paid, and somebody else has sent the payment. */
+/**
+ * Records a payment that was refused as `AlreadySpent`, for the operator. The payer may have paid, if another party sent the payment to the
+ * chain.
+ */
 export function createNoteSpent({ spentElsewhere, clock, log }: Deps) {
-  /** While a refusal is believed (chains.ts) it is one and the same for an address, and noted once. */
+  /** Recorded refusals. `Chains` caches a refusal and throws the same object again, but each object is recorded only once. */
   const noted = new WeakSet<AlreadySpent>();
 
   return async function noteSpent(signed: SignedPayment, ids: JobIds, refusal: AlreadySpent): Promise<void> {

@@ -25,17 +25,18 @@ const FREE = defineScript({
   reply: nothing,
 });
 
-/** The hash of a caller's nonce, and until when it is remembered (unix ms). */
+/** Hash of a caller's nonce, and the time until which Redis remembers the nonce (unix ms). */
 export type CallerNonce = { hash: string; keptUntil: number };
 
 export type CallerNonces = ReturnType<typeof createCallerNonces>;
 
 /**
- * Nonces of callers. Each is in the partition that its hash chooses, so payments of all payers find it there. The claim of a payment in that
- * partition uses the nonce up itself. For any other payment it is reserved, and the reservation proven, before the claim is sent.
+ * Stores the used nonces of callers, so that each is used only once. The hash of a nonce chooses the partition that stores it, so that a
+ * payment of any payer finds it there. A payment in the same partition uses up the nonce by its claim. For a payment in another partition,
+ * the nonce is reserved before the claim is sent, and the reservation is proven.
  *
- * A claim that is refused, or has an unknown outcome, frees nothing: a copy of the payment may be claimed elsewhere, and rely on the
- * reservation. It ends by its time, or once the payment is known to be void.
+ * A refused claim, or one with an unknown outcome, frees no nonce: another gateway may claim a copy of the payment and rely on the
+ * reservation. The reservation ends at `keptUntil`, or once the payment is known to be void.
  */
 export function createCallerNonces(
   partitions: Partitioned<Pick<IngressPartition, "partition" | "beginWrite">>,
@@ -56,15 +57,16 @@ export function createCallerNonces(
     partitions.of(callId).partition.index === homeOf(hash).index;
 
   return {
-    /** Whether a payment has used up the nonce, or reserved it. Throws `queue.unavailable`. */
+    /** Whether a payment has used up or reserved the nonce. Throws `queue.unavailable`. */
     async isUsed(hash: string): Promise<boolean> {
       const { redis, keys } = homeOf(hash);
       return (await redis.exists(keys.callerNonce(hash)).catch(rethrow)) === 1;
     },
 
     /**
-     * Resolves with why the claim must refuse the nonce, or ""; undefined if the claim itself uses it up. Throws `queue.unavailable` before
-     * anything is claimed.
+     * Reserves the nonce for a call. Resolves with "" if it is reserved, or with the reason why the claim must refuse it. Resolves with
+     * undefined if the nonce needs no reservation, because the claim itself uses it up. Throws `queue.unavailable` before anything is
+     * claimed.
      */
     async reserve(callId: string, { hash, keptUntil }: CallerNonce): Promise<NonceRefusal | "" | undefined> {
       if (isAtHome(callId, hash)) return undefined;
@@ -76,7 +78,7 @@ export function createCallerNonces(
       });
     },
 
-    /** The payment that reserved the nonce is void, and no failover can undo that. */
+    /** Frees a nonce whose payment is void. Must be called only once no failover can undo that state. */
     async free(callId: string, hash: string): Promise<void> {
       if (isAtHome(callId, hash)) return;
       const { keys, free } = homeOf(hash);

@@ -9,82 +9,100 @@ import { createShortCache, keepFailures } from "../../../shared/platform/lifecyc
 import type { Logger } from "../../../shared/platform/log/logger.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 import { createFairLimit, type FairLimit } from "../fair-limit.ts";
+import type { SentApproval } from "../schemes/gas-sponsoring.ts";
 import { AlreadySpent } from "./already-spent.ts";
 import type { AcceptedPayment } from "./header.ts";
 import { createTokenWatch, type TokenWatch } from "./token-watch.ts";
 
 const RPC_TIMEOUT_MS = 5000;
-/** A node that has not told its head for this long is away; it is asked every two seconds. */
+/** A node counts as unavailable if it has not reported a head for this long. It is polled every two seconds. */
 const STALE_MS = 15_000;
-/** A key without money can ask for any number of reads: so many are under way at once at one node. */
+/** Limit on concurrent reads of one node. A client needs no money to cause any number of reads. */
 const READS_MAX = 64;
 const READS_WAITING_MAX = 1024;
 const REFUSED_MS = 2000;
 
-/** The chain of a token, and how its contract is read. */
+/** Chain of a token, and the settings for reading the token's contract. */
 export type TokenChain = {
   chain: Chain;
-  /** Of a token of EIP-3009. */
+  /** Order of the token's events. Only tokens with EIP-3009 have one. */
   eventOrder: EventOrder | undefined;
-  /** Whether a call is queued only once the receipt of its transaction shows the payment. */
+  /** Whether a call is queued only after the receipt of its transaction has shown the payment. */
   wantsReceipt: boolean;
   watch: TokenWatch;
-  /** For reads that any stranger can ask for. */
-  turns: FairLimit;
+  /** Shares the node fairly among clients, for reads that unauthenticated clients can cause. */
+  readLimit: FairLimit;
 };
 
-/** The chain that decides what became of a payment, or why there is none to ask. */
+/** The chain that decides whether a payment was made, or the reason why no chain can be read. */
 export type PaymentChain =
   | TokenChain
-  /** No node of the token's chain is configured: the facilitator's word is the last. */
+  /** No node of the token's chain is configured, so the facilitator's answer is final. */
   | "trusted"
-  /** The token is not in the configuration any more: nobody can be asked. */
+  /** The token is no longer in the configuration, so no node is known. */
   | "unknown";
 
 type TokenName = { network: string; asset: string };
 
-/** What is known of a payment before it is claimed. */
-export type Since = {
-  /** No use of its authorization in an earlier block counts: it is unused here. 0 if there is no chain to ask. */
+/** State of a payment on the chain before its claim. */
+export type ChainCheck = {
+  /** A block before the claim: the payment cannot be in an earlier block. 0 if no chain can be read. */
   block: bigint;
-  /** When the head was read that says so (unix milliseconds). */
+  /** Time at which `block` was read (unix ms). */
   at: number;
+  /** Approval that came with the payment. Undefined if the payer's allowance is large enough without it. */
+  approval?: SentApproval | undefined;
 };
 
-/** Settings of `createChain` that no configuration has. */
-export type NodeTimes = Partial<Pick<ChainOptions, "timeoutMs" | "lookAgainMs">>;
+/** Parts of a request that a chain check needs. */
+export type CheckedRequest = {
+  /** Rate-limit key of the client's address. */
+  clientKey: string;
+  /** Counts a check of an approval as a contract call, because the token may call the payer's contract. Throws `request.rate_limited`. */
+  countApproval: () => void;
+};
+
+/** Settings of `createChain` that the configuration does not have. Tests set them. */
+export type NodeTimes = Partial<Pick<ChainOptions, "timeoutMs" | "recheckMs">>;
 
 type Options = { nodeTimes?: NodeTimes | undefined; clock: Clock; log: Logger };
 
-/** The chains of the accepted tokens; tokens with the same node and depth share one. */
+/** Chains of the accepted tokens. Tokens with the same node, `confirmations` and `void_depth` share one chain. */
 export class Chains {
   readonly #clock: Clock;
   readonly #shared = new Map<string, SharedChain>();
   readonly #byToken = new Map<string, PaymentChain>();
   readonly #watches: { token: AcceptedToken; watch: TokenWatch }[] = [];
-  readonly #since;
+  readonly #checks;
 
   constructor(tokens: readonly AcceptedToken[], options: Options) {
     const { clock, log } = options;
     this.#clock = clock;
-    this.#since = createShortCache<Since>({ keptMs: REFUSED_MS, keeps: keepFailures(isRefusal), clock });
+    this.#checks = createShortCache<ChainCheck>({
+      keptMs: REFUSED_MS,
+      keeps: keepFailures(isRefusal),
+      clock,
+    });
     for (const token of tokens) {
       const shared = this.#sharedBy(token, options);
-      // A token without a node is accepted only where facilitators are trusted.
+      // The configuration accepts a token without a node only if it trusts its facilitators.
       if (shared === undefined) {
         this.#byToken.set(nameOf(token), "trusted");
         continue;
       }
-      const { chain, turns } = shared;
+      const { chain, readLimit } = shared;
       const { event_order: eventOrder, settlement_proof } = token;
       const watch = createTokenWatch(token, chain, log);
       const wantsReceipt = settlement_proof === "receipt";
-      this.#byToken.set(nameOf(token), { chain, eventOrder, wantsReceipt, watch, turns });
+      this.#byToken.set(nameOf(token), { chain, eventOrder, wantsReceipt, watch, readLimit });
       this.#watches.push({ token, watch });
     }
   }
 
-  /** Undefined if the token has no node. */
+  /**
+   * Returns the chain that a token shares with all tokens of the same node, `confirmations` and `void_depth`. Undefined if the token has no
+   * node.
+   */
   #sharedBy(token: AcceptedToken, { nodeTimes, clock, log }: Options): SharedChain | undefined {
     const { network, rpc_url: rpcUrl, confirmations, void_depth: voidDepth } = token;
     if (rpcUrl === undefined) return undefined;
@@ -101,7 +119,7 @@ export class Chains {
         timeoutMs: RPC_TIMEOUT_MS,
         ...nodeTimes,
       });
-    const shared = this.#shared.get(key) ?? { network, chain: make(), turns: createTurns() };
+    const shared = this.#shared.get(key) ?? { network, chain: make(), readLimit: createReadLimit() };
     this.#shared.set(key, shared);
     return shared;
   }
@@ -111,35 +129,40 @@ export class Chains {
   }
 
   /**
-   * Asks the chain whether this payment could be made now. A refusal is believed for two seconds. `clientKey` is who asks: those who
-   * wait for a node take turns. An address asks once for the same payment, on however many connections; its full line at the node refuses
-   * no other address. Throws `payment.spent_elsewhere`, `payment.rejected` if the payer has not so much,
-   * `payment.allowance_required`, `request.rate_limited`, and `payment.unavailable` if the node does not answer.
+   * Checks on the chain that this payment could be made now. The node's slots are shared fairly by the client's address: if too
+   * many checks of one address wait, no other address is refused. Concurrent requests of one address for the same payment share one check.
+   * A refusal is cached for two seconds. The approval that came with the payment is checked only if the payer's allowance is too small.
+   *
+   * Throws `payment.spent_elsewhere`, `payment.rejected` if the payer's balance is too small, `payment.allowance_required`,
+   * `request.rate_limited`, and `payment.unavailable` if the node does not answer.
    */
-  async sinceOf(signed: AcceptedPayment, clientKey: string): Promise<Since> {
-    const its = this.of(signed.token);
-    if (typeof its === "string") return { block: 0n, at: this.#clock() };
+  async checkOnChain(signed: AcceptedPayment, request: CheckedRequest): Promise<ChainCheck> {
+    const { callId, token, approval } = signed;
+    const tokenChain = this.of(token);
+    if (typeof tokenChain === "string") return { block: 0n, at: this.#clock(), approval };
     const { value } = signed.decoded.authorization;
-    return this.#since.get(`${signed.callId} ${signed.token.asset} ${value} ${clientKey}`, () =>
-      askSince(its, signed, clientKey),
-    );
+    const key = `${callId} ${token.asset} ${value} ${JSON.stringify(approval?.info)} ${request.clientKey}`;
+    return this.#checks.get(key, () => readChainCheck(tokenChain, signed, request));
   }
 
-  /** Whether nothing is known to be wrong with the token. */
-  isSound(token: TokenName): boolean {
-    const its = this.of(token);
-    return typeof its === "string" || its.watch.problems().length === 0;
+  /** Whether the token has no known problem. */
+  isTokenValid(token: TokenName): boolean {
+    const tokenChain = this.of(token);
+    return typeof tokenChain === "string" || tokenChain.watch.problems().length === 0;
   }
 
-  /** Each chain, and whether its node answers; `since` says when a node that is away now told its head last. */
+  /** Each chain, and whether its node answers. `since` is the time of the last head of a node that does not answer. */
   available(): { network: string; ok: boolean; since?: string }[] {
     return [...this.#shared.values()].map(({ network, chain }) => ({
       network,
-      ...answering(chain, this.#clock()),
+      ...nodeState(chain, this.#clock()),
     }));
   }
 
-  /** Resolves once each token was checked, or its node found away. Rejects with `start.config_invalid` if one is not as configured. */
+  /**
+   * Resolves once each token was checked, or its node was found unavailable. Rejects with `start.config_invalid` if a token is not as
+   * configured.
+   */
   async start(): Promise<void> {
     for (const { chain } of this.#shared.values()) chain.start();
     await Promise.all(this.#watches.map(({ watch }) => watch.start()));
@@ -155,25 +178,52 @@ export class Chains {
   }
 }
 
-async function askSince(its: TokenChain, signed: AcceptedPayment, clientKey: string): Promise<Since> {
+async function readChainCheck(
+  tokenChain: TokenChain,
+  signed: AcceptedPayment,
+  request: CheckedRequest,
+): Promise<ChainCheck> {
   const { token, payer, decoded } = signed;
   const { nonce, value } = decoded.authorization;
   const asset = token.asset as `0x${string}`;
   const authorization = { method: token.method.name, asset, from: payer, nonce };
-  await its.watch.assertSound().catch(asUnavailable);
-  const reading = its.turns.within(clientKey, () => its.chain.stateOf(authorization));
-  const { isSpent, balance, allowance, head } = await reading.catch(asUnavailable);
+  await tokenChain.watch.assertValid().catch(throwUnavailable);
+  const reading = tokenChain.readLimit.within(request.clientKey, () =>
+    tokenChain.chain.stateOf(authorization),
+  );
+  const { isSpent, balance, allowance, head } = await reading.catch(throwUnavailable);
   if (isSpent) throw new AlreadySpent(head.number);
   if (balance < value) throw unfunded(balance, value);
-  if (allowance < value) throw unapproved(allowance, value);
-  // For reorganisations: after one, the use may be in a block with a lower number.
-  const depth = BigInt(its.chain.confirmations);
-  return { block: head.number > depth ? head.number - depth : 0n, at: head.at };
+  const approval = allowance < value ? await neededApproval(tokenChain, signed, request) : undefined;
+  // After a reorganisation, the authorization may be used in a block with a lower number than the current head.
+  const depth = BigInt(tokenChain.chain.confirmations);
+  return { block: head.number > depth ? head.number - depth : 0n, at: head.at, approval };
 }
 
-type SharedChain = { network: string; chain: Chain; turns: FairLimit };
+/**
+ * Returns the approval that came with a payment whose allowance is too small. Throws `payment.allowance_required` unless the approval can
+ * be used.
+ */
+async function neededApproval(
+  tokenChain: TokenChain,
+  { token, payer, decoded, approval: sent }: AcceptedPayment,
+  { clientKey, countApproval }: CheckedRequest,
+): Promise<SentApproval> {
+  if (sent === undefined) throw unapproved("the allowance of Permit2 is too small");
+  const { name, approval } = sent;
+  const transfer = { ...decoded.authorization, from: payer, asset: token.asset as `0x${string}` };
+  countApproval();
+  const asking = tokenChain.readLimit.within(clientKey, () =>
+    tokenChain.chain.checkApproval({ transfer, approval }),
+  );
+  const verdict = await asking.catch(throwUnavailable);
+  if (verdict.kind === "fits") return sent;
+  throw unapproved(`the ${name} that was sent cannot be used: ${verdict.why}`);
+}
 
-function createTurns(): FairLimit {
+type SharedChain = { network: string; chain: Chain; readLimit: FairLimit };
+
+function createReadLimit(): FairLimit {
   return createFairLimit({
     max: READS_MAX,
     waitingMax: READS_WAITING_MAX,
@@ -183,7 +233,7 @@ function createTurns(): FairLimit {
   });
 }
 
-function answering(chain: Chain, now: number): { ok: boolean; since?: string } {
+function nodeState(chain: Chain, now: number): { ok: boolean; since?: string } {
   const head = chain.head();
   if (head === undefined) return { ok: false };
   if (now - head.at <= STALE_MS) return { ok: true };
@@ -194,15 +244,21 @@ function nameOf({ network, asset }: TokenName): string {
   return `${network}/${asset.toLowerCase()}`;
 }
 
-/** Only a refusal is kept: a good answer may be wrong the next moment, and a node that failed may answer then. */
+/**
+ * Whether an error may be cached: only a refusal may, because a failed node may answer next time. A success is never cached, because it may
+ * be wrong a moment later.
+ */
 function isRefusal(error: unknown): boolean {
   return !CODES[toAppError(error).code].retryable;
 }
 
 type UnavailableCode = "payment.unavailable" | "result.sign_in_unavailable";
 
-/** Throws why a node has no answer now, or that too much of this address waits for it. */
-export function asUnavailable(cause: unknown, code: UnavailableCode = "payment.unavailable"): never {
+/**
+ * Throws `code`, because the node does not answer now. If `cause` is `request.rate_limited` (too many checks of this address wait), throws
+ * `cause` itself.
+ */
+export function throwUnavailable(cause: unknown, code: UnavailableCode = "payment.unavailable"): never {
   if (cause instanceof AppError && cause.code === "request.rate_limited") throw cause;
   throw new AppError(code, { reason: messageOf(cause), retryAfterMs: 5000, cause });
 }
@@ -214,9 +270,9 @@ function unfunded(balance: bigint, value: bigint): AppError {
   });
 }
 
-function unapproved(allowance: bigint, value: bigint): AppError {
+function unapproved(why: string): AppError {
   return new AppError("payment.allowance_required", {
-    reason: `Permit2 may move ${allowance} of ${value} units`,
-    publicDetail: `permit2_allowance_required: approve Permit2 (${PERMIT2}) for the token once, then pay again`,
+    reason: why,
+    publicDetail: `permit2_allowance_required: ${why}; approve Permit2 (${PERMIT2}) for the token once, then pay again`,
   });
 }

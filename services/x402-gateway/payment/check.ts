@@ -2,36 +2,38 @@ import { jobKey } from "../../../shared/call/job-ids.ts";
 import type { X402Toml } from "../../../shared/config/x402-toml.ts";
 import { assertNotEncoded } from "../../../shared/http/content-coding.ts";
 import type { Admission } from "../../../shared/ingress/admission.ts";
-import type { CallbackAsked } from "../../../shared/ingress/read-callback.ts";
+import type { ChosenCallback } from "../../../shared/ingress/read-callback.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import type { Allowance } from "../../../shared/platform/lifecycle/allowance.ts";
 import { failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
-import type { Job } from "../offer/catalog.ts";
+import { gasSponsoringsOf, type Job } from "../offer/catalog.ts";
 import type { OfferSettings } from "../offer/offer.ts";
 import { assertInputs, assertRequester } from "../offer/operator-quote.ts";
 import type { RequestedJobs } from "../offer/requested-jobs.ts";
 import type { AuthorizedCaller, CallerPolicy } from "../policy/caller-policy.ts";
+import { readApproval, withApproval } from "../schemes/gas-sponsoring.ts";
 import { AlreadySpent } from "./already-spent.ts";
-import type { Chains, Since } from "./chains.ts";
+import type { ChainCheck, Chains } from "./chains.ts";
 import { ContractSigners } from "./contract-signer.ts";
 import { type AcceptedPayment, inAcceptedToken } from "./header.ts";
 import type { AssertFits } from "./input-check.ts";
 import { assertWindow, type MatchedOffer, matchOffer } from "./match-offer.ts";
 import type { PaidRequest } from "./paid-request.ts";
-import { createUnpaidAllowances, Verifier, type Verifying, wasAsked } from "./unpaid-verifies.ts";
+import { createUnpaidAllowances, type VerificationTask, Verifier, wasSent } from "./unpaid-verifies.ts";
 
-/** The differences between the paid route and the dry-run. */
+/** Differences between the paid route and the dry-run. */
 export type CheckMode = {
   /** Whether the body of a request for this job is read. */
   takesBody: (job: Job) => boolean;
-  /** Runs a check that asks the token's node, a contract or the facilitator, under the fair limit. */
+  /** Runs a check that calls the token's node, a contract or the facilitator. The dry-run puts such checks under a fair limit. */
   runFairly: <Result>(clientKey: string, work: () => Promise<Result>) => Promise<Result>;
 };
 
-export const PAID: CheckMode = { takesBody: () => true, runFairly: (_clientKey, work) => work() };
+export const PAID_MODE: CheckMode = { takesBody: () => true, runFairly: (_clientKey, work) => work() };
 
-/** A new payment that nothing refuses, and what was found out on the way. */
+/** A new payment that passed all checks, with their findings. */
 export type Admitted = {
   kind: "admitted";
   signed: AcceptedPayment;
@@ -39,14 +41,14 @@ export type Admitted = {
   offer: MatchedOffer;
   body: Buffer;
   caller: AuthorizedCaller | undefined;
-  /** The receiver of the call's end. */
-  callback: CallbackAsked | undefined;
-  /** The URL of the facilitator that said yes, which is the one to settle. */
+  /** Receiver of the message that reports the call's end. */
+  callback: ChosenCallback | undefined;
+  /** URL of the facilitator that judged the payment valid. The same facilitator must settle it. */
   facilitator: string;
-  since: Since;
+  chainCheck: ChainCheck;
 };
 
-/** The parts of a gateway that both checks use. */
+/** Parts of a gateway that the paid route and the dry-run share. */
 export type CheckParts = {
   x402: X402Toml;
   requestedJobs: RequestedJobs;
@@ -56,15 +58,16 @@ export type CheckParts = {
   callerPolicy: CallerPolicy;
   offerSettings: OfferSettings;
   clock: Clock;
-  /** Redis', by which quotes are made and judged, and calls are dated. */
+  /** Clock of Redis. It decides whether a quote has expired, and dates calls. */
   redisTime: Clock;
 };
 
 type Deps = CheckParts & { assertFits: AssertFits; mode: CheckMode };
 
-/** Its allowances are its own: what dry-runs use up of a payer's verifies is not missed by payments. */
+/** Makes all checks of a new payment. Each instance has its own allowances, so dry-runs do not use up those of payments. */
 export class PaymentCheck {
   readonly #deps: Deps;
+  readonly #contractChecks: Allowance;
   readonly #signers: ContractSigners;
   readonly #verifier: Verifier;
 
@@ -74,71 +77,99 @@ export class PaymentCheck {
     const allowances = createUnpaidAllowances(perPayer, perAddress, clock);
     const { contractChecks } = allowances;
     this.#deps = deps;
+    this.#contractChecks = contractChecks;
     this.#signers = new ContractSigners({ chains, contractChecks, clock });
     this.#verifier = new Verifier({ facilitators, allowances, clock });
   }
 
   /**
-   * Everything that can refuse a new payment, in this order. None of it moves money. Whoever has no money, or has spent it, is refused
-   * before the body is read and before anybody but the token's node is asked.
+   * Makes all checks that can refuse a new payment. None of them moves money. The body is read only after the check on the chain, which
+   * refuses a payer without money or with a spent authorization. Until then, the token's node is the only service that is called. If the
+   * payer is a contract, the node also checks its signature.
    */
   async check(paid: PaidRequest): Promise<Admitted> {
-    const { x402, requestedJobs, admission, chains, assertFits, callerPolicy } = this.#deps;
+    const { x402, requestedJobs, admission, assertFits, callerPolicy } = this.#deps;
     const { offerSettings, mode, clock, redisTime } = this.#deps;
-    const { req, clientKey, verifiesTaken: taken } = paid;
+    const { req, clientKey, verificationRefunds: refunds } = paid;
     const job = requestedJobs.jobOf(req, paid.ids);
     admission.assertOpen(jobKey(paid.ids), paid.signed.callId);
     assertNotEncoded(req);
-    const signed = inAcceptedToken(paid.signed);
+    const signed = this.#withApproval(inAcceptedToken(paid.signed));
     const { decoded, payer } = signed;
     const offer = matchOffer(signed, job, offerSettings, { quoteAt: redisTime(), windowAt: clock() });
     if (job.operatorQuote !== undefined) assertRequester(job.operatorQuote, payer);
-    const moves =
+    const isTransferable =
       signed.isSignedByPayer ||
-      (await mode.runFairly(clientKey, () => this.#signers.moves(signed, clientKey, taken)));
-    // From here on a refusal looks again for what this payer has bought (`PayJob`).
+      (await mode.runFairly(clientKey, () => this.#signers.isTransferable(signed, clientKey, refunds)));
+    // The payer's signature is confirmed. A refusal after this line makes `PayJob` search for earlier purchases of this payer.
     paid.signed.isSignedByPayer = true;
-    // A contract that has no money does not move it either: that is the reason to be told.
-    const since = await mode.runFairly(clientKey, () => chains.sinceOf(signed, clientKey));
-    if (!moves) throw unmoved();
-    const body = mode.takesBody(job) ? await paid.readBody(x402.body_limit_bytes) : NOTHING;
+    // A payer without money is refused before one whose contract is not deployed, because "insufficient funds" is the more useful reason.
+    const chainCheck = await mode.runFairly(clientKey, () =>
+      this.#checkOnChain({ signed, clientKey, refunds }),
+    );
+    if (!isTransferable) throw untransferable();
+    const body = mode.takesBody(job) ? await paid.readBody(x402.body_limit_bytes) : EMPTY_BODY;
     if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
     assertFits(job, body, clientKey);
     return mode.runFairly(clientKey, async () => {
       const caller = await callerPolicy.authorize({ job, req, body, payer, clientKey });
-      const verifying = { request: offer.request, signed, clientKey, taken };
-      const facilitator = await this.#verifyUnspent(verifying);
-      const unused = await this.#recent(since, verifying);
+      const request = withApproval(offer.request, chainCheck.approval);
+      const task = { request, signed, extension: chainCheck.approval?.name, clientKey, refunds };
+      const facilitator = await this.#verifyUnspent(task);
+      const renewed = await this.#renewIfOld(chainCheck, task);
       assertWindow(decoded, offerSettings, clock());
       failpoint("x402.after_verify");
       const callback = requestedJobs.callbackFor(req, job);
-      return { kind: "admitted", signed, job, offer, body, caller, callback, facilitator, since: unused };
+      const approvedOffer = { ...offer, request };
+      const findings = { body, caller, callback, facilitator, chainCheck: renewed };
+      return { kind: "admitted", signed, job, offer: approvedOffer, ...findings };
     });
   }
 
-  /** If the chain says meanwhile that the payment is used up, it does not matter what the facilitator says of it. */
-  async #verifyUnspent(verifying: Verifying): Promise<string> {
-    return this.#verifier.verify(verifying).catch(async (refusal) => {
-      if (!wasAsked(refusal)) throw refusal;
-      await this.#deps.chains.sinceOf(verifying.signed, verifying.clientKey).catch((error) => {
+  /** Reads an approval that came with the payment, if a facilitator supports its extension. */
+  #withApproval(signed: AcceptedPayment): AcceptedPayment {
+    const { token, payer, decoded } = signed;
+    const names = gasSponsoringsOf(token, (kind) => this.#deps.facilitators.supports(kind));
+    return { ...signed, approval: readApproval(decoded.raw, names, { payer, asset: token.asset }) };
+  }
+
+  /**
+   * Asks a facilitator to verify the payment. If the verification fails, the chain is read again, because the payment may have been used up
+   * meanwhile. Such a payment is refused for that reason.
+   */
+  async #verifyUnspent(task: VerificationTask): Promise<string> {
+    return this.#verifier.verify(task).catch(async (refusal) => {
+      if (!wasSent(refusal)) throw refusal;
+      await this.#checkOnChain(task).catch((error) => {
         if (error instanceof AlreadySpent) throw error;
       });
       throw refusal;
     });
   }
 
-  /** Once more, if a body or a caller's contract took long. */
-  async #recent(since: Since, { signed, clientKey }: Verifying): Promise<Since> {
-    const { chains, clock } = this.#deps;
-    return clock() - since.at <= UNUSED_MS ? since : chains.sinceOf(signed, clientKey);
+  /** Reads the chain again if reading the body or asking the caller's contract took long. */
+  async #renewIfOld(chainCheck: ChainCheck, task: VerificationTask): Promise<ChainCheck> {
+    return this.#deps.clock() - chainCheck.at <= CHAIN_CHECK_MS ? chainCheck : this.#checkOnChain(task);
+  }
+
+  #checkOnChain({
+    signed,
+    clientKey,
+    refunds,
+  }: Pick<VerificationTask, "signed" | "clientKey" | "refunds">): Promise<ChainCheck> {
+    const countApproval = () => void refunds.push(this.#contractChecks.use(clientKey));
+    return this.#deps.chains.checkOnChain(signed, { clientKey, countApproval });
   }
 }
 
-/** The payer has the money, and the contract that is to be deployed takes the signature. */
-function unmoved(): AppError {
+/**
+ * Refuses a payer whose contract is not deployed yet, even if it has enough money. The contract accepts the signature, but the token does
+ * not.
+ */
+function untransferable(): AppError {
   const detail = "the token does not accept the signature of a contract that is not deployed yet";
   return AppError.public("payment.rejected", detail);
 }
 
-const UNUSED_MS = 2000;
-const NOTHING = Buffer.alloc(0);
+const CHAIN_CHECK_MS = 2000;
+const EMPTY_BODY = Buffer.alloc(0);

@@ -2,25 +2,25 @@ import { toAppError } from "../../../shared/platform/errors/app-error.ts";
 import type { Allowance } from "../../../shared/platform/lifecycle/allowance.ts";
 import { createShortCache, keepFailures } from "../../../shared/platform/lifecycle/short-cache.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
-import { asUnavailable, type Chains } from "./chains.ts";
+import { type Chains, throwUnavailable } from "./chains.ts";
 import { type AcceptedPayment, digestOf, notSigned } from "./header.ts";
 
 type Deps = {
   chains: Pick<Chains, "of">;
-  /** How many questions a minute may lead to no payment, of each address: anybody can name any contract as the payer. */
+  /** Limit per minute and address on contract calls that lead to no payment. A client can name any contract as the payer. */
   contractChecks: Allowance;
   clock: Clock;
 };
 
 type ContractSigned = {
-  moves: boolean;
+  isTransferable: boolean;
   release(): void;
 };
 
-/** For so long a refused signature is refused again without asking. */
+/** A refused signature is refused again for this long, without another call. */
 const REFUSED_MS = 2000;
 
-/** Asks contracts whether they have signed a payment that no key has (ERC-1271, ERC-6492). */
+/** Asks contracts whether they have signed a payment that no key has signed (ERC-1271, ERC-6492). */
 export class ContractSigners {
   readonly #deps: Deps;
   readonly #answers;
@@ -32,32 +32,39 @@ export class ContractSigners {
   }
 
   /**
-   * Asks the contract at the payer's address. A question counts against the address that asks, never against the payer, who may know
-   * nothing of it; `taken` gets what gives it back, to be called if the payment is settled. Resolves with false if the contract is still
-   * to be deployed, and the token does not take its signature then. Throws `payment.signature_invalid`, `request.rate_limited` and
-   * `payment.unavailable`.
+   * Calls the payer's contract to check the signature. The call counts against the client's address, not against the payer, who may not
+   * have sent the request. Adds to `refunds` a function that refunds the call, for use once the payment is settled. Resolves with false if
+   * the token refuses the signature because the contract is not deployed yet. Throws `payment.signature_invalid`, `request.rate_limited`
+   * and `payment.unavailable`.
    */
-  async moves(signed: AcceptedPayment, clientKey: string, taken: (() => void)[]): Promise<boolean> {
+  async isTransferable(
+    signed: AcceptedPayment,
+    clientKey: string,
+    refunds: (() => void)[],
+  ): Promise<boolean> {
     const key = `${signed.callId} ${signed.signedSha256} ${clientKey}`;
-    const { moves, release } = await this.#answers.get(key, () => this.#ask(signed, clientKey));
-    taken.push(release);
-    return moves;
+    const { isTransferable, release } = await this.#answers.get(key, () =>
+      this.#callContract(signed, clientKey),
+    );
+    refunds.push(release);
+    return isTransferable;
   }
 
-  async #ask(signed: AcceptedPayment, clientKey: string): Promise<ContractSigned> {
+  async #callContract(signed: AcceptedPayment, clientKey: string): Promise<ContractSigned> {
     const { chains, contractChecks } = this.#deps;
     const { token, decoded } = signed;
-    const its = chains.of(token);
-    if (typeof its === "string") throw notSigned("no node of its chain can check a contract's signature");
+    const tokenChain = chains.of(token);
+    if (typeof tokenChain === "string")
+      throw notSigned("no node of its chain can check a contract's signature");
     const release = contractChecks.use(clientKey);
     const { authorization, method, signature } = decoded;
     const asset = token.asset as `0x${string}`;
     const transfer = { method: method.name, ...authorization, asset };
     const question = { transfer, digest: digestOf(decoded, token), signature };
-    const asking = its.turns.within(clientKey, () => its.chain.askContract(question));
-    const verdict = await asking.catch(asUnavailable);
+    const asking = tokenChain.readLimit.within(clientKey, () => tokenChain.chain.checkSignature(question));
+    const verdict = await asking.catch(throwUnavailable);
     if (verdict.kind === "refused") throw notSigned(verdict.why);
-    return { moves: verdict.moves, release };
+    return { isTransferable: verdict.moves, release };
   }
 }
 

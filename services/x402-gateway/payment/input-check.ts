@@ -4,7 +4,7 @@ import { createAllowance, useBoth } from "../../../shared/platform/lifecycle/all
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Job } from "../offer/catalog.ts";
 
-/** The body is not what the job takes. */
+/** The body does not match the job's input schema. */
 export class UnfitInput extends AppError {
   readonly mismatch: Mismatch;
 
@@ -15,25 +15,26 @@ export class UnfitInput extends AppError {
   }
 }
 
-/** A check that takes longer is counted: it costs its sender nothing, and keeps all others waiting. */
+/** A check that takes longer than this is slow. It costs the sender nothing, but delays all other requests. */
 const SLOW_MS = 20;
-const PER_MINUTE = { ofAddress: 30, ofAll: 60 } as const;
+const PER_MINUTE = { perAddress: 30, inTotal: 60 } as const;
 
 export type AssertFits = (job: Job, body: Uint8Array, clientKey: string) => void;
 
 /**
- * Throws `request.input_invalid` if the job declares its input and the body does not fit, and `request.rate_limited` if the address has
- * sent many bodies that took long to check; unless `isPaid`, that is a payer with the money has sent each, also if all addresses have.
+ * Creates the check of a body against its job's input schema. It throws `request.input_invalid` if the body does not match, and
+ * `request.rate_limited` if the address has sent many bodies that were slow to check. Without `isPaid`, all addresses together have a limit
+ * too. With `isPaid`, each body comes from a payer who has the money, so no such limit is needed.
  */
 export function createAssertFits(clock: Clock, { isPaid }: { isPaid: boolean }): AssertFits {
   const allowance = (perMinute: number, publicDetail: string) =>
     createAllowance({ perMinute, what: "slow checks of bodies", publicDetail, clock });
-  const ofAddress = allowance(PER_MINUTE.ofAddress, "too many bodies from this address were slow to check");
-  const ofAll = allowance(PER_MINUTE.ofAll, "too many bodies of dry runs were slow to check");
+  const perAddress = allowance(PER_MINUTE.perAddress, "too many bodies from this address were slow to check");
+  const inTotal = allowance(PER_MINUTE.inTotal, "too many bodies of dry runs were slow to check");
 
   function use(clientKey: string): () => void {
-    const useOwn = () => ofAddress.use(clientKey);
-    return isPaid ? useOwn() : useBoth(useOwn, () => ofAll.use("all"));
+    const useOwn = () => perAddress.use(clientKey);
+    return isPaid ? useOwn() : useBoth(useOwn, () => inTotal.use("all"));
   }
 
   return ({ input }, body, clientKey) => {

@@ -6,55 +6,63 @@ import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { type Clock, delay, within } from "../../../shared/platform/time/clock.ts";
 import type { Partitioned } from "../../../shared/redis/partition.ts";
 import { jobPath } from "../offer/catalog.ts";
-import { findUseOf, type OperatorQuotes } from "../offer/operator-quote.ts";
+import { findCallByQuote, type OperatorQuotes } from "../offer/operator-quote.ts";
 import type { SignedPayment } from "./header.ts";
 import { OpenPaymentError, outcomeUnknown, type PaidCall, toPaidCall } from "./outcome.ts";
 
-/** The payment has a call. */
+/** A payment that has a call. */
 export type Known = {
   kind: "known";
   id: string;
-  /** This request has claimed the payment. It may be given the result without further proof. */
+  /** This request has claimed the payment. It may get the result without further proof. */
   isFirst?: true;
-  /** This request has tried to claim or settle the payment, and does not know what became of it. */
+  /** This request has tried to claim or settle the payment, and does not know the outcome. */
   open?: OpenOutcome;
 };
 
-/** A request with a payment that may be known. */
-type Asked = {
+/** A request whose payment may be known. */
+type PossibleRepeat = {
   req: IncomingMessage;
   ids: JobIds;
   signed: SignedPayment;
-  /** The hash of its body, of which so much is read. */
+  /** Hash of the request's body. Reads at most `limitBytes` of it. */
   bodySha256: (limitBytes: number) => Promise<string>;
 };
 
-/** Why a request does not know what became of its own payment, and when its settle was sent, in unix ms. */
-export type OpenOutcome = { error: OpenPaymentError; since: number };
+/** Error of a request whose payment has an unknown outcome, and the time of the payment's settle request (unix ms). */
+export type OpenOutcome = { error: OpenPaymentError; sentAt: number };
 
-const LOOK_EVERY_MS = 100;
-/** Of those whose payment is new, and of those who repeat one, so many wait. Whoever comes beyond these is told at once to come again. */
+const READ_EVERY_MS = 100;
+/**
+ * Limit on waiting requests, counted separately for new and repeated payments. Further requests are answered at once and must try again
+ * later.
+ */
 const WAITING_MAX = 1024;
-/** So long a request waits at least, or for `patienceMs` if that is less: to be told by the chain what a facilitator did not say in time. */
+/**
+ * A request waits at least this long for an unknown outcome, or for `waitMs` if that is shorter. In this time, the chain can show an
+ * outcome that the facilitator has not reported.
+ */
 const WAIT_MS_LEAST = 5000;
-/** Before this, a facilitator that answers in the usual time needs no look at the journal, and no reconciler has looked at the chain. */
+/** Delay before the first read of the journal. Until then, no reconciler looks at the payment, and the facilitator has usually answered. */
 const UNWATCHED_MS = 3000;
 
 type Deps = {
-  journals: Partitioned<Pick<PaymentJournal, "look" | "confirm" | "findIdentified" | "findQuoted">>;
-  operatorQuotes: Pick<OperatorQuotes, "honoured">;
+  journals: Partitioned<
+    Pick<PaymentJournal, "findWithoutCall" | "confirm" | "findIdentified" | "findQuoted">
+  >;
+  operatorQuotes: Pick<OperatorQuotes, "readIfAccepted">;
   clock: Clock;
-  /** How long a request waits for a settlement that is under way. */
-  patienceMs: number;
+  /** How long a request waits for a settlement that is in flight. */
+  waitMs: number;
   waitingMax?: number;
 };
 
-/** Payments that a gateway has claimed before, and their answers. */
+/** Finds payments that a gateway has claimed before, and their answers. */
 export class KnownPayments {
   readonly #deps: Deps;
-  /** The journal is read once for all who wait for the same payment. */
-  readonly #looks = new Map<string, Promise<Payment | undefined>>();
-  /** Apart, so that repeats, which cost nothing, turn away nobody who has just paid. */
+  /** Reads of the journal that are in flight. All requests that wait for the same payment share one read. */
+  readonly #pendingReads = new Map<string, Promise<Payment | undefined>>();
+  /** Waiting requests. The counts are separate, so that free repeats never take the capacity of a client that has just paid. */
   readonly #waiting = { first: 0, repeated: 0 };
 
   constructor(deps: Deps) {
@@ -62,18 +70,19 @@ export class KnownPayments {
   }
 
   /**
-   * Finds the call that this payment has already, or that was bought under its payment identifier or its idempotency key. Throws
-   * `queue.unavailable`, and `payment.conflict` or `payment.identifier_conflict` if the call was bought with another route or body, or if the
-   * names of the request stand for two calls. An operator's quote is a name too, once a payment has used it up.
+   * Finds the call of this payment, or the call bought under its payment identifier or idempotency key. Throws `queue.unavailable`.
+   * If the found call has another route or body, throws `payment.conflict`, `payment.identifier_conflict` or
+   * `payment.idempotency_key_reused`, depending on what identified the call. Throws `payment.identifier_conflict` also if another call
+   * was bought with the request's identifier, idempotency key or operator's quote.
    */
-  async find(asked: Asked): Promise<Known | undefined> {
-    const { ids, bodySha256 } = asked;
-    const found = await this.#lookUp(asked);
+  async find(request: PossibleRepeat): Promise<Known | undefined> {
+    const { ids, bodySha256 } = request;
+    const found = await this.#findNamed(request);
     if (found === undefined) return undefined;
     const { known, code } = found;
     const conflict = () => new AppError(code, { reason: `${known.id} was bought by another request` });
     if (known.route !== jobPath(ids)) throw conflict();
-    // No more is read than the body that was paid for, and nothing of it is kept.
+    // Reads at most the size of the body that was paid for, and keeps no part of it.
     const sha256 = await bodySha256(known.terms.body_bytes).catch((error: unknown) => {
       throw error instanceof AppError && error.code === "request.too_large" ? conflict() : error;
     });
@@ -81,18 +90,18 @@ export class KnownPayments {
     return { kind: "known", id: known.id };
   }
 
-  async #lookUp({ req, ids, signed }: Asked) {
+  async #findNamed({ req, ids, signed }: PossibleRepeat) {
     const { journals, operatorQuotes } = this.#deps;
-    const own = await this.#byItself(signed);
+    const own = await this.#findByPayment(signed);
     if (own !== undefined) return { known: own, code: "payment.conflict" } as const;
     const names = namesOf(signed).map(async ({ name, code }) => {
-      const known = await this.#byName(signed.payer, name);
+      const known = await this.#findByName(signed.payer, name);
       return known === undefined ? [] : [{ known, code }];
     });
     const [first, ...others] = (await Promise.all(names)).flat();
     if (first === undefined) return undefined;
-    const quote = operatorQuotes.honoured(req, ids);
-    const quoted = quote && (await findUseOf(quote, journals));
+    const quote = operatorQuotes.readIfAccepted(req, ids);
+    const quoted = quote && (await findCallByQuote(quote, journals));
     const found = [...others.map(({ known }) => known.id), ...(quoted === undefined ? [] : [quoted])];
     if (found.some((id) => id !== first.known.id)) throw twoPurchases();
     return first;
@@ -102,30 +111,30 @@ export class KnownPayments {
     return this.#deps.journals.of(callId);
   }
 
-  async #byItself(signed: SignedPayment): Promise<Payment | undefined> {
+  async #findByPayment(signed: SignedPayment): Promise<Payment | undefined> {
     const { callId } = signed;
-    const known = callId === undefined ? undefined : await this.#journalOf(callId).look(callId);
+    const known = callId === undefined ? undefined : await this.#journalOf(callId).findWithoutCall(callId);
     return known !== undefined && isSameSignature(known, signed) ? known : undefined;
   }
 
-  async #byName(payer: string, name: string | undefined): Promise<Payment | undefined> {
+  async #findByName(payer: string, name: string | undefined): Promise<Payment | undefined> {
     const journal = this.#journalOf(routeOfPayer(payer));
     const id = name === undefined ? undefined : await journal.findIdentified(payer, name);
-    return id === undefined ? undefined : journal.look(id);
+    return id === undefined ? undefined : journal.findWithoutCall(id);
   }
 
   /**
-   * The answer of a payment that is known, whatever has changed since it was taken: price, policy, limits, operator's quote. Waits for
-   * an outcome that is open, unless whoever asks is gone. Throws `payment.void`, `payment.in_review` and `payment.outcome_unknown`.
+   * Resolves with the answer of a known payment. Later changes of the price, policy, limits or operator's quote do not matter. Waits for an
+   * unknown outcome, unless the client is gone. Throws `payment.void`, `payment.in_review` and `payment.outcome_unknown`.
    */
   async outcome(known: Known, isGone: () => boolean): Promise<PaidCall> {
     const { id, open, isFirst = false } = known;
-    const payment = await this.#whenDecided(known, isGone);
+    const payment = await this.#awaitDecision(known, isGone);
     if (payment === undefined) throw open?.error ?? outcomeUnknown(id, `${id} is no longer in the journal`);
     if (payment.state === "VOID") throw voided(payment);
     if (payment.state === "REVIEW") throw inReview(payment);
     if (!hasSettlement(payment)) throw open?.error ?? outcomeUnknown(id, `${id} is still ${payment.state}`);
-    // Another gateway may have written it, and not know yet whether it survives a failover.
+    // Another gateway may have written the payment without knowing yet whether it survives a failover.
     await this.#journalOf(id)
       .confirm()
       .catch((cause) => {
@@ -134,59 +143,59 @@ export class KnownPayments {
     return toPaidCall(payment, { replayed: open === undefined && !isFirst, isFirst });
   }
 
-  async #whenDecided(known: Known, isGone: () => boolean): Promise<Payment | undefined> {
+  async #awaitDecision(known: Known, isGone: () => boolean): Promise<Payment | undefined> {
     const { waitingMax = WAITING_MAX } = this.#deps;
-    const payment = await this.#look(known.id);
-    const those = known.open === undefined ? "repeated" : "first";
-    if (payment?.state !== "SETTLING" || this.#waiting[those] >= waitingMax) return payment;
-    this.#waiting[those] += 1;
-    return this.#watch(known, isGone).finally(() => {
-      this.#waiting[those] -= 1;
+    const payment = await this.#readPayment(known.id);
+    const group = known.open === undefined ? "repeated" : "first";
+    if (payment?.state !== "SETTLING" || this.#waiting[group] >= waitingMax) return payment;
+    this.#waiting[group] += 1;
+    return this.#pollUntilDecided(known, isGone).finally(() => {
+      this.#waiting[group] -= 1;
     });
   }
 
-  /** Looks until no request and no reconciler is settling it, or no request waits for it. */
-  async #watch({ id, open }: Known, isGone: () => boolean): Promise<Payment | undefined> {
-    const { clock, patienceMs } = this.#deps;
+  /** Reads the payment until it is no longer in SETTLING, the deadline has passed, or the client is gone. */
+  async #pollUntilDecided({ id, open }: Known, isGone: () => boolean): Promise<Payment | undefined> {
+    const { clock, waitMs } = this.#deps;
     const now = clock();
-    const since = open?.since ?? now;
-    const deadline = Math.max(since + patienceMs, now + Math.min(patienceMs, WAIT_MS_LEAST));
+    const since = open?.sentAt ?? now;
+    const deadline = Math.max(since + waitMs, now + Math.min(waitMs, WAIT_MS_LEAST));
     for (;;) {
-      const payment = await this.#nextLook(id);
+      const payment = await this.#readSoon(id);
       if (payment?.state !== "SETTLING" || clock() >= deadline || isGone()) return payment;
     }
   }
 
-  #nextLook(id: string): Promise<Payment | undefined> {
-    const known = this.#looks.get(id);
+  #readSoon(id: string): Promise<Payment | undefined> {
+    const known = this.#pendingReads.get(id);
     if (known !== undefined) return known;
-    const looking = delay(LOOK_EVERY_MS)
-      .then(() => this.#look(id))
-      .finally(() => this.#looks.delete(id));
-    this.#looks.set(id, looking);
-    return looking;
+    const reading = delay(READ_EVERY_MS)
+      .then(() => this.#readPayment(id))
+      .finally(() => this.#pendingReads.delete(id));
+    this.#pendingReads.set(id, reading);
+    return reading;
   }
 
-  async #look(id: string): Promise<Payment | undefined> {
+  async #readPayment(id: string): Promise<Payment | undefined> {
     return this.#journalOf(id)
-      .look(id)
+      .findWithoutCall(id)
       .catch((cause) => {
         throw outcomeUnknown(id, "payments cannot be read", cause);
       });
   }
 
   /**
-   * Resolves with a payment that has been decided while the facilitator is still settling it: a reconciler of any replica has found the
-   * proof on the chain. Undefined if `settling` ends before.
+   * Waits while the facilitator settles a payment. Resolves with the payment if a reconciler of any replica first finds its outcome on the
+   * chain, or with undefined if `settling` ends first.
    */
   async untilDecided(id: string, settling: Promise<unknown>): Promise<Payment | undefined> {
     let pauseMs = UNWATCHED_MS;
     while ((await within(pauseMs, settling)).kind === "late") {
       const payment = await this.#journalOf(id)
-        .look(id)
+        .findWithoutCall(id)
         .catch(() => undefined);
       if (payment !== undefined && payment.state !== "SETTLING") return payment;
-      pauseMs = LOOK_EVERY_MS;
+      pauseMs = READ_EVERY_MS;
     }
     return undefined;
   }
@@ -201,26 +210,32 @@ function twoPurchases(): AppError {
   });
 }
 
-/** As long as nobody has signed, a payment is known by the signature that a contract took before. */
+/**
+ * Whether the payer signed this request's payment. If that is not confirmed, the payment must have the same signature that the payer's
+ * contract accepted before.
+ */
 function isSameSignature(known: Payment, { isSignedByPayer, signedSha256 }: SignedPayment): boolean {
   return isSignedByPayer || known.signedSha256 === signedSha256;
 }
 
 /**
- * What a payer calls the purchase, and the conflict of another request under that name. As long as nobody has signed, only the
- * identifier of version 1 counts, which stands for the signature.
+ * Names under which a payer may have bought before, each with the error code of a conflict. Without a confirmed signature of the payer,
+ * only the identifier of version 1 counts, because it is a hash over the signature.
  */
 function namesOf({ isSignedByPayer, decoded: { version, identifier, idempotencyKey } }: SignedPayment) {
   const ofSignature = { name: version === 1 ? identifier : undefined, code: "payment.conflict" } as const;
   if (!isSignedByPayer) return [ofSignature];
   const key = typeof idempotencyKey === "string" ? idempotencyKey : undefined;
-  const ofPayer = [version === 2 ? identifier : undefined, key];
-  return [ofSignature, ...ofPayer.map((name) => ({ name, code: "payment.identifier_conflict" }) as const)];
+  return [
+    ofSignature,
+    { name: version === 2 ? identifier : undefined, code: "payment.identifier_conflict" },
+    { name: key, code: "payment.idempotency_key_reused" },
+  ] as const;
 }
 
-/** What the error of a claim or a settle leaves open. Throws it if it is an answer. */
-export function toOpenOutcome(error: unknown, since: number): OpenOutcome {
-  if (error instanceof OpenPaymentError && error.code === "payment.outcome_unknown") return { error, since };
+/** Returns the unknown outcome in the error of a claim or a settlement. Throws any other error. */
+export function toOpenOutcome(error: unknown, sentAt: number): OpenOutcome {
+  if (error instanceof OpenPaymentError && error.code === "payment.outcome_unknown") return { error, sentAt };
   throw error;
 }
 

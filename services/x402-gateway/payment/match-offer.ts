@@ -12,20 +12,22 @@ import {
   termsOf,
   toRequirements,
   toRequirementsV1,
+  UPFRONT,
 } from "../offer/offer.ts";
 import { SCHEMES } from "../schemes/registry.ts";
 import type { AcceptedPayment, DecodedPayment } from "./header.ts";
 
-/** The offer that a payment fits: what the facilitator is asked with, and the digest of the offer. */
+/** Offer that a payment matches: the request for the facilitator, the offer's digest and its amount. */
 export type MatchedOffer = { request: FacilitatorRequest; digest: string; amount: string };
 
 type PaymentV1 = Extract<DecodedPayment, { version: 1 }>;
 type PaymentV2 = Extract<DecodedPayment, { version: 2 }>;
 
 /**
- * Finds the offer of this job that a payment fits, without asking anybody: terms and MAC, recipient, value, route and time
- * window. The quote is judged at `quoteAt`, by the clock that all gateways share, and the window at `windowAt`, as the chain will;
- * both are in unix milliseconds. Throws `payment.not_offered`, `payment.quote_expired` and `payment.window_unusable`.
+ * Finds the offer of this job that a payment matches, without any call to another service. Compares terms and MAC, recipient, value, route
+ * and validity times. `quoteAt` is compared with the quote's expiry, by the clock that all gateways share. `windowAt` is compared with the
+ * validity times, which the chain will judge. Both are in unix milliseconds. Throws `payment.not_offered`, `payment.quote_expired` and
+ * `payment.window_unusable`.
  */
 export function matchOffer(
   { decoded, token }: AcceptedPayment,
@@ -38,7 +40,7 @@ export function matchOffer(
       ? matchV2(decoded, token, job, settings, quoteAt)
       : matchV1(decoded, token, job, settings);
   const { to, value } = decoded.authorization;
-  if (!isOfToken(decoded, token)) throw notOffered("the permit is for another token");
+  if (!paysToken(decoded, token)) throw notOffered("the permit is for another token");
   if (to.toLowerCase() !== token.payTo.toLowerCase()) throw notOffered("it pays another address");
   if (!SCHEMES[token.scheme].pays(value, BigInt(offer.amount)))
     throw notOffered(`it pays ${value}, and the offer is ${offer.amount}`);
@@ -46,14 +48,14 @@ export function matchOffer(
   return offer;
 }
 
-/** A permit names its token beside the offer that it accepts. */
-function isOfToken({ authorization }: DecodedPayment, { asset }: Token): boolean {
+/** Whether the payment is in this token. The accepted offer names the token, and the signed text of a permit names it again. */
+function paysToken({ authorization }: DecodedPayment, { asset }: Token): boolean {
   return (authorization.asset ?? asset).toLowerCase() === asset.toLowerCase();
 }
 
 /**
- * With its quote, the price is the one offered, whatever it is today. A client may drop the quote: then today's offer counts, as in
- * version 1.
+ * Matches a payment of version 2. With a quote, the quoted price counts, even if the price has changed since. A client may omit the quote;
+ * then the current offer counts, as in version 1.
  */
 function matchV2(
   { accepted, resourceUrl, raw }: PaymentV2,
@@ -62,45 +64,51 @@ function matchV2(
   settings: OfferSettings,
   now: number,
 ): MatchedOffer {
-  const quote = quoteIn(accepted.extra);
+  const quote = readQuote(accepted.extra);
   const terms =
     quote === undefined
       ? todaysTerms(job, token, settings, "v2")
       : quotedTerms(accepted, quote, { job, token, settings });
-  const requirements = toRequirements(terms, token, quote);
+  const requirements = toRequirements(terms, token, { ...quote, ...readFlow(accepted.extra) });
   if (!isSubset(requirements, accepted))
     throw notOffered(
       quote === undefined
         ? "it has no quote, and accepted differs from the current offer"
         : "accepted differs from the offer",
     );
-  if (resourceUrl !== undefined && !isOfJob(resourceUrl, job, settings))
+  if (resourceUrl !== undefined && !isUrlOfJob(resourceUrl, job, settings))
     throw notOffered("the path of resource.url does not match this job");
   if (quote !== undefined && quote.quoteExpiry * 1000 < now) {
     const detail = "the quote has expired; a new one is in this answer";
     throw AppError.public("payment.quote_expired", detail);
   }
-  const paymentPayload = inOurWords(raw, job, settings);
+  const paymentPayload = withOurDescription(raw, job, settings);
   const request = { x402Version: 2, paymentPayload, paymentRequirements: requirements } as const;
   return { request, digest: offerDigest(terms), amount: terms.amount };
 }
 
 type Described = { resource?: unknown; extensions?: { bazaar?: unknown } };
 
-/** A payment for a facilitator. Its catalog may list what a payment says of the job, so that is ours. */
-function inOurWords(raw: Described, job: Job, { publicUrl }: OfferSettings): object {
+/**
+ * Returns the payment for a facilitator. A facilitator's catalog may publish a payment's description of the job, so the gateway replaces
+ * that description with the gateway's.
+ */
+function withOurDescription(raw: Described, job: Job, { shop }: OfferSettings): object {
   const { extensions: sent, ...payment } = raw;
   const { bazaar: _, ...others } = sent ?? {};
-  const bazaar = discoveryOf(job.input)?.bazaar;
+  const bazaar = discoveryOf(job)?.bazaar;
   const extensions = { ...others, ...(bazaar && { bazaar }) };
   return {
     ...payment,
-    resource: resourceOf(job, publicUrl),
+    resource: resourceOf(job, shop),
     ...(Object.keys(extensions).length > 0 && { extensions }),
   };
 }
 
-/** A payment of version 1 repeats nothing of its offer, so today's offer counts, or one from before a reload that it fits. */
+/**
+ * Matches a payment of version 1, which does not repeat its offer. Its amount is compared with the current offer, and
+ * with offers from before a reload.
+ */
 function matchV1(
   { scheme, raw, authorization }: PaymentV1,
   token: Token,
@@ -115,13 +123,13 @@ function matchV1(
   const terms = amount === undefined ? today : { ...today, amount: String(amount) };
   const requirements = toRequirementsV1(job, token, terms.amount, settings);
   if (requirements === undefined) throw notSold();
-  // Version 1 describes the job in its requirements.
+  // Version 1 describes the job in its requirements, so a description in the payment is left out.
   const { extensions: _, resource: __, ...paymentPayload } = raw as Described;
   const request = { x402Version: 1, paymentPayload, paymentRequirements: requirements } as const;
   return { request, digest: offerDigest(terms), amount: terms.amount };
 }
 
-/** The terms of an offer whose quote is ours. */
+/** Returns the terms of an offer with a quote. Throws unless this gateway made the quote. */
 function quotedTerms(
   { amount, maxTimeoutSeconds }: PaymentV2["accepted"],
   quote: OfferExtra,
@@ -134,7 +142,7 @@ function quotedTerms(
   return terms;
 }
 
-/** The terms on which the job is offered now, for a payment without a quote. */
+/** Returns the terms of the current offer, for a payment without a quote. */
 function todaysTerms(
   job: Job,
   token: Token,
@@ -147,8 +155,8 @@ function todaysTerms(
   return termsOf(job, token, String(price.amount), { publicUrl, maxTimeoutSeconds, expiry: NO_EXPIRY });
 }
 
-/** Undefined if the payment has no member of a quote. Null is a member. */
-function quoteIn(extra: Readonly<Record<string, unknown>>): OfferExtra | undefined {
+/** Reads the quote in `extra`. Undefined if no member of a quote is present. A null member counts as present. */
+function readQuote(extra: Readonly<Record<string, unknown>>): OfferExtra | undefined {
   if (QUOTE_MEMBERS.every((name) => !Object.hasOwn(extra, name))) return undefined;
   const { quoteDigest, quoteExpiry, quoteMac } = extra;
   if (typeof quoteDigest !== "string" || typeof quoteMac !== "string" || !Number.isSafeInteger(quoteExpiry)) {
@@ -158,15 +166,25 @@ function quoteIn(extra: Readonly<Record<string, unknown>>): OfferExtra | undefin
 }
 
 /**
- * Compares paths alone: clients write the URL that they have called, with a query or with another name of this host. Nobody signs it, so
- * the check only finds mistakes.
+ * Reads the payment flow that a payment returns with its offer. The flow may be absent, because an older offer did not name one. Clients
+ * also write null or nothing for a member that they do not know.
  */
-function isOfJob(url: string, job: Job, { publicUrl }: OfferSettings): boolean {
+function readFlow({ paymentFlow = null }: Readonly<Record<string, unknown>>): typeof UPFRONT | undefined {
+  if (paymentFlow === null) return undefined;
+  if (paymentFlow === UPFRONT.paymentFlow) return UPFRONT;
+  throw notOffered(`accepted.extra.paymentFlow must be ${UPFRONT.paymentFlow}, as offered, or absent`);
+}
+
+/**
+ * Whether `resource.url` is for this job. Only the paths are compared, because clients may add a query or use another name of this host.
+ * The URL is not signed, so the check only finds mistakes.
+ */
+function isUrlOfJob(url: string, job: Job, { publicUrl }: OfferSettings): boolean {
   if (!URL.canParse(url, publicUrl)) return false;
   return new URL(url, publicUrl).pathname.replace(/\/$/, "").endsWith(jobPath(job));
 }
 
-/** The expiry in the terms of a payment without a quote. */
+/** Expiry in the terms of a payment without a quote. */
 const NO_EXPIRY = 0;
 
 const QUOTE_MEMBERS = ["quoteDigest", "quoteExpiry", "quoteMac"] as const satisfies (keyof OfferExtra)[];
@@ -175,7 +193,9 @@ function notSold(): AppError {
   return notOffered("this job is not sold for this token");
 }
 
-/** Our own fields must be equal, in `extra` too. Clients may add to them; what they add binds nobody. */
+/**
+ * Whether a payment repeats the offer: each of our members must be equal, in `extra` too. Clients may add members, which have no effect.
+ */
 function isSubset(ours: ReturnType<typeof toRequirements>, theirs: PaymentV2["accepted"]): boolean {
   const { extra, ...core } = ours;
   const areIn = (fields: object, theirFields: Readonly<Record<string, unknown>>) =>
@@ -185,7 +205,7 @@ function isSubset(ours: ReturnType<typeof toRequirements>, theirs: PaymentV2["ac
   return areIn(core, theirs) && areIn(extra, theirs.extra);
 }
 
-/** Whether the payment is valid for long enough to be settled. `now` is in unix milliseconds. Throws `payment.window_unusable`. */
+/** Asserts that the payment is valid for long enough to be settled. `now` is in unix milliseconds. Throws `payment.window_unusable`. */
 export function assertWindow({ authorization }: DecodedPayment, settings: OfferSettings, now: number): void {
   const nowSeconds = now / 1000;
   const { windowSecondsMax, settleTimeoutSeconds } = settings;

@@ -10,15 +10,15 @@ import type { Admitted } from "./check.ts";
 
 type Circumstances = {
   metadataPrefix: string;
-  /** How the receiver of a callback asks for the result. */
+  /** Returns the URL and token of the result, for the receiver of a callback. */
   accessOf: (callId: string) => ResultAccess;
   now: number;
 };
 
-/** What the claim writes before money moves. */
+/** Makes the record that the claim writes before money moves. */
 export function toNewPayment(
   req: IncomingMessage,
-  { signed, job, offer, body, caller, callback, facilitator, since }: Admitted,
+  { signed, job, offer, body, caller, callback, facilitator, chainCheck }: Admitted,
   { metadataPrefix, accessOf, now }: Circumstances,
 ): NewPayment {
   const { token, decoded, payer, callId } = signed;
@@ -60,7 +60,7 @@ export function toNewPayment(
     terms,
     request: offer.request,
     facilitator,
-    sinceBlock: since.block,
+    sinceBlock: chainCheck.block,
     route: jobPath(job),
     identifier,
     idempotencyKey,
@@ -70,7 +70,7 @@ export function toNewPayment(
   };
 }
 
-/** Metadata of the call before money moves. It lacks only the transaction, which is put in as the call is queued. */
+/** Makes the call's metadata before money moves. Only the transaction is missing: the script that queues the call adds it. */
 function toMetadata(callId: string, terms: PaymentTerms, caller: string | undefined, prefix: string) {
   const keys = platformKeys(prefix);
   return {
@@ -86,7 +86,7 @@ function toMetadata(callId: string, terms: PaymentTerms, caller: string | undefi
   };
 }
 
-/** The payment as its claim has just made it, `ageMs` ago. */
+/** Returns the payment as its claim has written it, `ageMs` ago. */
 export function toSettling(payment: NewPayment, ageMs: number): Payment {
   const { call, terms, request, facilitator, sinceBlock, route, callerNonce } = payment;
   const { identifier, idempotencyKey, signedSha256 } = payment;

@@ -3,40 +3,45 @@ import { encodePaymentResponseHeader } from "@x402/core/http";
 import type { Network } from "@x402/core/types";
 import { COMMON_HEADERS } from "../../../shared/http/answer.ts";
 import type { ResultAccess } from "../../../shared/ingress/ask-result.ts";
+import type { PaidAnswer } from "../../../shared/openapi/x402-answers.ts";
+import { UNCHARGED } from "../../../shared/openapi/x402-refusals.ts";
 import type {
   PaymentState,
   PaymentTerms,
   SettledPayment,
   Settlement,
 } from "../../../shared/payments/payment.ts";
+import type { SignedReceipt } from "../../../shared/payments/receipt.ts";
 import type { Claimed } from "../../../shared/payments/scripts.ts";
 import { AppError, RETRY_AFTER_MS } from "../../../shared/platform/errors/app-error.ts";
-import { soldAfterAudit, soldNoLonger } from "../offer/catalog.ts";
+import { drainingError, unauditedError } from "../offer/catalog.ts";
 import { expiredQuote } from "../offer/operator-quote.ts";
 import { expiredProof } from "../policy/caller-policy.ts";
+import type { SignedPayment } from "./header.ts";
 
-/** What a 202 tells of a payment. */
+/** Facts of a payment for its 202. */
 export type PaidCall = {
   id: string;
   terms: PaymentTerms;
   settlement: Settlement;
-  status: "accepted" | "failed" | "discarded" | "refund_pending" | "refunded";
-  /** Whether the payment was known before. */
+  status: PaidAnswer["status"];
+  /** Whether the payment was known before this request. */
   replayed: boolean;
-  /** Whether it was this very request that claimed the payment. No other one proves by its payment that it is the payer's. */
+  /** Whether this request has claimed the payment. A repeat is no proof that the client is the payer. */
   isFirst: boolean;
   keepsResult: boolean;
-  /** The trace of its call; undefined if none is known here. */
+  bodySha256: string;
+  /** Trace of the call. Undefined if the payment's record has none. */
   traceparent: string | undefined;
 };
 
 export function toPaidCall(
-  { id, terms, settlement, state, keepsResult, call }: SettledPayment,
+  { id, terms, settlement, state, keepsResult, bodySha256, call }: SettledPayment,
   { replayed, isFirst }: Pick<PaidCall, "replayed" | "isFirst">,
 ): PaidCall {
   const status = STATUSES[state] ?? "accepted";
   const traceparent = call?.traceparent;
-  return { id, terms, settlement, status, replayed, isFirst, keepsResult, traceparent };
+  return { id, terms, settlement, status, replayed, isFirst, keepsResult, bodySha256, traceparent };
 }
 
 const STATUSES: Partial<Record<PaymentState, PaidCall["status"]>> = {
@@ -47,27 +52,30 @@ const STATUSES: Partial<Record<PaymentState, PaidCall["status"]>> = {
 };
 
 /**
- * 202: paid, and the call is on disk. The same payment gets the same answer whenever it comes again; only the access to the result is
- * for who has proven a right to it.
+ * Answers 202: the payment is settled and its call is on disk. A repeat of the payment gets the same answer. Only a client with a proven
+ * right gets access to the result.
  */
 export function answerPaid(
   res: ServerResponse,
   paid: PaidCall,
   statusUrl: string,
   access: ResultAccess | undefined,
+  signedReceipt: SignedReceipt | undefined,
 ): void {
   const { id, terms, settlement, status } = paid;
   const { transaction } = settlement;
-  const body = JSON.stringify({
+  const answer: PaidAnswer = {
     status,
     call_id: id,
     receipt: toReceipt(terms, transaction),
+    ...(signedReceipt && { signed_receipt: signedReceipt }),
     service_id: terms.service_id,
     job_index: terms.job_index,
     transaction,
     status_url: statusUrl,
     ...access,
-  });
+  };
+  const body = JSON.stringify(answer);
   res.writeHead(202, {
     ...COMMON_HEADERS,
     "Content-Type": "application/json",
@@ -78,23 +86,48 @@ export function answerPaid(
   res.end(body);
 }
 
-/** What the headers of any answer to a paid request tell: by its version, that it was paid. */
-export function paidHeaders({ terms, settlement, replayed }: PaidCall): Record<string, string> {
+/**
+ * Returns the headers of any answer to a settled payment, in the form of its protocol version. If the body is the job's own result, the
+ * receipt is among the settlement's extensions (x402 v2, section 5.3).
+ */
+export function paidHeaders(
+  { terms, settlement, replayed }: PaidCall,
+  signedReceipt?: SignedReceipt,
+): Record<string, string> {
   const { transaction, network, payer } = settlement;
-  const response = { success: true, transaction, network: network as Network, payer };
-  const name = terms.x402_version === 1 ? "X-PAYMENT-RESPONSE" : "PAYMENT-RESPONSE";
+  const response = {
+    ...{ success: true, transaction, network: network as Network, payer },
+    ...(signedReceipt && { extensions: { signed_receipt: signedReceipt } }),
+  };
   return {
-    [name]: encodePaymentResponseHeader(response),
+    [RESPONSE_HEADERS[terms.x402_version]]: encodePaymentResponseHeader(response),
     ...(replayed && { "Idempotent-Replayed": "true" }),
   };
 }
+
+/**
+ * Returns the headers of a refusal that certainly charged nothing. A client may count the amount as unspent only with these headers. A
+ * payment without a confirmed signature gets none, because the search for earlier purchases may have missed its call.
+ */
+export function unchargedHeaders(
+  { code }: AppError,
+  signed: SignedPayment | undefined,
+): Record<string, string> {
+  if (!signed?.isSignedByPayer || !UNCHARGED.includes(code)) return {};
+  const { decoded, payer } = signed;
+  const network = (decoded.version === 1 ? decoded.network : decoded.accepted.network) as Network;
+  const response = { success: false, errorReason: code, transaction: "", network, payer };
+  return { [RESPONSE_HEADERS[decoded.version]]: encodePaymentResponseHeader(response) };
+}
+
+const RESPONSE_HEADERS = { 1: "X-PAYMENT-RESPONSE", 2: "PAYMENT-RESPONSE" } as const;
 
 function toReceipt(terms: PaymentTerms, transaction: string) {
   const { network, asset, symbol, amount, payer, pay_to, quote_digest } = terms;
   return { network, asset, symbol, amount, payer, pay_to, transaction, quote_digest };
 }
 
-/** The error of a payment whose outcome is open. The answer also tells where the payment can be followed. */
+/** Error of a payment with an unknown outcome. The answer also says where to follow the payment. */
 export class OpenPaymentError extends AppError {
   readonly callId: string;
 
@@ -108,7 +141,7 @@ export class OpenPaymentError extends AppError {
   }
 }
 
-/** For money that may have moved or may yet move: such a payment is never answered as if nothing had been paid. */
+/** Error for money that may have moved or may still move. Such a payment must never be answered as if it were unpaid. */
 export function outcomeUnknown(callId: string, reason: string, cause?: unknown): OpenPaymentError {
   return new OpenPaymentError("payment.outcome_unknown", callId, {
     reason,
@@ -119,7 +152,7 @@ export function outcomeUnknown(callId: string, reason: string, cause?: unknown):
   });
 }
 
-/** Maps a refused claim to the error the payer sees. */
+/** Maps a refused claim to the error that the payer sees. */
 export function refusedClaim(kind: Exclude<Claimed["kind"], "new" | "known">): AppError {
   switch (kind) {
     case "conflict":
@@ -129,6 +162,10 @@ export function refusedClaim(kind: Exclude<Claimed["kind"], "new" | "known">): A
     case "identifier_conflict":
       return new AppError("payment.identifier_conflict", {
         reason: "a name of this request belongs to another request",
+      });
+    case "idempotency_key_reused":
+      return new AppError("payment.idempotency_key_reused", {
+        reason: "the Idempotency-Key belongs to another request",
       });
     case "too_many_open":
       return new AppError("payment.too_many_open", {
@@ -161,8 +198,8 @@ export function refusedClaim(kind: Exclude<Claimed["kind"], "new" | "known">): A
     case "quote_expired":
       return expiredQuote();
     case "drained":
-      return soldNoLonger();
+      return drainingError();
     case "unaudited":
-      return soldAfterAudit();
+      return unauditedError();
   }
 }

@@ -15,23 +15,23 @@ export type PaidRequest = {
   signed: SignedPayment;
   /** The rate-limit key of the client's address. */
   clientKey: string;
-  /** Counts the body. */
+  /** Reserves memory for the body. */
   lease: BodyLease;
-  /** Reads the body when it is first called, under the limit of that call; later calls get the same bytes. */
+  /** Reads the body at the first call, under that call's limit. Later calls return the same bytes. */
   readBody: (limitBytes: number) => Promise<Buffer>;
-  /** The hash of the body. If `readBody` was not called before, the bytes are gone then. */
+  /** Hash of the body. The bytes are not kept, unless `readBody` was called before. */
   bodySha256: (limitBytes: number) => Promise<string>;
-  /** Each gives back a verify or a contract check that this request has taken from an allowance. Twice does nothing. */
-  verifiesTaken: (() => void)[];
-  /** Time of the claim, once Redis has confirmed that it holds the call, in ms with one decimal. */
+  /** Functions that each refund a verification or contract call of this request to its allowance. A second call does nothing. */
+  verificationRefunds: (() => void)[];
+  /** Time from the claim until Redis confirmed the call, in ms with one decimal. */
   addMs?: number;
-  /** Drops the body. The reader of the request must call it in the end. */
+  /** Frees the body. The reader of the request must call it in the end. */
   release: () => void;
-  /** Whether the client has ended its side: nothing is waited for any longer. */
+  /** Whether the client has ended its side of the connection. Then the request does not wait for an unknown outcome. */
   isGone: () => boolean;
 };
 
-/** The rate-limit key of the address of a request's client (`addressKey`). */
+/** Returns the rate-limit key of the client's address (`addressKey`). */
 export type ClientKeyOf = (req: IncomingMessage) => string;
 
 type Deps = { catalog: Catalog; admission: Admission; bodies: BodyBudget; clientKeyOf: ClientKeyOf };
@@ -45,8 +45,8 @@ export class PaidRequests {
   }
 
   /**
-   * Reads the payment of a request, and who signed it; the body stays unread. A payment that cannot be read has no answer of
-   * its own to look for, so the job, its policy and the limits refuse it first.
+   * Reads a request's payment and recovers its signer. The body stays unread. If the payment cannot be read, the request cannot be a
+   * repeat. Then a refusal by the job, its policy or the limits takes precedence over the read error.
    */
   read(req: IncomingMessage, res: ServerResponse, ids: JobIds): PaidRequest {
     const { bodies, clientKeyOf } = this.#deps;
@@ -59,7 +59,7 @@ export class PaidRequests {
       signed,
       clientKey: clientKeyOf(req),
       lease,
-      verifiesTaken: [],
+      verificationRefunds: [],
       readBody(limitBytes) {
         body ??= readBody(req, res, limitBytes, { lease });
         return body;

@@ -4,40 +4,50 @@ import type { ResultAccess } from "../../../shared/ingress/ask-result.ts";
 import type { AwaitResults } from "../../../shared/ingress/await-result.ts";
 import type { RefusalOf } from "../../../shared/ingress/call-routes.ts";
 import { sendResult } from "../../../shared/ingress/send-result.ts";
+import type { SignedReceipt } from "../../../shared/payments/receipt.ts";
 import { toAppError } from "../../../shared/platform/errors/app-error.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 import { answerPaid, type PaidCall, paidHeaders } from "./outcome.ts";
 import { preferredWaitSecs } from "./prefer-header.ts";
+import type { Receipts } from "./receipts.ts";
 
 type Deps = {
   tokens: ResultTokens;
   refusalOf: RefusalOf;
   statusUrlOf: (callId: string) => string;
   waits: Pick<AwaitResults, "begin">;
-  /** How long a client may wait at most. */
+  /** Maximum time that a client may wait. */
   waitMsMax: number;
+  /** Undefined if the gateway signs no receipts. */
+  receipts: Receipts | undefined;
   clock: Clock;
 };
 
-/** A request that is answered, and when it began. */
+/** A request to answer, and the time at which it began (unix ms). */
 type Exchange = { req: IncomingMessage; res: ServerResponse; startedAt: number };
 
 export type PayersResult = ReturnType<typeof createPayersResult>;
 
-/** What a paid request's answer has of the call's result: the way to it, or the result itself. */
-export function createPayersResult({ tokens, refusalOf, statusUrlOf, waits, waitMsMax, clock }: Deps) {
+/** Adds the call's result to the answer of a paid request: a URL and token to get it, or the result itself. */
+export function createPayersResult(deps: Deps) {
+  const { tokens, refusalOf, statusUrlOf, waits, waitMsMax, receipts, clock } = deps;
   const accessOf = (callId: string): ResultAccess => ({
     result_token: tokens.of(callId),
     result_url: `${statusUrlOf(callId)}/result`,
   });
 
+  const answerNow = (res: ServerResponse, paid: PaidCall, access: ResultAccess | undefined): void =>
+    answerPaid(res, paid, statusUrlOf(paid.id), access, receipts?.ofPayment(paid));
+
   return {
-    /** The way to the result of a call, for who has a right to it. */
+    answerNow,
+
+    /** URL and token of a call's result. Only a client with a right to the result may get them. */
     accessOf,
 
     /**
-     * The way to the result, for the request that has claimed the payment. Who repeats a payment may have rebuilt it from the chain: that
-     * proves no right to the result. The 202 does not wait until a proof can be checked.
+     * Returns access to the result for the request that claimed the payment. A repeat needs further proof, because any client can rebuild a
+     * payment from the chain. If that proof cannot be checked now, the 202 is sent without access.
      */
     async accessFor(req: IncomingMessage, paid: PaidCall): Promise<ResultAccess | undefined> {
       const { id, keepsResult, isFirst } = paid;
@@ -47,8 +57,9 @@ export function createPayersResult({ tokens, refusalOf, statusUrlOf, waits, wait
     },
 
     /**
-     * Answers with what the call comes to, if the client prefers to wait for it (`Prefer: wait`, RFC 7240) and may have it. False if the
-     * request is to be answered now. The time counts from when the request began. What is held meanwhile is neither payment nor body.
+     * Answers with the result once the call has ended, if the client prefers to wait (`Prefer: wait`, RFC 7240) and has access. Returns
+     * false if the request must be answered now. The time counts from the start of the request. While it waits, neither the payment nor the
+     * body is kept in memory.
      */
     answerLater(
       { req, res, startedAt }: Exchange,
@@ -64,19 +75,24 @@ export function createPayersResult({ tokens, refusalOf, statusUrlOf, waits, wait
         callId: paid.id,
         ms: secs * 1000 - (clock() - startedAt),
         answer(outcome) {
-          if (outcome === undefined) answerPaid(res, paid, statusUrlOf(paid.id), access);
-          else sendResult(res.req, res, outcome, headersOf(paid, access, secs));
+          if (outcome === undefined) answerNow(res, paid, access);
+          else sendResult(res.req, res, outcome, headersOf(paid, access, secs, receipts?.ofPayment(paid)));
         },
       });
     },
   };
 }
 
-function headersOf(paid: PaidCall, access: ResultAccess, secs: number): Record<string, string> {
+function headersOf(
+  paid: PaidCall,
+  access: ResultAccess,
+  secs: number,
+  signedReceipt: SignedReceipt | undefined,
+): Record<string, string> {
   return {
-    ...paidHeaders(paid),
+    ...paidHeaders(paid, signedReceipt),
     "Preference-Applied": `wait=${secs}`,
-    // What is sent is what can be asked for there (RFC 9110, section 8.7).
+    // This answer is the one that a GET of this URL returns (RFC 9110, section 8.7).
     "Content-Location": access.result_url,
   };
 }

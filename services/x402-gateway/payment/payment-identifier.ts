@@ -1,6 +1,6 @@
 /*
- * The extension "payment-identifier" of x402 version 2. What the gateway needs of it is this; the official package of extensions would
- * bring twenty others with it, viem among them. A test compares the two.
+ * The extension "payment-identifier" of x402 version 2. This is all that the gateway needs of it. The official package has twenty other
+ * extensions and depends on viem. A test compares this file with that package.
  */
 export const PAYMENT_IDENTIFIER = "payment-identifier";
 
@@ -8,7 +8,7 @@ const PATTERN = /^[a-zA-Z0-9_-]+$/;
 const LENGTH_MIN = 16;
 const LENGTH_MAX = 128;
 
-/** What a 402 says of it: a client may send an identifier, and need not. */
+/** Declaration of the extension in a 402: a client may send an identifier. */
 export const OPTIONAL_IDENTIFIER = {
   info: { required: false },
   schema: {

@@ -1,21 +1,21 @@
 /*
- * The Prefer header (RFC 7240). A preference that is not understood is as if it were not there, and so is all that follows something that
- * is no list of preferences.
+ * The Prefer header (RFC 7240). A preference that is not understood is ignored. After text that is not a list of preferences, the rest of
+ * the header is ignored too.
  */
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const QUOTED = '"(?:[^"\\\\]|\\\\.)*"';
 const PARAMETERS = `(?:[ \\t]*;(?:[ \\t]*${TOKEN}(?:[ \\t]*=[ \\t]*(?:${TOKEN}|${QUOTED}))?)?)*`;
 
-/** An element of the list, with the comma or the end behind it. */
+/** An element of the list, with the comma or the end of the header after it. */
 const ELEMENT = new RegExp(`((?:[^",]|${QUOTED})*)(?:,|$)`, "y");
 const NAME = new RegExp(`^[ \\t]*(${TOKEN})`);
-/** Its value is of digits alone (section 4.3). */
+/** A `wait` preference. Its value has digits only (section 4.3). */
 const WAIT = new RegExp(`^[ \\t]*wait[ \\t]*=[ \\t]*(\\d+)${PARAMETERS}[ \\t]*$`, "i");
 
 /**
- * How many seconds the client would wait for the answer, at most `secsMax`; undefined if it does not say, or would not wait at all. Only the
- * first `wait` counts (section 2). Several headers come as one, joined by commas.
+ * Returns how many seconds the client would wait for the answer, at most `secsMax`. Undefined without a valid `wait`, or if it is 0. Only
+ * the first `wait` counts (section 2). Several headers arrive as one, joined by commas.
  */
 export function preferredWaitSecs(header: string, secsMax: number): number | undefined {
   const first = elementsOf(header).find((element) => NAME.exec(element)?.[1]?.toLowerCase() === "wait");

@@ -1,5 +1,6 @@
--- Reserves a caller's nonce for a call until `keptUntil` (unix ms). Answers why the claim must refuse it, or ''. A reservation for this call
--- is written again, since the write of another gateway may not survive a failover.
+-- Reserves a caller's nonce for a call until `keptUntil` (unix ms). Returns the reason why the claim must refuse the nonce, or ''. If the
+-- nonce is already reserved for this call, the reservation is written again: the first write, by another gateway, may not survive a
+-- failover.
 --@include "../../../shared/redis/now.lua"
 local ms, by = ARGV.keptUntil - now, redis.call('GET', KEYS.nonce)
 if by and by ~= ARGV.id then return 'NONCE_USED' end

@@ -27,13 +27,19 @@ import type { Chains } from "./chains.ts";
 import { toSettling } from "./new-payment.ts";
 import { outcomeUnknown, refusedClaim } from "./outcome.ts";
 
-/** The reconciler looks at a payment this soon after its claim, in case the request that claimed it has died. */
+/**
+ * The reconciler first looks at a payment this long after its claim. It then continues with the payment if the process that claimed it has
+ * died.
+ */
 const FIRST_LOOK_MS = 3000;
-/** Mostly the receipt is there at once, and a block later at the most. What comes later is the reconciler's. */
+/** Time to wait for a receipt. It is usually there at once, and at most one block later. After that, the reconciler continues. */
 const RECEIPT_MS_MAX = 5000;
 const RECEIPT_EVERY_MS = { least: 100, most: 1000 };
 
-/** How long after queueing the chain is asked: early enough to settle a payment again if its transaction has vanished. */
+/**
+ * Delay after queueing until the chain must show the payment. If the transaction has vanished, there is still time to settle the payment
+ * again.
+ */
 const PROVE_AFTER_MS = 30_000;
 
 type Deps = {
@@ -52,10 +58,10 @@ type Deps = {
   log: Logger;
 };
 
-/** The outcome of a claim. A new one was written no longer than `ageMs` ago. */
+/** Outcome of a claim. A new claim was written at most `ageMs` ago. */
 type ClaimedNow = { kind: "new"; ageMs: number } | { kind: "known"; id: string };
 
-/** The steps by which a payment becomes a call. The request that brings the payment takes them, or the reconciler of any replica. */
+/** Turns payments into calls, step by step. The request with the payment runs the steps, or the reconciler of any replica does. */
 export class Settler {
   readonly #deps: Deps;
 
@@ -64,9 +70,9 @@ export class Settler {
   }
 
   /**
-   * Writes the whole call to disk before money moves, or tells that the payment was known before. `clientKey` is the rate-limit key of the
-   * client's address. Throws the error of a refused claim, and `payment.outcome_unknown` if the claim may be on disk: then any replica goes
-   * on with it.
+   * Writes the whole call to disk before money moves, or finds that the payment was known before. `clientKey` is the rate-limit key of the
+   * client's address. Throws the error of a refused claim. Throws `payment.outcome_unknown` if the claim may be on disk: then the
+   * reconciler of any replica continues with it.
    */
   async claim(payment: NewPayment, clientKey: string): Promise<ClaimedNow> {
     const { journal, callerNonces, beginWrite, openMax, unsettledBytesMax, clock } = this.#deps;
@@ -81,7 +87,7 @@ export class Settler {
       const sentAt = clock();
       const limits = { openMax, clients, unsettledBytesMax: unsettledBytesMax() };
       const claimed = await journal.claim(payment, { by, dueInMs, reserved, ...limits }, lane);
-      // The reply may have been long on its way.
+      // The travel time of the reply adds to the age of the claim.
       return claimed.kind === "new" ? { ...claimed, ageMs: claimed.ageMs + clock() - sentAt } : claimed;
     };
     const claimed = await write(attempt, bytes).catch((cause) => {
@@ -95,27 +101,28 @@ export class Settler {
   }
 
   /**
-   * Sends the settle request of a payment that was claimed `ageMs` ago, and does all that follows from its answer. From here on only
-   * proof that no money moved refuses: without a chain to ask, the facilitator's refusal. An open outcome is said to be unknown.
+   * Sends the settle request of a payment that was claimed `ageMs` ago, and acts on the answer. After the claim, a payment is refused only
+   * if it is proven that no money moved. If no chain can be read, the facilitator's refusal counts as proof. Throws
+   * `payment.outcome_unknown` for any other outcome.
    */
   async settle(payment: NewPayment, ageMs: number): Promise<SettledPayment> {
     const { journal } = this.#deps;
     const claimed = toSettling(payment, ageMs);
     if (this.isTooLate(claimed))
       throw outcomeUnknown(claimed.id, "its claim took too long, so no settle request was sent");
-    const settlement = await this.#ask(claimed, payment.request);
+    const settlement = await this.#requestSettlement(claimed, payment.request);
     try {
       if (!(await this.enqueueSettled(claimed, settlement)))
         throw new Error("the payment has meanwhile ended otherwise");
       return { ...claimed, state: "QUEUED", settlement };
     } catch (cause) {
-      await journal.lookAgain(claimed.id, 0).catch(() => {});
+      await journal.reschedule(claimed.id, 0).catch(() => {});
       throw outcomeUnknown(claimed.id, "the payment settled, but its call is not queued yet", cause);
     }
   }
 
-  /** Only success is an answer: nothing else that is said proves anything, unless the facilitator is trusted. */
-  async #ask(payment: Payment, request: FacilitatorRequest): Promise<Settlement> {
+  /** Asks the facilitator to settle. Only success is believed. Any other answer proves nothing, unless the facilitator is trusted. */
+  async #requestSettlement(payment: Payment, request: FacilitatorRequest): Promise<Settlement> {
     const { journal, facilitators, chains, clock, log } = this.#deps;
     const startedAt = clock();
     const answer = await facilitators.settle(request, payment.facilitator);
@@ -126,19 +133,19 @@ export class Settler {
       log.info("payment.settle_answered", fields);
       const settlement = await this.confirm(payment, answer.transaction);
       if (settlement !== undefined) return settlement;
-      await journal.lookAgain(payment.id, 0).catch(() => {});
+      await journal.reschedule(payment.id, 0).catch(() => {});
       throw outcomeUnknown(payment.id, `the chain does not show transaction ${answer.transaction} yet`);
     }
     log.warn("payment.settle_answered", { ...fields, reason: answer.reason });
     if (answer.kind === "refused" && chains.of(payment.terms) === "trusted")
       await this.#endRefused(payment, answer.reason);
-    await journal.lookAgain(payment.id, 0).catch(() => {});
+    await journal.reschedule(payment.id, 0).catch(() => {});
     throw outcomeUnknown(payment.id, `the facilitator's answer was ${answer.kind}: ${answer.reason}`);
   }
 
   /**
-   * If the facilitator's word is the last: 402, but only once the end is on disk. It is not the last if a reconciler has sent
-   * the payment again meanwhile: that request may have settled it, and so be why this one was refused.
+   * Ends a payment that a trusted facilitator refused. Throws `payment.rejected`, but only once the end is on disk. If a reconciler has
+   * sent another settle request meanwhile, the refusal is not final: that request may have settled the payment and so caused this refusal.
    */
   async #endRefused(payment: Payment, reason: string): Promise<void> {
     const { beginWrite } = this.#deps;
@@ -152,18 +159,19 @@ export class Settler {
   }
 
   /**
-   * The settlement in the transaction that the facilitator has named, once its receipt shows that it pays this call. Undefined if it does
-   * not in time, or shows something else: a token may let a used nonce pass without a transfer, and a facilitator may be wrong.
+   * Waits until the receipt of the facilitator's transaction shows that it pays this call, and resolves with the settlement. Resolves with
+   * undefined if that takes too long or the receipt shows something else: a facilitator may be wrong, and a token may accept a used nonce
+   * without a transfer.
    */
   async confirm(payment: Payment, transaction: string): Promise<Settlement | undefined> {
     const { chains, clock } = this.#deps;
-    const its = chains.of(payment.terms);
+    const tokenChain = chains.of(payment.terms);
     const known = { transaction, by: "facilitator" } as const;
-    if (typeof its === "string" || !its.wantsReceipt) return toSettlement(payment, known);
-    const authorization = toAuthorization(payment.terms, its.eventOrder);
+    if (typeof tokenChain === "string" || !tokenChain.wantsReceipt) return toSettlement(payment, known);
+    const authorization = toAuthorization(payment.terms, tokenChain.eventOrder);
     const deadline = clock() + RECEIPT_MS_MAX;
     for (let pauseMs = RECEIPT_EVERY_MS.least; ; pauseMs = Math.min(2 * pauseMs, RECEIPT_EVERY_MS.most)) {
-      const proof = await its.chain
+      const proof = await tokenChain.chain
         .proofOf(transaction as `0x${string}`, authorization)
         .catch(() => undefined);
       if (proof?.kind === "paid" && proof.block >= payment.sinceBlock)
@@ -174,8 +182,8 @@ export class Settler {
   }
 
   /**
-   * Records a settlement and brings the call into its queue, in one step. It may be done again and by several at once. False if the
-   * payment has ended otherwise: VOID, in REVIEW, or DISCARDED.
+   * Records a settlement and queues the call, in one step. It may run several times, also at the same time. Resolves with false if the
+   * payment has ended otherwise: VOID, REVIEW or DISCARDED.
    */
   async enqueueSettled(payment: Payment, settlement: Settlement): Promise<boolean> {
     const { journal, beginWrite, log } = this.#deps;
@@ -188,7 +196,7 @@ export class Settler {
     );
     failpoint("x402.after_queued");
     if (found === TRANSFER_TAKEN) {
-      await this.review(payment.id, paysForAnother(settlement));
+      await this.review(payment.id, paysForAnotherCall(settlement));
       return false;
     }
     if (found === "SETTLING" || found === CALL_DROPPED)
@@ -197,7 +205,7 @@ export class Settler {
     return found !== undefined && !ENDED_OTHERWISE.includes(found);
   }
 
-  /** The money has not moved and can no longer move. Resolves with the state found. */
+  /** Ends a payment whose money has not moved and can no longer move. Resolves with the state that it had before. */
   async markVoid(
     payment: Payment,
     why: { reason: string; dispatches?: number },
@@ -206,18 +214,18 @@ export class Settler {
     const found = await journal.markVoid(payment, why, { now: clock() });
     const { id, callerNonce } = payment;
     if (callerNonce !== undefined && (found === "SETTLING" || found === "VOID"))
-      await callerNonces.free(id, callerNonce).catch(() => {}); // it ends by its time
+      await callerNonces.free(id, callerNonce).catch(() => {}); // the reservation then ends at its expiry
     return found;
   }
 
-  /** Leaves a payment to an operator, because the evidence does not say what became of it. */
+  /** Leaves a payment to an operator, because the evidence does not decide its outcome. */
   async review(id: string, reason: string): Promise<void> {
     const { journal, log } = this.#deps;
     await journal.markForReview(id, reason);
     log.error("payment.in_review", { callId: id, reason });
   }
 
-  /** Whether no further settle request is sent: the authorization has ended, or its payer may have bought again. */
+  /** Whether it is too late for another settle request: the authorization has ended, or the payer may have paid again. */
   isTooLate(payment: Payment): boolean {
     const { maxTimeoutMs, clock } = this.#deps;
     return payment.readAt - payment.claimedAt >= maxTimeoutMs || hasEnded(payment, clock());
@@ -229,17 +237,17 @@ function isUnknown(error: unknown): boolean {
 }
 
 /**
- * Whether the authorization has ended so long ago, where no chain is asked. Both the process's clock (`now`) and Redis' must say so: a
- * replica that is ahead would give up a payment that the others can still settle, and Redis' clock alone must not decide it.
+ * Whether the authorization ended at least `agoMs` ago, by the clock of the process (`now`) and by that of Redis. One fast clock must not
+ * decide it alone: it would end a payment that others can still settle.
  */
 export function hasEnded({ terms, readAt }: Payment, now: number, agoMs = 0): boolean {
   return Math.min(now, readAt) >= Number(terms.valid_before) * 1000 + agoMs;
 }
 
-/** Why a transfer proves nothing of a payment although it is exactly the one. */
-export function paysForAnother({ transaction, position }: Settlement): string {
+/** Reason why a transfer that matches a payment does not pay for it. */
+export function paysForAnotherCall({ transaction, position }: Settlement): string {
   return `transfer ${position} of transaction ${transaction} pays for another call`;
 }
 
-/** What is found of a payment that has no call in a queue, and gets none. */
+/** States of a payment that has no call in a queue and gets none. */
 const ENDED_OTHERWISE: readonly FoundState[] = ["VOID", "REVIEW", "DISCARDED", CALL_DROPPED];

@@ -5,28 +5,31 @@ import type { Logger } from "../../../shared/platform/log/logger.ts";
 import { within } from "../../../shared/platform/time/clock.ts";
 
 const PACE = {
-  /** What is behind a proxy may become another contract at any time. */
+  /** Interval of the checks of a token that is as configured. The contract behind a proxy may change at any time. */
   everyMs: 600_000,
-  /** A token that is not as configured, or that nothing is known of, may soon be well. */
+  /** Interval of the checks of a token that is not as configured, or not checked yet. Both may change soon. */
   soonMs: 10_000,
-  /** Limit on how long a start waits for the first check: several questions, asked twice if it finds a problem. */
+  /** Limit on how long a start waits for the first check, which makes several requests. It makes them twice if it finds a problem. */
   firstMs: 15_000,
 };
 
 export type TokenWatch = {
-  /** What is wrong with the token, as far as is known. */
+  /** Known problems of the token's configuration. */
   problems(): readonly string[];
-  /** Throws `payment.unavailable` unless the token is known to be as configured. */
-  assertSound(): Promise<void>;
-  /** Begins to check, and resolves once the first check has ended, or after `firstMs`: a node that is away or slow delays no start. */
+  /** Throws `payment.unavailable` unless the token was checked and is as configured. */
+  assertValid(): Promise<void>;
+  /** Starts the checks. Resolves once the first check has ended, or after `firstMs`, so that an unavailable node delays no start. */
   start(): Promise<void>;
   close(): void;
 };
 
-/** Compares a token with its contract (`checkToken`): at the start, every ten minutes, and before its first payment is claimed. */
+/**
+ * Compares a token's configuration with its contract (`checkToken`): at the start, every ten minutes, and before its first payment is
+ * claimed.
+ */
 export function createTokenWatch(token: AcceptedToken, chain: Chain, log: Logger, pace = PACE): TokenWatch {
   const name = { network: token.network, asset: token.asset, symbol: token.symbol };
-  /** Undefined as long as its node has not answered. */
+  /** Undefined until the token's node has answered. */
   let problems: readonly string[] | undefined;
   let checking: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
@@ -43,7 +46,7 @@ export function createTokenWatch(token: AcceptedToken, chain: Chain, log: Logger
     else log.error("token.invalid", { ...name, problems });
   }
 
-  /** All who ask while a check is under way share it. */
+  /** Starts a check, or joins the one in flight. */
   function checkOnce(): Promise<void> {
     checking ??= check().finally(() => {
       checking = undefined;
@@ -61,7 +64,7 @@ export function createTokenWatch(token: AcceptedToken, chain: Chain, log: Logger
 
   return {
     problems: () => problems ?? [],
-    async assertSound() {
+    async assertValid() {
       if (problems === undefined) await checkOnce();
       if (problems?.length === 0) return;
       throw new AppError("payment.unavailable", { reason: `${token.symbol}: ${problems?.join("; ")}` });

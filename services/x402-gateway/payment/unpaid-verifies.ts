@@ -1,15 +1,17 @@
-import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
+import { type FacilitatorRequest, requestText } from "../../../shared/payments/payment.ts";
 import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
 import { toAppError } from "../../../shared/platform/errors/app-error.ts";
 import { type Allowance, createAllowance, useBoth } from "../../../shared/platform/lifecycle/allowance.ts";
 import { createShortCache, keepFailures } from "../../../shared/platform/lifecycle/short-cache.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 import { type Facilitators, Unjudged } from "../facilitator/pool.ts";
+import type { GasSponsoring } from "../schemes/scheme.ts";
 import type { AcceptedPayment } from "./header.ts";
 
 /**
- * How many verifies a minute may end without a payment, for each payer and for each address; and how many questions to contracts, apart
- * from them: whoever has no money can ask these, and shares his address with others.
+ * Limits per minute on verifications that lead to no payment, for each payer and each address. Contract calls have a limit of their own,
+ * because a client without money can cause them: it must not use up the verifications of others at its address. A check of an approval
+ * counts as a contract call, because the token may call the payer's contract.
  */
 export type UnpaidAllowances = { perPayer: Allowance; perAddress: Allowance; contractChecks: Allowance };
 
@@ -24,7 +26,7 @@ export function createUnpaidAllowances(perPayer: number, perAddress: number, clo
   const contractChecks = createAllowance({
     perMinute: perAddress,
     what: "contract checks of address",
-    publicDetail: "too many payments from this address were not signed by the payer's key, and were not made",
+    publicDetail: "too many payments from this address needed a check by a contract, and were not made",
     clock,
   });
   return {
@@ -34,26 +36,29 @@ export function createUnpaidAllowances(perPayer: number, perAddress: number, clo
   };
 }
 
-/** Who asks for a verify, and with what. */
-export type Verifying = {
+/** A verification to make, and the request that needs it. */
+export type VerificationTask = {
   request: FacilitatorRequest;
   signed: AcceptedPayment;
-  /** Under which the client's address is counted. */
+  /** The extension in the request that the facilitator must support. */
+  extension: GasSponsoring | undefined;
+  /** Rate-limit key of the client's address. */
   clientKey: string;
   /**
-   * Gets what gives this verify back, whether the answer was yes or no: to be called if the payment is settled, by whichever replica, or
-   * if our journal has failed. A claim is not enough: keys can cancel and contracts can change their mind before the settle.
+   * Functions that each refund this verification to an allowance. They are added even if the payment is refused. They must be called once
+   * any replica has settled the payment, or if our journal has failed. They must not be called after a mere claim: until the settlement,
+   * the payer can cancel the authorization, and the payer's contract can reject the signature.
    */
-  taken: (() => void)[];
+  refunds: (() => void)[];
 };
 
 type Verified = {
-  /** The URL of the facilitator that said yes. */
+  /** URL of the facilitator that judged the payment valid. */
   facilitator: string;
   release(): void;
 };
 
-/** For so long a refused payment is refused again without asking. */
+/** A refused payment is refused again for this long, without another verification. */
 const REFUSED_MS = 3000;
 
 type Deps = {
@@ -63,9 +68,8 @@ type Deps = {
 };
 
 /**
- * Has payments verified at a bounded cost for the facilitator: of one address the same one is verified once at a time, what is said
- * against it counts for some seconds, and payers and addresses whose verifies lead to no payment may have so many a minute, whether
- * these were answered or not.
+ * Asks facilitators to verify payments, at a limited cost for them. Concurrent requests of one address for the same payment share one
+ * verification. A refusal is cached for some seconds. Verifications that lead to no payment count against the payer and the address.
  */
 export class Verifier {
   readonly #deps: Deps;
@@ -78,20 +82,25 @@ export class Verifier {
   }
 
   /**
-   * Returns the URL of the facilitator that said yes, which is the one to settle. Throws what `Facilitators.verify` throws, and
-   * `request.rate_limited`.
+   * Resolves with the URL of the facilitator that judged the payment valid, which must settle it. Throws what `Facilitators.verify` throws,
+   * and `request.rate_limited`.
    */
-  async verify(verifying: Verifying): Promise<string> {
-    const { request, signed, clientKey } = verifying;
-    const { x402Version, paymentPayload, paymentRequirements } = request;
-    const asked = JSON.stringify([x402Version, paymentPayload, paymentRequirements]);
-    const key = `${signed.callId} ${sha256Hex(Buffer.from(asked))} ${clientKey}`;
-    const { facilitator, release } = await this.#verifies.get(key, () => this.#ask(verifying));
-    verifying.taken.push(release);
+  async verify(task: VerificationTask): Promise<string> {
+    const { request, signed, clientKey } = task;
+    const requestHash = sha256Hex(Buffer.from(requestText(request)));
+    const key = `${signed.callId} ${requestHash} ${clientKey}`;
+    const { facilitator, release } = await this.#verifies.get(key, () => this.#requestVerification(task));
+    task.refunds.push(release);
     return facilitator;
   }
 
-  async #ask({ request, signed, clientKey, taken }: Verifying): Promise<Verified> {
+  async #requestVerification({
+    request,
+    signed,
+    extension,
+    clientKey,
+    refunds,
+  }: VerificationTask): Promise<Verified> {
     const { facilitators, allowances } = this.#deps;
     const { decoded, token, payer } = signed;
     const release = useBoth(
@@ -99,11 +108,11 @@ export class Verifier {
       () => allowances.perAddress.use(clientKey),
     );
     const network = decoded.version === 1 ? decoded.network : token.network;
-    const offered = { scheme: token.scheme, network, token };
+    const offered = { scheme: token.scheme, network, extension, token };
     const facilitator = await facilitators
       .verify(request, offered, { payer, address: clientKey })
       .catch((error: unknown) => {
-        if (wasAsked(error)) taken.push(release);
+        if (wasSent(error)) refunds.push(release);
         else release();
         throw error;
       });
@@ -115,8 +124,11 @@ function isRefusal(error: unknown): boolean {
   return error instanceof Unjudged ? error.isOfRequest : toAppError(error).code === "payment.rejected";
 }
 
-/** Whether a facilitator was asked before the verify failed. What a payer writes can make any facilitator fail to answer. */
-export function wasAsked(refusal: unknown): boolean {
-  if (refusal instanceof Unjudged) return refusal.wasAsked;
+/**
+ * Whether a facilitator was called before the verification failed. If so, the verification still counts against the payer and the address,
+ * because the content of a payment can make any facilitator fail.
+ */
+export function wasSent(refusal: unknown): boolean {
+  if (refusal instanceof Unjudged) return refusal.wasSent;
   return toAppError(refusal).code !== "request.rate_limited";
 }

@@ -16,7 +16,7 @@ import { createFairLimit } from "../fair-limit.ts";
 
 type Restricted = { mode: "restricted_paid"; contract: Address; rpcUrl: Secret };
 
-/** Who may buy a job. For a restricted job its contract says whether the caller is permitted. */
+/** Decides who may buy a job. The contract of a restricted job says whether a caller is permitted. */
 export type JobPolicy =
   | { mode: "public_paid" }
   | { mode: "disabled" }
@@ -30,7 +30,7 @@ type DelegatedPolicy = {
   boundProof: boolean;
 };
 
-/** The policy of every job: its entry in x402.toml, or the default. */
+/** Returns the policy of a job: its entry in x402.toml, or the default. */
 export function createPolicies(
   x402: Pick<X402Toml, "job_policies" | "default_invocation_mode">,
 ): (ids: JobIds) => JobPolicy {
@@ -61,28 +61,28 @@ function toPolicy(entry: PolicyToml): JobPolicy {
 
 export type CallerRequest = {
   job: JobIds & { policy: JobPolicy };
-  /** Holds the headers of a delegated caller. */
+  /** Request with the headers of a delegated caller. */
   req: IncomingMessage;
   body: Uint8Array;
-  /** As recovered from the payment's signature. */
+  /** Payer recovered from the payment's signature. */
   payer: Address;
-  /** Whose turn it is to ask a contract. */
+  /** Rate-limit key of the client's address. The slots for contract calls are shared fairly by this key. */
   clientKey: string;
 };
 
-/** A caller who is proven and permitted. */
+/** An authenticated caller whom the job's contract permits. */
 export type AuthorizedCaller = {
-  /** In lower case. */
+  /** Lower case. */
   address: Address;
-  /** Of a delegated proof: what the claim uses up, and until when this is remembered (unix ms). */
+  /** Nonce of a delegated proof, which the claim uses up, and the time until which Redis remembers it (unix ms). */
   nonce?: { hash: string; keptUntil: number };
 };
 
 type CallerPolicyDeps = {
-  /** A bound proof names its `public_url`. */
+  /** Has the `public_url`, which a bound proof must name. */
   x402: Pick<X402Toml, "public_url">;
   metadataPrefix: string;
-  /** Redis', which also expires what is remembered of used nonces. */
+  /** Clock of Redis, which also expires the used nonces. */
   clock: Clock;
   isPermittedCaller: IsPermittedCaller;
 };
@@ -96,9 +96,9 @@ export class CallerPolicy {
   }
 
   /**
-   * Resolves with the caller of a restricted job, and with undefined if anybody may call the job. Throws `job.disabled`,
-   * `caller.missing`, `caller.proof_invalid`, `caller.not_permitted` or `caller.check_unavailable`. It writes nothing: only
-   * the claim uses a nonce up, so that a dry-run costs none.
+   * Resolves with the caller of a restricted job, or with undefined if every client may call the job. Throws `job.disabled`,
+   * `caller.missing`, `caller.proof_invalid`, `caller.not_permitted` or `caller.check_unavailable`. It writes nothing: only the claim uses
+   * up a nonce, so a dry-run uses up none.
    */
   async authorize(request: CallerRequest): Promise<AuthorizedCaller | undefined> {
     const { policy, serviceId } = request.job;
@@ -108,9 +108,9 @@ export class CallerPolicy {
       case "disabled":
         throw new AppError("job.disabled", { reason: "its policy is disabled" });
       case "restricted_paid": {
-        const caller = this.#proven(request, policy);
-        const question = { policy, serviceId, caller: caller.address, clientKey: request.clientKey };
-        if (await this.#deps.isPermittedCaller(question)) return caller;
+        const caller = this.#authenticate(request, policy);
+        const check = { policy, serviceId, caller: caller.address, clientKey: request.clientKey };
+        if (await this.#deps.isPermittedCaller(check)) return caller;
         throw new AppError("caller.not_permitted", {
           reason: `${policy.contract} does not permit ${caller.address}`,
         });
@@ -118,7 +118,7 @@ export class CallerPolicy {
     }
   }
 
-  #proven(request: CallerRequest, policy: JobPolicy & Restricted): AuthorizedCaller {
+  #authenticate(request: CallerRequest, policy: JobPolicy & Restricted): AuthorizedCaller {
     const { x402, metadataPrefix, clock } = this.#deps;
     const { public_url: publicUrl } = x402;
     switch (policy.authMode) {
@@ -141,16 +141,19 @@ export class CallerPolicy {
   }
 }
 
-/** The caller signs for this body and this job, once (by the nonce), until `expirySecs` (unix seconds). */
+/** Proof that a caller allows this job with this body. It is valid once, because of its nonce, and until `expirySecs` (unix seconds). */
 type CallerProof = { caller: Address; nonce: string; expirySecs: number; signature: string };
 
 const NONCE = /^[!-~]{1,128}$/;
-/** One form for each second, so that the text signed is the text sent; a double holds 15 digits exactly. */
+/**
+ * Expiry in unix seconds. Leading zeros are refused, so that the signed text equals the sent one. At most 15 digits, because a double holds
+ * these exactly.
+ */
 const EXPIRY = /^(?:0|[1-9]\d{0,14})$/;
 
 /**
- * Reads the four headers of a delegated caller. Throws `caller.missing` if one is absent, and `caller.proof_invalid` if one
- * came twice or is malformed. It proves nothing: see `isSignedByCaller`.
+ * Reads the four headers of a delegated caller. Throws `caller.missing` if one is absent, and `caller.proof_invalid` if one was sent twice
+ * or is malformed. It does not verify the signature: `isSignedByCaller` does.
  */
 function readCallerProof(req: IncomingMessage, metadataPrefix: string): CallerProof {
   const { caller: name } = platformKeys(metadataPrefix);
@@ -174,8 +177,8 @@ function requiredHeader(req: IncomingMessage, name: string): string {
 type SignedFor = { job: JobIds; body: Uint8Array; publicUrl: string };
 
 /**
- * The texts that a caller may sign: for this job, body, nonce and expiry, at any gateway or bound to this one. The nonce may hold colons; the
- * expiry follows the last one, so no two proofs share a text.
+ * Returns the two texts that a caller may sign for this job, body, nonce and expiry. `plain` is valid at any gateway, `bound` only at this
+ * one. The nonce may hold colons. The expiry follows the last colon, so no two proofs share a text.
  */
 function signedTexts({ nonce, expirySecs }: CallerProof, { job, body, publicUrl }: SignedFor) {
   const bodyHash = keccak256Hex(body).slice(2);
@@ -195,7 +198,9 @@ function assertLasts({ expirySecs }: CallerProof, now: number, expirySecsMax: nu
     throw invalidProof(`the caller's proof expires more than ${expirySecsMax} seconds ahead`);
 }
 
-/** The nonce stands last, since it may hold any separator. */
+/**
+ * Returns the hash under which Redis remembers the nonce. In the hashed text, the nonce comes last because it may contain any separator.
+ */
 function nonceHash(ids: JobIds, { caller, nonce }: CallerProof): string {
   return sha256Hex(Buffer.from(`${jobKey(ids)}/${caller}/${nonce}`));
 }
@@ -208,24 +213,24 @@ function invalidProof(detail: string): AppError {
   return AppError.public("caller.proof_invalid", detail);
 }
 
-/** `eth_call` at the head of one node's chain. It has a deadline, and resolves with the returned bytes in hex. */
+/** Makes an `eth_call` at the head of one node's chain. It has a deadline, and resolves with the returned bytes in hex. */
 export type EthCall = (call: { to: Address; data: `0x${string}` }) => Promise<`0x${string}`>;
 
-type CallerQuestion = {
+type PermissionCheck = {
   policy: { contract: Address; rpcUrl: Secret };
   serviceId: number;
   caller: Address;
   clientKey: string;
 };
 
-/** Whether the policy's contract permits the caller. Throws `caller.check_unavailable` if it does not say. */
-export type IsPermittedCaller = (question: CallerQuestion) => Promise<boolean>;
+/** Resolves with whether the policy's contract permits the caller. Throws `caller.check_unavailable` if the contract gives no answer. */
+export type IsPermittedCaller = (check: PermissionCheck) => Promise<boolean>;
 
-/** A revocation takes this long to be seen. */
-const PERMITTED_MS = 30_000;
-const QUESTION_MS = 3000;
-/** Anybody can make up callers, and each is a question: strangers get no more of the node's time than this. */
-const QUESTIONS = { max: 64, waitingMax: 256, waitMs: 3000 };
+/** Time for which a permission is cached. A revocation takes effect within this time. */
+const PERMISSION_CACHE_MS = 30_000;
+const CHECK_TIMEOUT_MS = 3000;
+/** Limits on contract calls. A client can make up callers, and each causes a call to the node. */
+const CHECK_LIMITS = { max: 64, waitingMax: 256, waitMs: 3000 };
 
 const SELECTOR = selectorOf("isPermittedCaller(uint64,address)");
 
@@ -237,24 +242,24 @@ type PermittedOptions = {
 };
 
 /**
- * Asks the contract `isPermittedCaller(uint64,address)`. Callers that ask the same at a time share one question. Only a
- * "yes" is remembered, for seconds, so that strangers displace nobody. The text and the cause of a failure are not passed
- * on: libraries put the RPC URL, which may hold a key, into both.
+ * Creates a function that calls the contract's `isPermittedCaller(uint64,address)`. Equal concurrent calls share one answer. Only a "yes"
+ * is cached, so that strangers cannot evict permitted callers from the cache. The text and the cause of a failure are not passed on,
+ * because libraries put the RPC URL into both, and it may hold a key.
  */
 export function createIsPermittedCaller({
-  ethCallAt = (rpcUrl) => createEthCall({ rpcUrl, timeoutMs: QUESTION_MS }),
+  ethCallAt = (rpcUrl) => createEthCall({ rpcUrl, timeoutMs: CHECK_TIMEOUT_MS }),
   clock,
   callersMax,
 }: PermittedOptions): IsPermittedCaller {
   const permitted = createShortCache<boolean>({
-    keptMs: PERMITTED_MS,
+    keptMs: PERMISSION_CACHE_MS,
     ...(callersMax !== undefined && { entriesMax: callersMax }),
     keeps: (outcome) => outcome.kind === "done" && outcome.result,
     clock,
   });
   const ethCalls = new Map<string, EthCall>();
-  const questions = createFairLimit({
-    ...QUESTIONS,
+  const checks = createFairLimit({
+    ...CHECK_LIMITS,
     what: "permission checks",
     code: "caller.check_unavailable",
   });
@@ -266,7 +271,7 @@ export function createIsPermittedCaller({
     return ethCall;
   }
 
-  async function ask({ policy, serviceId, caller }: CallerQuestion): Promise<boolean> {
+  async function callContract({ policy, serviceId, caller }: PermissionCheck): Promise<boolean> {
     const data: `0x${string}` = `0x${SELECTOR.slice(2)}${uintWord(BigInt(serviceId))}${addressWord(caller)}`;
     const work = async () => ethCallOf(policy.rpcUrl)({ to: policy.contract, data });
     const word = await work().catch((error: unknown) => {
@@ -275,24 +280,26 @@ export function createIsPermittedCaller({
     return toAnswer(word);
   }
 
-  return (question) => {
-    const { clientKey } = question;
-    return permitted.get(keyOf(question), () => questions.within(clientKey, () => ask(question)));
+  return (check) => {
+    const { clientKey } = check;
+    return permitted.get(keyOf(check), () => checks.within(clientKey, () => callContract(check)));
   };
 }
 
-function keyOf({ policy, serviceId, caller }: CallerQuestion): string {
+function keyOf({ policy, serviceId, caller }: PermissionCheck): string {
   return `${caller} ${serviceId} ${policy.contract} ${policy.rpcUrl.reveal()}`;
 }
 
-/** A contract's bool is a word of 0 or 1; an empty answer means that there is no such contract. */
+/** Decodes a contract's bool, a word of 0 or 1. An empty answer means that there is no contract. */
 function toAnswer(word: string): boolean {
   const bit = /^0x0{63}([01])$/.exec(word)?.[1];
   if (bit === undefined) throw unavailable("the contract's answer is not a bool");
   return bit === "1";
 }
 
-/** An AppError of the chain has no URL in it (shared/chain); of any other error only the name is told. */
+/**
+ * Returns an error's text without a URL. The text of an AppError of shared/chain has none. Of any other error, only the name is returned.
+ */
 function safeReason(error: unknown): string {
   if (error instanceof AppError) return error.message;
   return error instanceof Error ? error.name : "it failed";

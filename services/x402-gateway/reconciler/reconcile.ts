@@ -1,5 +1,6 @@
 import { type PaymentJournal, paidQueueOf } from "../../../shared/payments/journal.ts";
 import {
+  type FacilitatorRequest,
   type Payment,
   type Settlement,
   showsTransfer,
@@ -17,13 +18,14 @@ import type { Partition } from "../../../shared/redis/partition.ts";
 import type { BeginWrite } from "../../../shared/redis/retry-write.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
 import type { Chains, TokenChain } from "../payment/chains.ts";
-import { hasEnded, paysForAnother, type Settler } from "../payment/settle.ts";
+import { hasEnded, paysForAnotherCall, type Settler } from "../payment/settle.ts";
+import { approvalIn, withApproval } from "../schemes/gas-sponsoring.ts";
 
 const LOOK_MS_MIN = 2000;
 const LOOK_MS_MAX = 30_000;
-/** How seldom a payment is looked at that is proven and queued, or that nobody can be asked about. */
-const SELDOM_MS = 600_000;
-/** Without a chain: how long after an authorization has ended its outcome is still asked for. */
+/** Interval of the checks of a payment that is proven and queued. Also the interval of log lines about missing configuration. */
+const RARE_CHECK_MS = 600_000;
+/** If no chain can be read, the facilitator is asked for the outcome until this long after the end of the authorization. */
 const GRACE_MS = 60_000;
 
 export type ReconcileDeps = {
@@ -33,36 +35,39 @@ export type ReconcileDeps = {
   settler: Settler;
   beginWrite: BeginWrite;
   partition: Partition;
-  /** A settle request is not sent again while the one before it may still be answered. */
+  /** A settle request is not repeated for this long, because the facilitator may still answer the previous one. */
   settleTimeoutMs: number;
-  /** Nor so long after the claim. */
+  /** No settle request is sent this long after the claim. */
   maxTimeoutMs: number;
   clock: Clock;
   log: Logger;
 };
 
 /**
- * Brings one payment as far as the evidence allows, and says when to look again. Any number of replicas may do so at once,
- * and any may die on the way: every step is a compare-and-set, or has the same effect however often it is done. It reads no
- * bodies.
+ * Creates the function that advances one payment as far as the evidence allows, and schedules its next check. Several replicas may run it
+ * for the same payment at once, and any of them may die on the way. Every step is a compare-and-set, or has the same effect however often
+ * it runs. The bodies of calls are not read.
  */
 export function createReconcile(deps: ReconcileDeps) {
   const { journal, chains, beginWrite, clock, log } = deps;
   const registry = openRegistry(deps.partition);
-  const tellMissing = createTellMissing(clock, log);
-  const lookAgain = createLookAgain({ journal, chains, tellMissing });
-  const settleOpen = createSettleOpen(deps, tellMissing, lookAgain);
-  const prove = createProve(deps, tellMissing);
+  const logMissing = createLogMissing(clock, log);
+  const lookAgain = createLookAgain({ journal, chains, logMissing });
+  const settleOpen = createSettleOpen(deps, logMissing, lookAgain);
+  const prove = createProve(deps, logMissing);
 
-  /** Adds a call again if the queue has lost it; the record tells whether it has ended meanwhile. */
+  /**
+   * Checks that a paid call is still in its queue. If the call is missing, adds it again, or ends the payment if its record says that the
+   * call has ended. Otherwise checks the payment on the chain.
+   */
   async function watchQueued(payment: Payment): Promise<void> {
     if ((await registry.find(payment.id, paidQueueOf(payment.terms))) === undefined) {
-      const now = await journal.look(payment.id);
+      const now = await journal.findWithoutCall(payment.id);
       if (now?.state === "QUEUED") return enqueueAgain(now);
-      if (now?.state === "INJECTED" || now?.state === "DISCARDED") return conclude(now);
+      if (now?.state === "INJECTED" || now?.state === "DISCARDED") return endPayment(now);
     }
     if (!(await prove(payment))) return lookAgain(payment);
-    await journal.lookAgain(payment.id, SELDOM_MS);
+    await journal.reschedule(payment.id, RARE_CHECK_MS);
   }
 
   async function enqueueAgain(payment: Payment): Promise<void> {
@@ -71,13 +76,13 @@ export function createReconcile(deps: ReconcileDeps) {
     await beginWrite(callBytes)((lane) => journal.enqueueAgain(payment, lane), callBytes);
   }
 
-  async function conclude(payment: Payment): Promise<void> {
+  async function endPayment(payment: Payment): Promise<void> {
     if (await prove(payment)) return journal.markEnded(payment);
     return lookAgain(payment);
   }
 
   return async function reconcile(id: string): Promise<void> {
-    const payment = await journal.look(id);
+    const payment = await journal.findWithoutCall(id);
     if (payment === undefined) return journal.forget(id);
     switch (payment.state) {
       case "SETTLING":
@@ -87,10 +92,10 @@ export function createReconcile(deps: ReconcileDeps) {
         return watchQueued(payment);
       case "INJECTED":
       case "DISCARDED":
-        return conclude(payment);
+        return endPayment(payment);
       case "REFUND_PENDING":
       case "REFUNDED":
-        return journal.leave(id);
+        return journal.unschedule(id);
       case "VOID":
       case "REVIEW":
         return;
@@ -98,17 +103,20 @@ export function createReconcile(deps: ReconcileDeps) {
   };
 }
 
-/** Finds out what became of a payment in SETTLING: the chain decides; if it is silent the facilitator is asked again. */
+/**
+ * Creates the function that finds the outcome of a payment in SETTLING. The chain decides. While the chain shows no outcome, the
+ * facilitator is asked again.
+ */
 function createSettleOpen(
   deps: ReconcileDeps,
-  tellMissing: TellMissing,
+  logMissing: LogMissing,
   lookAgain: (payment: Payment) => Promise<void>,
 ) {
   const { journal, chains, facilitators, settler, clock, log } = deps;
   const { settleTimeoutMs, maxTimeoutMs } = deps;
 
-  async function askChain(its: TokenChain, payment: Payment): Promise<void> {
-    const evidence = await evidenceOf(its, payment);
+  async function askChain(tokenChain: TokenChain, payment: Payment): Promise<void> {
+    const evidence = await evidenceOf(tokenChain, payment);
     failpoint("x402.after_evidence");
     switch (evidence.kind) {
       case "paid": {
@@ -130,19 +138,22 @@ function createSettleOpen(
     }
   }
 
-  /** Asking again is safe: the same payment can be charged only once. */
+  /** Repeats the settle request. This is safe, because the same payment can be charged only once. */
   async function settleAgain(payment: Payment): Promise<void> {
     const { id, request, facilitator, dispatchedAt, readAt, callBytes } = payment;
     if (!facilitators.has(facilitator)) {
-      tellMissing.facilitator(payment);
+      logMissing.facilitator(payment);
       return lookAgain(payment);
     }
-    // The first request followed the claim, which takes longer for a large call.
-    const mayBeUnderWay = readAt < dispatchedAt + extraMs(callBytes) + settleTimeoutMs;
-    if (request === undefined || mayBeUnderWay || settler.isTooLate(payment)) return lookAgain(payment);
-    // The chain may have taken long to answer, so the age is looked at once more.
+    // At first, `dispatchedAt` is the time of the claim. The claim of a large call takes longer, so its settle request may have been sent
+    // later.
+    const mayBeInFlight = readAt < dispatchedAt + extraMs(callBytes) + settleTimeoutMs;
+    if (request === undefined || mayBeInFlight || settler.isTooLate(payment)) return lookAgain(payment);
+    const repeated = await requestToRepeat(request, payment, chains);
+    if (repeated === undefined) return lookAgain(payment);
+    // The chain may have taken long to answer, so Redis checks the payment's age again.
     if (!(await journal.markDispatching(id, maxTimeoutMs))) return lookAgain(payment);
-    const outcome = await facilitators.settle(request, facilitator);
+    const outcome = await facilitators.settle(repeated, facilitator);
     log.info("payment.settled_again", { callId: id, outcome: outcome.kind });
     const settlement =
       outcome.kind === "settled" ? await settler.confirm(payment, outcome.transaction) : undefined;
@@ -171,75 +182,108 @@ function evidenceOf({ chain, eventOrder }: TokenChain, { terms, sinceBlock, sear
   return chain.evidenceOf(toAuthorization(terms, eventOrder), { since: sinceBlock, searched });
 }
 
-type TellMissing = ReturnType<typeof createTellMissing>;
+/**
+ * Returns the request to settle again. It leaves out the approval if the payer's allowance is large enough. An approval works only once: if
+ * an earlier request or a stranger has sent it, the facilitator would fail to send it again. Undefined if the allowance is too small and
+ * the approval cannot be used, because the facilitator could then pay gas in vain.
+ */
+async function requestToRepeat(
+  request: FacilitatorRequest,
+  { terms }: Payment,
+  chains: Chains,
+): Promise<FacilitatorRequest | undefined> {
+  const tokenChain = chains.of(terms);
+  const sent = typeof tokenChain === "string" ? undefined : approvalIn(request, terms);
+  if (typeof tokenChain === "string" || sent === undefined) return request;
+  const transfer = toAuthorization(terms, tokenChain.eventOrder);
+  const { allowance } = await tokenChain.chain.stateOf(transfer);
+  if (allowance >= transfer.value) return withApproval(request, undefined);
+  const verdict = await tokenChain.chain.checkApproval({ transfer, approval: sent.approval });
+  return verdict.kind === "fits" ? request : undefined;
+}
 
-/** Tells an operator what a payment needs and the configuration no longer has: each token and facilitator every ten minutes. */
-function createTellMissing(clock: Clock, log: Logger) {
-  const told = new Map<string, number>();
+type LogMissing = ReturnType<typeof createLogMissing>;
 
-  function tell(event: string, name: string, fields: Fields): void {
-    if (clock() < (told.get(name) ?? 0)) return;
+/**
+ * Creates the functions that log a payment whose token or facilitator is no longer configured. Each token and each facilitator is logged at
+ * most every ten minutes.
+ */
+function createLogMissing(clock: Clock, log: Logger) {
+  const nextLogAt = new Map<string, number>();
+
+  function logRarely(event: string, name: string, fields: Fields): void {
+    if (clock() < (nextLogAt.get(name) ?? 0)) return;
     log.error(event, fields);
-    told.set(name, clock() + SELDOM_MS);
+    nextLogAt.set(name, clock() + RARE_CHECK_MS);
   }
 
   return {
     token({ id: callId, state, terms: { network, asset } }: Payment): void {
-      tell("payment.token_unknown", `${network}/${asset}`, { callId, state, network, asset });
+      logRarely("payment.token_unknown", `${network}/${asset}`, { callId, state, network, asset });
     },
 
-    /** Nobody else may be asked to settle the payment: it ends as VOID, unless the chain shows that it was settled. */
+    /**
+     * Logs a payment whose facilitator is no longer configured. No other facilitator may settle the payment, so it ends as VOID, unless the
+     * chain shows that it was settled.
+     */
     facilitator({ id: callId, state, facilitator: url, terms }: Payment): void {
       const facilitator = URL.canParse(url) ? new URL(url).origin : ""; // its path may hold a key
       const endsAt = toIso(Number(terms.valid_before) * 1000);
-      tell("payment.facilitator_unknown", url, { callId, state, facilitator, endsAt });
+      logRarely("payment.facilitator_unknown", url, { callId, state, facilitator, endsAt });
     },
   };
 }
 
-type LookAgainDeps = Pick<ReconcileDeps, "journal" | "chains"> & { tellMissing: TellMissing };
+type LookAgainDeps = Pick<ReconcileDeps, "journal" | "chains"> & { logMissing: LogMissing };
 
-/** Postpones the next look: a little at first, then for longer. */
-function createLookAgain({ journal, chains, tellMissing }: LookAgainDeps) {
-  /** The payment stays as it is until its token is configured again. Another replica may have the token, so it is soon handed back. */
+/** Creates the function that schedules the next check of a payment. The interval grows with the payment's age. */
+function createLookAgain({ journal, chains, logMissing }: LookAgainDeps) {
+  /**
+   * Leaves the payment as it is until its token is configured again. Another replica may have the token, so the payment is soon due again.
+   */
   async function waitForToken(payment: Payment): Promise<void> {
-    tellMissing.token(payment);
-    await journal.lookAgain(payment.id, LOOK_MS_MAX * Math.random());
+    logMissing.token(payment);
+    await journal.reschedule(payment.id, LOOK_MS_MAX * Math.random());
   }
 
   return async function lookAgain(payment: Payment): Promise<void> {
     if (chains.of(payment.terms) === "unknown") return waitForToken(payment);
     const ageMs = payment.readAt - payment.claimedAt;
-    await journal.lookAgain(payment.id, Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, ageMs / 2)));
+    await journal.reschedule(payment.id, Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, ageMs / 2)));
   };
 }
 
 /**
- * Checks on the chain what a facilitator has said. True once there is nothing more to find out. A payment that the chain
- * contradicts keeps its call, which the runner may have; the log and the journal tell of it.
+ * Creates the function that checks a facilitator's report on the chain. It resolves with true once nothing is left to check. If the chain
+ * contradicts a payment, its call stays queued, because the runner may have it already. The log and the journal record the contradiction.
  */
-function createProve(deps: ReconcileDeps, tellMissing: TellMissing) {
+function createProve(deps: ReconcileDeps, logMissing: LogMissing) {
   const { journal, chains, facilitators, settler, maxTimeoutMs, log } = deps;
 
-  /** Settles again a payment that the chain does not show, as long as the payer waits for it. It can be charged only once. */
+  /**
+   * Settles a payment again if the chain does not show its transaction, unless it is too late. This is safe, because a payment can be
+   * charged only once.
+   */
   async function settleVanished(payment: Payment, reason: string): Promise<void> {
     const { id, request, facilitator } = payment;
     if (request === undefined || settler.isTooLate(payment)) return;
-    if (!facilitators.has(facilitator)) return tellMissing.facilitator(payment);
+    if (!facilitators.has(facilitator)) return logMissing.facilitator(payment);
+    const repeated = await requestToRepeat(request, payment, chains);
+    if (repeated === undefined) return;
     if (!(await journal.markDispatching(id, maxTimeoutMs, PROVABLE))) return;
-    const outcome = await facilitators.settle(request, facilitator);
+    const outcome = await facilitators.settle(repeated, facilitator);
     log.warn("payment.reorged", { callId: id, settledAgain: outcome.kind, reason });
   }
 
   async function markProven(payment: Payment, settlement: Settlement): Promise<true> {
     const found = await journal.markProven(payment, settlement);
-    if (found === TRANSFER_TAKEN) return dispute(payment, paysForAnother(settlement));
+    if (found === TRANSFER_TAKEN) return dispute(payment, paysForAnotherCall(settlement));
     return true;
   }
 
   async function dispute(payment: Payment, said: string, finding?: string): Promise<true> {
     const { id, terms } = payment;
-    const word = isOnWord(payment) ? " on the facilitator's word" : "";
+    const word = isOnlyReported(payment) ? " on the facilitator's word" : "";
     const reason = `the call was queued${word}, but the chain says: ${said}${finding === undefined ? "" : `; ${finding}`}`;
     await journal.markDisputed(id, reason);
     log.error("payment.disputed", { callId: id, payer: terms.payer, reason });
@@ -247,12 +291,13 @@ function createProve(deps: ReconcileDeps, tellMissing: TellMissing) {
   }
 
   return async function prove(payment: Payment): Promise<boolean> {
-    const its = chains.of(payment.terms);
-    if (payment.proven || payment.reason !== undefined || its === "trusted") return true;
-    if (its === "unknown") return false;
-    const { shown, finding } = await lookAtNamed(its, payment);
-    if (shown !== undefined && its.chain.isDeep(shown.block)) return markProven(payment, shown.settlement);
-    const evidence = await evidenceOf(its, payment);
+    const tokenChain = chains.of(payment.terms);
+    if (payment.proven || payment.reason !== undefined || tokenChain === "trusted") return true;
+    if (tokenChain === "unknown") return false;
+    const { shown, finding } = await readNamedTransaction(tokenChain, payment);
+    if (shown !== undefined && tokenChain.chain.isDeep(shown.block))
+      return markProven(payment, shown.settlement);
+    const evidence = await evidenceOf(tokenChain, payment);
     switch (evidence.kind) {
       case "open":
         if (evidence.seen === undefined && finding !== undefined) await settleVanished(payment, finding);
@@ -268,21 +313,27 @@ function createProve(deps: ReconcileDeps, tellMissing: TellMissing) {
   };
 }
 
-/** The states in which a payment counts as paid, and is looked for on the chain. */
+/** The states of a payment that counts as paid and may be checked on the chain. */
 const PROVABLE = { from: ["QUEUED", "FAILED", "INJECTED", "DISCARDED"] } as const;
 
-/** Whether nothing but the facilitator's word says that it is paid: the chain has never shown it. */
-function isOnWord({ settlement }: Payment): boolean {
+/** Whether only the facilitator reports the payment. The chain has never shown it. */
+function isOnlyReported({ settlement }: Payment): boolean {
   return settlement?.by === "facilitator" && settlement.position === undefined;
 }
 
-/** The settlement, if the transaction that it names shows it; else the reason why it does not. */
-type Named =
+/**
+ * Result of reading the transaction that a settlement names. `shown` has the settlement if the transaction shows the payment. Otherwise
+ * `finding` has the reason why it does not.
+ */
+type NamedTransaction =
   | { shown: { settlement: Settlement; block: bigint }; finding?: never }
   | { shown?: never; finding: string };
 
-/** One question to the node; evidence takes several. */
-async function lookAtNamed({ chain, eventOrder }: TokenChain, payment: Payment): Promise<Named> {
+/** Reads the transaction that the settlement names. This takes one request to the node; full evidence takes several. */
+async function readNamedTransaction(
+  { chain, eventOrder }: TokenChain,
+  payment: Payment,
+): Promise<NamedTransaction> {
   const { settlement, terms, sinceBlock } = payment;
   if (settlement === undefined) return { finding: "no transaction is known" };
   const { transaction } = settlement;

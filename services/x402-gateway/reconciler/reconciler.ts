@@ -6,81 +6,87 @@ import { type Partition, shareOf } from "../../../shared/redis/partition.ts";
 import { isUnreadable, unlessUnreadable } from "../../../shared/redis/unreadable.ts";
 import { createReconcile, type ReconcileDeps } from "./reconcile.ts";
 
-const LOOK_EVERY_MS = 1000;
-/** How many payments are taken at a time, and how many the bulkheads of one name let in at a time in all partitions. */
-const AT_ONCE = 16;
-/** The pause, on average, after a failure, and while a payment's bulkhead has no place. */
-const LATER_MS = 5000;
+const ROUND_EVERY_MS = 1000;
+/** Number of payments taken in one step. Each bulkhead has as many slots, which are divided among the partitions. */
+const CONCURRENT_MAX = 16;
+/** Average delay of a payment after a failure, or while its bulkhead is full. */
+const POSTPONE_MS = 5000;
 const PRUNE_EVERY_MS = 60_000;
-/** Time for reads of the chain, beside a settle request. */
-const READING_MS = 5000;
+/** Part of a payment's lease for reads of the chain. The rest is for a settle request. */
+const CHAIN_READS_MS = 5000;
 
 type Deps = ReconcileDeps & {
-  /** Whether Redis can be written to, and holds what this release knows. */
+  /** Whether Redis accepts writes and has a layout that this release knows. */
   isUsable: () => boolean;
 };
 
-/** Reconciles, every second while Redis is usable, the payments that are due. `stop` resolves when all work has ended. */
+/** Reconciles the payments that are due, every second while Redis is usable. `stop` resolves when all work has ended. */
 export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   const { journal, partition, isUsable, settleTimeoutMs, clock, log } = deps;
   const reconcile = createReconcile(deps);
-  const bulkheads = createBulkheads(shareOf(AT_ONCE, partition.count));
-  // What is put off together does not come back together.
-  const later = (ms: number): number => ms * (0.5 + Math.random());
+  const bulkheads = createBulkheads(shareOf(CONCURRENT_MAX, partition.count));
+  // Jitter, so that payments postponed together do not all come due at once.
+  const jittered = (ms: number): number => ms * (0.5 + Math.random());
   const prune = createPrune(partition, clock);
-  // No other replica takes the same payment during this lease; if this one dies, the payment waits for the lease to end.
-  const leaseMs = settleTimeoutMs + READING_MS;
+  // No other replica takes the same payment during this lease. If this process dies, the payment waits until the lease expires.
+  const leaseMs = settleTimeoutMs + CHAIN_READS_MS;
   let stopped = false;
   let busy = false;
   let round: Promise<void> = Promise.resolve();
 
-  /** Takes payments until none is due any more. */
-  async function look(): Promise<void> {
-    let taken = AT_ONCE;
-    while (taken === AT_ONCE && !stopped) {
-      const ids = await journal.takeDue({ leaseMs, count: AT_ONCE });
-      const payments = await Promise.all(ids.map((id) => journal.look(id).catch(unlessUnreadable)));
+  /** Takes and reconciles payments until none is due. */
+  async function reconcileDue(): Promise<void> {
+    let taken = CONCURRENT_MAX;
+    while (taken === CONCURRENT_MAX && !stopped) {
+      const ids = await journal.leaseDue({ leaseMs, count: CONCURRENT_MAX });
+      const payments = await Promise.all(
+        ids.map((id) => journal.findWithoutCall(id).catch(unlessUnreadable)),
+      );
       for (const [i, id] of ids.entries()) await begin(id, bulkheadOf(payments[i]));
       taken = ids.length;
     }
   }
 
   async function begin(id: string, bulkhead: BulkheadName): Promise<void> {
-    if (bulkheads.isUnderWay(id)) return;
-    const work = () => reconcile(id).catch((error) => putOff(id, error));
-    if (stopped) await journal.lookAgain(id, 0);
-    else if (!(await bulkheads.begin(id, bulkhead, work))) await journal.lookAgain(id, later(LATER_MS));
+    if (bulkheads.isInFlight(id)) return;
+    const work = () => reconcile(id).catch((error) => postpone(id, error));
+    if (stopped) await journal.reschedule(id, 0);
+    else if (!(await bulkheads.begin(id, bulkhead, work)))
+      await journal.reschedule(id, jittered(POSTPONE_MS));
   }
 
-  async function putOff(id: string, error: unknown): Promise<void> {
+  async function postpone(id: string, error: unknown): Promise<void> {
     const reason = messageOf(error);
     try {
-      if (isUnreadable(error)) return await setApart(id, reason);
+      if (isUnreadable(error)) return await leaveToOperator(id, reason);
       log.warn("payment.reconcile_failed", { callId: id, reason });
-      await journal.lookAgain(id, later(LATER_MS));
+      await journal.reschedule(id, jittered(POSTPONE_MS));
     } catch {
-      // It comes again at the end of its lease.
+      // The payment comes due again when its lease expires.
     }
   }
 
-  /** Nobody can go on with it but an operator. A call that is queued stays so, and a record that cannot be read stays as it is. */
-  async function setApart(id: string, reason: string): Promise<void> {
+  /**
+   * Leaves a payment to an operator, because no process can continue with it. A queued call stays queued. An unreadable record stays as it
+   * is.
+   */
+  async function leaveToOperator(id: string, reason: string): Promise<void> {
     const state = await journal.markForReview(id, reason).catch(unlessUnreadable);
     if (state !== undefined && state !== "SETTLING") await journal.markDisputed(id, reason);
     log.error("payment.unreadable", { callId: id, state, reason });
-    await journal.leave(id);
+    await journal.unschedule(id);
   }
 
   const timer = setInterval(() => {
     if (busy || stopped || !isUsable()) return;
     busy = true;
-    round = look()
+    round = reconcileDue()
       .then(prune)
       .catch((error) => log.warn("payment.reconcile_failed", { reason: messageOf(error) }))
       .finally(() => {
         busy = false;
       });
-  }, LOOK_EVERY_MS);
+  }, ROUND_EVERY_MS);
 
   return {
     stop: async () => {
@@ -93,16 +99,18 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
 }
 
 const REDIS = "redis";
-/** A chain by its network, or `REDIS`. */
+/** The network of a chain, or `REDIS`. */
 type BulkheadName = string;
 
-/** Names what may hang while this payment is reconciled: its chain and the facilitator, or nothing but Redis. */
+/**
+ * Returns the name of a payment's bulkhead: its network, because the chain or facilitator may hang. If only Redis is read, it is `REDIS`.
+ */
 function bulkheadOf(payment: Payment | undefined): BulkheadName {
   if (payment === undefined || payment.proven) return REDIS;
   return payment.terms.network;
 }
 
-/** Once a minute, removes from the list some of the payments that Redis has forgotten. */
+/** Creates a function that removes expired payments from the list, at most once a minute. Each time it continues where it stopped. */
 function createPrune(partition: Partition, clock: Clock): () => Promise<void> {
   const payments = createPaymentList(partition);
   let rank = 0;
@@ -120,12 +128,12 @@ const STUCK_MS = 1000;
 type Bulkhead = { running: number; stuck: boolean; waiting: (() => void)[] };
 
 /**
- * Runs at most `places` pieces of work at a time in each bulkhead. `begin` waits for a place in a full bulkhead while work in it ends, and
- * refuses at once while it is stuck, so that what hangs holds up its own bulkhead only.
+ * Runs at most `slots` pieces of work at a time in each bulkhead. In a full bulkhead, `begin` waits for a slot. In a stuck bulkhead,
+ * `begin` returns false at once, so that a hanging service delays only the work in its own bulkhead.
  */
-function createBulkheads(places: number) {
+function createBulkheads(slots: number) {
   const bulkheads = new Map<BulkheadName, Bulkhead>();
-  const underWay = new Map<string, Promise<void>>();
+  const inFlight = new Map<string, Promise<void>>();
 
   function bulkheadNamed(name: BulkheadName): Bulkhead {
     const bulkhead = bulkheads.get(name) ?? { running: 0, stuck: false, waiting: [] };
@@ -133,10 +141,10 @@ function createBulkheads(places: number) {
     return bulkhead;
   }
 
-  /** Whether there is a place; waits for one unless the bulkhead is stuck. */
-  async function hasPlace(bulkhead: Bulkhead): Promise<boolean> {
-    if (bulkhead.running >= places && !bulkhead.stuck) bulkhead.stuck = !(await endsInTime(bulkhead));
-    return bulkhead.running < places;
+  /** Whether the bulkhead has a free slot. Waits for one unless the bulkhead is stuck. */
+  async function hasSlot(bulkhead: Bulkhead): Promise<boolean> {
+    if (bulkhead.running >= slots && !bulkhead.stuck) bulkhead.stuck = !(await endsInTime(bulkhead));
+    return bulkhead.running < slots;
   }
 
   async function run(bulkhead: Bulkhead, work: () => Promise<void>): Promise<void> {
@@ -148,25 +156,25 @@ function createBulkheads(places: number) {
   }
 
   return {
-    isUnderWay: (id: string) => underWay.has(id),
+    isInFlight: (id: string) => inFlight.has(id),
 
-    /** Begins the work, which must never reject. False if its bulkhead has no place; then nothing is done. */
+    /** Starts the work, which must never reject. Resolves with false, and starts nothing, if its bulkhead has no free slot. */
     async begin(id: string, name: BulkheadName, work: () => Promise<void>): Promise<boolean> {
       const bulkhead = bulkheadNamed(name);
-      if (!(await hasPlace(bulkhead))) return false;
-      const running = run(bulkhead, work).finally(() => underWay.delete(id));
-      underWay.set(id, running);
+      if (!(await hasSlot(bulkhead))) return false;
+      const running = run(bulkhead, work).finally(() => inFlight.delete(id));
+      inFlight.set(id, running);
       return true;
     },
 
-    /** Resolves once all work that was begun has ended. */
+    /** Resolves once all work has ended. */
     async idle(): Promise<void> {
-      await Promise.all(underWay.values());
+      await Promise.all(inFlight.values());
     },
   };
 }
 
-/** Whether some work in the bulkhead ends before it counts as stuck. */
+/** Whether some work in the bulkhead ends before the bulkhead counts as stuck. */
 function endsInTime({ waiting }: Bulkhead): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve(false), STUCK_MS);

@@ -3,18 +3,21 @@ import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { SignIn } from "../sign-in/sign-in.ts";
 
 type Deps = Pick<CallRoutesDeps, "results" | "streams" | "clientKeyOf"> & {
-  journal: Pick<PaymentJournal, "look">;
+  journal: Pick<PaymentJournal, "findWithoutCall">;
   signIn: SignIn;
 };
 
-/** The routes that read a paid call. Its state has the transaction that has paid it back, which the chain shows anyway. */
+/**
+ * Creates the routes that read a paid call. Any client may see the refund's transaction in the call's state, because the chain shows it
+ * anyway.
+ */
 export function paidCallRoutes({ journal, signIn, ...others }: Deps) {
   return callRoutes("x402", {
     ...others,
     refusalOf: signIn.refusalOf,
-    demandProof: signIn.ask,
+    demandProof: signIn.require,
     async ownMembersOf(callId) {
-      const payment = await journal.look(callId);
+      const payment = await journal.findWithoutCall(callId);
       if (payment === undefined) return undefined;
       const { refunded, claimedAt } = payment;
       const open = refunded && { refund_transaction: refunded.transaction };

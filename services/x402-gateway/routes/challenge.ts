@@ -15,16 +15,17 @@ import type { Partitioned } from "../../../shared/redis/partition.ts";
 import { assertOffered, type Job, jobPath } from "../offer/catalog.ts";
 import type { Narrowed, NarrowOffers } from "../offer/narrow-offers.ts";
 import { expiryOf, type OfferSettings, toOffers, toOffersV1 } from "../offer/offer.ts";
-import { findUseOf, type OperatorQuote } from "../offer/operator-quote.ts";
+import { findCallByQuote, type OperatorQuote } from "../offer/operator-quote.ts";
 import type { RequestedJobs } from "../offer/requested-jobs.ts";
 import { refusedClaim } from "../payment/outcome.ts";
 import { OPTIONAL_IDENTIFIER, PAYMENT_IDENTIFIER } from "../payment/payment-identifier.ts";
+import { DECLARATIONS } from "../schemes/gas-sponsoring.ts";
 
-/** Why payment is asked for: because none was sent, or because this one cannot be taken. */
+/** Reason for a 402: no payment was sent, or the payment cannot be accepted. */
 type Why = { code: ErrorCode; detail: string };
 
-/** So long a 402 waits to be told that nobody could pay it. */
-const QUOTE_LOOK_MS = 500;
+/** Limit on how long a 402 waits for the check that its operator's quote is unused. */
+const QUOTE_CHECK_MS = 500;
 
 const UNPAID: Why = { code: "payment.required", detail: "Payment is required" };
 
@@ -35,9 +36,9 @@ type Deps = {
   narrowOffers: NarrowOffers;
   journals: Partitioned<Pick<PaymentJournal, "findQuoted">>;
   offerSettings: OfferSettings;
-  /** Sent with every challenge, beside the headers of every answer. */
+  /** Headers of every challenge, in addition to the common headers of all answers. */
   headers: Readonly<Record<string, string>>;
-  /** Redis', so that an offer expires at the same time at every gateway. */
+  /** Clock of Redis. With it, an offer expires at the same time at every gateway. */
   clock: Clock;
   log: Logger;
 };
@@ -45,8 +46,8 @@ type Deps = {
 export type Challenge = ReturnType<typeof createChallenge>;
 
 /**
- * The 402 that clients of both versions can pay: `PAYMENT-REQUIRED` for version 2, `accepts` in the body for version 1.
- * The answer to a request without payment is made once for each job, choice of offers and some seconds, and then sent as it is.
+ * Creates the 402 that clients of both versions can pay: `PAYMENT-REQUIRED` for version 2, `accepts` in the body for version 1. Unpaid
+ * requests for the same job and selection of offers get the same bytes for ten seconds.
  */
 export function createChallenge(deps: Deps) {
   const { requestedJobs, narrowOffers, journals, offerSettings, headers: extraHeaders, clock, log } = deps;
@@ -67,7 +68,7 @@ export function createChallenge(deps: Deps) {
     return { status: CODES[why.code].status, expiry, headers: Object.entries(headers).flat(), body };
   }
 
-  /** `job` has all its offers, `narrowed` those of this answer. */
+  /** Returns the 402 of an unpaid request, from the cache if possible. `job` has all its offers; `narrowed` has the selected ones. */
   function prepareUnpaid(job: Job, { job: narrowed, key }: Narrowed): Prepared {
     if (job.operatorQuote !== undefined || key === undefined) return prepare(narrowed, UNPAID);
     const choices = preparedByJob.get(job) ?? new Map<string, Prepared>();
@@ -78,13 +79,13 @@ export function createChallenge(deps: Deps) {
     return prepared;
   }
 
-  /** Throws `quote.used`. If Redis does not say it in time, the quote counts as unused: the claim asks again. */
+  /** Throws `quote.used`. If Redis does not answer in time, the quote counts as unused, because the claim checks it again. */
   async function assertUnused(quote: OperatorQuote): Promise<void> {
-    const looked = await within(QUOTE_LOOK_MS, findUseOf(quote, journals));
-    if (looked.kind === "done" && looked.result !== undefined) throw refusedClaim("quote_used");
+    const checked = await within(QUOTE_CHECK_MS, findCallByQuote(quote, journals));
+    if (checked.kind === "done" && checked.result !== undefined) throw refusedClaim("quote_used");
   }
 
-  /** Leaves a large body unread. */
+  /** Sends the answer and leaves a large body unread. */
   function send(req: IncomingMessage, res: ServerResponse, { status, headers, body }: Prepared): void {
     if (res.headersSent || res.destroyed) return;
     leaveUnread(req, res);
@@ -94,16 +95,15 @@ export function createChallenge(deps: Deps) {
 
   return {
     /**
-     * Answers a request without payment, before anything of its body is looked at: at once, unless it brings an operator's
-     * quote. Throws, or rejects with, `job.not_found`, `job.disabled`, `quote.*`, `payment.network_not_offered` and
-     * `price.unavailable`.
+     * Answers an unpaid request with a 402, before its body is read. Only a request with an operator's quote waits for a check. Throws, or
+     * rejects with, `job.not_found`, `job.disabled`, `quote.*`, `payment.network_not_offered` and `price.unavailable`.
      */
-    ask(req: IncomingMessage, res: ServerResponse, ids: JobIds): Promise<void> | undefined {
+    answerUnpaid(req: IncomingMessage, res: ServerResponse, ids: JobIds): Promise<void> | undefined {
       const job = requestedJobs.jobOf(req, ids);
-      const wanted = narrowOffers.wanted(job, req.url ?? "");
-      assertOffered(wanted.job);
+      const selected = narrowOffers.select(job, req.url ?? "");
+      assertOffered(selected.job);
       const offer = () => {
-        send(req, res, prepareUnpaid(job, wanted));
+        send(req, res, prepareUnpaid(job, selected));
         counter.count(jobPath(ids), { serviceId: ids.serviceId, jobIndex: ids.jobIndex });
       };
       if (job.operatorQuote !== undefined) return assertUnused(job.operatorQuote).then(offer);
@@ -111,26 +111,28 @@ export function createChallenge(deps: Deps) {
       return undefined;
     },
 
-    /** Answers a payment that cannot be taken, and offers the job again. */
-    askAgain(req: IncomingMessage, res: ServerResponse, job: Job, why: Why): void {
-      send(req, res, prepare(narrowOffers.wantedOrAll(job, req.url ?? "").job, why));
+    /** Answers a payment that cannot be accepted, and offers the job again. */
+    offerAgain(req: IncomingMessage, res: ServerResponse, job: Job, why: Why): void {
+      send(req, res, prepare(narrowOffers.selectOrAll(job, req.url ?? "").job, why));
     },
 
-    /** Logs the requests without payment that are not logged yet. */
+    /** Logs the unpaid requests that are counted and not logged yet. */
     flush: counter.flush,
   };
 }
 
 function toRequired(job: Job, settings: OfferSettings, expiry: number, why: Why): PaymentRequired {
-  const bazaar = discoveryOf(job.input)?.bazaar;
+  const bazaar = discoveryOf(job)?.bazaar;
+  const gasSponsorings = job.prices.flatMap((price) => price.gasSponsorings);
   return {
     x402Version: 2,
     error: why === UNPAID ? why.detail : `${why.code}: ${why.detail}`,
-    resource: resourceOf(job, settings.publicUrl),
+    resource: resourceOf(job, settings.shop),
     accepts: toOffers(job, settings, expiry),
     extensions: {
       [PAYMENT_IDENTIFIER]: OPTIONAL_IDENTIFIER,
       ...(bazaar && { bazaar }),
+      ...Object.fromEntries(gasSponsorings.map((name) => [name, DECLARATIONS[name]])),
     },
   };
 }

@@ -2,13 +2,14 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { type JobIds, jobKey } from "../../../shared/call/job-ids.ts";
 import { assertDeclared, readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget } from "../../../shared/http/body-budget.ts";
+import type { PermissionAnswer } from "../../../shared/openapi/x402-answers.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { routeOfPayer } from "../../../shared/payments/payment.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import type { Partitioned } from "../../../shared/redis/partition.ts";
 import { createFairLimit } from "../fair-limit.ts";
 import { assertOffered, type Catalog, type Job } from "../offer/catalog.ts";
-import { assertInputs, findUseOf } from "../offer/operator-quote.ts";
+import { assertInputs, findCallByQuote } from "../offer/operator-quote.ts";
 import type { CallerNonces } from "../payment/caller-nonces.ts";
 import { type CheckParts, PaymentCheck } from "../payment/check.ts";
 import { hasPayment } from "../payment/header.ts";
@@ -29,9 +30,9 @@ type Deps = CheckParts & {
 };
 
 /**
- * POST …/auth-dry-run: whether this caller may buy the job, or the refusal that the paid route would answer with. With a
- * payment it makes all checks of the paid route and does not claim the payment; without one it makes those that need none.
- * It charges nothing and uses no nonce up, and it reads no body that nothing looks at.
+ * POST …/auth-dry-run: checks whether this caller may buy the job. The answer is a permission, or the refusal that the paid route would
+ * send. With a payment, it makes all checks of the paid route, and does not claim the payment. Without a payment, it makes the checks that
+ * need none. It charges nothing and uses up no nonce. It reads the body only if a check needs it.
  */
 export class DryRun {
   readonly #deps: Deps;
@@ -46,7 +47,7 @@ export class DryRun {
     this.#paymentCheck = new PaymentCheck({ ...deps, assertFits: this.#assertFits, mode });
   }
 
-  async answer(req: IncomingMessage, res: ServerResponse, ids: JobIds): Promise<object> {
+  async answer(req: IncomingMessage, res: ServerResponse, ids: JobIds): Promise<PermissionAnswer> {
     const { catalog, callerNonces } = this.#deps;
     const caller: AuthorizedCaller | undefined = hasPayment(req)
       ? await this.#tryPayment(req, res, ids)
@@ -70,7 +71,7 @@ export class DryRun {
     const { knownPayments, journals, x402 } = this.#deps;
     const known = await knownPayments.find(request);
     if (known !== undefined) {
-      // The paid route refuses a known payment no more: it gives it its own answer.
+      // The paid route would repeat the answer of this known payment, so the dry-run does not refuse it either.
       await knownPayments.outcome(known, request.isGone);
       return undefined;
     }
@@ -88,7 +89,7 @@ export class DryRun {
     const job = requestedJobs.jobOf(req, ids);
     assertOffered(job);
     admission.assertOpen(jobKey(ids));
-    assertPayerNotAsked(job);
+    assertPayerNotNeeded(job);
     await this.#assertQuoteUnused(job);
     assertDeclared(req, x402.body_limit_bytes);
     if (!takesBody(job)) return undefined;
@@ -98,8 +99,8 @@ export class DryRun {
       if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
       const clientKey = clientKeyOf(req);
       this.#assertFits(job, body, clientKey);
-      const asked = { job, req, body, payer: NOBODY, clientKey } as const;
-      return await this.#dryRuns.within(clientKey, () => callerPolicy.authorize(asked));
+      const callerRequest = { job, req, body, payer: NO_PAYER, clientKey } as const;
+      return await this.#dryRuns.within(clientKey, () => callerPolicy.authorize(callerRequest));
     } finally {
       lease.release();
     }
@@ -107,12 +108,12 @@ export class DryRun {
 
   async #assertQuoteUnused({ operatorQuote }: Job): Promise<void> {
     if (operatorQuote === undefined) return;
-    const usedBy = await findUseOf(operatorQuote, this.#deps.journals);
+    const usedBy = await findCallByQuote(operatorQuote, this.#deps.journals);
     if (usedBy !== undefined) throw refusedClaim("quote_used");
   }
 }
 
-/** Beside those who pay, those who only try have little of the node's, the contracts' and the facilitators' time. */
+/** Dry-runs cost nothing, so they get only a small share of the capacity of nodes, contracts and facilitators. */
 const DRY_RUNS = {
   max: 16,
   waitingMax: 64,
@@ -121,17 +122,17 @@ const DRY_RUNS = {
   code: "payment.unavailable",
 } as const;
 
-/** Whether the caller's proof, the operator's quote or the job's input schema is about the body. */
+/** Whether a check needs the body: the caller's proof, the operator's quote or the job's input schema. */
 function takesBody({ policy, operatorQuote, input }: Job): boolean {
   const isSignedByCaller =
     policy.mode === "restricted_paid" && policy.authMode === "delegated_caller_signature";
   return isSignedByCaller || operatorQuote !== undefined || input !== undefined;
 }
 
-/** For policies that do not look at the payer. */
-const NOBODY = "0x0000000000000000000000000000000000000000";
+/** Payer in a dry-run without a payment. It is used only if the job's policy does not depend on the payer. */
+const NO_PAYER = "0x0000000000000000000000000000000000000000";
 
-function assertPayerNotAsked({ policy }: Job): void {
+function assertPayerNotNeeded({ policy }: Job): void {
   if (policy.mode !== "restricted_paid" || policy.authMode !== "payer_is_caller") return;
   throw new AppError("payment.required", {
     reason: "the caller is the payer, and there is no payment",

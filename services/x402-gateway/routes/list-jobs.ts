@@ -1,6 +1,7 @@
 import { rawQuery } from "../../../shared/http/headers.ts";
+import type { JobListAnswer, ListedJob } from "../../../shared/openapi/x402-answers.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
-import { inlineInput } from "../../../shared/pricing/discovery.ts";
+import { inlineDeclared } from "../../../shared/pricing/discovery.ts";
 import { settlementEndpoint } from "../../../shared/pricing/prices.ts";
 import type { Catalog, Job } from "../offer/catalog.ts";
 import { toPricedJob } from "./price.ts";
@@ -8,15 +9,16 @@ import { toPricedJob } from "./price.ts";
 const JOBS_PER_PAGE = 100;
 
 /**
- * GET /x402: the jobs that are sold, in the order of the configuration, a hundred a page. A page is made once for each change of a rate,
- * and all answers share its bytes, so that asking for it costs little. Takes the request's target; throws `request.not_found` if there is no such page.
+ * GET /x402: lists the jobs for sale in the order of the configuration, a hundred a page. A page is made again only after a change of a
+ * rate. All answers share its bytes, so a request costs little. Throws `request.not_found` if the request's target names a page that does
+ * not exist.
  */
 export function createListJobs({ onSale, find }: Catalog, publicUrl: string) {
   const pages = Math.max(1, Math.ceil(onSale.length / JOBS_PER_PAGE));
   const madeByFirst = new WeakMap<Job, Buffer>();
 
   function make(page: number, jobs: readonly Job[]): Buffer {
-    const list = {
+    const list: JobListAnswer = {
       jobs: jobs.map((job) => toListed(job, publicUrl)),
       ...(page < pages && { next: `${publicUrl}/x402?page=${page + 1}` }),
     };
@@ -45,7 +47,7 @@ function noSuchPage(pages: number): AppError {
   return AppError.public("request.not_found", `page must be a number from 1 to ${pages}`);
 }
 
-function toListed(job: Job, publicUrl: string) {
+function toListed(job: Job, publicUrl: string): ListedJob {
   const { name, description, input } = job;
   const url = settlementEndpoint(publicUrl, job);
   return {
@@ -54,6 +56,7 @@ function toListed(job: Job, publicUrl: string) {
     ...(description !== undefined && { description }),
     url,
     price_url: `${url}/price`,
-    ...(input && { schema_url: `${url}/schema`, ...inlineInput(input) }),
+    ...(input && { schema_url: `${url}/schema` }),
+    ...inlineDeclared(job),
   };
 }

@@ -18,7 +18,7 @@ import type { Admitted, PaymentCheck } from "../payment/check.ts";
 import type { SignedPayment } from "../payment/header.ts";
 import { type Known, type KnownPayments, toOpenOutcome } from "../payment/known-payments.ts";
 import { toNewPayment } from "../payment/new-payment.ts";
-import { answerPaid, outcomeUnknown, type PaidCall, toPaidCall } from "../payment/outcome.ts";
+import { outcomeUnknown, type PaidCall, toPaidCall } from "../payment/outcome.ts";
 import type { PaidRequest, PaidRequests } from "../payment/paid-request.ts";
 import type { PayersResult } from "../payment/payers-result.ts";
 import type { Settler } from "../payment/settle.ts";
@@ -27,16 +27,15 @@ type Deps = {
   paidRequests: PaidRequests;
   knownPayments: KnownPayments;
   paymentCheck: PaymentCheck;
-  /** Counts a receiver that a request names by a wildcard. */
+  /** Counts a callback receiver that only a wildcard of the configuration allows. The number of such receivers is limited. */
   admitReceiver: AdmitReceiver;
   settlers: Partitioned<Settler>;
   noteSpent: NoteSpent;
-  statusUrlOf: (callId: string) => string;
   payersResult: PayersResult;
   bodyBytesMax: number;
   metadataPrefix: string;
   clock: Clock;
-  /** Redis', by which quotes are made and judged, and calls are dated. */
+  /** Clock of Redis. It decides whether a quote has expired, and dates calls. */
   redisTime: Clock;
   log: Logger;
 };
@@ -45,14 +44,14 @@ type Deps = {
 export type PaymentAttempt = { ids: JobIds; startedAt: number; signed: SignedPayment | undefined };
 
 /**
- * One request with a payment: `answer`, `#pay`, `#payOnce` and `#payNew` are its line, and `PaymentCheck` has everything that can
- * refuse it, before money moves.
+ * Handles requests with a payment, in the methods `answer`, `#pay`, `#payOnce` and `#payNew`. `PaymentCheck` has all checks that can refuse
+ * the payment before money moves.
  */
 export class PayJob {
   readonly #deps: Deps;
-  /** How many payments may be claimed and settled at a time, each with its body in memory. */
+  /** Limit on payments that are claimed and settled at a time, each with its body in memory. */
   readonly #inFlight;
-  /** The claims that are under way here, by call. */
+  /** Claims of this process that are in flight, by call. */
   readonly #claims = new Map<string, ReturnType<Settler["claim"]>>();
 
   constructor(deps: Deps) {
@@ -61,57 +60,61 @@ export class PayJob {
   }
 
   async answer(req: IncomingMessage, res: ServerResponse, attempt: PaymentAttempt): Promise<void> {
-    const { paidRequests, payersResult, statusUrlOf, clock, log } = this.#deps;
+    const { paidRequests, payersResult, clock, log } = this.#deps;
     const request = paidRequests.read(req, res, attempt.ids);
     attempt.signed = request.signed;
-    const paid = await beforeItsEnd(request, this.#pay(request));
+    const paid = await answerBeforeDisconnect(request, this.#pay(request));
 
     const access = await payersResult.accessFor(req, paid);
     if (!payersResult.answerLater({ req, res, startedAt: attempt.startedAt }, paid, access))
-      answerPaid(res, paid, statusUrlOf(paid.id), access);
+      payersResult.answerNow(res, paid, access);
     failpoint("x402.after_answer");
     const { addMs } = request;
     const ms = clock() - attempt.startedAt;
     log.info("payment.accepted", { ...fieldsOf(paid), ...(addMs !== undefined && { addMs }), ms });
   }
 
-  /** A request that waits for an unknown outcome holds no place and no body. */
+  /** Pays and waits for the outcome. A request that waits for an unknown outcome holds no concurrency slot and no body. */
   async #pay(request: PaidRequest): Promise<PaidCall> {
     const outcome = await this.#payOnce(request).finally(request.release);
     if (outcome.kind === "paid") return outcome.paid;
     const paid = await this.#deps.knownPayments.outcome(outcome, request.isGone);
-    giveVerifiesBack(request);
+    refundVerifications(request);
     return paid;
   }
 
-  /** Copies of a payment that come at once wait for one claim, and take one place. */
+  /** Finds or makes the payment. Concurrent copies of a payment wait for one claim and use one slot. */
   async #payOnce(request: PaidRequest): Promise<Known | Paid> {
     const known = await this.#deps.knownPayments.find(request);
     if (known !== undefined) return known;
     const admitted = await this.#admit(request);
     if (admitted.kind === "known") return admitted;
     for (;;) {
-      const ahead = this.#claims.get(admitted.signed.callId);
-      if (ahead === undefined) return this.#payNew(request, admitted);
-      const claimed = await this.#afterClaim(ahead, request);
+      const earlierClaim = this.#claims.get(admitted.signed.callId);
+      if (earlierClaim === undefined) return this.#payNew(request, admitted);
+      const claimed = await this.#afterClaim(earlierClaim, request);
       if (claimed !== undefined) return claimed;
     }
   }
 
   /**
-   * What a copy's claim makes of this request: its call, or our failure. Undefined if the claim was refused: it may have come with
-   * another caller's proof, quote or identifier.
+   * Waits for the claim of another request with the same payment. Resolves with the claimed call. Throws if the claim failed by a fault of
+   * the gateway. Resolves with undefined if the claim was refused: this request may still succeed, because its caller's proof, quote or
+   * identifier may differ.
    */
-  async #afterClaim(ahead: Promise<unknown>, request: PaidRequest): Promise<Known | undefined> {
+  async #afterClaim(earlierClaim: Promise<unknown>, request: PaidRequest): Promise<Known | undefined> {
     const { knownPayments } = this.#deps;
-    const outcome = await settled(ahead);
-    if (outcome.kind === "done" || !isOurFault(outcome.error)) return knownPayments.find(request);
+    const outcome = await settled(earlierClaim);
+    if (outcome.kind === "done" || !isServerError(outcome.error)) return knownPayments.find(request);
     const known = await knownPayments.find(request).catch(() => undefined);
     if (known === undefined) throw outcome.error;
     return known;
   }
 
-  /** Looks twice before it refuses: another replica may have claimed the same payment meanwhile (docs/decisions.md). */
+  /**
+   * Checks a new payment. Before a refusal, it searches the journal again, because another replica may have claimed the same payment
+   * meanwhile (docs/decisions.md).
+   */
   async #admit(request: PaidRequest): Promise<Admitted | Known> {
     const { knownPayments, paymentCheck, noteSpent } = this.#deps;
     try {
@@ -126,14 +129,17 @@ export class PayJob {
     }
   }
 
-  /** A receiver that a request names by a wildcard counts for its payer. */
+  /** Counts a callback receiver for the payer, if only a wildcard of the configuration allows the receiver. */
   async #countReceiver({ callback, signed }: Admitted, ids: JobIds): Promise<void> {
     if (!callback?.byWildcard) return;
     const { callId, payer } = signed;
     await this.#deps.admitReceiver(callId, `payer:${payer}`, jobKey(ids), callback.target.receiver);
   }
 
-  /** Resolves with the first outcome. The place is held until the facilitator has answered: it still settles the payment. */
+  /**
+   * Claims and settles a new payment. Resolves with the first outcome: the facilitator's, or one that a reconciler has found on the chain.
+   * The slot stays in use until the facilitator has answered, because until then it is still settling the payment.
+   */
   #payNew(request: PaidRequest, admitted: Admitted): Promise<Known | Paid> {
     return new Promise((resolve, reject) => {
       const paying = this.#inFlight.within(() => this.#claimAndSettle(request, admitted, resolve));
@@ -158,39 +164,39 @@ export class PayJob {
     this.#claims.set(id, claiming);
     const claimed = await settled(claiming).finally(() => this.#claims.delete(id));
     if (claimed.kind === "failed") {
-      if (isJournalsFault(claimed.error)) giveVerifiesBack(request);
+      if (isJournalFailure(claimed.error)) refundVerifications(request);
       return { kind: "known", id, open: toOpenOutcome(claimed.error, clock()) };
     }
     if (claimed.result.kind === "known") return claimed.result;
     request.addMs = msSince(startedAt);
-    lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
-    const since = clock();
+    lease.markVerified(); // not earlier: a client can send a thousand copies of one payment, and only one is claimed
+    const sentAt = clock();
     const settling = settler.settle(payment, claimed.result.ageMs);
     const own = { kind: "known", id, isFirst: true } as const;
     void knownPayments.untilDecided(id, settling).then((decided) => {
       if (decided !== undefined) onDecided(own);
     });
     const outcome = await settled(settling);
-    if (outcome.kind === "failed") return { ...own, open: toOpenOutcome(outcome.error, since) };
-    giveVerifiesBack(request);
+    if (outcome.kind === "failed") return { ...own, open: toOpenOutcome(outcome.error, sentAt) };
+    refundVerifications(request);
     return { kind: "paid", paid: toPaidCall(outcome.result, { replayed: false, isFirst: true }) };
   }
 }
 
 type Paid = { kind: "paid"; paid: PaidCall };
 
-function giveVerifiesBack({ verifiesTaken }: PaidRequest): void {
-  for (const release of verifiesTaken) release();
+function refundVerifications({ verificationRefunds }: PaidRequest): void {
+  for (const release of verificationRefunds) release();
 }
 
-/** Less than a connection has after its client has ended its side. */
-const ANSWERED_IN_MS = 8000;
+/** A client that has ended its side of the connection gets an answer within this time. The connection is destroyed later. */
+const ANSWER_WITHIN_MS = 8000;
 
 /**
- * What the work on a payment comes to. If the client has ended its side, it is told after a while that the outcome is unknown, before its
- * connection is destroyed; the work goes on.
+ * Makes sure that a client that ends its side of the connection is answered before the connection is destroyed. Resolves like `work`, or
+ * rejects with an unknown outcome `ANSWER_WITHIN_MS` after the client's end. The work continues.
  */
-async function beforeItsEnd<Result>(
+async function answerBeforeDisconnect<Result>(
   { req, signed: { callId } }: PaidRequest,
   work: Promise<Result>,
 ): Promise<Result> {
@@ -199,8 +205,9 @@ async function beforeItsEnd<Result>(
   let stopListening = () => {};
   const late = new Promise<never>((_, reject) => {
     const begin = () => {
-      const tell = () => reject(outcomeUnknown(callId, "its client has closed its side of the connection"));
-      timer = setTimeout(tell, ANSWERED_IN_MS);
+      const rejectLate = () =>
+        reject(outcomeUnknown(callId, "its client has closed its side of the connection"));
+      timer = setTimeout(rejectLate, ANSWER_WITHIN_MS);
     };
     if (hasInputEnded(req)) begin();
     else stopListening = onInputEnd(req, begin);
@@ -211,7 +218,7 @@ async function beforeItsEnd<Result>(
   });
 }
 
-/** All bodies of payments that are claimed and settled stay under this together. */
+/** Limit on the total size of all bodies whose payments are being claimed and settled. */
 const IN_FLIGHT_BYTES_MAX = 1024 ** 3;
 
 function createPaymentsInFlight(bodyBytesMax: number) {
@@ -220,13 +227,13 @@ function createPaymentsInFlight(bodyBytesMax: number) {
   return createConcurrencyLimit({ max, what: "payments", code: "payment.unavailable" });
 }
 
-function isOurFault(refusal: unknown): boolean {
+function isServerError(refusal: unknown): boolean {
   return CODES[toAppError(refusal).code].status >= 500;
 }
 
-/** A full house is not: it is refused to those who have filled it. */
-function isJournalsFault(refusal: unknown): boolean {
-  return isOurFault(refusal) && toAppError(refusal).code !== "payment.unavailable";
+/** Whether a claim failed because the journal failed. `payment.unavailable` has other causes, such as too many unsettled payments. */
+function isJournalFailure(refusal: unknown): boolean {
+  return isServerError(refusal) && toAppError(refusal).code !== "payment.unavailable";
 }
 
 function fieldsOf({ id: callId, terms, replayed, settlement, traceparent }: PaidCall) {

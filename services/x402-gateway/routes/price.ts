@@ -1,14 +1,15 @@
+import type { PriceAnswer } from "../../../shared/openapi/x402-answers.ts";
 import { settlementEndpoint, toSettlementOption } from "../../../shared/pricing/prices.ts";
 import { assertOffered, type Job } from "../offer/catalog.ts";
 
-/** GET …/price: what a job costs, in wei and in each token that is taken. Throws `price.unavailable`. */
-export function toPriceAnswer(job: Job, publicUrl: string) {
+/** GET …/price: returns a job's price, in wei and in each accepted token. Throws `price.unavailable`. */
+export function toPriceAnswer(job: Job, publicUrl: string): PriceAnswer {
   assertOffered(job);
   return toPricedJob(job, publicUrl);
 }
 
-/** The same of a job that may have a price in no token now. */
-export function toPricedJob(job: Job, publicUrl: string) {
+/** Returns a job's price like `toPriceAnswer`, also for a job that has no price in any token now. */
+export function toPricedJob(job: Job, publicUrl: string): PriceAnswer {
   const endpoint = settlementEndpoint(publicUrl, job);
   return {
     service_id: job.serviceId,

@@ -4,8 +4,8 @@ import type { AssetTransferMethod, Scheme } from "./scheme.ts";
 
 export const SCHEMES: Readonly<Record<SchemeName, Scheme>> = { exact };
 
-/** A payment of an unknown scheme is read as one of this scheme, and is refused because no offer has its scheme. */
+/** Payments of an unknown scheme are read as payments of this scheme. They are refused later, because no offer has their scheme. */
 export const DEFAULT_SCHEME: Scheme = exact;
 
-/** The methods of all schemes, by the name in the journal. */
+/** Methods of all schemes, by the name in the journal. */
 export const METHODS: Readonly<Record<TransferMethod, AssetTransferMethod>> = { ...exact.methods };

@@ -5,41 +5,46 @@ import type { TransferMethod } from "../../../shared/chain/payment-schemes.ts";
 import type { AuthorizedTransfer } from "../../../shared/chain/proof.ts";
 import type { Authorization } from "../../../shared/chain/typed-data.ts";
 
-/** A scheme of x402. */
+/** A payment scheme of x402. */
 export type Scheme = {
   /**
-   * Whether a signed transfer of this value pays an offer of this amount. Only an equal value is supported: the journal keeps the offer's
-   * amount alone (`terms.amount`), and from it the signed text is made again and transfers and refunds are recognized.
+   * Whether a signed transfer of this value pays an offer of this amount. Only an equal value is supported. The journal keeps only the
+   * offer's amount (`terms.amount`), and other code derives the signed text, the transfer and the refund from it.
    */
   pays(value: bigint, amount: bigint): boolean;
-  /** Its methods. A payload with the members of several is read by the first of them. */
+  /** Transfer methods of the scheme. The first one whose member is in a payload reads that payload. */
   methods: Readonly<Record<string, AssetTransferMethod>>;
-  /** The method that the `extra` of an offer names, or the one that is meant if it names none. */
+  /** Returns the method that the `extra` of an offer names, or the default method. */
   methodIn(extra: Extra): AssetTransferMethod;
 };
 
-/** The transfer that a payer signs. `asset` is set if the signed text names the token itself; otherwise its domain does. */
+/** Transfer that a payer signs. `asset` is set if the signed text names the token; otherwise the signature's domain names it. */
 export type SignedTransfer = Authorization & { asset?: Address };
 
-/** A method of a scheme: how its payments are read, checked and made. */
+/** Extensions of x402 by which a facilitator sends an approval that a payer has signed, and pays its gas. */
+export type GasSponsoring = "eip2612GasSponsoring" | "erc20ApprovalGasSponsoring";
+
+/** A transfer method of a scheme: reads, checks and makes its payments. */
 export type AssetTransferMethod = {
-  /** The name in the journal. */
+  /** Name of the method in the journal. */
   name: TransferMethod;
-  /** Whether version 1 of the protocol has it. */
+  /** Whether version 1 of the protocol has this method. */
   hasV1: boolean;
-  /** The member of `payload` beside the signature. */
+  /** Returns the extensions that can approve the token of an offer for this method, the preferred one first. */
+  gasSponsorings(extra: Extra): readonly GasSponsoring[];
+  /** Name of the member of `payload` that has the transfer. */
   member: string;
-  /** Reads that member strictly. */
+  /** Schema that reads this member strictly. */
   transfer: z.ZodType<SignedTransfer>;
-  /** The separator of the domain that payers sign for. Undefined if the offer's `extra` lacks a part of it. */
+  /** Returns the separator of the EIP-712 domain that payers sign for. Undefined if the offer's `extra` lacks a part of it. */
   separatorOf(token: { chainId: number; asset: string; extra: Extra }): string | undefined;
-  /** The 32 bytes that a payer signs. */
+  /** Returns the 32 bytes that a payer signs. */
   digest(transfer: AuthorizedTransfer, separator: string): Uint8Array;
-  /** Writes the member of `payload` as a client does. */
+  /** Returns the member of `payload` for a transfer, in the form in which clients send it. */
   toMember(transfer: AuthorizedTransfer): object;
 };
 
-/** The member `extra` of an offer. */
+/** Member `extra` of an offer. */
 export type Extra = Readonly<Record<string, unknown>>;
 
 export const address = z

@@ -1,6 +1,6 @@
 /**
- * The EVM networks that clients of version 1 know, by chain id. Those clients parse a whole 402 or nothing of it: one name that they
- * do not know spoils all offers, so no newer name is here. Old clients know fewer (docs/payments.md, "Clients and wallets").
+ * Names of the EVM networks that clients of version 1 know, by chain id. Those clients reject a whole 402 if it has one unknown name. So
+ * newer names are missing here. Old clients know fewer (docs/payments.md, "Clients and wallets").
  */
 export const V1_NETWORKS: Readonly<Record<number, string>> = {
   2741: "abstract",
@@ -17,7 +17,7 @@ export const V1_NETWORKS: Readonly<Record<number, string>> = {
   3338: "peaq",
 };
 
-/** The chain id of a network's name in version 1. */
+/** Returns the chain id for a network's name in version 1. */
 export function chainIdOfV1(name: string): number | undefined {
   const known = Object.entries(V1_NETWORKS).find(([, each]) => each === name);
   return known && Number(known[0]);

@@ -5,18 +5,21 @@ import { sendProblem } from "../../../shared/http/problem.ts";
 import type { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { NONCE_MS, type SignInNonces } from "./nonce.ts";
 
-/** The extension's name, and in upper case that of its header. */
+/** Name of the extension. Its header has the same name in upper case. */
 export const SIGN_IN_WITH_X = "sign-in-with-x";
 
-/** What a wallet shows of why to sign, in the letters that EIP-4361 has for it. */
+/** A wallet shows this text as the reason for the signature. EIP-4361 limits its characters. */
 const STATEMENT = "I ask for the result of a call that I have paid for.";
 
 export const SIGN_IN_VERSION = "1";
 
-/** What every sign-in to a call says, whoever signs. */
+/** Members of a sign-in message that are the same for every signer. */
 export type SignInTerms = { domain: string; uri: string; statement: string };
 
-/** A sign-in is to the URL of a call's result, as the configuration has it: no Host counts, and no query is part of it. */
+/**
+ * Creates the function that returns a call's sign-in terms. They name the URL of the call's result, made from the configured public URL.
+ * The Host header has no effect on them, and the URL has no query.
+ */
 export function createTermsOf(publicUrl: string): (callId: string) => SignInTerms {
   const { host, href } = new URL(publicUrl);
   const base = href.replace(/\/$/, "");
@@ -30,17 +33,17 @@ export function createTermsOf(publicUrl: string): (callId: string) => SignInTerm
 type Deps = {
   nonces: SignInNonces;
   termsOf: (callId: string) => SignInTerms;
-  /** CAIP-2, in the order of the configuration: clients sign for the first. */
+  /** CAIP-2 names, in the order of the configuration. Clients sign for the first one. */
   networks: readonly string[];
 };
 
-export type AskForSignIn = ReturnType<typeof createAskForSignIn>;
+export type RequireSignIn = ReturnType<typeof createRequireSignIn>;
 
 /**
- * Answers whoever has not proven that he has paid for a call: a 402 that offers nothing to pay, and asks to sign in with a fresh nonce.
- * It says the same of any id, and costs no look at anything.
+ * Creates the answer for a client without proof that it has paid for the call. It is a 402 without offers that asks to sign in with a fresh
+ * nonce. It does not show whether the call exists, because nothing is read from Redis.
  */
-export function createAskForSignIn({ nonces, termsOf, networks }: Deps) {
+export function createRequireSignIn({ nonces, termsOf, networks }: Deps) {
   const supportedChains = networks.map((chainId) => ({ chainId, type: "eip191" }));
 
   function toRequired(callId: string, error: string): PaymentRequired {
@@ -72,7 +75,7 @@ export function createAskForSignIn({ nonces, termsOf, networks }: Deps) {
 const TEXT = { type: "string" } as const;
 const TIME = { type: "string", format: "date-time" } as const;
 
-/** The form of what the header holds, which the extension wants told. */
+/** JSON Schema of the sign-in header's content. The extension requires it in the 402. */
 const SCHEMA = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
   type: "object",

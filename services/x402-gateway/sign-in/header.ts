@@ -13,7 +13,7 @@ import { SIGN_IN_VERSION, SIGN_IN_WITH_X, type SignInTerms } from "./challenge.t
 import { NONCE_MS, type SignInNonces } from "./nonce.ts";
 
 const SIGNATURE_BYTES_MAX = 4096;
-/** How far a signer's clock may be off, if his client sets times of its own. */
+/** Tolerance for the signer's clock, because a client sets the signed times by its own clock. */
 const SIGNER_CLOCK_SKEW_MS = 3 * 60_000;
 
 const text = z.string().max(2000);
@@ -23,7 +23,7 @@ const time = z
   .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/, "must be an RFC 3339 time")
   .refine((written) => !Number.isNaN(Date.parse(written)), "must be an RFC 3339 time");
 
-/** The text that is signed is made of these members alone, so there may be no others. */
+/** The signed text is made of these members only, so unknown members are refused. */
 const Signed = z.strictObject({
   domain: text,
   address: z
@@ -40,7 +40,7 @@ const Signed = z.strictObject({
   issuedAt: time,
   expirationTime: time.nullish(),
   notBefore: time.nullish(),
-  /** A hint, and no more. */
+  /** A hint that the gateway ignores. */
   signatureScheme: text.nullish(),
   signature: z
     .string()
@@ -50,14 +50,14 @@ const Signed = z.strictObject({
 });
 type Signed = z.output<typeof Signed>;
 
-/** A sign-in that says what it must; whether the one at its address has signed it is not known. */
+/** A sign-in with valid content. Its signature is not verified yet. */
 export type ClaimedSignIn = {
   /** Lower case. */
   address: Address;
   message: SignInMessage;
   signature: Hex;
   nonce: string;
-  /** When the nonce was issued (unix ms). */
+  /** Time at which the nonce was issued (unix ms). */
   nonceIssuedAt: number;
 };
 
@@ -70,7 +70,7 @@ type Deps = {
 
 export type ReadSignIn = ReturnType<typeof createReadSignIn>;
 
-/** Reads what a request's sign-in to a call claims, strictly and at a bounded cost. Throws `result.sign_in_required`. */
+/** Reads a request's sign-in to a call strictly, at a limited cost. Throws `result.sign_in_required`. */
 export function createReadSignIn({ nonces, termsOf, networks, clock }: Deps) {
   return (req: Pick<IncomingMessage, "rawHeaders">, callId: string): ClaimedSignIn => {
     const signed = decode(headerValues(req, SIGN_IN_WITH_X));
@@ -114,7 +114,10 @@ function assertSame(name: string, signed: string, wanted: string): void {
   if (signed !== wanted) throw notSignedIn(`${name}: must be ${JSON.stringify(wanted)}`);
 }
 
-/** How old a sign-in is its nonce says, by our clock. The times that are signed may be by another one. */
+/**
+ * Asserts that the signed times match the nonce. The nonce itself dates the sign-in by our clock; the signed times may follow another
+ * clock.
+ */
 function assertTimely(signed: Signed, nonceIssuedAt: number, now: number): void {
   const at = Date.parse(signed.issuedAt) - nonceIssuedAt;
   if (at < -SIGNER_CLOCK_SKEW_MS || at > NONCE_MS + SIGNER_CLOCK_SKEW_MS)

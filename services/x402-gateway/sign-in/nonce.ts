@@ -8,22 +8,22 @@ import type { Partition } from "../../../shared/redis/partition.ts";
 import { oneOf, optional } from "../../../shared/redis/reply.ts";
 import useNonceLua from "./use-nonce.lua";
 
-/** For so long a nonce is good. */
+/** A nonce expires after this time. */
 export const NONCE_MS = 5 * 60_000;
 
-/** Apart from what else these secrets sign. */
+/** Prefix of the signed text. The same secrets sign other texts, which have other prefixes. */
 const CONTEXT = "postern sign-in v1 ";
 const TIME_BYTES = 6;
 const RANDOM_BYTES = 16;
 const MAC_AT = TIME_BYTES + RANDOM_BYTES;
-/** Time, randomness and MAC in lower-case hex: letters and digits alone, as EIP-4361 wants them, and in one form alone. */
+/** Time, randomness and MAC in lower-case hex. EIP-4361 allows only letters and digits. Each nonce has only one spelling. */
 const NONCE = /^[0-9a-f]{108}$/;
 
 export type SignInNonces = ReturnType<typeof createSignInNonces>;
 
 /**
- * Nonces that no one has to remember before they are used: each is an HMAC over the call's id, the time and randomness. The first secret
- * makes them, all are taken. The clock is Redis', which also expires what is remembered of used nonces.
+ * Issues and checks nonces that need no storage before they are used. Each is an HMAC over the call's id, the time and random bytes. The
+ * first secret signs; all secrets are accepted. The clock must be that of Redis, which also expires the used nonces.
  */
 export function createSignInNonces(secrets: readonly [Secret, ...Secret[]], clock: Clock) {
   const signed = (callId: string, stamp: Buffer) =>
@@ -39,7 +39,7 @@ export function createSignInNonces(secrets: readonly [Secret, ...Secret[]], cloc
       return { nonce: Buffer.concat([stamp, mac]).toString("hex"), issuedAt };
     },
 
-    /** When a nonce of this call was issued, by any replica; or why it is good for nothing. */
+    /** Returns when a nonce of this call was issued, by any replica, or why it is not valid. */
     check(callId: string, nonce: string): { issuedAt: number } | { problem: string } {
       if (!NONCE.test(nonce)) return { problem: "was not issued by this gateway" };
       const bytes = Buffer.from(nonce, "hex");
@@ -64,7 +64,10 @@ const USE = defineScript({
 
 export type UseNonce = ReturnType<typeof createUseNonce>;
 
-/** Uses up a nonce. Resolves with why it is good for nothing, if it was used before, at any replica, or has expired. Throws `queue.unavailable`. */
+/**
+ * Creates the function that uses up a nonce. It resolves with the reason if the nonce has expired or was used before, at any replica. It
+ * throws `queue.unavailable`.
+ */
 export function createUseNonce({ redis, keys }: Partition) {
   const use = USE.on(redis);
   return async (nonce: string, issuedAt: number): Promise<string | undefined> => {

@@ -10,17 +10,17 @@ import { type Allowance, createAllowance } from "../../../shared/platform/lifecy
 import { createShortCache } from "../../../shared/platform/lifecycle/short-cache.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Partitioned } from "../../../shared/redis/partition.ts";
-import { asUnavailable, type Chains } from "../payment/chains.ts";
+import { type Chains, throwUnavailable } from "../payment/chains.ts";
 import { type ClaimedSignIn, notSignedIn, type ReadSignIn } from "./header.ts";
 import type { UseNonce } from "./nonce.ts";
 
-/** How often a minute the payer of one call may sign in: as often as a client asks that comes back every two seconds, and twice that. */
+/** Limit on sign-ins per minute for the payer of one call. A client that polls every two seconds needs half of them. */
 const PER_CALL = 60;
-/** For so long a contract is not asked again about the same signature of the same client. */
+/** Time for which a contract is not called again about the same signature from the same address. */
 const ANSWER_KEPT_MS = 2000;
 
-/** How many sign-ins a minute may ask a contract in vain, for each address; and how many may succeed, for each call. */
-export type SignInAllowances = { contractChecks: Allowance; ofCalls: Allowance };
+/** Limits per minute: for each address, on sign-ins that a payer's contract refuses; for each call, on successful sign-ins. */
+export type SignInAllowances = { contractChecks: Allowance; perCall: Allowance };
 
 export function createSignInAllowances(perAddress: number, clock: Clock): SignInAllowances {
   const contractChecks = createAllowance({
@@ -29,19 +29,18 @@ export function createSignInAllowances(perAddress: number, clock: Clock): SignIn
     publicDetail: "too many sign-ins from this address were not signed by the payer's wallet",
     clock,
   });
-  const ofCalls = createAllowance({
+  const perCall = createAllowance({
     perMinute: PER_CALL,
     what: "sign-ins to call",
     publicDetail: "too many sign-ins to this call",
     clock,
   });
-  return { contractChecks, ofCalls };
+  return { contractChecks, perCall };
 }
 
 type Deps = {
   readSignIn: ReadSignIn;
-  /** What is known of a call's payment. */
-  journal: Pick<PaymentJournal, "look">;
+  journal: Pick<PaymentJournal, "findWithoutCall">;
   chains: Pick<Chains, "of">;
   useNonces: Partitioned<UseNonce>;
   allowances: SignInAllowances;
@@ -50,28 +49,38 @@ type Deps = {
 };
 
 /**
- * Asserts that a request is its call's payer's: it brings a sign-in that the payer has signed, and that nobody has used before. What costs
- * more comes later: the form and the nonce, the signer, the journal, a contract's word only if it is the payer's, and last the nonce is
- * used up. Throws `result.sign_in_required`, `request.rate_limited`, `result.sign_in_unavailable` if the node of the payer's chain does not
- * answer, and what the journal throws.
+ * Creates the check that the payer of a call has signed in: the payer signed the message, and its nonce is unused. Cheap checks come first:
+ * the form and the nonce, the signer, and the journal. A contract is called only if the payer is that contract. The nonce is used up last.
+ * Throws `result.sign_in_required`, `request.rate_limited`, `result.sign_in_unavailable` if the node of the payer's chain does not answer,
+ * and what the journal throws.
  */
 export function createAssertSignedIn(deps: Deps) {
   const { readSignIn, journal, chains, useNonces, allowances, clientKeyOf, clock } = deps;
-  const answers = createShortCache<Asked>({
+  const answers = createShortCache<ContractAnswer>({
     keptMs: ANSWER_KEPT_MS,
     keeps: (answer) => answer.kind === "done" || toAppError(answer.error).code === "result.sign_in_required",
     clock,
   });
 
-  /** A contract is what it is on the chain of the payment, whichever of our chains the message names: elsewhere it may be a stranger's. */
-  async function ask(claimed: ClaimedSignIn, digest: Uint8Array, { terms }: Payment, clientKey: string) {
-    const its = chains.of(terms);
-    if (typeof its === "string")
+  /**
+   * Calls the payer's contract on the chain of the payment, not on the network that the message names. On another chain, that address may
+   * belong to a stranger.
+   */
+  async function callContract(
+    claimed: ClaimedSignIn,
+    digest: Uint8Array,
+    { terms }: Payment,
+    clientKey: string,
+  ) {
+    const tokenChain = chains.of(terms);
+    if (typeof tokenChain === "string")
       throw notSignedIn("no node of the payer's chain can check a wallet's signature");
     const release = allowances.contractChecks.use(clientKey);
     const { address: signer, signature } = claimed;
-    const asking = its.turns.within(clientKey, () => its.chain.hasSigned({ signer, digest, signature }));
-    if (!(await asking.catch((cause: unknown) => asUnavailable(cause, "result.sign_in_unavailable"))))
+    const asking = tokenChain.readLimit.within(clientKey, () =>
+      tokenChain.chain.acceptsSignature({ signer, digest, signature }),
+    );
+    if (!(await asking.catch((cause: unknown) => throwUnavailable(cause, "result.sign_in_unavailable"))))
       throw notSignedIn("the payer's wallet does not accept the signature");
     return { release };
   }
@@ -81,18 +90,21 @@ export function createAssertSignedIn(deps: Deps) {
     const { address, message, signature, nonce, nonceIssuedAt } = claimed;
     const digest = personalMessageDigest(toSignInText(message));
     const isByKey = recoverAddress(digest, withParity(signature)) === address;
-    const payment = await journal.look(callId);
+    const payment = await journal.findWithoutCall(callId);
     if (payment === undefined || payment.terms.payer !== address)
       throw notSignedIn("address: must be that of the call's payer");
     if (!isByKey) {
-      // Whoever pays with a key has it, and nobody else leads us to ask a node for him.
+      // If the payer's key signed the payment, the same key must sign in. So a stranger cannot make the gateway call a node for such a
+      // payment.
       if (payment.signedSha256 === undefined) throw notSignedIn("signature: must be by the payer's key");
       const clientKey = clientKeyOf(req);
-      const asked = `${nonce} ${sha256Hex(Buffer.from(`${toHex(digest)} ${signature}`))} ${clientKey}`;
-      const { release } = await answers.get(asked, () => ask(claimed, digest, payment, clientKey));
+      const answerKey = `${nonce} ${sha256Hex(Buffer.from(`${toHex(digest)} ${signature}`))} ${clientKey}`;
+      const { release } = await answers.get(answerKey, () =>
+        callContract(claimed, digest, payment, clientKey),
+      );
       release();
     }
-    const releaseCall = allowances.ofCalls.use(callId);
+    const releaseCall = allowances.perCall.use(callId);
     const problem = await useNonces.of(callId)(nonce, nonceIssuedAt);
     if (problem === undefined) return;
     releaseCall();
@@ -100,9 +112,9 @@ export function createAssertSignedIn(deps: Deps) {
   };
 }
 
-type Asked = { release(): void };
+type ContractAnswer = { release(): void };
 
-/** Some hardware wallets end a signature with 0 or 1, where others have 27 or 28. */
+/** Some hardware wallets end a signature with 0 or 1 instead of 27 or 28. */
 function withParity(signature: Hex): Hex {
   if (!/0[01]$/.test(signature)) return signature;
   return `${signature.slice(0, -2)}${signature.endsWith("0") ? "1b" : "1c"}` as Hex;

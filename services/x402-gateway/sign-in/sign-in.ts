@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { X402Toml } from "../../../shared/config/x402-toml.ts";
-import type { Proves } from "../../../shared/ingress/ask-result.ts";
+import type { MayReadResult } from "../../../shared/ingress/ask-result.ts";
 import type { RefusalOf } from "../../../shared/ingress/call-routes.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
@@ -8,32 +8,35 @@ import { toAppError } from "../../../shared/platform/errors/app-error.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Partitions } from "../../../shared/redis/partition.ts";
 import type { Chains } from "../payment/chains.ts";
-import { type AskForSignIn, createAskForSignIn, createTermsOf } from "./challenge.ts";
+import { createRequireSignIn, createTermsOf, type RequireSignIn } from "./challenge.ts";
 import { createReadSignIn } from "./header.ts";
 import { createSignInNonces, createUseNonce } from "./nonce.ts";
 import { createAssertSignedIn, createSignInAllowances } from "./payer.ts";
 
 type Deps = {
-  /** Whether a request shows the result token, which needs no sign-in. */
-  provesByToken: Proves;
-  journal: Pick<PaymentJournal, "look">;
+  /** Whether a request has the result token. Then it needs no sign-in. */
+  mayReadByToken: MayReadResult;
+  journal: Pick<PaymentJournal, "findWithoutCall">;
   chains: Pick<Chains, "of">;
   partitions: Partitions;
   clientKeyOf: (req: IncomingMessage) => string;
   clock: Clock;
-  /** By which nonces are made and judged. */
+  /** Clock that dates and checks nonces. */
   redisTime: Clock;
 };
 
-/** How whoever has paid for a call proves it with his wallet: the x402 extension sign-in-with-x (CAIP-122, EIP-4361). */
+/** Lets a client prove with a wallet that it is the payer of a call, by the x402 extension sign-in-with-x (CAIP-122, EIP-4361). */
 export type SignIn = {
-  ask: AskForSignIn;
-  /** Returns why a request does not prove it: it has no result token, and no sign-in or a bad one. Throws what else `assertSignedIn` throws. */
+  require: RequireSignIn;
+  /**
+   * Checks that a request has the result token or a valid sign-in of the payer. If it has neither, resolves with the reason. Throws the
+   * other errors of `assertSignedIn`.
+   */
   refusalOf: RefusalOf;
 };
 
 export function createSignIn(x402: X402Toml, deps: Deps): SignIn {
-  const { provesByToken, journal, chains, partitions, clientKeyOf, clock, redisTime } = deps;
+  const { mayReadByToken, journal, chains, partitions, clientKeyOf, clock, redisTime } = deps;
   const nonces = createSignInNonces(x402.quote_secret as [Secret, ...Secret[]], redisTime);
   const termsOf = createTermsOf(x402.public_url);
   const networks = [...new Set(x402.accepted_tokens.map(({ network }) => network))];
@@ -47,9 +50,9 @@ export function createSignIn(x402: X402Toml, deps: Deps): SignIn {
     clock,
   });
   return {
-    ask: createAskForSignIn({ nonces, termsOf, networks }),
+    require: createRequireSignIn({ nonces, termsOf, networks }),
     async refusalOf(req, callId) {
-      if (await provesByToken(req, callId)) return undefined;
+      if (await mayReadByToken(req, callId)) return undefined;
       try {
         await assertSignedIn(req, callId);
         return undefined;

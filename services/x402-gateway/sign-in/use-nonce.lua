@@ -1,5 +1,6 @@
--- Answers nothing to the first who uses a nonce, and to others why it is good for nothing. It is remembered until `keptUntil`, unix ms. One
--- that can no longer be remembered has expired, whatever the gateway's clock said. It stands for a result that was paid for, so it has room.
+-- Uses up a nonce. Returns nothing at the first use, otherwise the reason why the nonce is not valid. Redis remembers the nonce until
+-- `keptUntil` (unix ms). After `keptUntil`, the nonce has expired, even if the gateway's clock is behind. The write happens even if Redis
+-- is nearly full, because the client has paid for the result.
 --@include "../../../shared/redis/even-if-full.lua"
 --@include "../../../shared/redis/now.lua"
 local ms = ARGV.keptUntil - now

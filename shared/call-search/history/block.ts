@@ -11,31 +11,30 @@ import { cut } from "../../platform/text/cut.ts";
 import { queueOf } from "../../queue/queue-name.ts";
 
 /*
- * The calls that runners took are remembered for whoever looks for one. A record for each call, with an index for each thing that it may
- * be looked for by, would cost Redis as much as the call itself. So a producer gathers the calls of a second into a block of text, a
- * line each, and writes that as one value. Whoever looks for a call looks through the blocks, newest first: there are so many bytes of
- * them at most.
+ * The history of injected calls, for searches. A record for each call, with an index for each search field, would cost
+ * Redis as much as the call itself. So a producer collects the calls of a second in a block of text, a line each, and
+ * writes the block as one value. A search reads the blocks, newest first. Their total size is limited.
  *
- * The first line of a block is a time. Another line is a JSON array: id, when it was accepted and when it ended, both in ms after that time,
- * attempts with the duration of the last one in ms (or attempts alone), queue, path of the webhook endpoint, delivery id, payer,
- * transaction, event type, error of the last failed attempt. What a call does not have is null, or left out at the end. An earlier release
- * wrote neither event types nor errors.
+ * The first line of a block is a time. Each other line is a JSON array (type `Line`). The times of acceptance and of
+ * the end are in ms after the time in the first line. One element has the number of attempts, and may have the duration
+ * of the last attempt in ms. The error is that of the last failed attempt. Missing values are null, or left out at the
+ * end. An earlier release wrote neither event types nor errors.
  *
- * The index is a zset of `<calls> <bytes> <id>` by the newest time in the block.
+ * The index is a sorted set of `<calls> <bytes> <id>`, by the newest time in the block.
  */
 
-/** A call that its runner took. The times are unix ms. */
+/** A call that its runner accepted. The times are unix ms. */
 export type EndedCall = {
   id: string;
   /** `<origin>/<service id>/<job index>` */
   queue: string;
   acceptedAt: number;
   endedAt: number;
-  /** The one that succeeded counts too. */
+  /** Number of attempts, including the successful one. */
   attempts: number;
-  /** Duration of the attempt that succeeded, if it is known. */
+  /** Duration of the successful attempt, if it is known. */
   ms?: number | undefined;
-  /** The path that the webhook came to. */
+  /** The path that received the webhook. */
   endpoint: string | undefined;
   deliveryId: string | undefined;
   payer: string | undefined;
@@ -45,26 +44,29 @@ export type EndedCall = {
   error: string | undefined;
 };
 
-/** The attempts of a call that its runner took. */
-export type Tried = {
-  /** All of them, also across replays. */
+/** The attempts of a call that its runner accepted. */
+export type AttemptSummary = {
+  /** Number of all attempts, including those before replays. */
   attempts: number;
-  /** Duration of the one that succeeded. */
+  /** Duration of the successful attempt. */
   ms?: number | undefined;
-  /** The last failed one's `code: reason`. */
+  /** `code: reason` of the last failed attempt. */
   error?: string | undefined;
 };
 
 const ERROR_MAX = 200;
 const EVENT_MAX = 128;
 
-/** No two times of a block are further apart. */
+/** Maximum difference between two times of a block. */
 export const BLOCK_SPAN_MS = 5000;
 
 const BYTES_MAX = 64 * 1024;
 const CALLS_MAX = 256;
 
-/** A block that calls are added to. Its lines are bytes at once: as texts that live for a second they cost the garbage collection. */
+/**
+ * A block that still gets calls. Each line is encoded at once, because strings that live for a second burden the garbage
+ * collector.
+ */
 export class NewBlock {
   readonly id = randomBytes(9).toString("base64url");
   readonly begunAt: number;
@@ -79,11 +81,11 @@ export class NewBlock {
     this.#length = this.#bytes.write(`${JSON.stringify({ at: now })}\n`);
   }
 
-  /** False if the call has to go to another block. An empty one has room for any. */
-  add(call: CallHead, tried: Tried, endedAt: number): boolean {
+  /** Adds a call. Returns false if the call must go to another block. An empty block accepts any call. */
+  add(call: CallHead, tried: AttemptSummary, endedAt: number): boolean {
     if (this.calls === CALLS_MAX || endedAt - this.begunAt > BLOCK_SPAN_MS) return false;
     const line = toLine(call, tried, endedAt, this.begunAt);
-    if (this.#length + 3 * line.length > BYTES_MAX) return false; // as UTF-8 at most
+    if (this.#length + 3 * line.length > BYTES_MAX) return false; // upper limit of the size in UTF-8
     this.#length += this.#bytes.write(line, this.#length);
     this.calls += 1;
     this.newest = Math.max(this.newest, endedAt);
@@ -95,8 +97,15 @@ export class NewBlock {
   }
 }
 
-/** Written piece by piece: `JSON.stringify` of the whole takes twice as long, and a producer writes a line for each call. */
-function toLine(call: CallHead, { attempts, ms, error }: Tried, endedAt: number, at: number): string {
+/**
+ * Encodes the line of a call. Concatenates the parts, because `JSON.stringify` of the whole line takes twice as long.
+ */
+function toLine(
+  call: CallHead,
+  { attempts, ms, error }: AttemptSummary,
+  endedAt: number,
+  at: number,
+): string {
   const { id, metadata, accepted_at } = call;
   const event = eventOf(metadata);
   const texts = [
@@ -120,12 +129,12 @@ function toLine(call: CallHead, { attempts, ms, error }: Tried, endedAt: number,
   return `${line}]\n`;
 }
 
-/** What the line of a call begins with, which no other line contains. */
+/** Returns the beginning of a call's line. No other line contains it. */
 export function beginOf(id: string): string {
   return `[${JSON.stringify(id)},`;
 }
 
-/** The calls of a block whose line may match, oldest first. */
+/** Returns the calls of a block whose line may match, oldest first. */
 export function callsIn(block: string, mayMatch: (line: string) => boolean): EndedCall[] {
   const lines = block.split("\n");
   const { at = 0 } = JSON.parse(lines[0] ?? "{}") as { at?: number };
@@ -149,7 +158,10 @@ type Line = [
   error?: string | null,
 ];
 
-/** Reads the places one by one: half a million lines are read at a time, and destructuring takes twice as long. */
+/**
+ * Parses a line. It reads the elements one by one, because destructuring takes twice as long, and a search reads half a
+ * million lines.
+ */
 function toCall(stored: string, at: number): EndedCall {
   const line = JSON.parse(stored) as Line;
   const tried = line[3];

@@ -1,5 +1,5 @@
--- Takes a call out of these blocks. `line` is how its lines begin. The size counted for a block stays. Answers how many blocks had the
--- call.
+-- Removes a call from these blocks. `line` is the beginning of the call's lines. The counted size of a block stays the same.
+-- Returns the number of blocks that had the call.
 --@include "./without-call.lua"
 local found = 0
 for _, key in ipairs(KEYS) do

@@ -5,28 +5,28 @@ import { type Clock, within } from "../../platform/time/clock.ts";
 import { defineScript } from "../../redis/define-script.ts";
 import { type Partition, shareOf } from "../../redis/partition.ts";
 import { integer, nothing } from "../../redis/reply.ts";
-import { BLOCK_SPAN_MS, beginOf, NewBlock, type Tried } from "./block.ts";
+import { type AttemptSummary, BLOCK_SPAN_MS, beginOf, NewBlock } from "./block.ts";
 import forgetLua from "./forget.lua";
-import tellForgottenLua from "./tell-forgotten.lua";
+import listForgottenLua from "./list-forgotten.lua";
 import writeBlockLua from "./write-block.lua";
 
-/** How much of the calls that runners took is remembered in all partitions together. */
+/** Limits of the history of injected calls, for all partitions together. */
 export type HistoryLimits = {
-  /** For how long; 0 is not at all. */
+  /** Retention time of calls; 0 disables the history. */
   keptMs: number;
   calls: number;
   bytes: number;
 };
 
-/** A call waits for others for so long at most, and then they are written. A producer that is killed loses these. */
+/** Maximum time for which calls are collected before they are written. A killed producer loses these calls. */
 const GATHER_MS = 1000;
 
-/** So many blocks wait for Redis; beyond that the oldest is given up. */
+/** Maximum number of blocks that wait for Redis. Above it, the oldest block is dropped. */
 const BLOCKS_WAITING_MAX = 8;
 const WRITE_MS = 5000;
-/** Pause before a block is written again that Redis did not take. */
+/** Pause before a failed write is repeated. */
 const RETRY_MS = 5000;
-/** A block that could not be written for so long is given up. */
+/** Maximum time for which the write of a block is repeated; then the block is dropped. */
 export const GIVEN_UP_MS = 60_000;
 
 const WRITE = defineScript({
@@ -41,15 +41,15 @@ const WRITE = defineScript({
 type Options = { partition: Partition; limits: HistoryLimits; clock: Clock; log: Logger };
 
 export type CallHistory = {
-  /** Remembers a call that its runner took, soon and if possible. It never fails, and nobody waits for it. */
-  add(call: CallHead, tried: Tried): void;
-  /** Writes what is gathered now, and resolves once Redis has it, or did not take it. */
+  /** Adds a call that its runner accepted. The call is written soon, if possible. Never fails, and the caller does not wait. */
+  add(call: CallHead, tried: AttemptSummary): void;
+  /** Writes the collected calls now. Resolves once Redis has stored or refused them. */
   flush(): Promise<void>;
-  /** Writes the rest, and ends the timers. */
+  /** Writes the remaining calls, and ends the timers. */
   stop(): Promise<void>;
 };
 
-/** Remembers the calls that this producer's runners took (block.ts). */
+/** Creates the history of the calls that this producer injects (block.ts). */
 export function createCallHistory({ partition, limits, clock, log }: Options): CallHistory {
   const { redis, keys } = partition;
   const write = WRITE.on(redis);
@@ -132,14 +132,16 @@ export function createCallHistory({ partition, limits, clock, log }: Options): C
   };
 }
 
-/** How long the calls that were forgotten are told to writers: longer than a block waits to be written. */
-const FORGOTTEN_TOLD_MS = 2 * GIVEN_UP_MS;
+/**
+ * Time for which a forgotten call is listed, so that writers of blocks leave it out. No block waits longer to be written.
+ */
+const FORGOTTEN_LISTED_MS = 2 * GIVEN_UP_MS;
 
-const TELL_FORGOTTEN = defineScript({
-  source: tellForgottenLua,
+const LIST_FORGOTTEN = defineScript({
+  source: listForgottenLua,
   keys: "forgotten",
   args: "line",
-  constants: { FORGOTTEN_TOLD_MS },
+  constants: { FORGOTTEN_LISTED_MS },
   proof: "needed",
   reply: nothing,
 });
@@ -154,11 +156,11 @@ const FORGET = defineScript({
 
 const BLOCKS_AT_ONCE = 16;
 
-/** Takes calls out of the history. */
+/** Creates the functions that remove calls from the history. */
 export function createForgetInHistory({ redis, keys }: Partition) {
-  const [tell, forget] = [TELL_FORGOTTEN.on(redis), FORGET.on(redis)];
+  const [list, forget] = [LIST_FORGOTTEN.on(redis), FORGET.on(redis)];
 
-  /** Resolves with whether the call was in a block. */
+  /** Removes the call from all blocks. Resolves with true if a block had it. */
   async function remove(id: string): Promise<boolean> {
     const members = await redis.zrange(keys.history, "0", "-1");
     const blocks = members.map((member) => keys.historyBlock(idOf(member)));
@@ -170,15 +172,15 @@ export function createForgetInHistory({ redis, keys }: Partition) {
 
   return {
     remove,
-    /** The same, and no producer writes what it has gathered of the call. */
+    /** Removes the call. Producers that have collected it, but not written it yet, will leave it out. */
     async forget(id: string): Promise<void> {
-      await tell({ forgotten: keys.historyForgotten }, { line: beginOf(id) });
+      await list({ forgotten: keys.historyForgotten }, { line: beginOf(id) });
       await remove(id);
     },
   };
 }
 
-/** Of the block that an entry of the index stands for. */
+/** Returns the id of the block in an entry of the index. */
 export function idOf(member: string): string {
   return member.split(" ")[2] ?? "";
 }

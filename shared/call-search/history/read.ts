@@ -4,15 +4,15 @@ import { BLOCK_SPAN_MS, callsIn, type EndedCall } from "./block.ts";
 import { idOf } from "./keep.ts";
 
 /**
- * Selects calls that meet every field present. The times are when a call ended, in unix ms, both inclusive. `text` is somewhere in what is
- * remembered of a call, in upper or lower case.
+ * Selects calls that match every field that is set. `since` and `until` limit the time at which a call ended, unix ms, both
+ * inclusive. `text` may be anywhere in the stored data of a call; case-insensitive.
  */
 export type EndedFilter = {
   [Name in Same]?: string | undefined;
 } & {
   id?: string | undefined;
   text?: string | undefined;
-  /** Error code of its last failed attempt. */
+  /** Error code of the last failed attempt. */
   code?: string | undefined;
   origin?: string | undefined;
   /** `<service id>/<job index>` */
@@ -24,14 +24,14 @@ export type EndedFilter = {
 const SAME = ["endpoint", "deliveryId", "payer", "transaction", "event"] as const;
 type Same = (typeof SAME)[number];
 
-/** Shared by the partitions, because a search reads all of them at once. */
+/** Maximum number of blocks in memory. The partitions share it, because a search reads all partitions at once. */
 const BLOCKS_AT_ONCE = 16;
 
-/** Reads the calls that are remembered and match in pages, newest first. Some blocks are in memory at a time. */
+/** Reads the matching calls of the history in pages, newest first. Only some blocks are in memory at a time. */
 export function createHistoryPages({ redis, keys, count }: Partition) {
   const atOnce = shareOf(BLOCKS_AT_ONCE, count);
 
-  /** The blocks whose newest call ended at `until` or a little later, and those before, newest first. */
+  /** Reads the blocks that may have calls up to `until`, newest first. */
   async function* blocks({ since = 0, until = Number.POSITIVE_INFINITY }: EndedFilter, signal?: AbortSignal) {
     const max = Number.isFinite(until) ? until + BLOCK_SPAN_MS : "+inf";
     const members = toScored(await redis.zrevrangebyscore(keys.history, max, since, "WITHSCORES"));
@@ -43,10 +43,10 @@ export function createHistoryPages({ redis, keys, count }: Partition) {
   }
 
   return async function* pages(filter: EndedFilter, signal?: AbortSignal): AsyncGenerator<EndedCall[]> {
-    const mayMatch = testOf(filter);
+    const mayMatch = createLineTest(filter);
     let held: EndedCall[] = [];
     for await (const { newest, text } of blocks(filter, signal)) {
-      // What comes from here on ended at `newest` at the latest.
+      // All further calls ended at `newest` or earlier.
       const [sure, rest] = split(held, newest);
       if (sure.length > 0) yield sure;
       held = rest;
@@ -58,7 +58,7 @@ export function createHistoryPages({ redis, keys, count }: Partition) {
   };
 }
 
-/** Reads the same one by one. */
+/** Reads the matching calls of the history one by one. */
 export function createReadHistory(partition: Partition) {
   const pages = createHistoryPages(partition);
   return async function* matching(filter: EndedFilter, signal?: AbortSignal): AsyncGenerator<EndedCall> {
@@ -66,7 +66,7 @@ export function createReadHistory(partition: Partition) {
   };
 }
 
-/** Finds the call of this id among those that runners took. */
+/** Finds the call with this id in the history of injected calls. */
 export function createFindEnded(partition: Partition) {
   const readHistory = createReadHistory(partition);
   return async function findEnded(id: string): Promise<EndedCall | undefined> {
@@ -75,17 +75,20 @@ export function createFindEnded(partition: Partition) {
   };
 }
 
-/** Those that ended after this time, and the others. */
+/** Splits the calls into those that ended after this time, and the others. */
 function split(calls: readonly EndedCall[], at: number): [EndedCall[], EndedCall[]] {
   const end = calls.findIndex(({ endedAt }) => endedAt <= at);
   return end === -1 ? [[...calls], []] : [calls.slice(0, end), calls.slice(end)];
 }
 
-/** Tests a line, or a whole block, for what the line of a call that matches has in it. */
-function testOf(filter: EndedFilter): (stored: string) => boolean {
+/**
+ * Returns a fast test of a stored line or a whole block: whether it may have a matching call. The test only searches
+ * for texts that the line of a matching call contains.
+ */
+function createLineTest(filter: EndedFilter): (stored: string) => boolean {
   const { id, text, code, origin, job } = filter;
   const whole = SAME.flatMap((name) => filter[name] ?? []).map((each) => JSON.stringify(each));
-  // Perhaps a prefix, so its closing quotation mark is not looked for.
+  // The id may be a prefix, so its closing quotation mark is left out.
   if (id !== undefined) whole.push(`"${id}`);
   if (code !== undefined) whole.push(`"${code}: `);
   if (origin !== undefined) whole.push(`"${origin}/`);

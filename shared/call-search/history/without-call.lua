@@ -1,5 +1,5 @@
--- Defines `withoutCall(block, begin)`: a block without the lines of a call, which begin so, and whether it had one. A call that was taken
--- twice may have two.
+-- Defines `withoutCall(block, begin)`: removes the lines of a call from a block. Returns the block, and whether it had such
+-- a line. `begin` is the beginning of these lines. A call that was injected twice may have two lines.
 local function withoutCall(block, begin)
   local from, had = string.find(block, '\n' .. begin, 1, true), false
   while from do

@@ -1,5 +1,5 @@
--- Defines functions that keep delivered webhooks (kept.ts). They need `prefix`, which ends with a colon, and `now`. `words` come from
--- `keepWordsOf`; `call` is the call as it was in its queue.
+-- Defines functions that keep delivered webhooks (kept.ts). They need `prefix`, which ends with a colon, and `now`. `words`
+-- has the output of `encodeKeepArgs`; `call` is the call as stored in its queue.
 local keepDelivered, dropKept
 do
   --@include "../../redis/kept-values.lua"
@@ -10,10 +10,10 @@ do
     if redis.call('EXISTS', prefix .. 'kept-off') == 1 then return end
     local ms, bytesMax, from, path = string.match(words, '^(%d+) (%d+) ()([^\n]*)')
     local places = {index .. path, count .. path, prefix .. 'kept-endpoints'}
-    -- An expired index leaves nothing to count.
+    -- If the index of the endpoint has expired, no call of the endpoint is kept, and its count of bytes starts again at 0.
     if redis.call('EXISTS', index .. path) == 0 then redis.call('DEL', count .. path) end
     ms = tonumber(ms)
-    kept = nil -- that of another endpoint
+    kept = nil -- it may count another endpoint
     if not keep(id, string.sub(words, from) .. call, ms, bytesMax, own .. id, index .. path, count .. path) then return end
     redis.call('SADD', prefix .. 'kept-endpoints', path)
     for _, place in ipairs(places) do

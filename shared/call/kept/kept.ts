@@ -5,22 +5,24 @@ import { type CallHead, JobCall, storedBytes, WEBHOOK_PATH } from "../job-call.t
 import { decodeResult, type StoredResult } from "../results/result.ts";
 
 /*
- * A delivered webhook that is kept whole, for operators. `keep_delivered` of its endpoint says for how long. The stored value has four parts:
+ * A delivered webhook that is kept whole, for operators. `keep_delivered` of its endpoint sets the retention time.
+ * The stored value has four parts:
  *
  *   a line with the path of the endpoint
  *   a line with the size of the answer in bytes
  *   the runner's answer, as a result is stored; empty if it is unknown
- *   the call, as it was in its queue
+ *   the call, as it was stored in its queue
  */
 
 /** A delivered webhook. `call` is undefined if this version cannot read it. */
 export type Kept = { answer: StoredResult | undefined; call: JobCall | undefined };
 
 /**
- * Tells the script that takes a call out of its queue how to keep it (keep.lua): for how many ms, what the calls of its endpoint may take in
- * one of so many partitions, and the value without the call. Undefined if the call is not kept.
+ * Encodes the settings for the script that ends a call and keeps it (keep.lua): the retention time in ms, the
+ * endpoint's size limit in one of `partitions` partitions, and the stored value without the call. Returns undefined if the
+ * call must not be kept.
  */
-export function keepWordsOf(
+export function encodeKeepArgs(
   call: CallHead,
   answer: Buffer = Buffer.alloc(0),
   partitions = 1,
@@ -35,10 +37,10 @@ export function keepWordsOf(
 }
 
 const HEAD = /^[^\n]*\n(\d+)\n/;
-/** Every path is shorter. */
+/** Upper bound for the length of the first two lines. Every path is shorter. */
 const HEAD_BYTES_MAX = 16_384;
 
-/** Throws `record.unreadable`. */
+/** Decodes a kept webhook. Throws `record.unreadable`. */
 export function decodeKept(stored: Buffer): Kept {
   const [head, bytes] = HEAD.exec(stored.toString("latin1", 0, HEAD_BYTES_MAX)) ?? [];
   if (head === undefined) throw unreadable("the kept call");

@@ -1,4 +1,5 @@
--- Defines `splitKept(value)`: the answer and the call of a kept webhook (kept.ts); empty texts if it is damaged.
+-- Defines `splitKept(value)`, which returns the answer and the call of a kept webhook (kept.ts); empty texts if the value is
+-- damaged.
 local function splitKept(value)
   local bytes, from = string.match(value, '^[^\n]*\n(%d+)\n()')
   if not bytes then return '', '' end

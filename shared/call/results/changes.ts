@@ -6,15 +6,15 @@ import { list, text } from "../../redis/reply.ts";
 import versionsOfCallsLua from "./versions-of-calls.lua";
 
 /*
- * How processes learn that a call's state, progress or result has changed: whatever changes it publishes the call's id, in the step that
- * changes it (tell-change.lua). A message says nothing else. It may be lost, so watched calls are also looked through every few seconds.
+ * Notifies processes when a call's state, progress or result has changed. The script that makes a change also publishes the
+ * call's id, and nothing else (tell-change.lua). Messages may be lost, so all watched calls are also checked every few seconds.
  */
 
-/** How often all watched calls are looked through. */
+/** Interval of the checks of all watched calls. */
 const SWEEP_EVERY_MS = 5000;
-/** So many in one command, and one command at a time. */
+/** Number of calls that one command checks. Only one command is in flight at a time. */
 const SWEPT_AT_ONCE = 100;
-/** After so long without an answer the connection that listens is dead. */
+/** Time without an answer after which the listening connection counts as dead. */
 const SILENT_MS = 2000;
 
 const VERSIONS_OF_CALLS = defineScript({
@@ -25,26 +25,26 @@ const VERSIONS_OF_CALLS = defineScript({
 });
 
 type Watched = {
-  /** As the last look through all calls found it; undefined before the first. */
+  /** Version of the call at the last check of all calls; undefined before the first. */
   version: string | undefined;
   readonly watchers: Set<() => void>;
 };
 
 export type Changes = {
   /**
-   * Calls `onChange` whenever the call may have changed, until the function that it answers is called. Who begins to watch looks at the
-   * call after that. `onChange` must not throw.
+   * Calls `onChange` each time the call may have changed, until the returned function is called. A caller must read the call
+   * after it began to watch. `onChange` must not throw.
    */
   watch(callId: string, onChange: () => void): () => void;
-  /** Ends the timer and the connection. */
+  /** Stops the timer and closes the connection. */
   close(): void;
 };
 
 type Options = { sweepEveryMs?: number };
 
 /**
- * Watches calls of a partition, over one more connection, which is opened with the first watcher and kept. After that connection was
- * lost, all watched calls are looked through at once.
+ * Watches calls of a partition over one additional connection. The first watcher opens it, and it stays open. After a
+ * reconnect, all watched calls are checked at once.
  */
 export function createChanges(
   partition: Partition,
@@ -56,10 +56,10 @@ export function createChanges(
   let listener: ReturnType<typeof listen> | undefined;
   let timer: NodeJS.Timeout | undefined;
   let isSweeping = false;
-  let isToSweepAgain = false;
+  let mustSweepAgain = false;
   let isClosed = false;
 
-  function tell(id: string): void {
+  function notifyWatchers(id: string): void {
     for (const onChange of calls.get(id)?.watchers ?? []) onChange();
   }
 
@@ -71,13 +71,16 @@ export function createChanges(
       const watched = calls.get(id);
       if (watched === undefined || watched.version === versions[i]) continue;
       watched.version = versions[i];
-      tell(id);
+      notifyWatchers(id);
     }
   }
 
-  /** Tells of each call that is another one than at the last look. If Redis cannot be asked, the next look makes up for it. */
+  /**
+   * Notifies the watchers of each call that has changed since the last check. If Redis cannot be reached, the next check
+   * finds the changes.
+   */
   async function sweep(): Promise<void> {
-    isToSweepAgain = isSweeping;
+    mustSweepAgain = isSweeping;
     if (isSweeping) return;
     isSweeping = true;
     const ids = [...calls.keys()];
@@ -87,10 +90,10 @@ export function createChanges(
         await nextTurn();
       }
     } catch {
-      // Redis is away, and `listener` looks again once it is back
+      // Redis is unreachable. After the reconnect, `listener` starts a new check.
     }
     isSweeping = false;
-    if (isToSweepAgain) await sweep();
+    if (mustSweepAgain) await sweep();
   }
 
   function onTime(): void {
@@ -100,7 +103,7 @@ export function createChanges(
 
   return {
     watch(callId, onChange) {
-      listener ??= listen(partition, tell, () => void sweep());
+      listener ??= listen(partition, notifyWatchers, () => void sweep());
       timer ??= setInterval(onTime, sweepEveryMs);
       const watched = calls.get(callId) ?? { version: undefined, watchers: new Set() };
       calls.set(callId, watched);
@@ -122,7 +125,7 @@ export function createChanges(
   };
 }
 
-/** Tells of each id that is published, and when it has begun to hear of them, at first or again. */
+/** Calls `onId` for each published id. Calls `onListening` when the subscription begins, and again after each reconnect. */
 function listen({ redis, keys }: Partition, onId: (id: string) => void, onListening: () => void) {
   const connection = connectBeside(redis, {
     autoResubscribe: false,
@@ -138,7 +141,7 @@ function listen({ redis, keys }: Partition, onId: (id: string) => void, onListen
     connection.subscribe(keys.changes).then(onListening, reconnect);
   });
   return {
-    /** A connection may be dead without having closed. */
+    /** Pings the connection, because it may be dead without having closed. */
     check(): void {
       if (connection.status === "ready") connection.ping().catch(reconnect);
     },

@@ -3,21 +3,22 @@ import { contentDigest, type SignedMessage, signMessage } from "../../platform/c
 import type { Secret } from "../../platform/crypto/secret.ts";
 
 /*
- * What a runner and a gateway agree on when the runner of a long job delivers: `PUT /calls/{call_id}/result` with the bytes of the
- * result, and `POST /calls/{call_id}/progress` with a JSON object. docs/runner.md has it for runners in other languages.
+ * The protocol in which the runner of a long job delivers to a gateway: `PUT /calls/{call_id}/result` with the bytes of the
+ * result, and `POST /calls/{call_id}/progress` with a JSON object. The page docs/runner.md describes it for runners in other
+ * languages.
  */
 
-/** 200 if it is absent. 2xx is an answer; 4xx and 5xx say that the call failed for good. */
+/** Header with the status of the result; 200 if absent. 2xx is an answer; 4xx and 5xx mean that the call failed for good. */
 export const RESULT_STATUS = "result-status";
-/** `too-long` in place of a body that the runner has not kept. */
+/** Header with the value `too-long`, if the runner did not keep the body because of its length. */
 export const RESULT_BODY = "result-body";
 export const TOO_LONG = "too-long";
 
-/** So long may word of the progress be. */
+/** Maximum size of a progress message. */
 export const PROGRESS_BYTES_MAX = 4096;
 
-/** Headers beside Content-Type that a signature must cover if they are there. */
-export function isOfDelivery(name: string): boolean {
+/** Returns whether a signature must cover this header if it is present. A signature must also cover a Content-Type. */
+export function isDeliveryHeader(name: string): boolean {
   return name === RESULT_STATUS || name === RESULT_BODY;
 }
 
@@ -29,11 +30,11 @@ type Unsigned = {
   method: SignedMessage["method"];
   path: string;
   body: Uint8Array;
-  /** To be sent and covered, by lower-case name. */
+  /** Headers to send, by lower-case name. The signature covers them. */
   headers: Readonly<Record<string, string>>;
 };
 
-/** Every header of a request that delivers. */
+/** Returns all headers of a delivery, with the signature. */
 export function signDelivery(
   secret: Secret,
   { method, path, body, headers }: Unsigned,

@@ -1,4 +1,4 @@
--- Defines `dropResult(id)` alone, for a script that knows `prefix`. It returns whether there was something.
+-- Defines `dropResult(id)`, which deletes the result of a call and returns whether there was one. Needs `prefix`.
 --@include "../../redis/kept-values.lua"
 local function dropResult(id)
   return drop(id, prefix .. 'result:' .. id, prefix .. 'results', prefix .. 'results:bytes') > 0

@@ -1,17 +1,18 @@
--- How a result gets into a call's record, whichever script writes it. The record's field `rs` says what is known of it. It only ever moves
--- down this list, so the order in which an answer and a delivery are told does not matter:
+-- Rules for storing a result in a call's record, for every script. The record's field `rs` has the state of the result. The
+-- state only moves down this list, so the order of an answer and a delivery does not matter:
 --
---   (absent)    nothing; for a call that has ended: no result is kept
+--   (absent)    nothing is known; for an ended call: no result is kept
 --   awaited     the runner answered 202, and delivers the result later
---   gone        there was a result, and nobody can tell it any longer; a discard also comes to this, whatever was known
---   kept        it was stored, as the answer to the injection
---   failed      it was stored, as a delivery of the runner that the call failed for good; the runner may run the call again
---   delivered   it was stored, as a delivery of the runner
+--   gone        there was a result, and it is lost; a discard also sets this, unless the state is absent
+--   kept        stored, from the answer to the injection
+--   failed      stored, from a delivery: the call failed for good, but the runner may run it again
+--   delivered   stored, from a delivery of the runner
 --
--- Defines functions for the result of a call. They need `prefix`, which ends with a colon, and `resultMs` and `resultsBytesMax` as numbers.
+-- Defines functions for the result of a call. They need `prefix`, which ends with a colon, and `resultMs` and
+-- `resultsBytesMax` as numbers.
 
--- `keepResult(id, value)` stores the value in place of what is there, unless a gateway lets go of results. A result that is not kept is
--- gone: the record says that it was there.
+-- `keepResult(id, value)` replaces the stored value, and returns whether it is kept. While a gateway evicts results,
+-- nothing is kept, and the record's state becomes `gone`.
 local keepResult, dropResult
 do
   local now, isOff
@@ -33,24 +34,25 @@ do
 end
 
 local resultRank = {awaited = 1, gone = 2, kept = 3, failed = 4, delivered = 5}
--- How the stored text of a delivery begins (`encodeResult`).
+-- Start of the stored text of a delivery (`encodeResult`).
 local deliveredHead = '{"by":"delivery",'
 
--- Whether a stored text was delivered: as `failed` or as `delivered`; nil if it was not.
+-- Returns `failed` or `delivered` if the stored text came by a delivery; otherwise nil.
 local function deliveredAs(text)
   if string.sub(text, 1, #deliveredHead) ~= deliveredHead then return nil end
   return string.find(text, '^' .. deliveredHead .. '"at":%d+,"kind":"failure",') and 'failed' or 'delivered'
 end
 
--- As much of the stored text as `deliveredAs` reads.
+-- Returns the beginning of the stored text, which is all that `deliveredAs` needs.
 local function headOf(id)
   return redis.call('GETRANGE', prefix .. 'result:' .. id, 0, 100)
 end
 
--- Stores the value if `rs` is further down the list than what the record knows. Returns what the record must know now.
+-- Stores the value if the new state `rs` is further down the list above than the state in the record. Returns the new state
+-- for the record.
 local function moveResult(id, known, rs, value)
   local head = headOf(id)
-  -- A delivery may have come before the call had a record.
+  -- A stored delivery counts even if the record does not have it: a delivery may come before the call has a record.
   known = deliveredAs(head) or known
   if (resultRank[rs] or 0) <= (resultRank[known] or 0) then return known end
   if head ~= '' then dropResult(id) end
@@ -58,7 +60,7 @@ local function moveResult(id, known, rs, value)
   return rs
 end
 
--- How long a record lives that may live as long as `ms`: an hour longer than its result.
-local function outlasts(ms)
+-- Returns the retention time of a record in ms: at least `ms`, and at least an hour longer than its result is kept.
+local function recordKeepMs(ms)
   return string.format('%.0f', math.max(tonumber(ms), resultMs + 3600000))
 end

@@ -1,29 +1,29 @@
-export type Look = {
-  /** Looks, or once more when the look under way is over. */
+export type CheckLoop = {
+  /** Checks now, or again after the running check has ended. */
   now(): void;
   stop(): void;
 };
 
 /**
- * Runs one look at a call at a time, and one more if something has changed meanwhile; and again after so long if it has shown nothing, which
- * it says by false.
+ * Runs one check of a call at a time, and another one if `now` was called meanwhile. A check that resolves with false
+ * has failed, and is repeated after `againMs`.
  */
-export function createLook(look: () => Promise<boolean>, againMs: number): Look {
-  let isLooking = false;
-  let isToLookAgain = false;
+export function createCheckLoop(check: () => Promise<boolean>, againMs: number): CheckLoop {
+  let isChecking = false;
+  let mustCheckAgain = false;
   let isStopped = false;
   let again: NodeJS.Timeout | undefined;
 
   async function run(): Promise<void> {
-    isToLookAgain = isLooking;
-    if (isLooking || isStopped) return;
+    mustCheckAgain = isChecking;
+    if (isChecking || isStopped) return;
     clearTimeout(again);
-    isLooking = true;
-    const isDone = await look();
-    isLooking = false;
+    isChecking = true;
+    const isDone = await check();
+    isChecking = false;
     if (isStopped) return;
     if (!isDone) again = setTimeout(now, againMs);
-    else if (isToLookAgain) await run();
+    else if (mustCheckAgain) await run();
   }
 
   const now = (): void => void run();

@@ -1,2 +1,2 @@
--- Defines `record`, the fields that `toRead` knows.
+-- Defines `record`, the fields that `toRead` decodes.
 local record = redis.call('HMGET', KEYS.record, 'st', 'at', 'rs', 'fc', 'fp', 'fg')

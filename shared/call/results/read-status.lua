@@ -1,4 +1,4 @@
--- Answers the newest entry of the call's log, and then what read.lua answers, with the first line of the result alone.
+-- Returns the newest entry of the call's log, and then the values of read.lua, with only the first line of the result.
 --@include "./read-record.lua"
 local result = redis.call('GETRANGE', KEYS.result, 0, HEAD_BYTES_MAX - 1)
 return {redis.call('LINDEX', KEYS.attempts, -1), result ~= '' and result,

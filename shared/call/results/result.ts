@@ -2,32 +2,32 @@ import { parseJson } from "../../platform/text/parse-json.ts";
 import { unreadable } from "../../redis/unreadable.ts";
 
 /*
- * The result of a call: what its runner answered, or delivered later. It is stored as one line of JSON and the bytes of the body.
+ * The result of a call: its runner's answer, or a later delivery. It is stored as one line of JSON and the bytes of the body.
  *
  *   answer     a 2xx answer, whole
- *   too_long   a 2xx answer with a longer body than is kept
- *   failure    what the runner of a long job delivered as its failure for good, without a body
+ *   too_long   a 2xx answer without its body, which exceeds the size limit
+ *   failure    delivered by the runner of a long job: the call failed for good; without a body
  *
- * Why a call failed that Postern failed itself stands in its record, and is no stored result (shared/queue/protocol.ts).
+ * If Postern itself failed a call, the record has the reason, and there is no stored result (shared/queue/protocol.ts).
  */
 
-/** How long results are kept, and how many bytes they may take. */
+/** Limits on the time and the size of kept results. */
 export type ResultLimits = {
-  /** How long one is kept, if there is room. */
+  /** Retention time of a result. If memory is short, it is evicted earlier. */
   resultMs: number;
-  /** Of a longer body only that it was too long. */
+  /** Maximum size of a kept body. If a body is longer, only this fact is stored. */
   resultBytesMax: number;
-  /** What all together may take. The oldest give way. */
+  /** Maximum size of all results together. The oldest are evicted first. */
   bytesMax: number;
 };
 
-/** Who told of a result: the answer to the injection, or a delivery after it. */
+/** Source of a result: the answer to the injection, or a later delivery. */
 type By = "answer" | "delivery";
 
 type ResultMeta = {
   status: number;
   contentType: string | undefined;
-  /** When it came, unix ms. */
+  /** Time of arrival, unix ms. */
   at: number;
   by: By;
 };
@@ -37,10 +37,10 @@ export type StoredResult =
   | (ResultMeta & { kind: "too_long" })
   | (ResultMeta & { kind: "failure" } & ProblemText);
 
-/** What a problem document (RFC 9457) says for people. */
+/** Title and detail of a problem document (RFC 9457). */
 export type ProblemText = { title?: string; detail?: string };
 
-/** The first line. What a script reads of it comes first (`deliveredHead` in keep-result.lua). */
+/** The first line of a stored result. The fields that a script reads come first (`deliveredHead` in keep-result.lua). */
 type Head = {
   by: By;
   at: number;
@@ -65,19 +65,19 @@ export function encodeResult(result: StoredResult): Buffer {
   return kind === "answer" ? Buffer.concat([line, result.body]) : line;
 }
 
-/** Throws `record.unreadable` if it is none. */
+/** Decodes a stored result. Throws `record.unreadable` if it is invalid. */
 export function decodeResult(stored: Buffer): StoredResult {
   const end = stored.indexOf(LINE_FEED);
   const head = parsed(stored.toString("utf8", 0, Math.max(0, end)));
   const { by, at, kind, status, content_type: contentType } = head;
-  const told = { by, at, status, contentType };
+  const common = { by, at, status, contentType };
   switch (kind) {
     case "answer":
-      return { ...told, kind, body: stored.subarray(end + 1) };
+      return { ...common, kind, body: stored.subarray(end + 1) };
     case "too_long":
-      return { ...told, kind };
+      return { ...common, kind };
     case "failure":
-      return { ...told, kind, ...textOf(head) };
+      return { ...common, kind, ...textOf(head) };
   }
 }
 
@@ -88,16 +88,22 @@ function parsed(line: string): Head {
     const head = JSON.parse(line) as Head;
     if (KINDS.includes(head.kind)) return head;
   } catch {
-    // no JSON, or no object
+    // The line is not JSON, or is `null`.
   }
   throw unreadable("the stored result of the call");
 }
 
-/** What of a problem document is kept: enough for people, and nothing that may be a program's own. */
+/**
+ * Limits on the kept texts of a problem document. Other members are not kept, because they may be private to the runner's
+ * program.
+ */
 const TITLE_CHARS_MAX = 200;
 const DETAIL_CHARS_MAX = 1000;
 
-/** The title and the detail of a problem document; undefined if there is none, or it says neither. */
+/**
+ * Returns the title and the detail of a problem document; undefined if the body is not a problem document, or has
+ * neither.
+ */
 export function problemTextOf(contentType: string | undefined, body: Buffer): ProblemText | undefined {
   if (!/^application\/problem\+json\s*(?:;|$)/i.test(contentType ?? "")) return undefined;
   const document = parseJson(body.toString("utf8"));
@@ -105,7 +111,7 @@ export function problemTextOf(contentType: string | undefined, body: Buffer): Pr
   return Object.keys(said).length > 0 ? said : undefined;
 }
 
-/** What of these members is text, cut, and without control characters. */
+/** Returns the title and the detail that are texts, shortened and without control characters. */
 export function textOf({ title, detail }: { title?: unknown; detail?: unknown }): ProblemText {
   const short = cut(title, TITLE_CHARS_MAX);
   const long = cut(detail, DETAIL_CHARS_MAX);
@@ -115,7 +121,7 @@ export function textOf({ title, detail }: { title?: unknown; detail?: unknown })
 function cut(text: unknown, max: number): string | undefined {
   if (typeof text !== "string") return undefined;
   const clean = text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\p{Cs}]+/gu, " ").trim();
-  // A character outside of the first plane is two units: none is cut in half.
+  // The text is cut by characters, because some characters have two UTF-16 units.
   const short = Array.from(clean.slice(0, 2 * max))
     .slice(0, max)
     .join("")
@@ -123,7 +129,7 @@ function cut(text: unknown, max: number): string | undefined {
   return short === "" ? undefined : short;
 }
 
-/** A Content-Type that can be a header again; undefined for any other text. */
+/** Returns a Content-Type that is valid as a header; undefined for any other text. */
 export function usableContentType(text: string | undefined): string | undefined {
   return text !== undefined && text.length <= 256 && /^[!-~](?:[ -~]*[!-~])?$/.test(text) ? text : undefined;
 }

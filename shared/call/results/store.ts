@@ -8,24 +8,24 @@ import readStatusLua from "./read-status.lua";
 import { decodeResult, type ProblemText, type ResultLimits, type StoredResult } from "./result.ts";
 import tellProgressLua from "./tell-progress.lua";
 
-/** What there is to say of a call's result. */
+/** State of a call's result. */
 export type ResultRead =
-  /** It has not ended, or its runner still has to deliver. `state` is its record's, since `changedAt` (unix ms). */
+  /** The call has not ended, or its runner delivers later. The record has had `state` since `changedAt` (unix ms). */
   | { kind: "pending"; state: string; changedAt: number; progress: Progress | undefined }
   | StoredResult
-  /** The call failed for good: Postern's code, and what the runner said of it. */
+  /** The call failed for good, with Postern's code, and the runner's title and detail. */
   | ({ kind: "failed"; code: string; at: number } & ProblemText)
-  /** There was a result, and it is kept no more. */
+  /** There was a result, and it is no longer kept. */
   | { kind: "gone" }
   /** The call has ended, and its job keeps no results. */
   | { kind: "none kept" }
-  /** There is no record of such a call. One of a webhook without a delivery id has none before it ends. */
+  /** There is no record of such a call. The call of a webhook without a delivery id has no record before it ends. */
   | { kind: "unknown" };
 
-/** How a call stands, by its record: the state, since when, how many attempts have ended, and what there is to say of its result. */
+/** Status of a call by its record: the state and the time of its last change, the number of ended attempts, and the result. */
 export type CallStatus = { state: string; changedAt: number; attempts: number; result: ResultRead };
 
-/** What the runner of a long job last said, as JSON, and when. */
+/** The newest progress message from the runner of a long job, as JSON, and its time of arrival. */
 export type Progress = { at: number; json: string };
 
 export type Results = ReturnType<typeof createResults>;
@@ -38,7 +38,7 @@ const READ = defineScript({
   reply: list(optional(bytes)),
 });
 
-/** No first line of a result is as long: so much tells all of it but the body. */
+/** Upper bound for the length of a result's first line. Reading this many bytes always includes the whole line. */
 export const HEAD_BYTES_MAX = 16_384;
 
 const READ_STATUS = defineScript({
@@ -50,7 +50,7 @@ const READ_STATUS = defineScript({
   reply: list(optional(bytes)),
 });
 
-const TELL_PROGRESS = defineScript({
+const STORE_PROGRESS = defineScript({
   source: tellProgressLua,
   keys: "record",
   args: "prefix, id, resultMs, bytesMax, progress",
@@ -69,29 +69,32 @@ export function createResults({ redis, keys }: Partition) {
   });
 
   return {
-    /** What is known of a call's result. This and the other reads throw `queue.unavailable` and `record.unreadable`. */
+    /** Reads the result of a call. This and the other reads throw `queue.unavailable` and `record.unreadable`. */
     async read(id: string): Promise<ResultRead> {
       return toRead(id, await read(placesOf(id)).catch(rethrow));
     },
 
-    /** Whether the call was paid for: the record of a paid call has the route that it was bought at. */
+    /** Returns whether the call was paid for: the record of a paid call has the route at which it was bought. */
     async isPaid(id: string): Promise<boolean> {
       return (await redis.hexists(keys.record(id), "rt").catch(rethrow)) === 1;
     },
 
-    /** The key of the call's job, as far as its record tells: that of a call without a delivery id does once it has ended. */
+    /**
+     * Returns the key of the call's job; undefined if its record does not have it. Without a delivery id, the record gets the
+     * key when the call ends.
+     */
     async jobOf(id: string): Promise<string | undefined> {
       const [job, route] = await redis.hmget(keys.record(id), "jb", "rt").catch(rethrow);
       return jobOfRecord(job, route);
     },
 
-    /** How a call stands, without the body of its result; undefined if there is no record of it. */
+    /** Reads the status of a call, without the body of its result; undefined if there is no record. */
     async status(id: string): Promise<CallStatus | undefined> {
       const touched = { ...placesOf(id), attempts: keys.attempts(id) };
       return toStatus(id, await readStatus(touched).catch(rethrow));
     },
 
-    /** The state of a call's record; undefined if there is none. */
+    /** Returns the state of a call's record; undefined without a record. */
     async state(id: string): Promise<string | undefined> {
       const st = await redis.hget(keys.record(id), "st").catch(rethrow);
       return st === null ? undefined : toState(id, st);
@@ -99,15 +102,15 @@ export function createResults({ redis, keys }: Partition) {
   };
 }
 
-/** Remembers what a runner says of its progress, JSON, until it says something else or delivers. Throws `record.unreadable`. */
-export function createTellProgress({ redis, keys, prefix }: Partition, limits: ResultLimits) {
+/** Stores the runner's newest progress, as JSON, until the next progress or the delivery. Throws `record.unreadable`. */
+export function createStoreProgress({ redis, keys, prefix }: Partition, limits: ResultLimits) {
   const { resultMs, bytesMax } = limits;
-  const tell = TELL_PROGRESS.on(redis);
+  const tell = STORE_PROGRESS.on(redis);
   return (id: string, progress: Progress): Promise<"stored" | "ended"> =>
     tell({ record: keys.record(id) }, { prefix, id, resultMs, bytesMax, progress: JSON.stringify(progress) });
 }
 
-/** The key of a call's job, by `jb` of its record, or by `rt`, the path that a payer bought it at. */
+/** Returns the key of a call's job from its record: from `jb`, or from `rt`, the path at which a payer bought the call. */
 export function jobOfRecord(
   jb: string | null | undefined,
   rt: string | null | undefined,
@@ -117,7 +120,7 @@ export function jobOfRecord(
 
 const rethrow = readFailed("the result cannot be read");
 
-/** The fields of a record, as text. */
+/** Fields of a record, as text. */
 type RecordFields = {
   st: string | undefined;
   at: number;
@@ -125,7 +128,9 @@ type RecordFields = {
   failed: ResultRead | undefined;
 };
 
-/** What is stored of a result, of its progress, and in the record (read-record.lua). Throws `record.unreadable`. */
+/**
+ * Decodes what a script read of the result, of the progress and of the record (read-record.lua). Throws `record.unreadable`.
+ */
 export function toRead(
   id: string,
   [stored, progress, st, at, rs, fc, fp, fg]: (Buffer | null | undefined)[],
@@ -162,7 +167,7 @@ function withoutStored({ st, at, rs, failed }: RecordFields, progress: Buffer | 
     case "DISCARDED":
     case "REFUND_PENDING":
     case "REFUNDED":
-      // A discard removes what was delivered, and keeps the reason.
+      // A discard removes a delivered result, and keeps the reason of the failure.
       return failed ?? missing;
     case "VOID":
       return missing;

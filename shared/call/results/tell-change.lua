@@ -1,9 +1,9 @@
--- Tells clients that watch a call that its state, progress or result has changed. Several ids are separated by spaces.
-local function tellChange(ids)
+-- Notifies the watchers of a call that its state, progress or result has changed. Several ids are separated by spaces.
+local function publishChange(ids)
   redis.call('PUBLISH', string.match(KEYS[1], '^[^:]*:') .. 'changes', ids)
 end
 
 local function changeState(record, id, st, at)
   redis.call('HSET', record, 'st', st, 'at', at)
-  tellChange(id)
+  publishChange(id)
 end

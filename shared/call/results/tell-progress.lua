@@ -3,5 +3,5 @@ if isClosed then return 'ended' end
 if deliveredAs(headOf(id)) or (resultRank[rs] or 0) > 1 then return 'ended' end
 dropResult(id .. ':progress')
 keepResult(id .. ':progress', ARGV.progress)
-tellChange(id)
+publishChange(id)
 return 'stored'

@@ -1,4 +1,4 @@
--- Answers for each call a text that differs if any of its three keys does.
+-- Returns for each call a version: a text that changes if its record, result or progress changes.
 local versions = {}
 for i = FIRST.calls, #KEYS, WIDTH.calls do
   local record, result, progress = KEYS[i], KEYS[i + 1], KEYS[i + 2]

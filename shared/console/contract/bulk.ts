@@ -13,12 +13,15 @@ const begun = {
   method: "POST",
   status: 202,
   location: `${PATH}/{id}`,
-  says: "The bulk operation was started. Location has its URL.",
+  answerText: "The bulk operation was started. Location has its URL.",
 } as const;
 
 const { force, ...common } = BulkOrder.shape;
 
-/** Nothing is changed because a filter was forgotten, or because a list of ids was taken for all of the selection. */
+/**
+ * Checks that exactly one kind of selection is given. A forgotten filter must not select all calls, and a list of ids
+ * must not be combined with `all`.
+ */
 function requireOneSelection(
   { all, call_ids, filter }: Pick<BulkOrder | AcknowledgeOrder, "all" | "call_ids" | "filter">,
   context: z.RefinementCtx,
@@ -33,7 +36,7 @@ function requireOneSelection(
     refuse(second, `must not be set together with ${first}: set only one of filter, call_ids and all`);
 }
 
-/** Work that outlives its request. */
+/** The API of bulk operations. A bulk operation outlives the request that begins it. */
 export const BULK = {
   beginReplay: {
     ...begun,
@@ -84,10 +87,10 @@ export const BULK = {
     method: "GET",
     path: PATH,
     role: "viewer",
-    summary: "List bulk operations of a kind, newest first; those that ask the chain without their findings",
+    summary: "List bulk operations of a kind, newest first; audits and refund checks without their findings",
     query: z.strictObject({ kind: z.enum(BULK_KINDS), limit: page.limit }),
     answer: z.object({ runs: z.array(BulkView) }),
-    says: "At most the 200 newest. One that has ended is listed for 7 days.",
+    answerText: "At most the 200 newest bulk operations. An ended one is listed for 7 days.",
   },
   getBulk: {
     method: "GET",
@@ -96,7 +99,7 @@ export const BULK = {
     summary: "Show a bulk operation, with its progress and findings",
     params: runParams,
     answer: BulkView,
-    says: "The bulk operation.",
+    answerText: "The bulk operation.",
     problems: ["run.unknown"],
   },
   cancelBulk: {
@@ -106,7 +109,7 @@ export const BULK = {
     summary: "Cancel a bulk operation; steps in flight are finished, and finished steps stay as they are",
     params: runParams,
     answer: BulkView,
-    says: "The bulk operation, which is being cancelled or had already ended.",
+    answerText: "The bulk operation, which is being cancelled or had already ended.",
     audit: ["cancel_run"],
     problems: ["run.unknown"],
   },
@@ -118,7 +121,7 @@ export const BULK = {
     params: runParams,
     answer: BulkView,
     status: 202,
-    says: "The bulk operation continues.",
+    answerText: "The bulk operation continues.",
     audit: ["resume_run", "replay", "discard", "acknowledge", "close_refund"],
     problems: ["run.unknown", "run.not_resumable", "run.too_many"],
   },

@@ -7,7 +7,7 @@ import { DelayedRun, JobChange, JobPage, JobView } from "../jobs.ts";
 import { RejectedDetail, RejectedFilter, RejectedGroupView, RejectedPage } from "../rejected.ts";
 import { count } from "../view.ts";
 import type { Table } from "./operation.ts";
-import { because, callParams, flag, jobParams, page, whole } from "./parameters.ts";
+import { callParams, flag, jobParams, page, reasonBody, whole } from "./parameters.ts";
 
 const BYTES = "application/octet-stream";
 
@@ -19,7 +19,7 @@ export const JOBS = {
     summary: "List the jobs that have calls or settings, with their queues and pauses",
     query: z.strictObject(page),
     answer: JobPage,
-    says: "Jobs by service id and job index, then all callbacks together, then receivers by name.",
+    answerText: "Jobs by service id and job index, then all callbacks together, then receivers by name.",
   },
   getJob: {
     method: "GET",
@@ -28,7 +28,7 @@ export const JOBS = {
     summary: "Show the queue and the pauses of a job, of all callbacks or of a receiver of callbacks",
     params: jobParams,
     answer: JobView,
-    says: "The waiting calls, and the pauses.",
+    answerText: "The waiting calls, and the pauses.",
     problems: ["job.not_found"],
   },
   pauseJob: {
@@ -37,9 +37,9 @@ export const JOBS = {
     role: "operator",
     summary: "Pause the calls of a job, or callbacks; new ones are still accepted, and wait",
     params: jobParams,
-    body: because,
+    body: reasonBody,
     answer: JobChange,
-    says: "It is paused, or was paused before.",
+    answerText: "It is paused, or was paused before.",
     audit: ["pause"],
   },
   resumeJob: {
@@ -48,9 +48,9 @@ export const JOBS = {
     role: "operator",
     summary: "Resume the calls of a job, or callbacks",
     params: jobParams,
-    body: because,
+    body: reasonBody,
     answer: JobChange,
-    says: "It is no longer paused, or was not paused before.",
+    answerText: "It is no longer paused, or was not paused before.",
     audit: ["resume"],
   },
   runDelayed: {
@@ -59,9 +59,9 @@ export const JOBS = {
     role: "operator",
     summary: "Run the delayed calls of a job, or callbacks, before the time of their next attempt",
     params: jobParams,
-    body: because,
+    body: reasonBody,
     answer: DelayedRun,
-    says: "The number of calls that were delayed and wait now.",
+    answerText: "The number of calls that were delayed and wait now.",
     audit: ["run_delayed"],
   },
 } satisfies Table;
@@ -75,7 +75,7 @@ export const CALLS = {
     isHeavy: true,
     query: CallSearch.extend(page),
     answer: FoundCalls,
-    says: "A page of calls, and the refused requests whose id starts with `q`.",
+    answerText: "A page of calls, and the refused requests whose id starts with `q`.",
   },
   countCallFacets: {
     method: "GET",
@@ -85,16 +85,16 @@ export const CALLS = {
     isHeavy: true,
     query: CallSearch,
     answer: CallFacetsView,
-    says: "The ten most frequent values of each.",
+    answerText: "The ten most frequent values of each.",
   },
   getCall: {
     method: "GET",
     path: "/api/v1/calls/{call_id}",
     role: "viewer",
-    summary: "Show everything kept of a call in any state, except the bytes of body and result",
+    summary: "Show all kept data of a call in any state, except the bytes of body and result",
     params: callParams,
     answer: CallLifeView,
-    says: "The call and its history.",
+    answerText: "The call and its history.",
     problems: ["call.unknown"],
   },
   getCallBody: {
@@ -105,7 +105,7 @@ export const CALLS = {
     isHeavy: true,
     params: callParams,
     file: BYTES,
-    says: "The bytes, of any type.",
+    answerText: "The bytes, of any type.",
     audit: ["read_body"],
     problems: ["call.unknown", "call.no_body"],
   },
@@ -117,7 +117,7 @@ export const CALLS = {
     isHeavy: true,
     params: callParams,
     file: BYTES,
-    says: "The bytes, of any type.",
+    answerText: "The bytes, of any type.",
     audit: ["read_result"],
     problems: ["call.unknown", "call.no_result"],
   },
@@ -129,7 +129,7 @@ export const CALLS = {
     params: callParams,
     body: Replay,
     answer: ReplayedView,
-    says: "The new call is queued, or the same request has queued it before.",
+    answerText: "The new call is queued, or the same request has queued it before.",
     audit: ["replay_delivered"],
     problems: ["call.unknown", "call.no_body", "call.paid", "call.corrupt"],
   },
@@ -139,8 +139,8 @@ export const CALLS = {
     role: "operator",
     summary: "Run a delayed call before the time of its next attempt",
     params: callParams,
-    body: because,
-    says: "The call waits to be taken.",
+    body: reasonBody,
+    answerText: "The call waits to be taken.",
     audit: ["run_now"],
     problems: ["call.unknown", "call.not_delayed"],
   },
@@ -150,15 +150,15 @@ export const CALLS = {
     role: "operator",
     summary: "Forget a call: delete its body, metadata, result and attempts; it never runs again",
     params: callParams,
-    body: because,
+    body: reasonBody,
     answer: ForgottenView,
-    says: "The call is forgotten, or was forgotten before.",
+    answerText: "The call is forgotten, or was forgotten before.",
     audit: ["forget"],
     problems: ["call.unknown", "call.in_hand", "call.undecided"],
   },
 } satisfies Table;
 
-/** The filter as a query. */
+/** The filter of failed calls as query parameters. */
 const failedQuery = FailedFilter.extend({ service_id: whole().optional(), job_id: whole().optional() });
 
 const NOT_FAILED = ["call.not_failed", "call.forgotten", "call.unknown"] as const;
@@ -172,7 +172,7 @@ export const FAILED = {
     isHeavy: true,
     query: failedQuery.extend(page),
     answer: FailedPage,
-    says: "A page of failed calls.",
+    answerText: "A page of failed calls.",
   },
   countFailed: {
     method: "GET",
@@ -182,7 +182,7 @@ export const FAILED = {
     isHeavy: true,
     query: failedQuery,
     answer: z.object({ matched: count, total: count }),
-    says: "The number of matching calls, and of all failed calls.",
+    answerText: "The number of matching calls, and of all failed calls.",
   },
   groupFailed: {
     method: "GET",
@@ -192,7 +192,7 @@ export const FAILED = {
     isHeavy: true,
     query: failedQuery,
     answer: z.object({ groups: z.array(FailedGroupView) }),
-    says: "The groups, unordered.",
+    answerText: "The groups, unordered.",
   },
   getFailed: {
     method: "GET",
@@ -201,7 +201,7 @@ export const FAILED = {
     summary: "Show a failed call, with its metadata and failed attempts, but without its body",
     params: callParams,
     answer: FailedCallDetail,
-    says: "The failed call.",
+    answerText: "The failed call.",
     problems: NOT_FAILED,
   },
   getFailedBody: {
@@ -212,7 +212,7 @@ export const FAILED = {
     isHeavy: true,
     params: callParams,
     file: BYTES,
-    says: "The bytes, of any type.",
+    answerText: "The bytes, of any type.",
     audit: ["read_body"],
     problems: [...NOT_FAILED, "call.corrupt"],
   },
@@ -222,9 +222,9 @@ export const FAILED = {
     role: "operator",
     summary: "Replay a failed call: queue it again, with all its attempts and the same idempotency key",
     params: callParams,
-    /** `force`: also if its runner may have forgotten its key, and so may run it twice. */
-    body: because.extend({ force: z.boolean().default(false) }),
-    says: "The call is queued.",
+    /** `force` also replays a call whose key its runner may have forgotten, so that it may run twice. */
+    body: reasonBody.extend({ force: z.boolean().default(false) }),
+    answerText: "The call is queued.",
     audit: ["replay"],
     problems: [...NOT_FAILED, "call.too_old"],
   },
@@ -234,8 +234,8 @@ export const FAILED = {
     role: "operator",
     summary: "Discard a failed call: delete its body; it never runs again",
     params: callParams,
-    body: because,
-    says: "The call is discarded.",
+    body: reasonBody,
+    answerText: "The call is discarded.",
     audit: ["discard"],
     problems: NOT_FAILED,
   },
@@ -254,7 +254,7 @@ export const REJECTED = {
     isHeavy: true,
     query: RejectedFilter.extend({ ...page, unknown: flag.optional() }),
     answer: RejectedPage,
-    says: "A page of requests, and the number of matches.",
+    answerText: "A page of requests, and the number of matches.",
   },
   groupRejected: {
     method: "GET",
@@ -264,17 +264,17 @@ export const REJECTED = {
     isHeavy: true,
     query: RejectedFilter.extend({ unknown: flag.optional() }),
     answer: z.object({ groups: z.array(RejectedGroupView) }),
-    says: "The groups, the largest first.",
+    answerText: "The groups, the largest first.",
   },
   getRejected: {
     method: "GET",
     path: "/api/v1/rejected/{rejected_id}",
     role: "viewer",
-    summary: "Show everything kept of a refused request, by its id or a unique prefix of it",
+    summary: "Show all kept data of a refused request, by its id or a unique prefix of it",
     isHeavy: true,
     params: rejectedParams,
     answer: RejectedDetail,
-    says: "The request.",
+    answerText: "The request.",
     audit: ["read_rejected"],
     problems: ["rejected.unknown", "rejected.ambiguous"],
   },
@@ -286,7 +286,7 @@ export const REJECTED = {
     isHeavy: true,
     params: rejectedParams,
     file: BYTES,
-    says: "The bytes, of any type.",
+    answerText: "The bytes, of any type.",
     audit: ["read_rejected"],
     problems: ["rejected.unknown", "rejected.ambiguous", "rejected.no_body"],
   },

@@ -5,7 +5,7 @@ import type { Client, Table } from "./operation.ts";
 import { PAYMENTS } from "./payments.ts";
 import { SESSION } from "./session.ts";
 
-/** The operations of the console, by the tag that the OpenAPI document gives them. */
+/** The operations of the console, by their tag in the OpenAPI document. */
 export const TAGS: readonly { name: string; description: string; operations: Table }[] = [
   { name: "deployment", description: "The deployment as a whole", operations: { ...DEPLOYMENT, ...LIVE } },
   { name: "jobs", description: "Queues and pauses of jobs", operations: JOBS },
@@ -17,7 +17,7 @@ export const TAGS: readonly { name: string; description: string; operations: Tab
   { name: "session", description: "Signing in, and this document", operations: SESSION },
 ];
 
-/** Every operation that the console and the commands have. */
+/** Operations that both the console and the commands have. */
 export const OPERATIONS = {
   ...DEPLOYMENT,
   ...JOBS,
@@ -28,10 +28,10 @@ export const OPERATIONS = {
   ...REJECTED,
 };
 
-/** The operations, by the console's API or on Redis. */
+/** Client of the operations. One implementation calls the console's API, the other uses Redis directly. */
 export interface Operations extends Client<typeof OPERATIONS> {}
 
-/** The operations that only the console has, because they are about its requests. */
+/** Operations that only the console has: sessions, streams and its OpenAPI document. */
 export const REQUESTS = { ...SESSION, ...LIVE };
 
 /** The HTTP API of the console. */

@@ -11,12 +11,12 @@ import { PricesView } from "../overview/prices.ts";
 import { EarnedView, REVENUE_DAYS_MAX } from "../overview/revenue.ts";
 import { ReloadAsked } from "../reload.ts";
 import type { Table } from "./operation.ts";
-import { because, flag, jobKey, page, whole } from "./parameters.ts";
+import { flag, jobKey, page, reasonBody, whole } from "./parameters.ts";
 
 const job = jobKey.optional();
 const span = z.enum(FLOW_SPANS);
 
-/** The deployment as a whole. */
+/** Operations on the deployment as a whole. */
 export const DEPLOYMENT = {
   getOverview: {
     method: "GET",
@@ -24,7 +24,7 @@ export const DEPLOYMENT = {
     role: "viewer",
     summary: "Show the current state of queues, producers, processes, open payments and Redis",
     answer: OverviewView,
-    says: "The overview.",
+    answerText: "The overview.",
   },
   getQueues: {
     method: "GET",
@@ -33,7 +33,7 @@ export const DEPLOYMENT = {
     summary: "Show the current queues by origin, of all jobs or of one",
     query: z.strictObject({ job }),
     answer: z.object({ queues: z.array(QueuesView) }),
-    says: "The queues. For one job, also the callbacks of its calls.",
+    answerText: "The queues. For one job, also the callbacks of its calls.",
   },
   getFlow: {
     method: "GET",
@@ -43,7 +43,7 @@ export const DEPLOYMENT = {
     isHeavy: true,
     query: z.strictObject({ span: span.default("1h"), job }),
     answer: FlowView,
-    says: "Counts by origin for each interval, and by job for the whole span.",
+    answerText: "Counts by origin for each interval, and by job for the whole span.",
   },
   listEndpoints: {
     method: "GET",
@@ -52,7 +52,7 @@ export const DEPLOYMENT = {
     summary: "List the configured webhook endpoints, with their requests in the last day",
     isHeavy: true,
     answer: z.object({ endpoints: z.array(EndpointView) }),
-    says: "The endpoints, without secrets.",
+    answerText: "The endpoints, without secrets.",
     problems: ["start.config_invalid"],
   },
   getEndpoint: {
@@ -63,7 +63,7 @@ export const DEPLOYMENT = {
     isHeavy: true,
     query: z.strictObject({ path: z.string().min(1).max(2048), span: span.default("1h") }),
     answer: EndpointDetail,
-    says: "The endpoint.",
+    answerText: "The endpoint.",
     problems: ["start.config_invalid", "request.not_found"],
   },
   setEndpointState: {
@@ -73,7 +73,8 @@ export const DEPLOYMENT = {
     summary: "Disable, hold or enable a webhook endpoint at all gateways, within 2 seconds",
     body: EndpointOrder,
     answer: EndpointChange,
-    says: "The endpoint has the state, or had it before. Enabling releases the calls that it holds, the oldest first.",
+    answerText:
+      "The endpoint has the state, or had it before. Enabling releases the calls that it holds, the oldest first.",
     audit: ["disable", "hold", "enable"],
     problems: ["request.not_found"],
   },
@@ -82,9 +83,9 @@ export const DEPLOYMENT = {
     path: "/api/v1/reload",
     role: "operator",
     summary: "Ask all processes to read their configuration again, within 10 seconds",
-    body: because,
+    body: reasonBody,
     answer: ReloadAsked,
-    says: "They are asked. The overview shows the result of each.",
+    answerText: "The processes are asked. The overview shows the result of each.",
     audit: ["reload"],
   },
   closeEndpoint: {
@@ -94,7 +95,7 @@ export const DEPLOYMENT = {
     summary: "Stop waiting for an endpoint's secret, and delete one that was not shown",
     body: z.strictObject({ path: z.string().min(1).max(2048) }),
     answer: ClosedEndpoint,
-    says: "The endpoint is closed.",
+    answerText: "The endpoint is closed.",
     audit: ["close"],
     problems: ["request.not_found"],
   },
@@ -106,7 +107,7 @@ export const DEPLOYMENT = {
     isHeavy: true,
     body: EndpointTest,
     answer: EndpointTested,
-    says: "The answer of the gateway, or the reason why no webhook was sent.",
+    answerText: "The answer of the gateway, or the reason why no webhook was sent.",
     audit: ["test"],
     problems: ["request.not_found"],
   },
@@ -116,7 +117,7 @@ export const DEPLOYMENT = {
     role: "viewer",
     summary: "List the values for filters: paths of endpoints, and networks of accepted tokens",
     answer: ConfiguredNames,
-    says: "The values. A list is empty if its file cannot be read.",
+    answerText: "The values. A list is empty if its file cannot be read.",
   },
   listPrices: {
     method: "GET",
@@ -125,7 +126,7 @@ export const DEPLOYMENT = {
     summary: "List the prices of jobs, and the rates of tokens with their sources and history",
     query: z.strictObject({ span: z.enum(RATE_SPANS).default("1h") }),
     answer: PricesView,
-    says: "Prices and rates. Both are empty if nothing is sold.",
+    answerText: "Prices and rates. Both are empty if nothing is sold.",
     problems: ["start.config_invalid"],
   },
   listRevenue: {
@@ -135,7 +136,7 @@ export const DEPLOYMENT = {
     summary: "List revenue, disputed payments and refunds by day, token and job",
     query: z.strictObject({ days: whole({ min: 1, max: REVENUE_DAYS_MAX }).default(30) }),
     answer: z.object({ earned: z.array(EarnedView) }),
-    says: "The days, newest first.",
+    answerText: "The days, newest first.",
   },
   listAudit: {
     method: "GET",
@@ -145,15 +146,15 @@ export const DEPLOYMENT = {
     isHeavy: true,
     query: AuditFilter.extend({ ...page, grouped: flag.default(false) }),
     answer: AuditPage,
-    says: "A page of entries: who did what, when and why.",
+    answerText: "A page of entries: who did what, when and why.",
   },
 } satisfies Table;
 
 const liveQuery = z.strictObject({
-  /** Adds the flow of this span and, if `job` is given, of this job. */
+  /** Adds call counts of the last hour or day to the stream; with `job`, only those of this job. */
   flow: span.optional(),
   job,
-  /** Adds the jobs. */
+  /** Adds the jobs to the stream. */
   jobs: z
     .literal("true")
     .transform(() => true)
@@ -168,7 +169,7 @@ export const LIVE = {
     summary: "Stream the overview as server-sent events, on request with the flow and the jobs",
     query: liveQuery,
     stream: "text/event-stream",
-    says: "A stream of server-sent events, which ends with the session.",
+    answerText: "A stream of server-sent events, which ends with the session.",
     problems: ["request.rate_limited"],
   },
   streamEvents: {
@@ -177,7 +178,7 @@ export const LIVE = {
     role: "viewer",
     summary: "Stream what happens to calls in all gateways and producers, as server-sent events",
     stream: "text/event-stream",
-    says: "A stream of server-sent events, which ends with the session. It has no past.",
+    answerText: "A stream of server-sent events, which ends with the session. It has no past.",
     problems: ["request.rate_limited"],
   },
 } satisfies Table;

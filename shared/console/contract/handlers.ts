@@ -19,19 +19,19 @@ import { createRunNow } from "../run-now.ts";
 import type { OPERATIONS } from "./contract.ts";
 import type { File, Handlers, Work } from "./operation.ts";
 
-/** `by` is the name in the audit. */
+/** `by` is the operator's name in the audit log. */
 export type HandlersDeps = Parameters<typeof createFailedApi>[0] &
   Parameters<typeof createBulkOperations>[0] &
   Parameters<typeof createCallsApi>[0] &
   Parameters<typeof createPaymentsApi>[0] & {
     overview: Overview;
-    /** By `<service id>/<job index>`. */
+    /** Returns the names of jobs, by `<service id>/<job index>`. */
     jobNames: () => Record<string, string>;
   };
 
 type Deps = HandlersDeps & { partition: Partition };
 
-/** Does every operation on Redis. */
+/** Implements all operations with direct access to Redis. */
 export function createHandlers(given: HandlersDeps): Handlers<typeof OPERATIONS, Work> {
   const deps = { ...given, partition: given.partitions.control };
   return { ...deploymentHandlers(deps), ...callHandlers(deps), ...moneyHandlers(deps) };

@@ -9,11 +9,11 @@ import { NOT_A_RUN_ID, RUN_ID } from "../runs/run.ts";
 import { reason } from "../view.ts";
 
 /*
- * Parameters of a path or a query. In a URL they are text; a caller in this program gives numbers and booleans as they are.
- * `asParameter` is the schema of it in the OpenAPI document.
+ * Parameters of a path or a query. In a URL they are text, but callers in this program pass numbers and booleans.
+ * `asParameter` is the parameter's schema in the OpenAPI document.
  */
 
-/** A whole number, in decimal. */
+/** An integer, in decimal. */
 export function whole({ min = 0, max = Number.MAX_SAFE_INTEGER } = {}) {
   return asText<number>(
     z
@@ -56,7 +56,7 @@ export const transaction = z
   .regex(/^0x[0-9a-fA-F]{64}$/, "must be a transaction hash: 0x and 64 hex digits")
   .transform((text) => text.toLowerCase());
 
-/** Free text that finds calls. */
+/** Free text of a search. */
 export const searchText = z
   .string()
   .superRefine((text, context) => {
@@ -73,7 +73,7 @@ export const jobKey = z
   .refine((text) => whyNoJobKey(text) === undefined, "must be <service id>/<job index>, such as 7/1")
   .meta({ pattern: `^${JOB}$` });
 
-/** The job or the receiver that a name means, in the form that it is stored under. */
+/** A job or a receiver of callbacks, converted to the form under which it is stored. */
 export const gate = z
   .string()
   .max(300)
@@ -85,16 +85,16 @@ export const gate = z
   })
   .meta({ pattern: `^(?:${JOB}|callback(?:/.+)?)$` });
 
-/** The reason for an act, as its whole body. */
-export const because = z.strictObject({ reason }).meta({ id: "Because" });
+/** Request body that has only the reason for an act. */
+export const reasonBody = z.strictObject({ reason }).meta({ id: "Because" });
 
 export const jobParams = z.strictObject({ job: gate });
 
 const LIMIT_MAX = 500;
 const LIMIT_DEFAULT = 50;
 
-/** How many items one answer has at most. */
+/** Limit on the number of items in one answer. */
 const limit = whole({ min: 1, max: LIMIT_MAX }).default(LIMIT_DEFAULT);
 
-/** The number of items in a page, and its place in the list (shared/console/cursor.ts). */
+/** Number of items in a page, and the cursor of its position in the list (shared/console/cursor.ts). */
 export const page = { limit, cursor: z.string().max(12_000).optional() };

@@ -7,7 +7,7 @@ import { ExportOrder, RefundExportView, RefundPage } from "../refunds.ts";
 import { SpentElsewherePage } from "../spent-elsewhere.ts";
 import { reason } from "../view.ts";
 import type { Table } from "./operation.ts";
-import { because, callParams, flag, page, whole } from "./parameters.ts";
+import { callParams, flag, page, reasonBody, whole } from "./parameters.ts";
 
 export const PAYMENTS = {
   listPayments: {
@@ -23,7 +23,7 @@ export const PAYMENTS = {
       ...page,
     }),
     answer: PaymentPage,
-    says: "A page of payments.",
+    answerText: "A page of payments.",
   },
   listPaymentsInFlight: {
     method: "GET",
@@ -32,10 +32,10 @@ export const PAYMENTS = {
     summary:
       "List the payments whose outcome is not known, and those of ended calls that the chain has not confirmed yet",
     isHeavy: true,
-    /** Ids alone: an answer has room for 500. */
+    /** The limit is 500, because the answer has only ids. */
     query: z.strictObject({ ...page, limit: whole({ min: 1, max: 500 }).default(500) }),
     answer: InFlightPage,
-    says: "A page of call ids, by the time of the next check.",
+    answerText: "A page of call ids, by the time of the next check.",
   },
   listSpentElsewhere: {
     method: "GET",
@@ -43,10 +43,10 @@ export const PAYMENTS = {
     role: "viewer",
     summary: "List payments that were refused as already spent, with what the chain shows",
     isHeavy: true,
-    /** Each of them costs several questions to a node. */
+    /** The limit is low, because each payment costs several requests to a node. */
     query: z.strictObject({ ...page, limit: whole({ min: 1, max: 50 }).default(20) }),
     answer: SpentElsewherePage,
-    says: "A page of payments, newest first.",
+    answerText: "A page of payments, newest first.",
     problems: ["token.unconfigured", "start.config_invalid"],
   },
   getPayment: {
@@ -56,7 +56,7 @@ export const PAYMENTS = {
     summary: "Show a payment: terms, settlement, evidence in sentences, and possible actions",
     params: callParams,
     answer: PaymentDetail,
-    says: "The payment.",
+    answerText: "The payment.",
     problems: ["payment.unknown"],
   },
   resolvePayment: {
@@ -67,7 +67,7 @@ export const PAYMENTS = {
     params: callParams,
     body: Decision,
     answer: PaymentDetail,
-    says: "The payment, after the decision.",
+    answerText: "The payment, after the decision.",
     audit: ["settle", "void", "acknowledge", "drop"],
     problems: [
       ...(["payment.unknown", "payment.undecidable", "payment.not_shown", "payment.transfer_taken"] as const),
@@ -82,7 +82,7 @@ export const PAYMENTS = {
     params: callParams,
     body: z.strictObject({ wait_ms: z.int().min(0).max(30_000).default(10_000) }),
     answer: Reconciled,
-    says: "The outcome. The payment may be unknown.",
+    answerText: "The outcome. The payment may be unknown.",
     audit: ["reconcile"],
   },
   listRefunds: {
@@ -93,7 +93,7 @@ export const PAYMENTS = {
     isHeavy: true,
     query: z.strictObject(page),
     answer: RefundPage,
-    says: "A page of payments.",
+    answerText: "A page of payments.",
   },
   getRefundReport: {
     method: "GET",
@@ -102,7 +102,7 @@ export const PAYMENTS = {
     summary: "Get all of these payments as a CSV file for bookkeeping, without exporting a refund",
     isHeavy: true,
     file: "text/csv; charset=utf-8; header=present",
-    says: "One line for each payment, unordered.",
+    answerText: "One line for each payment, unordered.",
     problems: ["refund.report_too_large"],
   },
   exportRefunds: {
@@ -115,7 +115,7 @@ export const PAYMENTS = {
     answer: RefundExportView,
     status: 201,
     location: "/api/v1/payments/refunds/exports/{id}",
-    says: "The export, with the payments whose refund was due.",
+    answerText: "The export, with the payments whose refund was due.",
     audit: ["refund"],
     problems: ["payment.undecidable", "token.unconfigured", "start.config_invalid", "payment.unavailable"],
   },
@@ -126,7 +126,7 @@ export const PAYMENTS = {
     summary: "Show an export, and the current state of its payments",
     params: z.strictObject({ export_id: z.string().regex(EXPORT_ID, NOT_AN_EXPORT_ID) }),
     answer: RefundExportView,
-    says: "The export.",
+    answerText: "The export.",
     problems: ["refund.unknown"],
   },
   withdrawRefund: {
@@ -135,9 +135,9 @@ export const PAYMENTS = {
     role: "operator",
     summary: "Withdraw an exported refund whose call was injected after the export",
     params: callParams,
-    body: because,
+    body: reasonBody,
     answer: PaymentDetail,
-    says: "The payment, whose refund is withdrawn. Its call counts as injected.",
+    answerText: "The payment, whose refund is withdrawn. Its call counts as injected.",
     audit: ["withdraw"],
     problems: ["payment.unknown", "payment.undecidable"],
   },

@@ -8,13 +8,13 @@ const SessionView = z
     /** The name of the token. */
     name: z.string(),
     role: z.enum(ROLES),
-    /** Null if a token came with the request itself, or none is needed. */
+    /** End of the session. Null if the request itself has a token, or if no token is needed. */
     ends_at: isoTime.nullable(),
   })
   .meta({ id: "Session" });
 export type SessionView = z.infer<typeof SessionView>;
 
-/** Signing in to the page. Programs send their token with each request instead. */
+/** Operations that sign a user in to the page. Programs send their token with each request instead. */
 export const SESSION = {
   signIn: {
     method: "POST",
@@ -23,7 +23,7 @@ export const SESSION = {
     summary: "Start a session: exchange a token for a cookie",
     body: z.strictObject({ token: z.string().min(1).max(1024) }),
     answer: SessionView,
-    says: "The session. Set-Cookie has its cookie.",
+    answerText: "The session. Set-Cookie has its cookie.",
     setsCookie: true,
     problems: ["operator.unauthorized"],
     audit: ["sign_in"],
@@ -34,14 +34,14 @@ export const SESSION = {
     role: "viewer",
     summary: "Show the current user",
     answer: SessionView,
-    says: "The session.",
+    answerText: "The session.",
   },
   signOut: {
     method: "DELETE",
     path: "/session",
     role: "anybody",
     summary: "End the session, if any",
-    says: "The session has ended.",
+    answerText: "The session has ended.",
     setsCookie: true,
     audit: ["sign_out"],
   },
@@ -51,6 +51,6 @@ export const SESSION = {
     role: "anybody",
     summary: "Get this document",
     answer: z.looseObject({ openapi: z.literal("3.1.0"), paths: z.looseObject({}) }),
-    says: "This API as OpenAPI 3.1.",
+    answerText: "This API as OpenAPI 3.1.",
   },
 } satisfies Table;

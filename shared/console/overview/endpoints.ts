@@ -7,22 +7,22 @@ import type { Partitions } from "../../redis/partition.ts";
 import { count, OperatorAct } from "../view.ts";
 import { EndpointCounts, EndpointFlow, type FlowApi, type FlowSpan } from "./flow.ts";
 
-/** A webhook endpoint as configured, without secrets, with its requests of the last 24 hours. */
+/** A webhook endpoint: its configuration without secrets, its state, and its requests of the last 24 hours. */
 export const EndpointView = z
   .object({
     path: z.string(),
-    /** False of one that had requests and is no longer in webhooks.toml. */
+    /** False for an endpoint that had requests but is no longer in webhooks.toml. */
     configured: z.boolean(),
     name: z.string().nullable(),
     preset: z.string().nullable(),
-    /** How a sender proves who it is; null of one that is not configured. */
+    /** Authentication mode. Null if the endpoint is not configured. */
     auth: z.string().nullable(),
-    /** The job indexes that it calls. */
+    /** Indexes of the endpoint's jobs. */
     jobs: z.array(count),
     state: z.enum(ENDPOINT_STATES),
-    /** The operator who disabled or held it; null if it is enabled. */
+    /** The act of the operator who disabled or held the endpoint; null if it is enabled. */
     set: OperatorAct.nullable(),
-    /** Calls that wait until it is enabled. */
+    /** Calls that wait until the endpoint is enabled. */
     held: count,
     counts: EndpointCounts,
   })
@@ -31,24 +31,24 @@ export type EndpointView = z.infer<typeof EndpointView>;
 
 /** An endpoint with its settings and its requests over time. */
 export const EndpointDetail = EndpointView.extend({
-  /** Null of one that is not configured. */
+  /** Null if the endpoint is not configured. */
   url: z.string().nullable(),
-  /** The keys of webhooks.toml that hold no secret, with their values as JSON. */
+  /** Keys of webhooks.toml that hold no secret, with their values as JSON. */
   settings: z.record(z.string(), z.string()),
   flow: EndpointFlow,
 }).meta({ id: "EndpointDetail" });
 export type EndpointDetail = z.infer<typeof EndpointDetail>;
 
 export type EndpointsApi = {
-  /** Throws `request.not_found` if the endpoint is neither configured nor known. */
+  /** Shows an endpoint of the list. Throws `request.not_found` if the list does not have it. */
   show(path: string, span: FlowSpan): Promise<EndpointDetail>;
-  /** Those that are configured, in the order of the file, then the others. */
+  /** Lists the configured endpoints in the order of the file, then others with counts or a stored state. */
   list(): Promise<EndpointView[]>;
 };
 
 type Deps = { partitions: Partitions; configDir: string; flow: Pick<FlowApi, "endpoint" | "endpoints"> };
 
-/** Lists the webhook endpoints. It reads the file each time, so it shows what the next start will use. */
+/** Lists the webhook endpoints. It reads webhooks.toml each time, so it shows the configuration of the next start. */
 export function createEndpointsApi({ partitions, configDir, flow: flows }: Deps): EndpointsApi {
   const endpoints = openEndpoints(partitions);
 

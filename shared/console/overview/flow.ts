@@ -34,51 +34,60 @@ export const FlowTotal = z
   .meta({ id: "FlowTotal" });
 type FlowTotal = z.infer<typeof FlowTotal>;
 
-/** Counts of the calls of one origin, in each span of time, the oldest first. */
+/** Counts of the calls of one origin in each interval, oldest first. */
 const FlowLine = z.object({
   origin: z.string(),
   total: FlowTotal,
   accepted: z.array(count),
-  /** Before they were calls. They belong to no job. */
+  /** Requests that were refused before they became calls. They belong to no job. */
   refused: z.array(count),
   injected: z.array(count),
   failed: z.array(count),
-  /** From accepted to the runner's answer, without the time held back: an estimate to two digits; null where no call was injected. */
+  /**
+   * Time from the acceptance of a call to the runner's answer, without the time for which the call was held back. An
+   * estimate to two digits; null if no call was injected.
+   */
   p50_ms: z.array(ms),
   p99_ms: z.array(ms),
-  /** Time in which the job of a call was paused, or the call had failed; null where no call was held back so. */
+  /** Time for which a call was held back, because its job was paused or it had failed. Null if no call was held back. */
   held_p50_ms: z.array(ms),
   held_p99_ms: z.array(ms),
 });
 
-/** Counts of the calls of a job over all spans. */
+/** Counts of the calls of a job over all intervals. */
 const FlowJob = z.object({
   origin: z.string(),
-  /** `<service id>/<job index>`; null of the jobs that found no place among those that are counted. */
+  /** `<service id>/<job index>`; null for the jobs that are not counted separately. */
   job: z.string().nullable(),
   accepted: count,
   replayed: count,
   injected: count,
-  /** Attempts after which the call is tried again. */
+  /** Number of failed attempts that will be retried. */
   delayed: count,
   failed: count,
-  /** The attempts that failed, of both kinds, by error code. */
+  /** Failed attempts by error code, including those that ended the call. */
   failures: z.record(z.string(), count),
   p50_ms: ms,
   p99_ms: ms,
 });
 
-/** Counts of all processes. The last span has only begun: processes report every ten seconds, and it grows. */
+/**
+ * Counts of all processes. The counts of the last interval still grow: the interval has not ended, and processes
+ * report every ten seconds.
+ */
 export const FlowView = z
   .object({
-    /** When the first span begins. */
+    /** Start of the first interval. */
     from: isoTime,
     step_ms: count,
-    /** True for each span in which no process reported, so that its counts are unknown. */
+    /** True for each interval in which no process reported, so that its counts are unknown. */
     missing: z.array(z.boolean()),
     lines: z.array(FlowLine),
     jobs: z.array(FlowJob),
-    /** Endpoints that refused many of their requests in the last ten minutes, the most refusals first. None if one job is read. */
+    /**
+     * Endpoints that refused many of their requests in the last ten minutes, most refusals first. Empty if only one
+     * job is read.
+     */
     refusing: z.array(RefusingView),
   })
   .meta({ id: "Flow" });
@@ -91,19 +100,22 @@ export const EndpointCounts = z
     replayed: count,
     dropped: count,
     handshakes: count,
-    /** By error code. */
+    /** Refused requests by error code. */
     refused: z.record(z.string(), count),
-    /** Credentials that did not hold, by the reason. */
+    /** Refused credentials by reason. */
     unauthorized: z.record(z.string(), count),
-    /** When the newest of these came, by the reason and the gateways' clocks. A gateway tells within ten seconds. */
+    /**
+     * For each reason, the time of the newest refused credential, by the gateways' clocks. Gateways report it within
+     * ten seconds.
+     */
     unauthorized_newest: z.record(z.string(), isoTime),
   })
   .meta({ id: "EndpointCounts" });
 export type EndpointCounts = z.infer<typeof EndpointCounts>;
 
-/** Requests of an endpoint in each interval, the oldest first. */
+/** Requests of an endpoint in each interval, oldest first. */
 export const EndpointFlow = z.object({
-  /** When the first interval begins. */
+  /** Start of the first interval. */
   from: isoTime,
   step_ms: count,
   /** True for each interval in which no process reported. */
@@ -117,26 +129,32 @@ export type EndpointFlow = z.infer<typeof EndpointFlow>;
 export const FLOW_SPANS = ["1h", "24h"] as const;
 export type FlowSpan = (typeof FLOW_SPANS)[number];
 
-/** Processes report every ten seconds, so these newest fine buckets still grow. */
-const GROWING = 2;
-/** How many fine buckets make a minute. */
-const MINUTE = 60_000 / STEPS.fine.ms;
+/** Number of the newest buckets of ten seconds that still grow, because processes report every ten seconds. */
+const GROWING_BUCKETS = 2;
+/** Number of buckets of ten seconds in a minute. */
+const BUCKETS_IN_MINUTE = 60_000 / STEPS.fine.ms;
 
-/** How long a span is, how many there are, and how many of the newest buckets still grow. A span of ten seconds would be mostly noise. */
+/**
+ * For each span: the length and number of its intervals, and how many of the newest buckets still grow. The shortest
+ * interval is a minute, because counts of ten seconds would be mostly noise.
+ */
 const SPANS: Record<FlowSpan, { step: Step; ms: number; count: number; growing: number }> = {
-  "1h": { step: "fine", ms: 60_000, count: 60, growing: GROWING },
+  "1h": { step: "fine", ms: 60_000, count: 60, growing: GROWING_BUCKETS },
   "24h": { step: "coarse", ms: 300_000, count: 288, growing: 1 },
 };
 
 export type FlowApi = {
-  /** If `job` is given, reads one job only; then nothing is refused, since that belongs to no job. */
+  /**
+   * Reads the counts of a span. With `job`, reads only those of this job. They lack refused requests, which belong to
+   * no job.
+   */
   read(span: FlowSpan, job?: string): Promise<FlowView>;
-  /** Reads once for any jobs. */
+  /** Reads the counts of a span once. Returns a function that makes the view of any job from them. */
   readAll(span: FlowSpan): Promise<(job?: string) => FlowView>;
-  /** Reads the newest minute that no longer grows; it ended 10 to 20 s ago. Null if no process reported in it. */
+  /** Reads the newest complete minute, which ended 10 to 20 s ago. Null if no process reported in it. */
   lastMinute(job?: string): Promise<(origin: string) => FlowTotal | null>;
   endpoint(path: string, span: FlowSpan): Promise<EndpointFlow>;
-  /** By path, in the last day. */
+  /** Reads the counts of the last day, by the endpoint's path. */
   endpoints(): Promise<ReadonlyMap<string, EndpointCounts>>;
 };
 
@@ -149,7 +167,7 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
   async function readSpans(span: FlowSpan) {
     const { step, ms, count, growing } = SPANS[span];
     const { buckets } = await series.buckets(step);
-    const spans = inSpans(buckets, ms, growing).slice(-count);
+    const spans = joinBuckets(buckets, ms, growing).slice(-count);
     const times = {
       from: toIso(spans[0]?.at ?? clock()),
       step_ms: ms,
@@ -161,7 +179,7 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
   async function readAll(span: FlowSpan): Promise<(job?: string) => FlowView> {
     const { spans, times } = await readSpans(span);
     return (job) => {
-      const wanted = spans.map((each) => ({ ...each, counted: ofJob(each.counted, job) }));
+      const wanted = spans.map((each) => ({ ...each, counted: countsOfJob(each.counted, job) }));
       return {
         ...times,
         lines: originsIn(wanted).map((origin) => toLine(origin, wanted)),
@@ -177,10 +195,10 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
     read: async (span, job) => (await readAll(span))(job),
 
     async lastMinute(job) {
-      const since = clock() - (MINUTE + GROWING) * STEPS.fine.ms;
+      const since = clock() - (BUCKETS_IN_MINUTE + GROWING_BUCKETS) * STEPS.fine.ms;
       const { buckets } = await series.buckets("fine", { since });
-      const minute = buckets.slice(-MINUTE - GROWING, -GROWING);
-      const counted = ofJob(
+      const minute = buckets.slice(-BUCKETS_IN_MINUTE - GROWING_BUCKETS, -GROWING_BUCKETS);
+      const counted = countsOfJob(
         minute.flatMap((bucket) => bucket.counted),
         job,
       );
@@ -190,7 +208,7 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
 
     async endpoint(path, span) {
       const { spans, times } = await readSpans(span);
-      const counts = spans.map(({ counted }) => sumOf(ofEndpoint(counted, path)));
+      const counts = spans.map(({ counted }) => sumOf(countsOfEndpoint(counted, path)));
       return {
         ...times,
         accepted: counts.map(({ accepted }) => accepted),
@@ -212,10 +230,10 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
 }
 
 /**
- * Joins buckets into spans that begin where those of the clock do, such as minutes. The last span has all that may still grow. A span may
- * have several counts of a subject.
+ * Joins buckets into intervals that begin at multiples of `spanMs`. All buckets that may still grow are in the last
+ * interval. An interval may have several counts of the same subject.
  */
-function inSpans(buckets: readonly Bucket[], spanMs: number, growing: number): Bucket[] {
+function joinBuckets(buckets: readonly Bucket[], spanMs: number, growing: number): Bucket[] {
   const startOf = (at: number): number => at - (at % spanMs);
   const last = startOf(buckets.at(-growing)?.at ?? 0);
   const spans = new Map<number, Bucket[]>();
@@ -234,12 +252,12 @@ function inSpans(buckets: readonly Bucket[], spanMs: number, growing: number): B
 
 type Counted = Bucket["counted"];
 
-function ofJob(counted: Counted, job: string | undefined): Counted {
+function countsOfJob(counted: Counted, job: string | undefined): Counted {
   if (job === undefined) return counted;
   return counted.filter(({ subject }) => subject.kind === "job" && subject.job === job);
 }
 
-function ofEndpoint(counted: Counted, path: string): Counts[] {
+function countsOfEndpoint(counted: Counted, path: string): Counts[] {
   return counted.flatMap(({ subject, counts }) =>
     subject.kind === "endpoint" && subject.path === path ? [counts] : [],
   );
@@ -300,14 +318,14 @@ function toJobs(buckets: readonly Bucket[]): z.infer<typeof FlowJob>[] {
       injected,
       delayed: totalOf(delayed),
       failed: totalOf(failed),
-      failures: bothOf(delayed, failed),
+      failures: addDetails(delayed, failed),
       p50_ms: percentile(times, 0.5) ?? null,
       p99_ms: percentile(times, 0.99) ?? null,
     };
   });
 }
 
-function bothOf(one: Details, other: Details): Record<string, number> {
+function addDetails(one: Details, other: Details): Record<string, number> {
   const both = { ...one };
   for (const [code, times] of Object.entries(other)) both[code] = (both[code] ?? 0) + times;
   return both;

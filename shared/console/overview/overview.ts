@@ -21,13 +21,13 @@ import { createReadRedis, PartitionView, RedisView } from "./redis-state.ts";
 import { createReadRefundTotals, RefundTotals } from "./refund-totals.ts";
 import { createReadRevenue, type ReadRevenue } from "./revenue.ts";
 
-/** Counts of an origin's queues together: all of them, or those of one job. */
+/** Counts of all queues of an origin, or of those of one job. */
 export const QueuesView = z
   .object({
     origin: z.string(),
     waiting: count,
     delayed: count,
-    /** Calls that wait until their endpoint is enabled. */
+    /** Calls that wait until an operator enables their endpoint. */
     held: count,
     active: count,
     failed: count,
@@ -35,7 +35,7 @@ export const QueuesView = z
     oldest_age_ms: count.nullable(),
     /** Age of the oldest call that is not delayed. */
     waiting_age_ms: count.nullable(),
-    /** When the last delayed call is due. */
+    /** Time at which the last delayed call is due. */
     delayed_until: isoTime.nullable(),
     /** Counts of the last minute, which ended 10 to 20 s ago; null if no process reported in it. */
     last_minute: FlowTotal.nullable(),
@@ -49,19 +49,19 @@ const ProcessView = z.object({
   host: z.string(),
   pid: count,
   version: z.string(),
-  /** Tells configurations apart: processes of one kind that share one have the same. */
+  /** Digest of the configuration. Processes of one kind with the same configuration have the same value. */
   config: z.string(),
-  /** When it took that configuration: at its start, or with a reload. */
+  /** Time at which the process loaded its configuration: its start, or a reload. */
   configured_at: isoTime,
-  /** Why the configuration that it read last is not in force; null if that is in force. */
+  /** The reason why the process does not use the newest configuration that it has read; null if it does. */
   config_problem: z.string().nullable(),
-  /** The number of the last reload of all processes that it has done. */
+  /** Number of the last reload that the process has completed. */
   reloads: count,
   durability: z.string(),
   started_at: isoTime,
-  /** By how much its clock is ahead of that of Redis; negative if it is behind. */
+  /** Lead of the process's clock over that of Redis; negative if it is behind. */
   clock_ahead_ms: z.int(),
-  /** How long ago it reported; each does every ten seconds. */
+  /** Time since the last report of the process. Each process reports every ten seconds. */
   silent_ms: count,
 });
 
@@ -73,23 +73,23 @@ export const OverviewView = z
     at: isoTime,
     queues: z.array(QueuesView),
     paused_jobs: z.array(z.string()),
-    /** Producers that are alive, as the partitions that can be used say it. */
+    /** Live producers, as seen in the available partitions. */
     workers: z.array(z.object({ id: z.string(), heartbeat_age_ms: count })),
     processes: z.array(ProcessView),
-    /** Further processes, whose record is unreadable. */
+    /** Number of processes whose record cannot be read. */
     processes_unreadable: count,
-    /** As producers report them. A producer inside another program may not report. */
+    /** Runners as the producers report them. A producer inside another program may not report. */
     runners: z.array(RunnerView),
     payments: z.object({
       settling: PaymentsWaiting,
       review: PaymentsWaiting,
-      /** The chain contradicts them, and no operator has acknowledged it; from the dispute. */
+      /** Payments that the chain contradicts and no operator has acknowledged. The age counts from the dispute. */
       disputed: PaymentsWaiting,
       refund_pending: PaymentsWaiting,
       refunds: RefundTotals,
     }),
     redis: RedisView,
-    /** The first one also has all that belongs to no call. */
+    /** The partitions. The first one also has all data that belongs to no call. */
     partitions: z.array(PartitionView),
   })
   .meta({ id: "Overview" });
@@ -98,7 +98,7 @@ export type OverviewView = z.infer<typeof OverviewView>;
 /** Reads a deployment as a whole. */
 export type Overview = {
   read(): Promise<OverviewView>;
-  /** Reads the queues of a job and of the callbacks about its calls; without a job, all queues. */
+  /** Reads the queues of a job and of the callbacks about its calls. Without a job, reads all queues. */
   queues(job?: string): Promise<QueuesView[]>;
   flow: FlowApi;
   endpoints: EndpointsApi;
@@ -122,7 +122,7 @@ export function createOverview(given: Given): Overview {
   };
 }
 
-/** Takes the queues of a job, or all queues. */
+/** Sums the depths of the queues by origin, and adds the counts of the last minute; with `job`, only of this job. */
 type QueueViews = (
   depths: readonly (QueueDepth & { queue: QueueName })[],
   job?: string,

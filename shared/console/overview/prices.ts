@@ -16,7 +16,7 @@ import { count, isoTime } from "../view.ts";
 
 const JOB_PRICING = "job_pricing.toml";
 
-/** The price of a job, and who may buy it. */
+/** The price of a job, and its permitted buyers. */
 export const SoldJobView = z
   .object({
     /** `<service id>/<job index>` */
@@ -24,9 +24,9 @@ export const SoldJobView = z
     name: z.string().nullable(),
     description: z.string().nullable(),
     invocation_mode: z.string(),
-    /** A decimal string. */
+    /** Price in wei, as a decimal string. */
     price_wei: z.string(),
-    /** In each token whose rate is known now, in its smallest units: a decimal string. */
+    /** The price in each token whose rate is known now, in the token's smallest units, as a decimal string. */
     offers: z.array(
       z.object({
         network: z.string(),
@@ -40,22 +40,28 @@ export const SoldJobView = z
   .meta({ id: "SoldJob" });
 export type SoldJobView = z.infer<typeof SoldJobView>;
 
-/** The rate of a token, now and before. Several gateways that read the rate write one history: of a step, the last value stays. */
+/**
+ * The rate of a token, now and in the past. All gateways that read the rate write to one history, which keeps the last
+ * value of each interval.
+ */
 const RateWithHistory = RateView.extend({
-  /** Null of a rate that is fixed. */
+  /** Null if the rate is fixed. */
   history: z
     .object({
-      /** When the first step begins. */
+      /** Start of the first interval. */
       from: isoTime,
       step_ms: count,
-      /** The rate at the end of each step, the last one's of now, the oldest first; null where none was young enough to be used. */
+      /**
+       * The rate at the end of each interval, oldest first. The last one is the current rate. Null if no rate was
+       * recent enough to be used.
+       */
       values: z.array(z.string().nullable()),
     })
     .nullable(),
 });
 type RateWithHistory = z.infer<typeof RateWithHistory>;
 
-/** Both lists are empty if nothing is sold. */
+/** Rates and prices. Both lists are empty if no job is sold. */
 export const PricesView = z.object({
   rates: z.array(RateWithHistory),
   jobs: z.array(SoldJobView),
@@ -65,11 +71,14 @@ export const PricesView = z.object({
 export type PricesView = z.infer<typeof PricesView>;
 
 export type PricesApi = {
-  /** With the history of an hour by minute, or of a day by five minutes. Throws `start.config_invalid` if a file cannot be read or a job in it is wrong, or without a secret of a source of rates. */
+  /**
+   * Reads the prices, with a history of an hour by minute, or of a day by five minutes. Throws `start.config_invalid`
+   * if a file cannot be read, a job is invalid, or the secret of a rate source is missing.
+   */
   read(span: RateSpan): Promise<PricesView>;
 };
 
-/** Reads the prices. It reads the files each time, so it shows what the next start will use. */
+/** Reads the prices. It reads the files each time, so it shows the configuration of the next start. */
 export function createPricesApi({
   partition,
   configDir: dir,
@@ -124,7 +133,10 @@ function toView(
   return { job: jobKey(job), name, description, invocation_mode: mode, price_wei: String(priceWei), offers };
 }
 
-/** The invocation mode of each job, by its key; unchecked, since a gateway does not start with a wrong one. */
+/**
+ * Returns the invocation mode of each job, by its key. The mode is not validated, because a gateway does not start
+ * with an invalid one.
+ */
 function modesIn(table: unknown): (job: string) => string {
   const { job_policies: policies, default_invocation_mode: usual }: Readonly<Record<string, unknown>> =
     isTable(table) ? table : {};

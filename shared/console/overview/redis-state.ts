@@ -10,16 +10,19 @@ import type { Partition, Partitions } from "../../redis/partition.ts";
 import { type DurabilityMode, readServerState } from "../../redis/server-state.ts";
 import { count } from "../view.ts";
 
-/** Whether Redis keeps what was answered with 202; with several partitions, whether each does. */
+/** Durability and memory of Redis, over all partitions. */
 export const RedisView = z.object({
   durability: z.string(),
-  /** Why Redis does not keep what was answered with 202, and what to do; null if it does. It names the partition if there are several. */
+  /**
+   * Says why Redis may lose accepted calls, and what to do; null if it keeps them. Names the partition if there are
+   * several.
+   */
   problem: z.string().nullable(),
-  /** How a write is known to be on disk; null if it is not. */
+  /** How a write is proven to be on disk; null if it is not. */
   proof: z.string().nullable(),
-  /** Memory of the partition that has the least left. */
+  /** Memory of the partition that has the least memory left. */
   used_memory_bytes: count.nullable(),
-  /** 0 if Redis has no bound. */
+  /** 0 if Redis has no memory limit. */
   max_memory_bytes: count.nullable(),
 });
 type RedisView = z.infer<typeof RedisView>;
@@ -27,15 +30,15 @@ type RedisView = z.infer<typeof RedisView>;
 /** A partition of the deployment. */
 export const PartitionView = z
   .object({
-    /** Its place among the partitions, from 0. The first one also has all that belongs to no call. */
+    /** Index of the partition, from 0. The first one also has all data that belongs to no call. */
     index: count,
     /** `host:port` of the server, or the path of its socket; null while its primary is not known. */
     address: z.string().nullable(),
-    /** False if it cannot be used. Then its calls and payments are in no count of the overview. */
+    /** False if the partition is unavailable. The counts of the overview then lack its calls and payments. */
     reachable: z.boolean(),
-    /** Why this partition does not keep what was answered with 202, or cannot be used; null if it does. */
+    /** Says why this partition may lose accepted calls, or cannot be used; null if it keeps them. */
     problem: z.string().nullable(),
-    /** Calls that wait, are delayed or are held. Null if it is not reachable, as the others are. */
+    /** Calls that wait, are delayed or are held. Null if the partition is unreachable, as the other counts are. */
     waiting: count.nullable(),
     used_memory_bytes: count.nullable(),
     max_memory_bytes: count.nullable(),
@@ -47,8 +50,8 @@ type Depths = (QueueDepth & { queue: QueueName })[];
 type Read = { view: PartitionView; proof: string | null; depths: Depths; unresolved?: Unresolved };
 
 /**
- * Reads the servers of all partitions, what their queues hold, and how many payments are unresolved there. One that cannot be used is named,
- * unless it is the first.
+ * Reads the servers of all partitions, the counts of their queues, and their unresolved payments. Reports an
+ * unavailable partition, but throws if it is the first one.
  */
 export function createReadRedis(partitions: Partitions, durability: DurabilityMode) {
   const parts = partitions.map((partition) => {
@@ -78,7 +81,7 @@ export function createReadRedis(partitions: Partitions, durability: DurabilityMo
   return async function readRedis() {
     const read = await Promise.all(parts.all.map(readOne));
     const views = read.map(({ view }) => view);
-    const [fullest = NO_MEMORY] = [...views].sort((a, b) => fill(b) - fill(a));
+    const [fullest = NO_MEMORY] = [...views].sort((a, b) => usedFraction(b) - usedFraction(a));
     const { used_memory_bytes, max_memory_bytes } = fullest;
     const problem = views.find((view) => view.problem !== null)?.problem ?? null;
     const proof = problem === null ? (read[0]?.proof ?? null) : null;
@@ -93,8 +96,8 @@ export function createReadRedis(partitions: Partitions, durability: DurabilityMo
 
 const NO_MEMORY = { used_memory_bytes: null, max_memory_bytes: null };
 
-/** Without a bound the one that uses most is the fullest. */
-function fill({ used_memory_bytes: used, max_memory_bytes: max }: PartitionView): number {
+/** Returns the used fraction of the memory. Without a limit, the server that uses most counts as the fullest. */
+function usedFraction({ used_memory_bytes: used, max_memory_bytes: max }: PartitionView): number {
   if (used === null || max === null) return -1;
   return max === 0 ? used / Number.MAX_SAFE_INTEGER : used / max;
 }
@@ -103,7 +106,7 @@ function inPartition({ index, count }: Partition, problem: string): string {
   return count === 1 ? problem : `partition ${index} of ${count}: ${problem}`;
 }
 
-/** Whether Redis keeps now what this durability promises. */
+/** Checks whether Redis now has the configured durability. */
 async function readServer(redis: Redis, durability: DurabilityMode) {
   try {
     const { proof, usedMemoryBytes, maxMemoryBytes } = await readServerState(redis, durability);

@@ -7,15 +7,15 @@ import { type CaseState, createRefundCases } from "../refund-cases.ts";
 import type { DecimalsOf } from "../tokens.ts";
 
 /**
- * Sums of the payments for calls that were not done. A sum is not whole if there were too many to look at all, or if a partition could not be
- * read.
+ * Sums of the payments for calls that were not done. A sum is incomplete if there were too many payments to read all,
+ * or if a partition could not be read.
  */
 export const RefundTotals = z.object({
-  /** Calls that failed: they can be run again, or their money paid back. */
+  /** Paid for failed calls, which can be replayed or refunded. */
   failed: PartialSum,
-  /** Discarded calls: their money must be paid back. */
+  /** Paid for discarded calls, whose refund is due. */
   due: PartialSum,
-  /** Calls whose refund is exported and not seen on the chain yet. */
+  /** Paid for calls whose refund is exported but not yet seen on the chain. */
   exported: PartialSum,
 });
 export type RefundTotals = z.infer<typeof RefundTotals>;
@@ -23,16 +23,19 @@ export type RefundTotals = z.infer<typeof RefundTotals>;
 /** Limit on the payments that are read in each state. */
 const LOOKED_AT_MAX = 10_000;
 
-/** Length of the rest after a reading, in multiples of its duration. It is bounded, because Redis may have stalled during the reading. */
-const REST = 20;
+/**
+ * Pause after a refresh of the totals, as a multiple of its duration. The pause is limited, because Redis may have
+ * stalled during the refresh.
+ */
+const REST_RATIO = 20;
 const REST_MS_MAX = 10_000;
 
-/** Older totals are not answered while they are read again. */
+/** Maximum age of the totals that a request gets during a refresh. */
 const KNOWN_MS_MAX = 60_000;
 
 /**
- * Adds up the payments for calls that were not done. A call gets the totals of the last reading, and begins the next one if the rest after
- * that is over. It waits for a reading only if the last one is older than a minute.
+ * Adds up the payments for calls that were not done. A request gets the cached totals, and begins a refresh unless
+ * the last one ended just now. It waits for the refresh only if the cached totals are older than a minute.
  */
 export function createReadRefundTotals(
   partitions: Partitions,
@@ -49,8 +52,8 @@ export function createReadRefundTotals(
     return { ...paid.sum(), is_whole: unreached.size === 0 && read.every(({ isAll }) => isAll) };
   }
 
-  return readBehind(async () => {
-    // In the order of the states: a call that moves on meanwhile is then not missed.
+  return readInBackground(async () => {
+    // Calls pass these states in this order. A call that moves on in the meantime is therefore not missed.
     const failed = await totalOf("FAILED");
     const due = await totalOf("DISCARDED");
     return { failed, due, exported: await totalOf("REFUND_PENDING") };
@@ -68,8 +71,8 @@ async function readUpTo(max: number, pages: ReturnType<ReturnType<typeof createR
   return { payments, isAll: true };
 }
 
-/** Shares each reading among its callers, and its result until the next one has ended. A reading that fails changes nothing. */
-function readBehind<Value>(read: () => Promise<Value>): () => Promise<Value> {
+/** Caches a value, and refreshes it in the background. Callers share a refresh. A failed one keeps the cached value. */
+function readInBackground<Value>(read: () => Promise<Value>): () => Promise<Value> {
   let known: { value: Value; at: number; restsUntil: number } | undefined;
   let reading: Promise<Value> | undefined;
 
@@ -78,7 +81,7 @@ function readBehind<Value>(read: () => Promise<Value>): () => Promise<Value> {
     try {
       const value = await read();
       const at = performance.now();
-      known = { value, at, restsUntil: at + Math.min(REST_MS_MAX, REST * (at - begunAt)) };
+      known = { value, at, restsUntil: at + Math.min(REST_MS_MAX, REST_RATIO * (at - begunAt)) };
       return value;
     } finally {
       reading = undefined;

@@ -7,16 +7,18 @@ import { count, isoTime } from "../view.ts";
 /** An endpoint that has refused many of its newest requests. */
 export const RefusingView = z
   .object({
-    /** Null of paths that no endpoint has. Their requests are those of all paths. */
+    /** Path of the endpoint; null for all paths that no endpoint has, together. */
     endpoint: z.string().nullable(),
-    /** Requests of the last ten minutes, accepted or refused. */
+    /**
+     * Requests to the endpoint in the last ten minutes, accepted or refused. If `endpoint` is null, all webhook requests.
+     */
     requests: count,
     refused: count,
     /** The most frequent error code. */
     code: z.string(),
     /** The most frequent reason, if the code says that the credential was refused; otherwise null. */
     reason: z.string().nullable(),
-    /** When the interval of the newest refused request begins. */
+    /** Start of the interval of the newest refused request. */
     newest_from: isoTime,
   })
   .meta({ id: "Refusing" });
@@ -29,8 +31,9 @@ const REFUSED_RATIO = 0.1;
 type Span = { at: number; requests: number; refused: number; counts: Counts };
 
 /**
- * Endpoints that refused at least 5 requests in the last ten minutes, the most refusals first. They must also be at least 10 % of the
- * requests in the intervals with refusals. Other intervals do not count, so a repaired endpoint stays named for ten minutes.
+ * Returns the endpoints that refused at least 5 requests in the last ten minutes, most refusals first. The refusals
+ * must also be at least 10 % of the requests in the intervals with refusals. Other intervals do not count, so a
+ * repaired endpoint stays listed for ten minutes.
  */
 export function refusingIn(spans: readonly Bucket[], spanMs: number): RefusingView[] {
   const byEndpoint = new Map<string | null, Span[]>();
@@ -62,7 +65,7 @@ function toRefusing(endpoint: string | null, spans: readonly Span[]): RefusingVi
   };
 }
 
-/** By endpoint. Null, for paths that no endpoint has, is always there. */
+/** Groups the counts by endpoint. The entry null, for paths that no endpoint has, is always present. */
 function spansOf({ at, counted }: Bucket): Map<string | null, Span> {
   const byEndpoint = new Map<string | null, Counts[]>([[null, []]]);
   for (const { subject, counts } of counted) {
@@ -79,7 +82,10 @@ function spansOf({ at, counted }: Bucket): Map<string | null, Span> {
   return spans;
 }
 
-/** Null of requests that are counted for no endpoint; undefined if it is no subject of webhooks. */
+/**
+ * Returns the path of the endpoint whose requests are counted. Null if webhook requests without an endpoint are
+ * counted, undefined if anything else is.
+ */
 function endpointOf(subject: Bucket["counted"][number]["subject"]): string | null | undefined {
   if (subject.kind === "endpoint") return subject.path ?? null;
   return subject.kind === "origin" && subject.origin === "webhook" ? null : undefined;

@@ -7,10 +7,10 @@ import type { Partitions } from "../../redis/partition.ts";
 import { createReadSeries, sumOfEarned } from "../../telemetry/series/read.ts";
 import { count } from "../view.ts";
 
-/** Payments, disputed payments and refunds of a job in a token on a day. */
+/** Payments, disputed payments and refunds of a job in a token on one day. */
 export const EarnedView = z
   .object({
-    /** UTC, as 2026-03-01. */
+    /** Day in UTC, such as 2026-03-01. */
     day: z.iso.date(),
     /** CAIP-2. */
     network: z.string(),
@@ -18,18 +18,18 @@ export const EarnedView = z
     /** Null if the token is not configured. */
     symbol: z.string().nullable(),
     decimals: count.nullable(),
-    /** `<service id>/<job index>`; null of the jobs that found no place. */
+    /** `<service id>/<job index>`; null for the jobs that are not counted separately. */
     job: z.string().nullable(),
     payments: count,
-    /** The token's smallest units, a decimal string. Disputed payments and refunds are not deducted. */
+    /** Amount in the token's smallest units, as a decimal string. Disputed payments and refunds are not deducted. */
     amount: z.string(),
     /** Number of these payments that the chain contradicts, acknowledged or not. */
     disputes: count,
-    /** The token's smallest units, a decimal string. */
+    /** Amount in the token's smallest units, as a decimal string. */
     disputed: z.string(),
-    /** Number of refunds that the chain was seen to show on the day. Their payments may be older. */
+    /** Number of refunds that were seen on the chain on that day. Their payments may be older. */
     refunds: count,
-    /** The token's smallest units, a decimal string. */
+    /** Amount in the token's smallest units, as a decimal string. */
     refunded: z.string(),
   })
   .meta({ id: "Earned" });
@@ -37,12 +37,16 @@ export type EarnedView = z.infer<typeof EarnedView>;
 
 export const REVENUE_DAYS_MAX = 90;
 
-/** The last days, newest first. */
+/** Reads the revenue of the last `days` days, newest first. */
 export type ReadRevenue = (days: number) => Promise<EarnedView[]>;
 
 type Deps = { partitions: Partitions; configDir: string; env: Env; clock: Clock };
 
-/** Reads revenue. Each partition counts what its own scripts dispute and refund, and partition 0 what was earned. A payment counts on the day on which it was settled, also as disputed; a refund on the day on which it was seen. */
+/**
+ * Reads the revenue. Each partition counts the disputes and refunds of its own payments, and partition 0 counts all
+ * payments. A payment counts on the day of its settlement, also if it is disputed. A refund counts on the day on which
+ * it was seen.
+ */
 export function createReadRevenue({ partitions, configDir: dir, env, clock }: Deps): ReadRevenue {
   const each = partitions.map((partition) => createReadSeries(partition, clock));
   return async function readRevenue(days) {

@@ -1,4 +1,5 @@
--- Asks that the run end, with a line of the audit the first time. A run that nobody holds can be taken at once, and whoever takes it ends it.
+-- Requests the end of the run. Writes a line of the audit log the first time. If no process holds the run, any process
+-- can take it at once, and then ends it.
 --@include "../../redis/even-if-full.lua"
 --@include "../../redis/now.lua"
 --@include "../../redis/audit/add-act.lua"

@@ -1,5 +1,5 @@
--- Ends the run in this state. Progress, code and reason may be empty. Answers 0 if somebody else holds the run, else
--- 1.
+-- Ends the run in the given state. Progress, code and reason may be empty. Returns 0 if another process holds the
+-- run, else 1.
 --@include "./while-held.lua"
 redis.call('HDEL', KEYS.run, 'holder', 'cancel', 'code', 'reason')
 redis.call('HSET', KEYS.run, 'st', ARGV.state, 'ended_at', string.format('%.0f', now))

@@ -1,4 +1,4 @@
--- Renews the lease, and stores the progress unless it is empty. Answers 0 if somebody else holds the run, 2 if the
+-- Renews the lease, and stores the progress unless it is empty. Returns 0 if another process holds the run, 2 if the
 -- run must end, else 1.
 --@include "./while-held.lua"
 redis.call('ZADD', KEYS.open, now + ARGV.leaseMs, ARGV.id)

@@ -5,15 +5,15 @@ import { delay } from "../../platform/time/clock.ts";
 import type { Run, RunState } from "./run.ts";
 import type { RunStore } from "./store.ts";
 
-/** What a run is done with. */
+/** Input of the function that carries out a run. */
 export type RunWork = {
   run: Run;
-  /** Aborted once the run is to end: it was cancelled, the process stops, or another one has it by now. */
+  /** Aborted when the run must end: an operator cancelled it, the process stops, or another process holds it. */
   signal: AbortSignal;
-  /** What is kept of how far it is, so that another process goes on from there. It is written soon. */
-  tell(progress: unknown): void;
-  /** The same, and it is written when this resolves. */
-  told(progress: unknown): Promise<void>;
+  /** Stores the progress soon, so that another process can continue from there. */
+  storeProgressSoon(progress: unknown): void;
+  /** Stores the progress, and resolves once it is written. */
+  storeProgress(progress: unknown): Promise<void>;
 };
 
 type Options = {
@@ -21,7 +21,7 @@ type Options = {
   run: Run;
   holder: string;
   leaseMs: number;
-  /** How often the lease is renewed. */
+  /** Interval between renewals of the lease. */
   everyMs: number;
   /** Aborted when the process stops. */
   stopped: AbortSignal;
@@ -30,11 +30,14 @@ type Options = {
 
 export type HeldRun = {
   work: RunWork;
-  /** Writes how the work has ended; `failure` is what it threw. Rejects if that cannot be written: then the lease lapses. */
+  /**
+   * Stores how the work has ended; `failure` is its error. Rejects if Redis cannot store the end; the lease then
+   * expires.
+   */
   finish(failure: AppError | undefined): Promise<void>;
 };
 
-/** Renews the lease of a run that was taken, and tells how far it is, until it ends. */
+/** Renews the lease of a run and stores its progress, until the run ends. */
 export function holdRun({ store, run, holder, leaseMs, everyMs, stopped, log }: Options): HeldRun {
   const { id, kind, by } = run;
   const ended = new AbortController();
@@ -44,7 +47,7 @@ export function holdRun({ store, run, holder, leaseMs, everyMs, stopped, log }: 
   let written = JSON.stringify(progress);
 
   async function renew(): Promise<void> {
-    // Whoever does the run may change what it has told.
+    // Encodes the progress before the request, because the worker may change the object during it.
     const text = JSON.stringify(progress);
     const answer = await store.hold(id, holder, leaseMs, text === written ? undefined : progress);
     written = text;
@@ -61,11 +64,11 @@ export function holdRun({ store, run, holder, leaseMs, everyMs, stopped, log }: 
     ended.abort(new Error("the run must end: cancelled"));
   }
 
-  /** Undefined: it waits for whoever goes on with it. */
+  /** Returns the state after the work has ended; undefined if another process must continue the run. */
   function stateAfter(failure: AppError | undefined): RunState | undefined {
     if (failure?.code === "queue.unavailable") return undefined;
     if (became === "cancelled") return "cancelled";
-    if (stopped.aborted) return undefined; // it may be but a part
+    if (stopped.aborted) return undefined; // the work may be incomplete
     return failure === undefined ? "done" : "stopped";
   }
 
@@ -73,10 +76,10 @@ export function holdRun({ store, run, holder, leaseMs, everyMs, stopped, log }: 
     work: {
       run,
       signal: AbortSignal.any([ended.signal, stopped]),
-      tell(next) {
+      storeProgressSoon(next) {
         progress = next;
       },
-      async told(next) {
+      async storeProgress(next) {
         progress = next;
         await renew();
       },
@@ -90,7 +93,7 @@ export function holdRun({ store, run, holder, leaseMs, everyMs, stopped, log }: 
         if (failure !== undefined) await delay(everyMs, stopped).catch(() => {});
         return store.release(id, holder, progress);
       }
-      // What a cancelled one throws says only that it was.
+      // The error of a cancelled run is not stored, because it says only that the run was cancelled.
       const why =
         state === "stopped" && failure ? { code: failure.code, reason: failure.message } : undefined;
       await store.end(id, holder, { state, progress, failure: why });

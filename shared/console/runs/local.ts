@@ -8,7 +8,7 @@ import type { DoRun } from "./worker.ts";
 
 type Options = { kinds: Readonly<Record<string, DoRun>>; audit: Audit; clock: Clock };
 
-/** Runs in the memory of this process, which does them itself: those of a command that has no console. They end with the process. */
+/** Keeps runs in memory and carries them out, for a command without a console. The runs end with the process. */
 export function createLocalRuns({ kinds, audit, clock }: Options): Runs {
   const known = new Map<string, { run: Run; stop: AbortController }>();
 
@@ -19,11 +19,11 @@ export function createLocalRuns({ kinds, audit, clock }: Options): Runs {
   }
 
   async function work({ run, stop }: ReturnType<typeof found>): Promise<void> {
-    const tell = (progress: unknown) => void Object.assign(run, { progress });
-    const told = async (progress: unknown) => tell(progress);
+    const storeProgressSoon = (progress: unknown) => void Object.assign(run, { progress });
+    const storeProgress = async (progress: unknown) => storeProgressSoon(progress);
     let state: RunState = "done";
     try {
-      await kinds[run.kind]?.({ run, signal: stop.signal, tell, told });
+      await kinds[run.kind]?.({ run, signal: stop.signal, storeProgressSoon, storeProgress });
     } catch (thrown) {
       state = "stopped";
       const { code, message: reason } = toAppError(unlessRedis(thrown));

@@ -1,5 +1,5 @@
--- The run waits again, for anybody. Stores the progress unless it is empty. Does nothing if somebody else holds the
--- run.
+-- Sets the run back to waiting, so that any process can take it. Stores the progress unless it is empty. Does nothing
+-- if another process holds the run.
 --@include "./while-held.lua"
 redis.call('HDEL', KEYS.run, 'holder')
 redis.call('HSET', KEYS.run, 'st', 'waiting')

@@ -1,4 +1,5 @@
--- Has a cancelled or stopped run wait again, with a line of the audit. Answers 1; 0 if too many are open; 2 if the run is in another state.
+-- Sets a cancelled or stopped run back to waiting, and writes a line of the audit log. Returns 1; 0 if too many runs
+-- are open; 2 if the run is in another state.
 --@include "../../redis/now.lua"
 --@include "../../redis/audit/add-act.lua"
 local st = redis.call('HGET', KEYS.run, 'st')

@@ -1,15 +1,16 @@
 import { randomBytes } from "node:crypto";
 
 /*
- * A run is work of an operator's that outlives the request that began it: some process of `postern operator` does it, and another one goes
- * on with it if that one dies. So it has to be work of which each step may be done again.
+ * A run is the record of a bulk operation, which outlives the request that begins it. A process of `postern operator`
+ * carries it out. If that process dies, another one continues. So each step of the work must be safe to repeat.
  *
  *   waiting ─taken─► running ─► done
- *      ▲              │  └─► stopped     by a failure that would come again
+ *      ▲              │  └─► stopped     by a failure that would happen again
  *      │              └────► cancelled   by an operator
- *      └── resumed ───────────┘ (of the last two)
+ *      └── resumed ───────────┘ (if stopped or cancelled)
  *
- * The process that does it holds it by a lease. If the lease lapses, or the process stops, the run waits again, with its progress.
+ * The process that works on a run holds a lease on it. If the lease expires, or the process stops, the run waits again
+ * with its progress.
  */
 
 export const RUN_STATES = ["waiting", "running", "done", "stopped", "cancelled"] as const;
@@ -25,29 +26,29 @@ export function newRunId(): string {
 
 export type Run = {
   id: string;
-  /** What kind of work it is: what takes it knows how to do it. */
+  /** Kind of work, which determines the function that carries it out. */
   kind: string;
-  /** The operator who began it. */
+  /** The operator who began the run. */
   by: string;
-  /** Who had it go on after it was cancelled or had stopped. */
+  /** The operator who resumed the run after it was cancelled or had stopped. */
   resumedBy: string | undefined;
-  /** What was asked for, as JSON. */
+  /** The request, as JSON. */
   request: unknown;
   state: RunState;
-  /** Whether it was asked to end before it is done. */
+  /** Whether an operator has requested an early end. */
   isCancelling: boolean;
-  /** What is known of it so far, as JSON; undefined before there is anything. */
+  /** Progress, as JSON; undefined before there is any. */
   progress: unknown;
-  /** Why it stopped. */
+  /** The error that stopped the run. */
   failure: { code: string; reason: string } | undefined;
-  /** When it was begun, and when it ended; unix ms by Redis' clock. */
+  /** Times at which the run was created and ended; unix ms by Redis' clock. */
   at: number;
   endedAt: number | undefined;
 };
 
-/** So many may wait or run at once. */
+/** Limit on the runs that wait or run. */
 export const OPEN_RUNS_MAX = 20;
 
-/** So many are known, the newest; and one that has ended for so long. */
+/** Limit on the number of stored runs, and on the time for which an ended run is stored. */
 export const RUNS_KEPT = 200;
 export const RUN_KEPT_MS = 7 * 86_400_000;

@@ -16,8 +16,9 @@ import { newRunId, OPEN_RUNS_MAX, RUN_KEPT_MS, RUNS_KEPT, type Run, type RunStat
 import takeLua from "./take.lua";
 
 /*
- * A run is a hash: v, kind, by, resumed_by, request, st, cancel, progress, code, reason, at, ended_at, and holder while somebody does it. Runs
- * that have not ended are in the zset of open ones by the time from which anybody may take them: that of the lease, if one is held.
+ * A run is a hash: v, kind, by, resumed_by, request, st, cancel, progress, code, reason, at, ended_at, and holder
+ * while a process works on it. A zset has the runs that wait or are running. Their score is the time from which any
+ * process may take them: the end of the lease, if a process holds one.
  */
 
 const CREATE = defineScript({
@@ -81,23 +82,23 @@ const RESUME = defineScript({
   reply: oneOf(0, 1, 2),
 });
 
-/** What is known of a run beside its progress, and who holds it. */
+/** Fields of a run except its progress and its holder. */
 const FIELDS = ["kind", "by", "request", "st", "cancel", "code", "reason", "at", "ended_at"] as const;
 
 type NewRun = Pick<Run, "kind" | "by" | "request">;
 
-/** What an operator does to a run. */
+/** An act of an operator on a run. */
 type RunAct = AuditEntry<"acts"> & { run: string };
 
-/** What a process holds: it may go on; it is to end the run; or somebody else has it by now. */
-export type Held = "go on" | "cancel" | "lost";
+/** Answer to a process that renews its lease. `cancel`: it must end the run. `lost`: another process holds the run. */
+export type LeaseAnswer = "go on" | "cancel" | "lost";
 
 export type RunStore = ReturnType<typeof createRunStore>;
 
-/** Runs, for an operator. */
+/** The methods that operators use. */
 export type Runs = Pick<RunStore, "create" | "find" | "list" | "cancel" | "resume">;
 
-/** Keeps runs in Redis: a bounded number, each change one step. */
+/** Keeps runs in Redis. Limits their number. Each change is one script. */
 export function createRunStore(partition: Partition) {
   const { redis, keys, prefix } = partition;
   const [create, cancel, resume] = [CREATE.on(redis), CANCEL.on(redis), RESUME.on(redis)];
@@ -115,22 +116,22 @@ export function createRunStore(partition: Partition) {
   }
 
   return {
-    ...createHolding(partition),
+    ...createWorkerMethods(partition),
 
-    /** With its line in the audit, unless it changes nothing. Throws `run.too_many`. */
+    /** Creates a run, and writes the line in the audit log unless the run changes nothing. Throws `run.too_many`. */
     async create({ kind, by, request }: NewRun, actOf?: (id: string) => RunAct): Promise<Run> {
       const id = newRunId();
       const act = actOf?.(id);
       const words = { id, kind, by, request: JSON.stringify(request), prefix, line: act && toLine(act) };
       const touched = { ...placesOf(id), runs: keys.runs, ...actKeys(keys, act) };
-      if (!(await create(touched, words))) throw tooMany();
+      if (!(await create(touched, words))) throw tooManyRuns();
       failpoint("console.after_begun");
       return found(id);
     },
 
     find,
 
-    /** The newest of a kind, the newest first, with what they have told if that is wanted. */
+    /** Lists the newest runs of a kind, newest first, with their progress if requested. */
     async list(
       kind: string,
       { limit = RUNS_KEPT, withProgress = true }: { limit?: number; withProgress?: boolean } = {},
@@ -145,12 +146,12 @@ export function createRunStore(partition: Partition) {
           const value = all[i]?.[n] ?? undefined;
           return value === undefined ? [] : [[name, value] as const];
         });
-        // One may have gone meanwhile.
+        // A run may have been removed meanwhile.
         return found.length === 0 ? [] : [toRun(id, Object.fromEntries(found))];
       });
     },
 
-    /** Asks that it end, with a line in the audit. One that has ended is left as it is. Throws `run.unknown`. */
+    /** Requests the end of a run, with a line in the audit log. Does not change an ended run. Throws `run.unknown`. */
     async cancel(act: RunAct): Promise<Run> {
       const { run: id } = act;
       await found(id);
@@ -158,12 +159,15 @@ export function createRunStore(partition: Partition) {
       return found(id);
     },
 
-    /** Has a cancelled or stopped run go on, with a line in the audit. Throws `run.unknown`, `run.not_resumable` and `run.too_many`. */
+    /**
+     * Continues a cancelled or stopped run, with a line in the audit log. Throws `run.unknown`, `run.not_resumable`
+     * and `run.too_many`.
+     */
     async resume(act: RunAct): Promise<Run> {
       const { run: id, by } = act;
       const { state } = await found(id);
       const answer = await resume({ ...placesOf(id), ...actKeys(keys, act) }, { id, by, line: toLine(act) });
-      if (answer === 0) throw tooMany();
+      if (answer === 0) throw tooManyRuns();
       if (answer === 2)
         throw AppError.public(
           "run.not_resumable",
@@ -178,20 +182,20 @@ function placesIn(keys: Partition["keys"]) {
   return (id: string) => ({ run: keys.run(id), open: keys.openRuns });
 }
 
-/** For those who do the runs. */
-function createHolding({ redis, keys, prefix }: Partition) {
+/** Creates the methods for processes that carry out runs. */
+function createWorkerMethods({ redis, keys, prefix }: Partition) {
   const [take, hold, release, end] = [TAKE.on(redis), HOLD.on(redis), RELEASE.on(redis), END.on(redis)];
   const placesOf = placesIn(keys);
 
   return {
-    /** A run of these kinds that nobody holds. */
+    /** Takes a run of one of these kinds that no process holds. */
     async take(holder: string, leaseMs: number, kinds: readonly string[]): Promise<Run | undefined> {
       const found = await take({ open: keys.openRuns }, { prefix, holder, leaseMs, kinds });
       return found && toRun(found[0], toObject(found[1]));
     },
 
-    /** Renews the lease, and tells how far the run is, unless that is undefined. */
-    async hold(id: string, holder: string, leaseMs: number, progress: unknown): Promise<Held> {
+    /** Renews the lease, and stores the progress unless it is undefined. */
+    async hold(id: string, holder: string, leaseMs: number, progress: unknown): Promise<LeaseAnswer> {
       const answer = await hold(placesOf(id), { id, holder, leaseMs, progress: JSON.stringify(progress) });
       if (answer === 2) return "cancel";
       return answer === 1 ? "go on" : "lost";
@@ -201,7 +205,7 @@ function createHolding({ redis, keys, prefix }: Partition) {
       await release(placesOf(id), { id, holder, progress: JSON.stringify(progress) });
     },
 
-    /** False if somebody else holds it by now. */
+    /** Ends a run. Returns false if another process holds it. */
     async end(
       id: string,
       holder: string,
@@ -230,7 +234,7 @@ function toRun(id: string, fields: Readonly<Record<string, string>>): Run {
   };
 }
 
-function tooMany(): AppError {
+function tooManyRuns(): AppError {
   const detail = `${OPEN_RUNS_MAX} bulk operations are waiting or in progress: wait until one ends, or cancel one`;
   return AppError.public("run.too_many", detail, { retryAfterMs: 5000 });
 }

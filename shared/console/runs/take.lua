@@ -1,5 +1,5 @@
--- Gives the holder a run of these kinds that nobody holds. Answers its id and its fields, or nothing. Leaves a run
--- of another kind to others.
+-- Gives the holder a run of these kinds that no process holds. Returns its id and its fields, or nothing. Runs of
+-- other kinds are left to other processes.
 --@include "../../redis/even-if-full.lua"
 --@include "../../redis/now.lua"
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS.open, '-inf', now, 'LIMIT', 0, OPEN_RUNS_MAX)) do

@@ -3,21 +3,23 @@ import { toIso } from "../../platform/time/iso.ts";
 import { isoOrNull, isoTime } from "../view.ts";
 import { RUN_STATES, type Run } from "./run.ts";
 
-/** The members that bulk operations of every kind have. */
+/** Fields that bulk operations of every kind have. */
 export const RunHead = z.object({
   id: z.string(),
   kind: z.string(),
-  /** `cancelling`: it ends once its current steps are done. */
+  /** `cancelling`: the operation ends once its current steps are done. */
   state: z.enum([...RUN_STATES, "cancelling"]),
   by: z.string(),
-  /** The operator who resumed it after it was cancelled or had stopped. The audit has this name for what it did from then on. */
+  /**
+   * The operator who resumed the cancelled or stopped operation. The audit log names this operator for all later steps.
+   */
   resumed_by: z.string().nullable(),
   reason: z.string().nullable(),
-  /** How its subject is chosen: as the options of a command, or by id. */
+  /** Text that describes the selection, such as the options of a command or `by id`. */
   selection: z.string(),
   begun_at: isoTime,
   ended_at: isoTime.nullable(),
-  /** Why it stopped. */
+  /** The error that stopped the operation; null if none did. */
   failure: z.object({ code: z.string(), reason: z.string() }).meta({ id: "BulkFailure" }).nullable(),
 });
 

@@ -9,15 +9,18 @@ import { holdRun, type RunWork } from "./hold.ts";
 import type { Run } from "./run.ts";
 import { createRunStore } from "./store.ts";
 
-/** Does a run, from wherever it is. What it throws stops the run, unless Redis is away: then the run waits for Redis. */
+/**
+ * Carries out a run, continuing from its progress. An error stops the run, unless Redis is unavailable: then the run waits
+ * for Redis.
+ */
 export type DoRun = (work: RunWork) => Promise<void>;
 
 type Options = {
   partition: Partition;
-  /** By the kind of run. */
+  /** Functions that carry out runs, by kind. */
   kinds: Readonly<Record<string, DoRun>>;
   log: Logger;
-  /** Runs that this process does at once. */
+  /** Number of runs that this process works on at once. */
   atOnce?: number;
   leaseMs?: number;
   everyMs?: number;
@@ -27,43 +30,47 @@ const LEASE_MS = 8000;
 const EVERY_MS = 1000;
 
 export type RunWorker = {
-  /** Looks for a run now. */
+  /** Checks for a waiting run now. */
   wake(): void;
-  /** Takes no more, ends those under way where they are, and leaves them to others. */
+  /** Takes no further runs, interrupts those in progress, and leaves them to other processes. */
   stop(): Promise<void>;
 };
 
-/** Takes runs that nobody holds, and does them. Any number of processes may; each run is done by one at a time. */
+/**
+ * Takes runs that no process holds, and carries them out. Any number of processes may take runs, but only one process at a
+ * time works on a run.
+ */
 export function startRunWorker(options: Options): RunWorker {
   const { partition, kinds, log, atOnce = 4, leaseMs = LEASE_MS, everyMs = EVERY_MS } = options;
   const store = createRunStore(partition);
   const own = `${hostname()}-${process.pid}-${randomBytes(4).toString("hex")}`;
   let taken = 0;
-  const underWay = new Set<Promise<void>>();
+  const inProgress = new Set<Promise<void>>();
   const stopped = new AbortController();
-  let looking = false;
+  let taking = false;
 
-  async function look(): Promise<void> {
-    if (looking || partition.redis.status !== "ready") return;
-    looking = true;
+  async function takeNext(): Promise<void> {
+    if (taking || partition.redis.status !== "ready") return;
+    taking = true;
     try {
-      while (underWay.size < atOnce && !stopped.signal.aborted) {
-        // A name for each time, so that a run whose lease has lapsed is lost to whoever held it, this process too.
+      while (inProgress.size < atOnce && !stopped.signal.aborted) {
+        // Each taken run has a new holder name. Once a lease has expired, the former holder has lost the run, even if
+        // the same process takes it again.
         taken += 1;
         const holder = `${own}-${taken}`;
         const run = await store.take(holder, leaseMs, Object.keys(kinds));
         if (run === undefined) return;
         failpoint("console.after_taken");
         const work = doRun(run, holder).finally(() => {
-          underWay.delete(work);
-          void look();
+          inProgress.delete(work);
+          void takeNext();
         });
-        underWay.add(work);
+        inProgress.add(work);
       }
     } catch (error) {
       log.warn("run.poll_failed", { reason: messageOf(error) });
     } finally {
-      looking = false;
+      taking = false;
     }
   }
 
@@ -84,7 +91,7 @@ export function startRunWorker(options: Options): RunWorker {
     }
   }
 
-  const onTime = (): void => void look();
+  const onTime = (): void => void takeNext();
   const timer = setInterval(onTime, everyMs);
   partition.redis.on("ready", onTime);
   onTime();
@@ -94,7 +101,7 @@ export function startRunWorker(options: Options): RunWorker {
       clearInterval(timer);
       partition.redis.off("ready", onTime);
       stopped.abort(new Error("the process is stopping"));
-      await Promise.all(underWay);
+      await Promise.all(inProgress);
     },
   };
 }

@@ -1,15 +1,15 @@
 import { isIPv4, isIPv6 } from "node:net";
 import ipaddr from "ipaddr.js";
 
-/** Addresses and ranges of a configuration, to ask whether they hold an address. */
+/** List of addresses and ranges. */
 export type AddressList = {
-  /** False for a text that is no address. An IPv4-mapped IPv6 address is the IPv4 address. */
+  /** Returns false for a text that is not an address. An IPv4-mapped IPv6 address counts as its IPv4 address. */
   matches(address: string): boolean;
 };
 
 type Range = [ipaddr.IPv4 | ipaddr.IPv6, number];
 
-/** Takes entries that `addressRangeProblem` finds nothing wrong with, and throws for any other. */
+/** Creates a list. Throws for an entry in which `addressRangeProblem` finds a problem. */
 export function createAddressList(entries: readonly string[]): AddressList {
   const ranges = entries.map((entry) => {
     const problem = addressRangeProblem(entry);
@@ -26,8 +26,9 @@ export function createAddressList(entries: readonly string[]): AddressList {
 }
 
 /**
- * What is wrong with an entry that should be an address or a CIDR range (RFC 4632, RFC 4291), as `203.0.113.7`,
- * `203.0.113.0/24` or `2001:db8::/32`. Each range has one way to be written, so that none is wider than it looks.
+ * Returns the problem of an entry that should be an address or a CIDR range (RFC 4632, RFC 4291), such as
+ * `203.0.113.7`, `203.0.113.0/24` or `2001:db8::/32`. Each range has exactly one accepted notation, so that no range is
+ * wider than it looks.
  */
 export function addressRangeProblem(entry: string): string | undefined {
   const [, address = "", bits] = /^([^/%]+)(?:\/(0|[1-9]\d{0,2}))?$/.exec(entry) ?? [];
@@ -43,8 +44,8 @@ export function addressRangeProblem(entry: string): string | undefined {
 }
 
 /**
- * Whether entries hold every IPv4 address together, or every IPv6 address. It takes entries that `addressRangeProblem` finds
- * nothing wrong with: then of two ranges one holds the other, or they have no address in common.
+ * Returns whether the entries together cover every IPv4 address, or every IPv6 address. The entries must have passed
+ * `addressRangeProblem`. Then two ranges are either nested or disjoint.
  */
 export function coversEveryAddress(entries: readonly string[]): boolean {
   const ranges = entries.map(toRange);

@@ -2,8 +2,9 @@ import { isIPv4, isIPv6 } from "node:net";
 import ipaddr from "ipaddr.js";
 
 /**
- * The one text of an address (RFC 5952): IPv6 in lower case and shortened, an IPv4-mapped one as IPv4, without a zone.
- * Undefined if it is no address. Forms that only some programs read, as `127.1` and `0177.0.0.1`, are none.
+ * Returns the canonical text of an address (RFC 5952). IPv6 is in lower case and shortened, without its zone. An
+ * IPv4-mapped address becomes IPv4. Returns undefined if the text is not an address. Forms that only some programs
+ * accept, such as `127.1` and `0177.0.0.1`, are not addresses.
  */
 export function canonicalAddress(text: string): string | undefined {
   if (isIPv4(text)) return text;
@@ -14,8 +15,8 @@ export function canonicalAddress(text: string): string | undefined {
 }
 
 /**
- * What an address is counted under: an IPv4 address by itself, an IPv6 address by its /64, which is the least that one
- * subscriber has. A text that is no address is its own key.
+ * Returns the key under which an address is counted. An IPv4 address is its own key. An IPv6 address counts as its /64,
+ * the least that a subscriber has. A text that is not an address is its own key.
  */
 export function addressKey(text: string): string {
   if (isIPv4(text)) return text;
@@ -25,15 +26,15 @@ export function addressKey(text: string): string {
 }
 
 /**
- * The networks of an `addressKey`, the narrowest first: itself, and of IPv6 also the /48, which is what one site may get. Who has a /48 has
- * 65,536 keys.
+ * Returns the networks of an `addressKey`, narrowest first. For IPv6, the second is its /48, which one site may own,
+ * and which contains 65,536 keys.
  */
 export function networksOf(key: string): string[] {
   const [address = ""] = key.split("/");
   return isIPv6(address) ? [key, networkOf(address, 3)] : [key];
 }
 
-/** The network that has these first words of 16 bits, of an IPv6 address. */
+/** Returns the network that contains an IPv6 address, with a prefix of this number of 16-bit words. */
 function networkOf(address: string, words: number): string {
   const parts = ipaddr.IPv6.parse(address).parts.map((part, i) => (i < words ? part : 0));
   return `${new ipaddr.IPv6(parts).toRFC5952String()}/${16 * words}`;

@@ -1,6 +1,6 @@
 import { isIPv4, isIPv6 } from "node:net";
 
-/** Where a server listens. The host of an IPv6 address has no brackets. */
+/** Address on which a server listens. An IPv6 host has no brackets. */
 export type ListenAddress = { host: string; port: number };
 
 const THIS_MACHINE = "127.0.0.1";
@@ -8,8 +8,9 @@ const PORT_MAX = 65_535;
 const EXAMPLE = 'such as "127.0.0.1:9090", or "0.0.0.0:9090" for every address of this machine';
 
 /**
- * Reads `host:port`. A port alone, with or without a colon before it, is one of this machine alone: who serves others has to say
- * where. Returns what is wrong with anything else, and nothing is guessed. Port 0 is any free port, and needs its host.
+ * Reads `host:port`. A port alone, with or without a colon before it, listens on this machine only. Listening for
+ * others needs an explicit host. For any other text, returns the problem; nothing is guessed. Port 0 means any free
+ * port, and must have a host.
  */
 export function readListenAddress(text: string): ListenAddress | string {
   const port = /^:?(\d+)$/.exec(text)?.[1];
@@ -19,7 +20,7 @@ export function readListenAddress(text: string): ListenAddress | string {
   return parts === undefined ? whyUnclear(text) : withPort(parts["host"] ?? "", parts["port"] ?? "");
 }
 
-/** `host:port`, with an IPv6 address in brackets. */
+/** Formats `host:port`, with an IPv6 address in brackets. */
 export function listenAddressText({ host, port }: ListenAddress): string {
   return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
@@ -38,7 +39,7 @@ function readHost(written: string): { host: string } | string {
     return isIPv6(inner)
       ? { host: inner }
       : `must have an IPv6 address in its brackets, such as "[::1]:9090"`;
-  // One server listens on one address, and clients of this machine find this one first or second.
+  // `localhost` has two addresses, but a server listens on one. Clients on this machine try this one first or second.
   if (written.toLowerCase() === "localhost") return { host: THIS_MACHINE };
   if (written === "*") return `has no host: write "0.0.0.0" for every IPv4 address, "[::]" for IPv6 too`;
   const looksNumeric = /^[\d.]+$/.test(written);

@@ -3,8 +3,8 @@ import ipaddr from "ipaddr.js";
 import { type AddressList, createAddressList } from "./address-list.ts";
 
 /**
- * Everything that is not the public internet, by IANA's registries of special-purpose addresses, whether it is routed today or not.
- * A name that leads to one of them leads into the network of whoever asks.
+ * Addresses outside the public internet, by IANA's registries of special-purpose addresses, including those that are
+ * not routed today. If a host name resolves to one of them, the request stays in the caller's own network.
  */
 const SPECIAL_IPV4 = createAddressList([
   "0.0.0.0/8", // this host, this network
@@ -28,7 +28,10 @@ const SPECIAL_IPV4 = createAddressList([
   "240.0.0.0/4", // reserved; broadcast
 ]);
 
-/** Of IPv6 only this is given to anybody: loopback, link-local, unique local and multicast addresses lie outside of it. */
+/**
+ * Range from which all public IPv6 addresses are assigned. Loopback, link-local, unique local and multicast addresses
+ * are outside it.
+ */
 const GLOBAL_IPV6 = createAddressList(["2000::/3"]);
 
 const SPECIAL_IPV6 = createAddressList([
@@ -38,15 +41,18 @@ const SPECIAL_IPV6 = createAddressList([
   "3fff::/20", // documentation
 ]);
 
-/** Prefixes before an IPv4 address, by how many bytes they have: what is sent to such an address arrives at the IPv4 one. */
+/**
+ * Prefixes of IPv6 addresses that embed an IPv4 address, and the offset of the IPv4 address in bytes. Packets to such
+ * an address reach the embedded IPv4 address.
+ */
 const EMBEDDING = [
   { holds: createAddressList(["64:ff9b::/96"]), at: 12 }, // NAT64
   { holds: createAddressList(["2002::/16"]), at: 2 }, // 6to4
 ];
 
 /**
- * Whether an address may be connected to: it is of the public internet, or `allowed` has it. An IPv4 address inside of an IPv6 one
- * counts as itself. What is no address may not.
+ * Returns whether a connection to this address is permitted: it is on the public internet, or in `allowed`. For an IPv6
+ * address that embeds an IPv4 address, the IPv4 address decides. A text that is not an address is not permitted.
  */
 export function mayConnectTo(text: string, allowed: AddressList): boolean {
   if (isWithin(text, allowed)) return true;
@@ -55,15 +61,18 @@ export function mayConnectTo(text: string, allowed: AddressList): boolean {
   return GLOBAL_IPV6.matches(address) && !SPECIAL_IPV6.matches(address);
 }
 
-/** Whether one of these ranges has the address. An IPv4 address inside of an IPv6 one counts as itself. */
+/**
+ * Returns whether one of these ranges contains the address. For an IPv6 address that embeds an IPv4 address, the IPv4
+ * address decides.
+ */
 export function isWithin(text: string, ranges: AddressList): boolean {
   return ranges.matches(innermost(withoutZone(text)));
 }
 
-/** Names that no public DNS has (RFC 6761, RFC 6762, RFC 8375, and ICANN's `internal`). */
+/** Names that the public DNS does not have (RFC 6761, RFC 6762, RFC 8375, and ICANN's `internal`). */
 const PRIVATE_NAME = /(?:^|\.)(?:localhost|local|internal|test|example|invalid|home\.arpa)\.?$/;
 
-/** Whether the host of a URL can be reached from the public internet, as far as its name tells. A name without a dot cannot. */
+/** Returns whether the host of a URL can be public, judged by its name. A name without a dot cannot. */
 export function isPublicHost(host: string): boolean {
   const address = host.replace(/^\[(.*)\]$/, "$1");
   if (isIPv4(address) || isIPv6(address)) return mayConnectTo(address, NO_ADDRESS);
@@ -76,7 +85,7 @@ function withoutZone(text: string): string {
   return text.replace(/%.*$/, "");
 }
 
-/** The IPv4 address inside of this one, if there is one; else this. */
+/** Returns the IPv4 address embedded in this address, otherwise the address itself. */
 function innermost(text: string): string {
   if (!isIPv6(text)) return text;
   const address = ipaddr.IPv6.parse(text);

@@ -1,17 +1,20 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 
-/** The private key of an API key of Coinbase's CDP, and the JWS algorithm that it signs by (RFC 7518, RFC 8037). */
+/** Private key of a CDP API key (Coinbase), and its JWS algorithm (RFC 7518, RFC 8037). */
 export type CdpKey = { alg: "EdDSA" | "ES256"; key: KeyObject };
 
-/** Throws an error whose message says what the key must be, and nothing of the key. */
+/**
+ * Reads a CDP key. Throws an error whose message says which forms are accepted. The message contains no part of the
+ * key.
+ */
 export function readCdpKey(secret: string): CdpKey {
   const text = secret.trim();
   return text.startsWith("-----") ? readPem(text.replaceAll("\\n", "\n")) : readSeed(text);
 }
 
-/** 64 bytes in base64: the seed of an Ed25519 key, and the public key that follows from it. */
+/** 64 bytes in base64: the seed of an Ed25519 key, and its public key. */
 const ED25519 = /^[A-Za-z0-9+/]{86}==$/;
-/** PKCS #8 of an Ed25519 seed (RFC 8410, section 7), up to the seed itself. */
+/** Bytes before the 32-byte seed of an Ed25519 key in PKCS #8 (RFC 8410, section 7). */
 const PKCS8_ED25519 = Buffer.from("302e020100300506032b657004220420", "hex");
 
 function readSeed(text: string): CdpKey {

@@ -1,12 +1,17 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { Secret } from "./secret.ts";
 
-/** HMAC-SHA256 (RFC 2104) of the bytes as received: re-serialised JSON would differ from what the sender signed. */
+/**
+ * Returns the HMAC-SHA256 (RFC 2104) of the bytes as received. JSON that was parsed and serialized again would differ
+ * from what the sender signed.
+ */
 export function hmacSha256(secret: Secret, bytes: Uint8Array): Buffer {
   return createHmac("sha256", secret.reveal()).update(bytes).digest();
 }
 
-/** Whether any of the secrets made this signature over these bytes. All are tried, also after a match. */
+/**
+ * Returns whether one of the secrets made this signature over these bytes. It tries all of them, even after a match.
+ */
 export function isSignedByAny(secrets: readonly Secret[], signature: Buffer, bytes: Uint8Array): boolean {
   let matches = false;
   for (const secret of secrets) {

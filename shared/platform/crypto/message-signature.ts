@@ -4,17 +4,17 @@ import { isSignedByAny } from "./hmac.ts";
 import type { Secret } from "./secret.ts";
 
 /*
- * HTTP Message Signatures (RFC 9421) as producers, runners and gateways use them: algorithm hmac-sha256, one signature labelled and
- * tagged `postern`, over @method, @path and headers. Only the form that signMessage writes is accepted: one member in each
- * of the two headers, no component parameters, no other derived component.
+ * HTTP Message Signatures (RFC 9421) between producers, runners and gateways: algorithm hmac-sha256, one signature
+ * labelled and tagged `postern`, over @method, @path and headers. Only the form that signMessage writes is accepted:
+ * one member each in Signature-Input and Signature, no component parameters, and no other derived component.
  */
 const LABEL = "postern";
 const ALGORITHM = "hmac-sha256";
 
-/** For how long a signature is good. */
+/** Time for which a signature is valid. */
 export const SIGNATURE_AGE_SEC_MAX = 300;
 
-/** How far a signer's clock may be ahead of ours. */
+/** Accepted lead of the signer's clock over ours. */
 const SKEW_SEC_MAX = 60;
 
 /** Components that every signature must cover. */
@@ -29,13 +29,13 @@ const PARAMETERS_KNOWN = ["created", "alg", "keyid", "nonce", "tag"];
 
 export type SignedMessage = {
   readonly method: string;
-  /** The path as it goes over the wire, without a query. */
+  /** Path as sent, without a query. */
   readonly path: string;
-  /** The headers to cover, by lower-case name, in the order in which they are covered. */
+  /** Headers to cover, by lower-case name, in signing order. */
   readonly headers: Readonly<Record<string, string>>;
 };
 
-/** A request as it came: every value of each header, by lower-case name. */
+/** A request as received: every value of each header, by lower-case name. */
 export type ReceivedMessage = {
   readonly method: string;
   readonly path: string;
@@ -44,20 +44,20 @@ export type ReceivedMessage = {
 
 type Rules = {
   nowSec: number;
-  /** Headers that the request must have, and the signature cover. */
+  /** Headers that the request must have and the signature must cover. */
   needs?: readonly string[];
-  /** Whether a header that the request has must be covered, by its lower-case name. */
+  /** Returns whether a present header with this lower-case name must be covered. */
   mustCover: (name: string) => boolean;
 };
 
-/** The value of a `Content-Digest` header (RFC 9530) for bytes with this SHA-256. */
+/** Returns the value of `Content-Digest` (RFC 9530) for bytes with this SHA-256. */
 export function contentDigest(sha256Hex: string): string {
   return `sha-256=:${Buffer.from(sha256Hex, "hex").toString("base64")}:`;
 }
 
 /**
- * Whether a received `Content-Digest` (RFC 9530) has exactly one `sha-256` member and it is this SHA-256. Members of other
- * algorithms are ignored.
+ * Returns whether a received `Content-Digest` (RFC 9530) has exactly one `sha-256` member, with this SHA-256. Members
+ * with other algorithms are ignored.
  */
 export function isContentDigestOf(values: readonly string[], sha256Hex: string): boolean {
   const members = values.flatMap((value) => value.split(",")).map((member) => member.trim());
@@ -66,7 +66,7 @@ export function isContentDigestOf(values: readonly string[], sha256Hex: string):
   return digests.length === 1 && digests[0] === contentDigest(sha256Hex);
 }
 
-/** Both signature headers of a message that covers its method, its path and every header given. */
+/** Returns both signature headers of a message. The signature covers the method, the path and every given header. */
 export function signMessage(secret: Secret, message: SignedMessage, createdSec: number) {
   let covered = `"@method" "@path"`;
   let lines = `"@method": ${message.method}\n"@path": ${message.path}\n`;
@@ -75,22 +75,23 @@ export function signMessage(secret: Secret, message: SignedMessage, createdSec: 
     lines += `"${name}": ${message.headers[name]}\n`;
   }
   const params = `(${covered});created=${createdSec};alg="${ALGORITHM}";tag="${LABEL}"`;
-  // The wire carries header values as latin1, and so does the base: a value outside ASCII signs the same bytes.
+  // Header values are sent as latin1, so the signature base uses latin1 too. Then the signature covers the bytes that
+  // are sent, also for a value outside ASCII.
   const mac = createHmac("sha256", secret.reveal())
     .update(signatureBase(lines, params), "latin1")
     .digest("base64");
   return { "Signature-Input": `${LABEL}=${params}`, Signature: `${LABEL}=:${mac}:` };
 }
 
-/** The signature base (RFC 9421, section 2.5): a line `"name": value\n` per component, then the parameters. */
+/** Returns the signature base (RFC 9421, section 2.5): a line `"name": value\n` per component, then the parameters. */
 export function signatureBase(lines: string, params: string): string {
   return `${lines}"@signature-params": ${params}`;
 }
 
 /**
- * Checks that one of the secrets signed this message, recently, and that the signature covers all it must. Throws
- * `runner.signature_rejected` with the reason. The body is proven only through `content-digest`, which the caller must
- * compare with the bytes.
+ * Verifies that one of the secrets signed this message recently, and that the signature covers all required components.
+ * Throws `runner.signature_rejected` with the reason. The body is covered only through `content-digest`, which the
+ * caller must compare with the body.
  */
 export function verifyMessage(secrets: readonly Secret[], request: ReceivedMessage, rules: Rules): void {
   const { params, covered, created } = parseInput(only(request, "signature-input"));

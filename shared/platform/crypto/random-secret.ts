@@ -1,9 +1,9 @@
 import type { Secret } from "./secret.ts";
 
-/** With fewer bits a secret may be found by trying. */
+/** Minimum number of random bits. A secret with fewer may be found by guessing. */
 const BITS_MIN = 128;
 
-/** The kinds of characters, with how many there are of each. Of others a generator writes two, as base64 and base64url do. */
+/** Kinds of characters, and how many each kind has. Besides letters and digits, base64 and base64url have two. */
 const KINDS = [
   [/[a-z]/, 26],
   [/[A-Z]/, 26],
@@ -11,23 +11,24 @@ const KINDS = [
   [/[^a-zA-Z0-9]/, 2],
 ] as const;
 
-/** Hexadecimal, but no decimal number. */
+/** Hexadecimal with at least one letter. */
 const HEX = /^(?=.*[a-f])[0-9a-f]+$/i;
 const HEX_DIGITS_MIN = BITS_MIN / 4;
 
 /**
- * Changes between small letters, capitals and digits. Random text has some six among ten characters, so 24 random bytes in base64 have
- * twice as many. Words have at most two each, so this takes six words with capitals, and any number without.
+ * Minimum number of changes between lower-case letters, upper-case letters and digits. Random text has about six per
+ * ten characters, so 24 random bytes in base64 have about 19. A word has at most two, so at least six capitalized words
+ * would be needed.
  */
 const CHANGES_MIN = 12;
 
-/** Fewer different steps at some distance are a repetition, or counting. */
+/** Minimum number of different steps at each distance. Text with fewer is a repetition or a sequence (`isRegular`). */
 const STEPS_MIN = 6;
 
 /**
- * Whether a secret looks like at least 128 bits that a generator wrote, as `openssl rand -hex 32` does. Random characters cannot be told
- * from chosen ones for certain, so this is an estimate. It rejects what people choose: words, repetitions, and rows of characters. It
- * also rejects some short random secrets, but hardly any of 32 random bytes in hexadecimal or base64.
+ * Returns whether a secret looks like at least 128 random bits, such as the output of `openssl rand -hex 32`. This is
+ * an estimate, because a chosen text may look random. It rejects texts that people choose: words, repetitions and
+ * sequences. It also rejects some short random secrets, but almost none with 32 random bytes in hexadecimal or base64.
  */
 export function looksRandom(secret: Secret): boolean {
   const text = secret.reveal();
@@ -38,12 +39,16 @@ export function looksRandom(secret: Secret): boolean {
 function isMixed(text: string): boolean {
   const alphabet = KINDS.reduce((size, [kind, count]) => (kind.test(text) ? size + count : size), 0);
   if (text.length * Math.log2(alphabet) < BITS_MIN) return false;
-  // Separators are left out: with them each word would change twice more.
+  // Separators are removed first. Otherwise `two-words` would have two runs instead of one.
   const runs = text.replaceAll(/[^a-zA-Z0-9]/g, "").match(/[a-z]+|[A-Z]+|[0-9]+/g) ?? [];
   return runs.length > CHANGES_MIN;
 }
 
-/** Repeated text has no step at the distance of its repetition; a row such as 0a1b2c has the same step everywhere. */
+/**
+ * Returns whether the text is a repetition or a sequence. A step is the difference between the codes of two characters.
+ * For some distance between the two, such a text has only a few different steps. In `abcabc` all steps at distance 3
+ * are 0; in `0a1b2c` all steps at distance 2 are 1.
+ */
 function isRegular(text: string): boolean {
   const codes = [...text].map((character) => character.charCodeAt(0));
   for (let distance = 1; distance <= text.length / 2; distance++) {

@@ -1,6 +1,6 @@
 import { inspect } from "node:util";
 
-/** A value that cannot be printed by accident: logging it shows `[secret]`. */
+/** A value that cannot be printed by accident: a log shows `[secret]`. */
 export class Secret {
   readonly #value: string;
 
@@ -12,7 +12,7 @@ export class Secret {
     return this.#value;
   }
 
-  /** The secret's UTF-8 bytes. */
+  /** Returns the secret's UTF-8 bytes. */
   bytes(): Buffer {
     return Buffer.from(this.#value, "utf8");
   }

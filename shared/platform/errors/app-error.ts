@@ -1,33 +1,37 @@
 import { CODES, type ErrorCode } from "./codes.ts";
 
 type Details = {
-  /** For operators: goes to the log, never to a caller. */
+  /** Text for operators. It is logged and never sent to a client. */
   reason: string;
-  /** For callers; without it they get the code's title. */
+  /** Text for clients. By default, they get the code's title. */
   publicDetail?: string;
-  /** After this long the same attempt may succeed. */
+  /** Time after which the same request may succeed. */
   retryAfterMs?: number;
+  /** Response headers that the client needs for another attempt. */
+  headers?: Readonly<Record<string, string>>;
   cause?: unknown;
 };
 
-/** Time until a retry, if nothing better is known: a moment, such as a failover or a restart. */
+/** Default time until a retry. It covers short outages such as a failover or a restart. */
 export const RETRY_AFTER_MS = 2000;
 
-/** A failure with a stable code, which decides the HTTP status and what a producer does next. */
+/** An error with a stable code. The code decides the HTTP status, and whether a producer retries. */
 export class AppError extends Error {
   override readonly name = "AppError";
   readonly code: ErrorCode;
   readonly publicDetail: string;
   readonly retryAfterMs: number | undefined;
+  readonly headers: Readonly<Record<string, string>> | undefined;
 
-  constructor(code: ErrorCode, { reason, publicDetail, retryAfterMs, ...rest }: Details) {
+  constructor(code: ErrorCode, { reason, publicDetail, retryAfterMs, headers, ...rest }: Details) {
     super(reason, rest);
     this.code = code;
     this.publicDetail = publicDetail ?? CODES[code].title;
     this.retryAfterMs = retryAfterMs;
+    this.headers = headers;
   }
 
-  /** A failure whose reason the caller may read as it stands. */
+  /** Creates an error whose reason may be sent to the client unchanged. */
   static public(
     code: ErrorCode,
     detail: string,
@@ -37,13 +41,13 @@ export class AppError extends Error {
   }
 }
 
-/** Where an unforeseen error comes from. Only that needs its stack: every other error is explained by its code. */
+/** Returns the stack of an unforeseen error. All other errors are explained by their code and need none. */
 export function stackOf(error: AppError): string | undefined {
   if (error.code !== "internal.unexpected") return undefined;
   return (error.cause instanceof Error ? error.cause : error).stack;
 }
 
-/** Anything thrown as an AppError; an unforeseen error is `internal.unexpected`. */
+/** Converts anything thrown to an AppError. An unforeseen error becomes `internal.unexpected`. */
 export function toAppError(thrown: unknown): AppError {
   if (thrown instanceof AppError) return thrown;
   return new AppError("internal.unexpected", { reason: messageOf(thrown), cause: thrown });

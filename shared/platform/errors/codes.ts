@@ -1,5 +1,5 @@
 type Entry = {
-  /** The HTTP status of our answer. */
+  /** HTTP status of our answer. */
   readonly status: number;
   /** Whether the same request may succeed later. */
   readonly retryable: boolean;
@@ -7,7 +7,7 @@ type Entry = {
 };
 
 const DELIVERY_CODES = {
-  // what the producer met
+  // Runner errors, seen by the producer
   "runner.unreachable": { status: 502, retryable: true, title: "Runner could not be reached" },
   "runner.disconnected": { status: 502, retryable: true, title: "Connection to the runner broke" },
   "runner.timed_out": { status: 504, retryable: true, title: "Runner did not answer in time" },
@@ -19,7 +19,7 @@ const DELIVERY_CODES = {
   "call.poison_pill": { status: 500, retryable: false, title: "Producers ended during the call" },
   "call.corrupt": { status: 500, retryable: false, title: "Stored call is corrupt" },
 
-  // what the producer met at the receiver of a callback
+  // Callback receiver errors, seen by the producer
   "callback.unanswered": { status: 504, retryable: true, title: "Receiver did not answer" },
   "callback.failed": { status: 502, retryable: true, title: "Receiver answered with an error" },
   "callback.gone": { status: 502, retryable: false, title: "Receiver is gone" },
@@ -30,9 +30,11 @@ const DELIVERY_CODES = {
   },
 } as const satisfies Record<string, Entry>;
 
-/** Every failure of Postern. A code never changes its name; the documentation lists them all, and a test compares. */
+/**
+ * All errors of Postern. A code never changes its name. The documentation lists all codes, and a test compares both.
+ */
 export const CODES = {
-  // what a sender did
+  // errors in a webhook sender's request
   "request.malformed": { status: 400, retryable: false, title: "Request is malformed" },
   "request.not_found": { status: 404, retryable: false, title: "No such path" },
   "request.method_not_allowed": { status: 405, retryable: false, title: "Method is not allowed" },
@@ -80,7 +82,7 @@ export const CODES = {
   "call.conflict": { status: 409, retryable: false, title: "Delivery id was used with another body" },
   "callback.refused": { status: 403, retryable: false, title: "Callback URL is not allowed" },
 
-  // what a payer did
+  // errors in a buyer's request
   "job.not_found": { status: 404, retryable: false, title: "Job not found" },
   "job.disabled": { status: 403, retryable: false, title: "Job is disabled" },
   "payment.required": { status: 402, retryable: false, title: "Payment is required" },
@@ -121,6 +123,11 @@ export const CODES = {
     retryable: false,
     title: "Payment identifier was used for another request",
   },
+  "payment.idempotency_key_reused": {
+    status: 422,
+    retryable: false,
+    title: "Idempotency-Key was used for another request",
+  },
   "payment.too_many_open": { status: 429, retryable: true, title: "Payer has too many open payments" },
   "payment.too_many_unsettled": {
     status: 429,
@@ -136,7 +143,7 @@ export const CODES = {
   "caller.not_permitted": { status: 403, retryable: false, title: "Caller is not permitted" },
   "caller.nonce_used": { status: 403, retryable: false, title: "Caller nonce was already used" },
 
-  // what the payment gateway cannot do now
+  // temporary errors of the payment gateway
   "caller.check_unavailable": {
     status: 503,
     retryable: true,
@@ -151,7 +158,7 @@ export const CODES = {
   "payment.unavailable": { status: 503, retryable: true, title: "Payments are unavailable" },
   "price.unavailable": { status: 503, retryable: true, title: "No price is available" },
 
-  // what a pricing engine answers
+  // errors of a pricing engine
   "pricing.request_invalid": { status: 400, retryable: false, title: "Price request is not valid" },
   "pricing.tee_unavailable": {
     status: 503,
@@ -160,7 +167,7 @@ export const CODES = {
   },
   "pricing.unavailable": { status: 503, retryable: true, title: "Quotes are unavailable" },
 
-  // what the gateway cannot do now
+  // temporary errors of both gateways
   "service.starting": { status: 503, retryable: true, title: "Service is starting" },
   "service.draining": { status: 503, retryable: true, title: "Service is shutting down" },
   "queue.unavailable": { status: 503, retryable: true, title: "Queue is unavailable" },
@@ -177,12 +184,19 @@ export const CODES = {
     title: "It is unknown whether the call was queued",
   },
   "record.unreadable": { status: 503, retryable: true, title: "Stored record cannot be read" },
+  "webhook.filter_failed": { status: 503, retryable: true, title: "Filter of the endpoint failed" },
+  "webhook.keys_unavailable": { status: 503, retryable: true, title: "Keys of the sender are unavailable" },
+  "webhook.confirmation_failed": {
+    status: 503,
+    retryable: true,
+    title: "Subscription could not be confirmed",
+  },
   "webhook.endpoint_disabled": { status: 503, retryable: true, title: "Endpoint is disabled" },
   "queue.overloaded": { status: 503, retryable: true, title: "Queue is over its limits" },
   "request.body_consumed": { status: 500, retryable: false, title: "Body was already read" },
   "internal.unexpected": { status: 500, retryable: true, title: "Internal error" },
 
-  // what a client that asks for a result is told
+  // answers to a client that reads a result
   "result.pending": { status: 404, retryable: true, title: "The call has no result yet" },
   "result.none_kept": { status: 404, retryable: false, title: "The call keeps no result" },
   "result.gone": { status: 410, retryable: false, title: "The result is no longer kept" },
@@ -203,13 +217,13 @@ export const CODES = {
     title: "The sign-in cannot be checked now",
   },
 
-  // what a runner is told that delivers a result
+  // answers to a runner that delivers a result
   "result.conflict": { status: 409, retryable: false, title: "The call already has another result" },
   "result.too_late": { status: 409, retryable: false, title: "The call no longer accepts a result" },
 
   ...DELIVERY_CODES,
 
-  // what the reference runner answers
+  // answers of the reference runner
   "runner.signature_rejected": { status: 401, retryable: false, title: "Request signature is not valid" },
   "runner.job_unknown": { status: 404, retryable: false, title: "No such job" },
   "runner.input_rejected": { status: 422, retryable: false, title: "The job does not accept this input" },
@@ -222,7 +236,7 @@ export const CODES = {
   "runner.store_unavailable": { status: 503, retryable: true, title: "Runner's store is unavailable" },
   "runner.handler_failed": { status: 500, retryable: true, title: "The job failed" },
 
-  // what an operator is told of a call
+  // answers to an operator's command about a call
   "call.unknown": { status: 404, retryable: false, title: "No such call" },
   "call.in_hand": { status: 409, retryable: true, title: "The call is waiting or in flight" },
   "call.not_delayed": { status: 409, retryable: false, title: "The call is not delayed" },
@@ -242,7 +256,7 @@ export const CODES = {
   "call.paid": { status: 409, retryable: false, title: "A paid call cannot be replayed as a new call" },
   "call.no_result": { status: 404, retryable: false, title: "The call has no stored result" },
 
-  // what the operator's service answers
+  // answers of the console
   "operator.unauthorized": { status: 401, retryable: false, title: "A valid token or session is required" },
   "operator.forbidden": { status: 403, retryable: false, title: "This role is read-only" },
   "operator.cross_site": { status: 403, retryable: false, title: "Cross-site request was refused" },
@@ -265,11 +279,11 @@ export const CODES = {
   "run.not_resumable": { status: 409, retryable: false, title: "The bulk operation cannot be resumed" },
   "run.too_many": { status: 429, retryable: true, title: "Too many bulk operations are open" },
 
-  // what ends a command
+  // errors of CLI commands
   "command.invalid": { status: 500, retryable: false, title: "Command line is not valid" },
   "command.failed": { status: 500, retryable: false, title: "Command failed" },
 
-  // what stops a start
+  // errors that prevent the start
   "start.config_invalid": { status: 500, retryable: false, title: "Configuration is not valid" },
   "start.redis_not_durable": {
     status: 500,
@@ -307,7 +321,10 @@ export const CODES = {
 
 export type ErrorCode = keyof typeof CODES;
 
-/** Codes with which a delivery to a runner, or to the receiver of a callback, can end. The producer decides on each of them. */
+/**
+ * Codes with which a delivery to a runner or to a callback's receiver can end. The producer's retry policy has a
+ * decision for each.
+ */
 export type DeliveryCode =
   | keyof typeof DELIVERY_CODES
   | "queue.unavailable"

@@ -6,21 +6,24 @@ import { runBounded } from "./run-bounded.ts";
 
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** The first thing in a value that does not fit. */
+/** First mismatch between a value and a schema. */
 export type Mismatch = {
-  /** Where, as a fragment with a JSON Pointer (RFC 6901, section 6): `#/items/0`. */
+  /** Position as a URI fragment with a JSON Pointer (RFC 6901, section 6): `#/items/0`. */
   pointer: string;
-  /** A sentence without the place, which quotes no value. */
+  /** Sentence about the mismatch. It contains neither the position nor the value. */
   what: string;
 };
 
-/** Finds what in a value does not fit; undefined if it fits. `bytes` is about how large it is as JSON. */
+/**
+ * Returns the first mismatch of a value; undefined if the value matches. `bytes` is the approximate size of the value
+ * as JSON.
+ */
 export type Check = (value: unknown, bytes: number) => Mismatch | undefined;
 
 /**
- * Compiles a schema of JSON Schema 2020-12, or of draft-07 if its `$schema` says so; the result is the check, or the problem as the rest
- * of a sentence. A keyword that the dialect does not know is a problem, since it would check nothing. Nothing is read from elsewhere, and
- * `format` checks nothing.
+ * Compiles a schema of JSON Schema 2020-12, or of draft-07 if its `$schema` says so. Returns the check, or the problem
+ * as the rest of a sentence. A keyword that the dialect does not know is a problem, because it would check nothing.
+ * Remote schemas are never loaded, and `format` checks nothing.
  */
 export function compileSchema(
   schema: unknown,
@@ -58,7 +61,7 @@ const OPTIONS = {
   strict: false,
   strictSchema: true,
   validateFormats: false,
-  /** A name that every object inherits, as `constructor`, is none of its properties. */
+  /** Inherited names such as `constructor` do not count as properties. */
   ownProperties: true,
   logger: false,
 } as const;
@@ -67,7 +70,10 @@ type Compiler = { compile(schema: JsonSchema): ValidateFunction };
 
 const compilers = new Map<Dialect, Compiler>();
 
-/** One for all schemas of a dialect, unless they name themselves: ajv remembers names, and would resolve those of another schema. */
+/**
+ * Returns a compiler for a schema of this dialect. Schemas without an `$id` share one compiler. A schema with an `$id`
+ * gets its own, because ajv remembers ids and would resolve references of other schemas to them.
+ */
 function compilerFor(dialect: Dialect, text: string): Compiler {
   if (text.includes('"$id"')) return newCompiler(dialect);
   const compiler = compilers.get(dialect) ?? newCompiler(dialect);
@@ -75,7 +81,7 @@ function compilerFor(dialect: Dialect, text: string): Compiler {
   return compiler;
 }
 
-/** ajv takes a while to load, and most configurations have no schema. */
+/** ajv is loaded only when needed, because loading is slow and most configurations have no schema. */
 const load = createRequire(import.meta.url);
 
 function newCompiler(dialect: Dialect): Compiler {
@@ -84,7 +90,7 @@ function newCompiler(dialect: Dialect): Compiler {
     return new Ajv(OPTIONS);
   }
   const { Ajv2020 } = load("ajv/dist/2020.js") as typeof import("ajv/dist/2020.js");
-  return new Ajv2020({ ...OPTIONS, keywords: ["$anchor"] }); // it resolves anchors, and yet does not know the keyword
+  return new Ajv2020({ ...OPTIONS, keywords: ["$anchor"] }); // ajv resolves anchors, but does not know the keyword
 }
 
 function compileProblem(error: unknown): string {
@@ -94,9 +100,12 @@ function compileProblem(error: unknown): string {
   return `does not compile (${messageOf(error)})`;
 }
 
-/** So long one check may take. */
+/** Time limit of one check. */
 const CHECK_MS = 100;
-/** What may take more time than the sizes of schema and value multiplied: backtracking, recursion, and pairs of items. */
+/**
+ * Keywords that may be slow to check, because they backtrack, recurse or compare pairs of items. A check without them
+ * takes time at most proportional to the size of the schema times that of the value.
+ */
 const SLOW = /"(?:pattern|patternProperties|uniqueItems|\$ref|\$dynamicRef)"/;
 const QUICK_PRODUCT_MAX = 2 ** 24;
 
@@ -111,7 +120,8 @@ function toCheck(validate: ValidateFunction, text: string): Check {
 }
 
 function toMismatch(errors: readonly ErrorObject[]): Mismatch {
-  // The last one is about the alternatives as a whole; of a condition the first says more.
+  // For `anyOf` or `oneOf`, the last error describes all alternatives together. For `if`, the first error is more
+  // precise.
   const last = errors.at(-1);
   const error = last?.keyword === "if" ? errors[0] : last;
   const extra: unknown = error?.params["additionalProperty"] ?? error?.params["unevaluatedProperty"];
@@ -128,7 +138,7 @@ function shortened(text: string, most: number): string {
 
 const POINTER_MAX = 256;
 
-/** A pointer that is too long to be told is that of the nearest object or list around the place. */
+/** Encodes a pointer. A pointer that is too long is shortened to the nearest enclosing object or list. */
 function fragment(pointer: string): string {
   const encoded = pointer.replace(/[^A-Za-z0-9\-._~/!$&'()*+,;=:@]/gu, (letter) =>
     Buffer.from(letter).toString("hex").toUpperCase().replace(/../g, "%$&"),

@@ -1,24 +1,28 @@
 import { createContext, Script } from "node:vm";
 
 const idle = () => undefined;
-let place: { script: Script; context: { work: () => unknown } } | undefined;
+let sandbox: { script: Script; context: { work: () => unknown } } | undefined;
 
-/** A context takes half a megabyte, and most configurations have no schema. */
-function placed() {
-  place ??= {
+/**
+ * Creates the script and its context on first use, because a context uses half a megabyte and most configurations have
+ * no schema.
+ */
+function openSandbox() {
+  sandbox ??= {
     script: new Script("work()"),
     context: createContext({ work: idle }) as { work: () => unknown },
   };
-  return place;
+  return sandbox;
 }
 
-/** So often work begins again that was ended while the process hardly ran. */
+/** Maximum number of attempts. Work is tried again only if the process hardly got the CPU. */
 const TRIES = 4;
 
 /**
- * Runs synchronous work, and ends it after `ms`, inside a regular expression too; undefined if it was not done by then. Only another
- * thread can end it, and starting one takes up to a millisecond. That thread knows the time of the clock alone: on a machine that gave this
- * process less than half of it the work was not slow, and begins again.
+ * Runs synchronous work and stops it after `ms`, even inside a regular expression. Returns undefined if the work was
+ * not done by then. Another thread stops the work, and starting that thread takes up to a millisecond. The thread
+ * measures wall-clock time. So if the process got the CPU for less than half of that time, the work is tried again,
+ * because it may not be slow.
  */
 export function runBounded<Result>(work: () => Result, ms: number): Result | undefined {
   for (let tries = 1; ; tries++) {
@@ -31,12 +35,12 @@ export function runBounded<Result>(work: () => Result, ms: number): Result | und
 }
 
 function runOnce<Result>(work: () => Result, ms: number): { result: Result } | undefined {
-  const { script, context } = placed();
+  const { script, context } = openSandbox();
   context.work = work;
   try {
     return { result: script.runInContext(context, { timeout: ms }) as Result };
   } catch (error) {
-    // Of the context's realm, so no Error of ours.
+    // The error belongs to the context's realm, so it is not an instance of our Error.
     if ((error as { code?: unknown }).code === "ERR_SCRIPT_EXECUTION_TIMEOUT") return undefined;
     throw error;
   } finally {

@@ -3,48 +3,51 @@ import type { Clock } from "../time/clock.ts";
 import { BoundedMap } from "./bounded-map.ts";
 
 type Options = {
-  /** What each party may use at once, and gets back in a minute. */
+  /** Size of each key's budget, which refills within a minute. */
   perMinute: number;
-  /** What is counted, as the log names it. */
+  /** Plural name of the limited things, for the log. */
   what: string;
-  /** Told to whoever has used it up. */
+  /** Text for a client whose budget is used up. */
   publicDetail: string;
   clock: Clock;
 };
 
 export type Allowance = {
-  /** Uses one of this party's. Returns what gives it back. Throws `request.rate_limited` if none is left. */
-  use(party: string): () => void;
+  /**
+   * Uses one unit of this key's budget. Returns a function that refunds it. Throws `request.rate_limited` if the budget
+   * is used up.
+   */
+  use(key: string): () => void;
 };
 
-/** Beyond this many the one that was begun first is forgotten, and has all of its own again. */
-const PARTIES_MAX = 10_000;
+/** Limit on remembered keys. Beyond it, the oldest key is forgotten, and then has a full budget again. */
+const KEYS_MAX = 10_000;
 
 type Bucket = { left: number; at: number };
 
-/** A token bucket for each party, in the memory of this process. */
+/** Creates a token bucket for each key, in this process's memory. */
 export function createAllowance({ perMinute, what, publicDetail, clock }: Options): Allowance {
-  const buckets = new BoundedMap<string, Bucket>(PARTIES_MAX);
+  const buckets = new BoundedMap<string, Bucket>(KEYS_MAX);
   const msEach = 60_000 / perMinute;
 
-  function bucketOf(party: string): Bucket {
+  function bucketOf(key: string): Bucket {
     const now = clock();
-    const known = buckets.get(party);
+    const known = buckets.get(key);
     if (known !== undefined) {
       known.left = Math.min(perMinute, known.left + Math.max(0, now - known.at) / msEach);
       known.at = now;
       return known;
     }
     const bucket = { left: perMinute, at: now };
-    buckets.set(party, bucket);
+    buckets.set(key, bucket);
     return bucket;
   }
 
   return {
-    use(party) {
-      const bucket = bucketOf(party);
+    use(key) {
+      const bucket = bucketOf(key);
       if (bucket.left < 1) {
-        const reason = `${party} exceeded ${perMinute} ${what} a minute`;
+        const reason = `${key} exceeded ${perMinute} ${what} a minute`;
         const retryAfterMs = Math.ceil((1 - bucket.left) * msEach);
         throw new AppError("request.rate_limited", { reason, publicDetail, retryAfterMs });
       }
@@ -58,7 +61,7 @@ export function createAllowance({ perMinute, what, publicDetail, clock }: Option
   };
 }
 
-/** Uses one of each, or none. Returns what gives both back; throws what the first refusal says. */
+/** Uses one unit of both budgets, or of neither. Returns a function that refunds both. Throws the first refusal. */
 export function useBoth(useOne: () => () => void, useOther: () => () => void): () => void {
   const release = useOne();
   try {

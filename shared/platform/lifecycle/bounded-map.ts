@@ -1,4 +1,7 @@
-/** A map of at most `max` entries. Beyond that the entry goes that was added first; to make an entry the newest, delete its key before. */
+/**
+ * Map with at most `max` entries. Beyond that, the entry that was added first is deleted. To make an entry the newest,
+ * delete its key before setting it.
+ */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   readonly #max: number;
 

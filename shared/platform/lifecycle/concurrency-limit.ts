@@ -3,51 +3,54 @@ import type { ErrorCode } from "../errors/codes.ts";
 
 type Options = {
   max: number;
-  /** How many of them one party may have. */
-  perPartyMax?: number;
-  /** What is limited, as the log names it: "verifies". */
+  /** Limit on the slots of one key. */
+  perKeyMax?: number;
+  /** Plural name of the limited things, for the log, such as "verifies". */
   what: string;
-  /** What a caller is refused with when the limit is reached. */
+  /** Code of the error that is thrown at the limit. */
   code: ErrorCode;
 };
 
 export type ConcurrencyLimit = {
   /**
-   * Takes a place and returns what gives it back; giving it back twice does nothing. Throws if there is none for this party. `perPartyMax`
-   * does not bound those without a party.
+   * Takes a slot. Returns a function that frees it; a second call does nothing. Throws if no slot is free for this key.
+   * Without a key, only `max` applies.
    */
-  enter(party?: string): () => void;
-  /** The same for as long as this work runs, for no party. */
+  enter(key?: string): () => void;
+  /** Runs work in a slot without a key. */
   within<Result>(work: () => Promise<Result>): Promise<Result>;
 };
 
-/** Lets at most `max` callers do something at once. Nobody waits for a place: the others are told to come back. */
-export function createConcurrencyLimit({ max, perPartyMax = max, what, code }: Options): ConcurrencyLimit {
-  const parties = new Map<string, number>();
-  let inside = 0;
+/**
+ * Limits concurrent work to `max` slots. There is no queue: without a free slot, the caller gets an error and may
+ * retry.
+ */
+export function createConcurrencyLimit({ max, perKeyMax = max, what, code }: Options): ConcurrencyLimit {
+  const counts = new Map<string, number>();
+  let used = 0;
 
-  function add(party: string | undefined, more: 1 | -1): void {
-    inside += more;
-    if (party === undefined) return;
-    const own = (parties.get(party) ?? 0) + more;
-    if (own === 0) parties.delete(party);
-    else parties.set(party, own);
+  function add(key: string | undefined, more: 1 | -1): void {
+    used += more;
+    if (key === undefined) return;
+    const own = (counts.get(key) ?? 0) + more;
+    if (own === 0) counts.delete(key);
+    else counts.set(key, own);
   }
 
-  function assertRoom(party: string | undefined): void {
-    const isPartysFault = party !== undefined && (parties.get(party) ?? 0) >= perPartyMax;
-    if (inside < max && !isPartysFault) return;
-    const reason = isPartysFault ? `${perPartyMax} ${what} of ${party}` : `${max} ${what}`;
+  function assertFree(key: string | undefined): void {
+    const isKeyFull = key !== undefined && (counts.get(key) ?? 0) >= perKeyMax;
+    if (used < max && !isKeyFull) return;
+    const reason = isKeyFull ? `${perKeyMax} ${what} of ${key}` : `${max} ${what}`;
     throw new AppError(code, { reason: `${reason} are in flight`, retryAfterMs: RETRY_AFTER_MS });
   }
 
-  function enter(party?: string): () => void {
-    assertRoom(party);
-    add(party, 1);
-    let isInside = true;
+  function enter(key?: string): () => void {
+    assertFree(key);
+    add(key, 1);
+    let isHeld = true;
     return () => {
-      if (isInside) add(party, -1);
-      isInside = false;
+      if (isHeld) add(key, -1);
+      isHeld = false;
     };
   }
 

@@ -7,11 +7,14 @@ import { FAILPOINTS, type Failpoint } from "./failpoint.ts";
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
-/** What a process logs: this and what is worse. */
+/** Log levels. Each includes the more severe ones. */
 const LOG_LEVELS = ["info", "warn", "error", "silent"] as const;
 type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** The variables that the program reads by their names, and those that `postern dev` gives to a runner. The configuration names others. */
+/**
+ * Variables that the program reads by name, and those that `postern dev` passes to a runner. A configuration may name
+ * others.
+ */
 const KNOWN = [
   "POSTERN_CONFIG_DIR",
   "POSTERN_SERVICE_ID",
@@ -27,21 +30,24 @@ const KNOWN = [
   "POSTERN_DELIVER_TO",
 ];
 
-/** How a process logs. `callShare`, from 0 to 1, is the share of the calls whose ordinary events are logged. */
+/** Log settings of a process. `callShare`, from 0 to 1, is the share of calls whose ordinary events are logged. */
 export type Logging = { level: LogLevel; callShare: number };
 
-/** Throws `start.config_invalid` for a level that is none, and for a share that is none. */
+/** Reads the log settings. Throws `start.config_invalid` for an invalid level or share. */
 export function loggingOf(env: Env): Logging {
   const level = wordIn(env, "POSTERN_LOG_LEVEL", LOG_LEVELS) ?? "info";
   return { level, callShare: shareIn(env, "POSTERN_LOG_CALLS") ?? 1 };
 }
 
-/** Where a process is to die, for tests. Throws `start.config_invalid` for a failpoint that is none. */
+/** Returns the failpoint at which a test kills this process. Throws `start.config_invalid` for an unknown failpoint. */
 export function failpointOf(env: Env): Failpoint | undefined {
   return wordIn(env, "POSTERN_FAILPOINT", FAILPOINTS);
 }
 
-/** Throws `start.config_invalid` for a variable of the program that is not UTF-8: Node has put U+FFFD for what it could not decode. */
+/**
+ * Throws `start.config_invalid` for a variable of the program that is not UTF-8. Node replaces undecodable bytes with
+ * U+FFFD.
+ */
 export function requireUtf8(env: Env): void {
   for (const name of KNOWN) {
     const problem = lostCharacter(env[name] ?? "");
@@ -49,17 +55,20 @@ export function requireUtf8(env: Env): void {
   }
 }
 
-/** How whoever runs the program from a clone calls it. */
+/** Command that runs the program from a clone of the repository. */
 export const PROGRAM_OF_CLONE = "npm run postern --";
 
-/** How whoever runs this process calls the program. */
+/** Returns the command with which the user runs the program. */
 export function programName(env: Env): string {
   const { npm_lifecycle_event: script } = env;
   if (script === "postern") return PROGRAM_OF_CLONE;
   return script === "npx" ? "npx postern" : "postern";
 }
 
-/** An empty variable is as one that is not set: that is what many tools make of an absent one. */
+/**
+ * Returns the value of a variable if it is one of these words. An empty variable counts as unset, because many tools
+ * set an absent variable to an empty one.
+ */
 function wordIn<Word extends string>(env: Env, name: string, words: readonly Word[]): Word | undefined {
   const text = env[name];
   if (text === undefined || text === "") return undefined;
@@ -72,7 +81,7 @@ function wordIn<Word extends string>(env: Env, name: string, words: readonly Wor
   });
 }
 
-/** A decimal number from 0 to 1. */
+/** Decimal number from 0 to 1. */
 const SHARE = /^(?:0(?:\.\d{1,9})?|1(?:\.0{1,9})?)$/;
 
 function shareIn(env: Env, name: string): number | undefined {
@@ -84,15 +93,16 @@ function shareIn(env: Env, name: string): number | undefined {
   });
 }
 
-/** Names that `variablesNamedIn` would find in a file. */
+/** Matches our variables, with only the characters that `variablesNamedIn` finds in a file. */
 const OUR_NAME = /^POSTERN_\w*$/;
 
-/** Kubernetes sets these for each service beside a pod, also for one that is named postern. */
+/** Variables that Kubernetes sets for each service, including a service named postern. */
 const OF_KUBERNETES = /_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)?)$/;
 
 /**
- * A warning for each variable that begins as ours do and that nothing reads: neither the program nor a file in `dir`. One that looks like
- * a misspelt name gets a hint. An absent `dir` leaves out the others: a terminal may hold variables of another configuration.
+ * Returns a warning for each POSTERN_ variable that neither the program nor a file in `dir` reads. A name that looks
+ * misspelt gets a hint. If `dir` does not exist, other unknown variables get no warning, because a terminal may have
+ * variables of another configuration.
  */
 export function environmentWarnings(env: Env, dir: string | undefined): string[] {
   const { unused, names } = unusedIn(env, dir);
@@ -102,13 +112,16 @@ export function environmentWarnings(env: Env, dir: string | undefined): string[]
     .map(({ name, hint }) => `${name}: this variable is not used${hint}`);
 }
 
-/** The environment of processes whose parent has given these warnings: without the variables that nothing reads. */
+/**
+ * Returns the environment without the unused variables, for child processes. The parent has already warned about these
+ * variables.
+ */
 export function withoutUnused(env: Env, dir: string | undefined): Env {
   const { unused } = unusedIn(env, dir);
   return Object.fromEntries(Object.entries(env).filter(([name]) => !unused.includes(name)));
 }
 
-/** Variables that begin as ours do and that nothing reads, and the names that are read. */
+/** Returns the POSTERN_ variables that nothing reads, and the names that are read. */
 function unusedIn(env: Env, dir: string | undefined): { unused: string[]; names: string[] } {
   const ours = Object.keys(env).filter((name) => OUR_NAME.test(name) && !OF_KUBERNETES.test(name));
   const unknown = ours.filter((name) => !KNOWN.includes(name));
@@ -118,8 +131,8 @@ function unusedIn(env: Env, dir: string | undefined): { unused: string[]; names:
 }
 
 /**
- * Also in files that other processes read, and in comments: one variable too few is warned of rather than one too many. Undefined if a file
- * cannot be read, which might name any.
+ * Returns the variables that the configuration names, including those in other processes' files and in comments: a
+ * missing warning is better than a wrong one. Undefined if a file cannot be read, because it might name any variable.
  */
 function variablesNamedIn(dir: string | undefined): Set<string> | undefined {
   if (dir === undefined || isAbsent(dir)) return new Set();

@@ -1,4 +1,4 @@
-/** The instants at which a test kills a process to see that nothing is lost and nothing runs twice. */
+/** Points at which a test kills a process, to check that nothing is lost and nothing runs twice. */
 export const FAILPOINTS = [
   "gateway.before_add",
   "gateway.after_add",
@@ -52,12 +52,14 @@ export type Failpoint = (typeof FAILPOINTS)[number];
 
 let armed: string | undefined;
 
-/** Chooses the failpoint at which this process dies; called once, at the start, with the value of POSTERN_FAILPOINT. */
+/**
+ * Selects the failpoint at which this process is killed. Called once at the start with the value of POSTERN_FAILPOINT.
+ */
 export function armFailpoint(name: string | undefined): void {
   armed = name;
 }
 
-/** Kills this process, as power loss would, if this failpoint is armed; outside a test none is. */
+/** Kills this process as a power loss would, if this failpoint is armed. Outside tests, no failpoint is armed. */
 export function failpoint(name: Failpoint): void {
   if (name === armed) process.kill(process.pid, "SIGKILL");
 }

@@ -7,8 +7,9 @@ import { shellQuote } from "../text/shell-quote.ts";
 const load = createRequire(import.meta.url);
 
 /**
- * Returns `start.package_missing`, with what to install, if one of these packages is not there. Only this user, such as a command, needs
- * them, so an install of Postern does not bring them: package.json has them as optional peers, which say the versions.
+ * Returns `start.package_missing` with the install command if one of these packages is not installed. `user` names the
+ * command or setting that needs them. Nothing else needs them, so they are optional peers in package.json, which also
+ * has their versions.
  */
 export function missingPackages(user: string, names: readonly string[]): AppError | undefined {
   const missing = names.filter((name) => !isInstalled(name));

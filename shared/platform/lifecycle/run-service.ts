@@ -5,26 +5,26 @@ import { sampleCalls } from "../log/sample-calls.ts";
 import { environmentWarnings, failpointOf, type Logging, loggingOf, requireUtf8 } from "./environment.ts";
 import { armFailpoint } from "./failpoint.ts";
 
-/** What every process is started with. */
+/** Options of every process. */
 export type ServiceOptions = { env: NodeJS.ProcessEnv; pretty: boolean };
 
 export type Service = {
   log: Logger;
   shutdown: Shutdown;
-  /** Says what a SIGHUP does from now on. Until then it is logged, and does nothing. */
+  /** Sets what a SIGHUP does from now on. Until then a SIGHUP is only logged. */
   onHangup(work: () => void): void;
 };
 
-/** What a SIGHUP does: a terminal sends it as it closes, and operators send it to have a configuration read again. */
+/** Effect of a SIGHUP. A terminal sends SIGHUP when it closes, and operators send it to reload the configuration. */
 type OnHangup = "ignore" | "stop";
 
 /** Exit codes of the program. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, config: 3 } as const;
 
 /**
- * The life of one process: `start` composes it, it runs until SIGTERM or SIGINT or until `fatal` rejects, and what was
- * started is closed in reverse order. Resolves with the exit code. POSTERN_FAILPOINT arms a failpoint, for tests. A SIGHUP does what
- * the service says, unless `onHangup` is "stop".
+ * Runs one process: `start` composes it, and it runs until SIGTERM, SIGINT, or the rejection of `fatal`. Then the
+ * started parts are closed in reverse order. Resolves with the exit code. POSTERN_FAILPOINT arms a failpoint for tests.
+ * If `onHangup` is "stop", a SIGHUP also ends the process; otherwise the service decides what it does.
  */
 export function runService(
   name: string,
@@ -44,7 +44,7 @@ async function run(
   start: Start,
   { onHangup, stopped }: { onHangup: OnHangup; stopped: Promise<NodeJS.Signals> },
 ): Promise<number> {
-  const { createProcessLogger } = await import("../log/pino-logger.ts"); // a command uses this file too, and logs nothing
+  const { createProcessLogger } = await import("../log/pino-logger.ts"); // loaded late, because commands use this file too and log nothing
   const { level, callShare, wrong } = readLogging(env);
   const log = sampleCalls(createProcessLogger(name, { pretty, level }), callShare);
   const shutdown = new Shutdown();
@@ -77,7 +77,10 @@ async function run(
 
 const NO_RELOAD = "this process is starting, or reads no configuration";
 
-/** With variables that are wrong it is the default, by which that is logged. */
+/**
+ * Returns the log settings. If the variables are invalid, it returns the defaults and the error, so that the error can
+ * be logged.
+ */
 function readLogging(env: NodeJS.ProcessEnv): Logging & { wrong?: unknown } {
   try {
     return loggingOf(env);
@@ -86,7 +89,7 @@ function readLogging(env: NodeJS.ProcessEnv): Logging & { wrong?: unknown } {
   }
 }
 
-/** What is mended before anything is started. */
+/** Errors that the user must fix before the process can start anything. */
 const SETUP: readonly ErrorCode[] = ["start.config_invalid", "start.package_missing"];
 
 function refuse(log: Logger, error: AppError): number {
@@ -95,9 +98,9 @@ function refuse(log: Logger, error: AppError): number {
 }
 
 /**
- * Does work that a signal stops, and listens to signals no longer than that. `stopped` resolves with the name of the first
- * SIGTERM or SIGINT; the second one ends the process at once with exit code 1. A SIGHUP counts as the first, unless
- * `onHangup` is "ignore". It ends nothing at once: a terminal that closes sends several.
+ * Runs work that a signal can stop, and listens for signals while it runs. `stopped` resolves with the first SIGTERM
+ * or SIGINT; the second ends the process at once with exit code 1. A SIGHUP counts as a first signal, unless `onHangup`
+ * is "ignore". It never ends the process at once, because a closing terminal sends several.
  */
 export async function withStopSignal<Result>(
   work: (stopped: Promise<NodeJS.Signals>) => Promise<Result>,
@@ -123,7 +126,7 @@ export async function withStopSignal<Result>(
   }
 }
 
-/** How each part that was started is closed: last registered, first closed. */
+/** Closes the started parts in reverse order of registration. */
 export class Shutdown {
   readonly #steps: { name: string; close: () => Promise<unknown> | unknown }[] = [];
 
@@ -131,7 +134,7 @@ export class Shutdown {
     this.#steps.push({ name, close });
   }
 
-  /** Closes every part, even if another fails to close; true if all closed. */
+  /** Closes every part, even if another one fails to close. Returns true if all were closed. */
   async run(log: Logger): Promise<boolean> {
     let clean = true;
     for (const { name, close } of this.#steps.splice(0).reverse()) {

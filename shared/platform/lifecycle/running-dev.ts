@@ -3,18 +3,23 @@ import { dirname, join } from "node:path";
 import { z } from "zod";
 import { parseJson } from "../text/parse-json.ts";
 
-/** A `postern dev` that runs on this machine, and the directory of its configuration. */
+/** A running `postern dev` on this machine, and its configuration directory. */
 const RunningDev = z.object({ pid: z.int().positive(), config_dir: z.string() });
 type RunningDev = z.infer<typeof RunningDev>;
 
-/** The file that the last dev of this user wrote. Undefined if the user has no folder for it. */
+/**
+ * Returns the file that records this user's last `postern dev`. Undefined if the user has no directory for such files.
+ */
 function fileOf(env: NodeJS.ProcessEnv): string | undefined {
   const { XDG_RUNTIME_DIR: runtime, XDG_CACHE_HOME: cache, HOME: home } = env;
   const folder = runtime || cache || (home && join(home, ".cache"));
   return folder ? join(folder, "postern", "dev.json") : undefined;
 }
 
-/** Lets other commands of this user find this dev until its process ends. It runs as well where the file cannot be written. */
+/**
+ * Records this `postern dev` in a file, so that other commands of this user find it while its process runs. If the file
+ * cannot be written, `postern dev` runs anyway.
+ */
 export function publishRunningDev(env: NodeJS.ProcessEnv, configDir: string): void {
   const file = fileOf(env);
   if (file === undefined) return;
@@ -32,7 +37,7 @@ export function publishRunningDev(env: NodeJS.ProcessEnv, configDir: string): vo
   });
 }
 
-/** The dev that was started last. Undefined if it no longer runs. */
+/** Returns the `postern dev` that was started last. Undefined if it no longer runs. */
 export function findRunningDev(env: NodeJS.ProcessEnv): RunningDev | undefined {
   const file = fileOf(env);
   const found = file === undefined ? undefined : readFile(file);
@@ -47,7 +52,7 @@ function readFile(file: string): RunningDev | undefined {
   }
 }
 
-/** Whether a process with this id runs, and is this user's. */
+/** Returns whether a process with this id runs and belongs to this user. */
 function isOwn(pid: number): boolean {
   try {
     return process.kill(pid, 0);

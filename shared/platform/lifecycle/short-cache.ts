@@ -2,17 +2,20 @@ import { type Clock, type Settled, settled } from "../time/clock.ts";
 import { BoundedMap } from "./bounded-map.ts";
 
 type Options<Value> = {
-  /** How long an outcome is kept. */
+  /** Time for which an outcome is kept. */
   keptMs: number;
-  /** Beyond this many the oldest goes. */
+  /** Limit on kept outcomes. Beyond it, the oldest is deleted. */
   entriesMax?: number;
-  /** Which outcomes are kept; by default values and no failures. Work under way is always shared. */
+  /**
+   * Returns whether an outcome is kept. By default, values are kept and failures are not. Running work is always
+   * shared.
+   */
   keeps?: (outcome: Settled<Value>) => boolean;
   clock: Clock;
 };
 
 export type ShortCache<Value> = {
-  /** The kept outcome of this key, or that of the work under way, or else of this work. */
+  /** Returns the kept outcome of this key. Without one, waits for the running work of this key, or runs `work`. */
   get(key: string, work: () => Promise<Value>): Promise<Value>;
 };
 
@@ -20,7 +23,10 @@ type Kept<Value> = { outcome: Promise<Value>; until: number };
 
 const ENTRIES_MAX = 10_000;
 
-/** Does work once for all who ask for the same at a time or shortly after. Work under way displaces nothing that is kept. */
+/**
+ * Creates a cache that runs work once for all callers that need the same key at the same time or shortly after. Only
+ * ended work counts towards `entriesMax`.
+ */
 export function createShortCache<Value>(options: Options<Value>): ShortCache<Value> {
   const { keptMs, entriesMax = ENTRIES_MAX, keeps = ({ kind }) => kind === "done", clock } = options;
   const pending = new Map<string, Promise<Value>>();
@@ -49,7 +55,7 @@ export function createShortCache<Value>(options: Options<Value>): ShortCache<Val
   };
 }
 
-/** For `keeps`: the failures of these errors, and no values. */
+/** Creates a `keeps` function that keeps matching failures, and no values. */
 export function keepFailures(isKept: (error: unknown) => boolean) {
   return (outcome: Settled<unknown>): boolean => outcome.kind === "failed" && isKept(outcome.error);
 }

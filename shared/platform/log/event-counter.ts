@@ -3,15 +3,15 @@ import type { Fields, Logger } from "./logger.ts";
 const EVERY_MS = 1000;
 
 export type EventCounter = {
-  /** Counts one of this key; the fields are logged with the count, and are the same for a key. */
+  /** Counts one event of this key. The fields are logged with the count, and must be the same for the same key. */
   count(key: string, fields: Fields): void;
-  /** Logs what is not logged yet. */
+  /** Logs the counts that are not logged yet. */
   flush(): void;
 };
 
 /**
- * Logs an event once a second for each key, with how many times it happened: a line for each would cost more than an answer
- * that is prepared, and let anybody fill the log.
+ * Counts events and logs each key once a second with its count. With a line per event, logging could cost more
+ * than the answer to a request, and a stranger could fill the log.
  */
 export function createEventCounter(
   log: Logger,

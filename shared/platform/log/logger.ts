@@ -1,6 +1,8 @@
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** One event per outcome, named in the past tense with dots: `webhook.accepted`, `call.failed`. */
+/**
+ * Logger with one event per outcome. Event names are in the past tense with dots: `webhook.accepted`, `call.failed`.
+ */
 export type Logger = {
   info(event: string, fields?: Fields): void;
   warn(event: string, fields?: Fields): void;

@@ -1,9 +1,9 @@
 import type { Fields, Logger } from "./logger.ts";
 
-/** What an event adds to a count. */
+/** Updates metrics from an event's fields. */
 export type Meter = (fields: Fields) => void;
 
-/** A logger whose events are also counted, so that log and counts cannot disagree. */
+/** Wraps a logger so that its events also update metrics. So the log and the metrics cannot disagree. */
 export function metered(log: Logger, meters: Readonly<Record<string, Meter>>): Logger {
   const through = (write: Logger["info"]): Logger["info"] => {
     return (event, fields = {}) => {

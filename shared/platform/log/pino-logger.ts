@@ -5,13 +5,13 @@ import { within } from "../time/clock.ts";
 import type { Fields, Logger } from "./logger.ts";
 
 export type ProcessLogger = Logger & {
-  /** Resolves once the lines still in memory are written. Lines that are not read within a second are lost. */
+  /** Resolves once all lines are written. Lines that are not read within a second are lost. */
   flush(): Promise<void>;
 };
 
 /**
- * JSON lines on stdout, or readable lines on a terminal. Lines are written later, many at a time under load, so that a line
- * costs a request no system call; a killed process may lose its last lines.
+ * Creates a logger that writes JSON lines to stdout, or readable lines to a terminal. Lines are written later and in
+ * batches, so that a request never waits for a system call. A killed process may lose its last lines.
  */
 export function createProcessLogger(
   service: string,
@@ -38,7 +38,10 @@ export function createProcessLogger(
   };
 }
 
-/** Makes the time of a line, as `pino.stdTimeFunctions.isoTime` does. Lines of one millisecond share its text, which costs as much as the rest. */
+/**
+ * Creates the function that formats a line's time, as `pino.stdTimeFunctions.isoTime` does. Lines of the same
+ * millisecond share the text, because formatting it costs as much as the rest of a line.
+ */
 function createIsoTime(): () => string {
   let at = Number.NaN;
   let text = "";
@@ -52,17 +55,18 @@ function createIsoTime(): () => string {
   };
 }
 
-/** Tells the log how many lines are missing at this place. */
-type Tell = (lines: number) => void;
+/** Logs how many lines are missing at this position. */
+type LogDropped = (lines: number) => void;
 
-function openDestination({ pretty }: { pretty: boolean }, tell: Tell) {
+function openDestination({ pretty }: { pretty: boolean }, logDropped: LogDropped) {
   if (pretty) {
     const ignore = "pid,hostname,service";
     const options = { sync: true, ignore, messageKey: "event", translateTime: "HH:MM:ss.l" };
     return { destination: PinoPretty(options), flush: async () => {} };
   }
-  // Opening the stream makes a pipe non-blocking. Otherwise a reader that stops would block each write, and the exit.
-  const lines = batchedLines(process.stdout.fd, tell);
+  // Opening `process.stdout` makes a pipe non-blocking. Otherwise a reader that stops would block each write, and the
+  // exit.
+  const lines = batchedLines(process.stdout.fd, logDropped);
   process.once("exit", lines.flushSync);
   return { destination: lines, flush: lines.flush };
 }
@@ -70,24 +74,27 @@ function openDestination({ pretty }: { pretty: boolean }, tell: Tell) {
 const GATHER_MS = 20;
 const FLUSH_MS = 1000;
 const RETRY_MS = 10;
-/** Further lines are dropped while this many characters wait behind a write. 1,000 lines a second fill it in half a minute. */
+/**
+ * Limit on characters that wait while a write is running; beyond it, lines are dropped. 1,000 lines a second fill it in
+ * half a minute.
+ */
 const WAITING_CHARS_MAX = 8 * 1024 * 1024;
 const NOTHING = Buffer.alloc(0);
 
 let dropped = 0;
 
-/** Number of lines that this process has dropped because the reader of stdout was too slow or gone. */
+/** Returns how many lines this process has dropped because the reader of stdout was too slow or gone. */
 export const droppedLines = (): number => dropped;
 
 /**
- * Gathers lines for a moment, and for as long as a write is under way, so that under load one write takes many of them. If the
- * reader stops, further lines are dropped. Once it reads again, `tell` logs their number behind the last line before the gap.
+ * Creates a writer that batches lines: it gathers them for GATHER_MS and while a write is running. If the reader stops,
+ * further lines are dropped. Once it reads again, `logDropped` logs their number after the last line before the gap.
  */
-function batchedLines(fd: number, tell: Tell) {
+function batchedLines(fd: number, logDropped: LogDropped) {
   let gathered = "";
-  /** Taken from `gathered` and not written yet. */
+  /** Bytes taken from `gathered` that are not written yet. */
   let taken: Buffer = NOTHING;
-  let untold = 0;
+  let unreported = 0;
   let timer: NodeJS.Timeout | undefined;
   let state: "idle" | "writing" | "waiting" | "unread" = "idle";
   let onIdle = (): void => {};
@@ -102,10 +109,10 @@ function batchedLines(fd: number, tell: Tell) {
     timer = undefined;
     if (state !== "idle" || gathered === "") return;
     taken = take();
-    if (untold > 0) {
-      const lines = untold;
-      untold = 0;
-      tell(lines);
+    if (unreported > 0) {
+      const lines = unreported;
+      unreported = 0;
+      logDropped(lines);
     }
     writeTaken();
   };
@@ -145,14 +152,14 @@ function batchedLines(fd: number, tell: Tell) {
     write(line: string): void {
       if (state === "unread" || gathered.length >= WAITING_CHARS_MAX) {
         dropped += 1;
-        untold += 1;
+        unreported += 1;
         return;
       }
       gathered += line;
       timer ??= setTimeout(pass, GATHER_MS).unref();
     },
     flush: () => within(FLUSH_MS, idle()).then(() => {}),
-    /** Leaves a write alone that is under way: how far it has come is unknown. */
+    /** Writes all waiting lines. It skips a write that is running, because its progress is unknown. */
     flushSync(): void {
       clearTimeout(timer);
       if (state === "unread") return;
@@ -161,7 +168,7 @@ function batchedLines(fd: number, tell: Tell) {
   };
 }
 
-/** Waits a second for a slow reader. What it has not read by then is lost. */
+/** Writes synchronously, and waits up to a second for a slow reader. Bytes that are not written by then are lost. */
 function writeAll(fd: number, bytes: Buffer): void {
   let triesLeft = FLUSH_MS / RETRY_MS;
   for (let left = bytes; left.length > 0; ) {

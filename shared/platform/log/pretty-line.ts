@@ -1,6 +1,9 @@
 import { isColorSupported, prettyFactory } from "pino-pretty";
 
-/** A JSON line of one of our processes as a line for people; anything else comes back as it is. NO_COLOR takes the colours away. */
+/**
+ * Creates the function that formats a JSON line of our processes for people. Other lines are returned unchanged.
+ * NO_COLOR disables colours.
+ */
 export function createPrettyLine({ colour }: { colour: boolean }): (line: string) => string {
   const pretty = prettyFactory({
     colorize: colour && isColorSupported,

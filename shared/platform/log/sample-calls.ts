@@ -1,8 +1,8 @@
 import type { Logger } from "./logger.ts";
 
 /**
- * Events of calls that went well. A failure, a postponement, a settled payment and an operator's action are none of them, so they are always
- * logged.
+ * Events of successful calls, which may be sampled. All other events are always logged: failures, postponements,
+ * settled payments and operators' actions.
  */
 const SAMPLED: ReadonlySet<string> = new Set([
   "webhook.accepted",
@@ -19,8 +19,9 @@ const DIGITS = 8;
 const VALUES = 16 ** DIGITS;
 
 /**
- * Logs the events of calls that went well for this share of the calls, from 0 to 1. The digits of a call's id decide, so that each process
- * logs the same calls. They are the last ones: the first may choose the call's partition. The end of a call that was postponed before is logged.
+ * Logs the events of successful calls for only this share of the calls, from 0 to 1. The last digits of a call's id
+ * decide, so that every process logs the same calls. The first digits are not used, because they may choose the call's
+ * partition. The end of a call that was postponed earlier is always logged.
  */
 export function sampleCalls<Log extends Logger>(log: Log, share: number): Log {
   if (share === 1) return log;

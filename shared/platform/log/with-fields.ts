@@ -1,6 +1,6 @@
 import type { Fields, Logger } from "./logger.ts";
 
-/** A log whose events also have these fields. */
+/** Returns a logger that adds these fields to every event. */
 export function withFields(log: Logger, own: Fields): Logger {
   return {
     info: (event, fields) => log.info(event, { ...own, ...fields }),

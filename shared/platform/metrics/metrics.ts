@@ -19,25 +19,25 @@ type Level<Label extends string> = Count<Label> & {
   reset(): void;
 };
 
-/** The metrics of one process. Written out, so that an install of the library needs no prom-client for its types. */
+/** Metrics of one process. The type is written out, so that users of the library need no prom-client for its types. */
 export type Metrics = {
   counter<Label extends string>(name: string, help: string, labelNames?: readonly Label[]): Count<Label>;
   gauge<Label extends string>(name: string, help: string, labelNames?: readonly Label[]): Level<Label>;
-  /** A duration; give milliseconds to `observeMs`. `buckets` are seconds. */
+  /** Creates a histogram of durations. Pass milliseconds to `observeMs`; `buckets` are in seconds. */
   duration<Label extends string>(
     name: string,
     help: string,
     labelNames?: readonly Label[],
     buckets?: number[],
   ): { observeMs(labels: Record<Label, string>, ms: number): void };
-  /** Runs before each scrape, to set gauges. */
+  /** Registers a function that sets gauges before each scrape. */
   beforeScrape(set: () => void | Promise<void>): void;
   readonly contentType: string;
-  /** In Prometheus' text format. */
+  /** Returns the metrics in Prometheus' text format. */
   text(): Promise<string>;
 };
 
-/** The metrics of this process, with those of Node itself. */
+/** Creates the metrics of this process, including those of Node. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -63,7 +63,7 @@ export function createMetrics(): Metrics {
     beforeScrape: (set) => void setters.push(set),
     contentType: registry.contentType,
     text: async () => {
-      // Scrapes that come together share what is read for them.
+      // Concurrent scrapes share one update of the gauges.
       setting ??= Promise.all(setters.map(async (set) => set())).finally(() => {
         setting = undefined;
       });

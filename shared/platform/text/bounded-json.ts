@@ -1,12 +1,15 @@
-/** Limits on JSON from strangers: a recursive check runs out of stack at more depth, and a process out of memory with more values. */
+/**
+ * Limits on JSON from strangers. Deeper JSON overflows the stack of a recursive check, and more values use up the
+ * memory.
+ */
 const DEPTH_MAX = 64;
 const VALUES_MAX = 100_000;
 
 export type ParsedJson = { ok: true; value: unknown } | { ok: false; problem: string };
 
 /**
- * Parses JSON in UTF-8 (RFC 8259, without a byte order mark) once `jsonSizeProblem` has nothing against it. The problem never
- * quotes what was sent.
+ * Parses JSON in UTF-8 (RFC 8259, without a byte order mark), unless `jsonSizeProblem` finds a problem. A problem never
+ * quotes the text.
  */
 export function parseBoundedJson(bytes: Uint8Array): ParsedJson {
   const problem = jsonSizeProblem(bytes);
@@ -23,8 +26,8 @@ const [SPACE, QUOTE, COMMA, BACKSLASH] = [0x20, 0x22, 0x2c, 0x5c];
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * Finds out from the bytes alone, before anything is made of them, whether JSON is too deep or has too many values. Takes some 3 ms
- * for a MiB of any text. Text that is no list or object is not looked at, since parsing it ends early or makes one value.
+ * Finds from the bytes alone, before parsing, whether JSON is too deep or has too many values. It takes about 3 ms per
+ * MiB. Only lists and objects are examined: any other text is a single value, or parsing it fails early.
  */
 export function jsonSizeProblem(bytes: Uint8Array): string | undefined {
   let depth = 0;
@@ -52,14 +55,14 @@ export function jsonSizeProblem(bytes: Uint8Array): string | undefined {
   return undefined;
 }
 
-/** Where the list or object begins; the end of other text. */
+/** Returns the start of the list or object, or the end of any other text. */
 function startOfTree(bytes: Uint8Array): number {
   let at = 0;
   while (at < bytes.length && (bytes[at] ?? 0) <= SPACE) at += 1;
   return bytes[at] === OPEN_LIST || bytes[at] === OPEN_OBJECT ? at : bytes.length;
 }
 
-/** Where the string that begins at `start` ends. */
+/** Returns the end of the string that begins at `start`. */
 export function endOfString(bytes: Uint8Array, start: number): number {
   let at = start + 1;
   for (; at < bytes.length && bytes[at] !== QUOTE; at++) if (bytes[at] === BACKSLASH) at += 1;

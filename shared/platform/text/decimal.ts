@@ -1,13 +1,13 @@
-/** A number that is exactly `numerator / denominator`; the denominator is above 0. */
+/** Exact number `numerator / denominator`. The denominator is positive. */
 export type Ratio = { numerator: bigint; denominator: bigint };
 
 const TEXT_CHARS_MAX = 200;
 const EXPONENT_MAX = 200;
 
-/** As JSON writes numbers (RFC 8259, section 6), without a sign. */
+/** JSON's form of numbers (RFC 8259, section 6), without a sign. */
 const NUMBER = /^(0|[1-9]\d*)(?:\.(\d+))?(?:[eE]([+-]?\d{1,4}))?$/;
 
-/** The exact number that a text writes; undefined if it is negative, no number, or of absurd length. */
+/** Parses a number exactly. Undefined if it is negative, not a number, or extremely long. */
 export function parseDecimal(text: string): Ratio | undefined {
   if (text.length > TEXT_CHARS_MAX) return undefined;
   const [, whole, fraction = "", exponent = "0"] = NUMBER.exec(text) ?? [];
@@ -15,7 +15,7 @@ export function parseDecimal(text: string): Ratio | undefined {
   return scaled(BigInt(whole + fraction), Number(exponent) - fraction.length);
 }
 
-/** `digits` times ten to the power of `exponent`. */
+/** Returns `digits` times ten to the power of `exponent`. */
 export function scaled(digits: bigint, exponent: number): Ratio {
   const power = 10n ** BigInt(Math.abs(exponent));
   return exponent < 0
@@ -23,7 +23,7 @@ export function scaled(digits: bigint, exponent: number): Ratio {
     : { numerator: digits * power, denominator: 1n };
 }
 
-/** Below 0 if `a` is less than `b`, above 0 if it is more. */
+/** Returns a negative number if `a` is less than `b`, a positive one if it is greater, otherwise 0. */
 export function compare(a: Ratio, b: Ratio): number {
   const [left, right] = [a.numerator * b.denominator, b.numerator * a.denominator];
   if (left === right) return 0;
@@ -37,12 +37,12 @@ export function mean(a: Ratio, b: Ratio): Ratio {
   };
 }
 
-/** `a` in units of `b`; `b` is above 0. */
+/** Returns `a` divided by `b`, which must be positive. */
 export function quotient(a: Ratio, b: Ratio): Ratio {
   return { numerator: a.numerator * b.denominator, denominator: a.denominator * b.numerator };
 }
 
-/** One divided by the ratio, which must be above 0. */
+/** Returns the inverse of a positive ratio. */
 export function inverse({ numerator, denominator }: Ratio): Ratio {
   return { numerator: denominator, denominator: numerator };
 }
@@ -50,8 +50,8 @@ export function inverse({ numerator, denominator }: Ratio): Ratio {
 const DIGITS = 30;
 
 /**
- * The ratio as plain decimal text: exact if its denominator divides a power of ten, else with at least 30 significant
- * digits, rounded up, so that no price computed with it is too low.
+ * Formats a ratio as plain decimal text. It is exact if the denominator divides a power of ten. Otherwise it has at
+ * least 30 significant digits and is rounded up, so that no price computed with it is too low.
  */
 export function toDecimal({ numerator, denominator }: Ratio): string {
   const exact = exactScale(denominator);
@@ -64,7 +64,7 @@ export function toDecimal({ numerator, denominator }: Ratio): string {
   return fraction === "" ? digits.slice(0, at) : `${digits.slice(0, at)}.${fraction}`;
 }
 
-/** How many decimals a fraction with this denominator has; undefined if they never end. */
+/** Returns the number of decimals of a fraction with this denominator. Undefined if they never end. */
 function exactScale(denominator: bigint): number | undefined {
   let [rest, twos, fives] = [denominator, 0, 0];
   for (; rest % 2n === 0n; twos += 1) rest /= 2n;

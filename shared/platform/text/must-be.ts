@@ -1,4 +1,4 @@
-/** Says of a key what it must be, or that it is missing. */
+/** Formats the message that a key must be `what`, or is missing. */
 export function mustBe(what: string, input: unknown): string {
   return `${input === undefined ? "is missing: it " : ""}must be ${what}`;
 }

@@ -1,4 +1,4 @@
-/** Undefined if there is no text, or it is no JSON. */
+/** Parses JSON. Undefined if the text is missing or is not JSON. */
 export function parseJson(text: string | undefined): unknown {
   try {
     return JSON.parse(text ?? "");

@@ -1,18 +1,21 @@
 /**
- * What a failed attempt's reason says. If the runner answered with a problem document (RFC 9457), that is its detail, else its
- * title; of a document that was cut, as much as is there. Any other reason is returned as it is.
+ * Returns the readable part of a failed attempt's reason. If the runner answered with a problem document (RFC 9457),
+ * this is the document's detail, or its title if it has no detail. A truncated document is read as far as possible. Any
+ * other reason is returned unchanged.
  */
 export function problemDetail(reason: string): string {
   const [, status, text] = /^(\d{3}) (\{.*)$/s.exec(reason) ?? [];
   if (status === undefined || text === undefined) return reason;
-  const told = whole(text) ?? { detail: memberOf(text, "detail"), title: memberOf(text, "title") };
-  const words = [told.detail, told.title].find((each) => typeof each === "string" && each.trim() !== "");
+  const problem = parseWhole(text) ?? { detail: memberOf(text, "detail"), title: memberOf(text, "title") };
+  const words = [problem.detail, problem.title].find(
+    (each) => typeof each === "string" && each.trim() !== "",
+  );
   return words === undefined ? reason : `${status} ${words}`;
 }
 
 type ProblemMembers = { detail?: unknown; title?: unknown };
 
-function whole(text: string): ProblemMembers | undefined {
+function parseWhole(text: string): ProblemMembers | undefined {
   try {
     return JSON.parse(text) as ProblemMembers;
   } catch {
@@ -20,7 +23,7 @@ function whole(text: string): ProblemMembers | undefined {
   }
 }
 
-/** A text member of a document that may end within it. */
+/** Returns a text member of a document that may be truncated. */
 function memberOf(text: string, name: "detail" | "title"): string | undefined {
   const escaped = new RegExp(`"${name}"\\s*:\\s*"((?:[^"\\\\]|\\\\(?:u[0-9a-fA-F]{4}|[^u]))*)`).exec(
     text,

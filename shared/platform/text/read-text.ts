@@ -1,11 +1,11 @@
 import { closeSync, lstatSync, openSync, readSync } from "node:fs";
 
-/** No file of text that the program reads is larger. */
+/** Limit on the size of a file that the program reads, in bytes. */
 const TEXT_BYTES_MAX = 16 * 1024 * 1024;
 
 /**
- * The bytes of a file, or of standard input (0). Throws what is wrong with the file, in words that follow its name. It is read to a bound,
- * so that a device does not fill the memory.
+ * Reads the bytes of a file, or of standard input (0). Throws an error whose message continues a sentence that begins
+ * with the file's name. The limit keeps a device file from filling the memory.
  */
 export function readBytes(path: string | 0, bytesMax = TEXT_BYTES_MAX): Buffer {
   let bytes: Buffer;
@@ -38,12 +38,15 @@ function readUpTo(path: string | 0, most: number): Buffer {
   }
 }
 
-/** The text of a file, without a byte order mark. Throws as `readBytes` and `decodeText` do. */
+/** Reads the text of a file, without a byte order mark. Throws what `readBytes` and `decodeText` throw. */
 export function readText(path: string): string {
   return decodeText(readBytes(path));
 }
 
-/** Decodes UTF-8 strictly, so that no two files become one text. Throws what is wrong, and the remedy: an editor may not show the fault. */
+/**
+ * Decodes UTF-8 strictly, so that different bytes never give the same text. Throws an error that names the problem and
+ * the remedy, because an editor may not show the problem.
+ */
 export function decodeText(bytes: Uint8Array): string {
   const mark = bytes[0] === 0xff && bytes[1] === 0xfe;
   if (mark || (bytes[0] === 0xfe && bytes[1] === 0xff))
@@ -60,8 +63,8 @@ export function decodeText(bytes: Uint8Array): string {
 }
 
 /**
- * Says which character shows that a text was decoded wrongly before: Node puts U+FFFD for each byte of a variable that is not UTF-8, and
- * UTF-16 that is read as UTF-8 has a NUL beside each letter. Undefined if there is none.
+ * Returns a problem if a character shows that the text was decoded wrongly before; otherwise undefined. Node puts
+ * U+FFFD for each byte of a variable that is not UTF-8. UTF-16 that is decoded as UTF-8 has a NUL beside each letter.
  */
 export function lostCharacter(text: string): string | undefined {
   if (text.includes("\0")) return "contains a NUL character: save it as UTF-8, without NUL";
@@ -69,7 +72,7 @@ export function lostCharacter(text: string): string | undefined {
   return "contains U+FFFD, which replaced bytes that were not UTF-8: write it again as UTF-8";
 }
 
-/** Whether nothing is at this path. A link that leads nowhere is something, and so is what may not be looked at. */
+/** Returns whether nothing exists at this path. Broken links and inaccessible files count as existing. */
 export function isAbsent(path: string): boolean {
   try {
     lstatSync(path);

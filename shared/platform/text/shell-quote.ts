@@ -1,14 +1,14 @@
-/** The text as one word of a POSIX shell, whatever it holds. */
+/** Quotes a text as one word of a POSIX shell. */
 export function shellQuote(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** Words as a line that a POSIX shell reads as these words. */
+/** Joins words to a line that a POSIX shell splits into the same words. */
 export function shellLine(words: readonly string[]): string {
   return words.map(shellQuote).join(" ");
 }
 
-/** The options that have a value, as words of a command line. */
+/** Returns the words of a command line for these options. Options without a value are left out. */
 export function optionWords(options: Readonly<Record<`--${string}`, string | undefined>>): string[] {
   return Object.entries(options).flatMap(([flag, value]) => (value === undefined ? [] : [flag, value]));
 }

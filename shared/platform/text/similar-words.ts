@@ -1,8 +1,8 @@
 /**
- * How two different texts are one slip of the hand apart: a letter added, left out or replaced, or two neighbours that
- * changed places. Undefined if they are further apart.
+ * Returns how two different texts differ by one typing error: a letter added, omitted or replaced, or two neighbours
+ * swapped. Undefined if they differ by more.
  */
-export function slipBetween(a: string, b: string): "one letter" | "two swapped letters" | undefined {
+export function typoBetween(a: string, b: string): "one letter" | "two swapped letters" | undefined {
   const most = Math.max(a.length, b.length);
   const least = Math.min(a.length, b.length);
   let before = 0;
@@ -15,25 +15,28 @@ export function slipBetween(a: string, b: string): "one letter" | "two swapped l
   return isSwap ? "two swapped letters" : undefined;
 }
 
-/** Nobody means a word of another length, and the comparison takes time by the square of it. */
+/**
+ * Limit on the length of compared words, because the time to compare them grows with the square of their length. Known
+ * words are shorter.
+ */
 const WORD_MAX = 64;
 
 /**
- * The known words that a misspelt one may stand for: those that differ from it only in case or in separators, else those that
- * begin with it, else those with the fewest slips.
+ * Returns the known words that a misspelt word may mean. First choice: words that differ only in case or separators.
+ * Second: words that begin with the misspelt word. Third: words with the fewest typing errors.
  */
 export function wordsLike(word: string, known: readonly string[]): readonly string[] {
   if (word.length > WORD_MAX) return [];
   const bare = withoutForm(word);
-  const slipsMax = Math.min(3, Math.floor(bare.length / 3));
-  const ranked = known.map((each) => ({ each, slips: slipsIn(bare, withoutForm(each)) }));
-  const fewest = Math.min(...ranked.map(({ slips }) => slips));
+  const typosMax = Math.min(3, Math.floor(bare.length / 3));
+  const ranked = known.map((each) => ({ each, typos: editDistance(bare, withoutForm(each)) }));
+  const fewest = Math.min(...ranked.map(({ typos }) => typos));
   const begun = bare.length < 3 ? [] : known.filter((each) => withoutForm(each).startsWith(bare));
   if (fewest > 0 && begun.length > 0) return begun;
-  return ranked.filter(({ slips }) => slips === fewest && slips <= slipsMax).map(({ each }) => each);
+  return ranked.filter(({ typos }) => typos === fewest && typos <= typosMax).map(({ each }) => each);
 }
 
-/** The end of a message about a word that is not known: `; did you mean a or b?`, or nothing. */
+/** Returns the end of a message about an unknown word, such as `; did you mean a or b?`, or an empty text. */
 export function didYouMean(
   word: string,
   known: readonly string[],
@@ -47,8 +50,8 @@ function withoutForm(word: string): string {
   return word.toLowerCase().replace(/[\s_.-]/g, "");
 }
 
-/** Letters to add, to leave out, to replace, and neighbours to swap, that make one word of the other. */
-function slipsIn(a: string, b: string): number {
+/** Counts the letters to add, omit or replace, and the neighbours to swap, that turn one word into the other. */
+function editDistance(a: string, b: string): number {
   let [before, row] = [[] as number[], Array.from({ length: b.length + 1 }, (_, at) => at)];
   for (let i = 1; i <= a.length; i += 1) {
     const next = [i];

@@ -1,4 +1,7 @@
-/** Text from outside, cut to `max`, as visible ASCII that needs no escaping in JSON, so that it can be printed anywhere. */
+/**
+ * Returns text from outside in a form that can be printed anywhere: cut to `max`, in visible ASCII that needs no
+ * escaping in JSON.
+ */
 export function visible(text: string, max = 256): string {
   const safe = text.slice(0, max).replace(/[^!#-[\]-~]/g, (char) => {
     const code = char.charCodeAt(0);

@@ -1,7 +1,10 @@
-/** The token of a result (shared/call/results/token.ts), or a good part of one as a word of its own. */
+/**
+ * Matches a result token (shared/call/results/token.ts), whole or cut: at least 8 characters after `rt_`, or 40 if the
+ * token is inside a longer word.
+ */
 const TOKEN = /(?<![A-Za-z0-9])rt(?:_|%5f)[\w%-]{8,}|rt(?:_|%5f)[\w%-]{40,}/gi;
 
-/** The text without the tokens in it, for what is logged or kept of a stranger's request. */
+/** Removes result tokens from a text, before text of a stranger's request is logged or stored. */
 export function withoutTokens(text: string): string {
   return text.replace(TOKEN, "rt_...");
 }

@@ -1,20 +1,20 @@
-/** Unix milliseconds. */
+/** Returns Unix milliseconds. */
 export type Clock = () => number;
 
 export const systemClock: Clock = () => Date.now();
 
 /**
- * By how much Redis' clock may be set back, or another server's that takes over from it may be behind. What must not be used again is
- * remembered for that much longer.
+ * Assumed maximum by which Redis' clock can jump back: by an adjustment, or a failover to a server whose clock is
+ * behind. Values that must not be used again are remembered for this much longer.
  */
 export const CLOCK_CHANGE_MS = 10 * 60_000;
 
-/** Milliseconds since an instant of `performance.now()`, with one decimal. */
+/** Returns the milliseconds since an instant of `performance.now()`, with one decimal. */
 export function msSince(startedAt: number): number {
   return Math.round((performance.now() - startedAt) * 10) / 10;
 }
 
-/** Resolves after `ms`; rejects with the signal's reason when it is aborted first. */
+/** Resolves after `ms`. Rejects with the signal's reason if it is aborted earlier. */
 export function delay(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
@@ -32,10 +32,10 @@ export function delay(ms: number, signal?: AbortSignal): Promise<void> {
 
 export type Settled<Result> = { kind: "done"; result: Result } | { kind: "failed"; error: unknown };
 
-/** The outcome of work with a deadline. If it is `late`, the work goes on, and its outcome is unknown. */
+/** Outcome of work with a deadline. If it is `late`, the work is still running, and its outcome is unknown. */
 export type Outcome<Result> = Settled<Result> | { kind: "late" };
 
-/** The outcome of work that ends in time by itself; never rejects. */
+/** Resolves with the outcome of work, without a deadline. It never rejects. */
 export function settled<Result>(work: Promise<Result>): Promise<Settled<Result>> {
   return work.then(
     (result) => ({ kind: "done", result }),
@@ -43,7 +43,7 @@ export function settled<Result>(work: Promise<Result>): Promise<Settled<Result>>
   );
 }
 
-/** Waits for `work` at most `ms`; never rejects. */
+/** Waits at most `ms` for `work`. It never rejects. */
 export function within<Result>(ms: number, work: Promise<Result>): Promise<Outcome<Result>> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve({ kind: "late" }), Math.max(ms, 0));

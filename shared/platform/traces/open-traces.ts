@@ -8,7 +8,7 @@ const ENDPOINTS = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_END
 const PROTOCOLS = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] as const;
 const PROTOCOL = "http/protobuf";
 
-/** The API that they ask for comes with them. Our own copy is bundled. */
+/** Optional packages that the tracer needs. `@opentelemetry/api` is not in the list, because Postern bundles a copy. */
 const PACKAGES = [
   "@opentelemetry/exporter-trace-otlp-proto",
   "@opentelemetry/resources",
@@ -16,8 +16,8 @@ const PACKAGES = [
 ];
 
 /**
- * Turns traces on if the environment names an OTLP endpoint. Only then are the packages loaded. Resolves with what sends the last spans.
- * Throws `start.config_invalid` and `start.package_missing`.
+ * Starts tracing if the environment names an OTLP endpoint. Only then are the packages loaded. Resolves with a function
+ * that sends the last spans. Throws `start.config_invalid` and `start.package_missing`.
  */
 export async function openTraces(options: TracesOptions): Promise<(() => Promise<void>) | undefined> {
   const { env } = options;
@@ -41,7 +41,7 @@ function isOff({ OTEL_SDK_DISABLED: disabled = "", OTEL_TRACES_EXPORTER: exporte
 
 function requireUsable(env: Env, named: string): void {
   const endpoint = env[named] ?? "";
-  // The value may hold a credential, so no message repeats it.
+  // No message repeats the value, because it may contain a credential.
   if (!/^https?:\/\//i.test(endpoint) || !URL.canParse(endpoint))
     throw new AppError("start.config_invalid", { reason: `${named}: must be an http or https URL` });
   const protocol = PROTOCOLS.find((name) => (env[name] ?? "") !== "");

@@ -36,13 +36,13 @@ import type { Attributes, Span, Tracer } from "./tracer.ts";
 
 export type TracesOptions = {
   env: Env;
-  /** Name of the service, unless a variable sets another. */
+  /** Service name, unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES sets another. */
   service: string;
   release: string;
   log: Logger;
 };
 
-/** A stop waits at most this long for the collector. */
+/** Longest wait for the collector at shutdown. */
 const LAST_SPANS_MS = 2000;
 const VALUE_CHARS_MAX = 256;
 
@@ -53,14 +53,14 @@ const KINDS = {
   consumer: SpanKind.CONSUMER,
 };
 
-/** The tracer of OpenTelemetry's SDK, set up by its standard variables. */
+/** Creates a tracer of OpenTelemetry's SDK, configured by its standard variables. */
 export function createOtelTracer({ env, service, release, log }: TracesOptions) {
   const provider = new BasicTracerProvider({
     resource: defaultResource()
       .merge(resourceFromAttributes({ "service.name": service, "service.version": release }))
       .merge(detectResources({ detectors: [envDetector] })),
-    sampler: decidingAtTheEdge(samplerOf(env)),
-    spanProcessors: [new BatchSpanProcessor(tellingOfFailures(new OTLPTraceExporter(), log))],
+    sampler: ignoringRemoteFlag(samplerOf(env)),
+    spanProcessors: [new BatchSpanProcessor(loggingFailures(new OTLPTraceExporter(), log))],
   });
   const otel = provider.getTracer("postern", release);
   const spans = new AsyncLocalStorage<OtelBackedSpan>();
@@ -126,13 +126,16 @@ class OtelBackedSpan implements Span {
   }
 }
 
-/** Reads a well-formed traceparent. The SDK begins a new trace if an id in it is all zeros. */
+/** Reads a well-formed traceparent. If an id in it is all zeros, the SDK begins a new trace. */
 function contextOf(traceparent: string): SpanContext {
   const [, traceId = "", spanId = "", flags = ""] = traceparent.split("-");
   return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true };
 }
 
-/** The conventions for messaging are not stable, so a variable of OpenTelemetry's asks for them. */
+/**
+ * Creates the filter of attributes. It drops the messaging attributes unless OTEL_SEMCONV_STABILITY_OPT_IN enables
+ * them, because their conventions are not stable.
+ */
 function attributesFilter({ OTEL_SEMCONV_STABILITY_OPT_IN: optIn = "" }: Env): ToOtel {
   const hasMessaging = optIn.split(",").some((word) => /^messaging(\/dup)?$/.test(word.trim()));
   return (attributes) => {
@@ -147,10 +150,11 @@ function attributesFilter({ OTEL_SEMCONV_STABILITY_OPT_IN: optIn = "" }: Env): T
 }
 
 /**
- * Samples a server span as if it began the trace. The sender chooses the trace id, and not whether its request is recorded: a stranger's
- * flag could fill the collector, or hide a request from it. Later spans follow our own flag.
+ * Samples a server span as if it began the trace, so that the client does not decide whether its request is recorded.
+ * Otherwise a stranger's sampled flag could fill the collector or hide a request. The client still chooses the trace
+ * id. Later spans follow our own flag.
  */
-function decidingAtTheEdge(sampler: Sampler): Sampler {
+function ignoringRemoteFlag(sampler: Sampler): Sampler {
   return {
     shouldSample(context: Context, ...about) {
       const [, , kind] = about;
@@ -169,7 +173,7 @@ const SAMPLERS: Readonly<Record<string, (ratio: number) => Sampler>> = {
   parentbased_traceidratio: (ratio) => new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) }),
 };
 
-/** Throws `start.config_invalid`. */
+/** Returns the configured sampler. Throws `start.config_invalid`. */
 function samplerOf({ OTEL_TRACES_SAMPLER: name, OTEL_TRACES_SAMPLER_ARG: arg }: Env): Sampler {
   const make = SAMPLERS[name || "parentbased_always_on"];
   const ratio = Number(arg || 1);
@@ -180,13 +184,13 @@ function samplerOf({ OTEL_TRACES_SAMPLER: name, OTEL_TRACES_SAMPLER_ARG: arg }: 
   return make(ratio);
 }
 
-/** The SDK drops spans that it cannot send, without a word. */
-function tellingOfFailures(exporter: SpanExporter, log: Logger): SpanExporter {
+/** Logs failed exports. The SDK silently drops spans that it cannot send. */
+function loggingFailures(exporter: SpanExporter, log: Logger): SpanExporter {
   const failures = createEventCounter(log, "traces.export_failed", "warn");
   return {
     export(spans: ReadableSpan[], done) {
       exporter.export(spans, (result) => {
-        // Its message may hold the endpoint, and with it a credential.
+        // The error's message is not logged, because it may contain the endpoint with a credential.
         if (result.code !== 0) failures.count("", { reason: "the collector did not take a batch of spans" });
         done(result);
       });

@@ -1,11 +1,11 @@
-/** Values of at most 256 characters. Never a body, a query or a credential. */
+/** Attributes of a span. Texts have at most 256 characters, and never contain a body, a query or a credential. */
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
 export type Span = {
-  /** Its W3C trace context, by which another process goes on with the trace. */
+  /** W3C trace context, with which another process continues the trace. */
   readonly traceparent: string;
   set(attributes: Attributes): void;
-  /** Marks it as failed, with a code; the first one counts. It must still be ended. */
+  /** Marks the span as failed with a code; later codes are ignored. The span must still be ended. */
   fail(code: string): void;
   end(): void;
 };
@@ -14,27 +14,27 @@ type SpanOptions = {
   kind: "server" | "client" | "producer" | "consumer";
   name: string;
   attributes: Attributes;
-  /** Traceparent of its parent. Without one, the parent is the current span. */
+  /** Traceparent of the parent. Without it, the current span is the parent. */
   parent?: string | undefined;
-  /** Whether it also links to its parent. */
+  /** Adds a link to the parent. */
   isLinked?: boolean;
 };
 
 export type Tracer = {
   start(options: SpanOptions): Span;
-  /** The span that `run` has made current for this work. */
+  /** Returns the span that `run` has made current. */
   current(): Span | undefined;
   run<Result>(span: Span, work: () => Result): Result;
 };
 
-/** Undefined unless traces are on: `tracer?.start(...)` then costs one check. It is one for the process, as a failpoint is. */
+/** Tracer of this process. Undefined if tracing is off, so that `tracer?.start(...)` then costs only a check. */
 export let tracer: Tracer | undefined;
 
 export function setTracer(given: Tracer | undefined): void {
   tracer = given;
 }
 
-/** Does the work in its span, and ends that with it. */
+/** Runs work in its span, and ends the span afterwards. */
 export async function inSpan<Result>(span: Span | undefined, work: () => Promise<Result>): Promise<Result> {
   if (span === undefined || tracer === undefined) return work();
   try {
@@ -47,7 +47,10 @@ export async function inSpan<Result>(span: Span | undefined, work: () => Promise
   }
 }
 
-/** Ours, or Node's or a library's. Messages are left out: they may hold an address. */
+/**
+ * Returns the code of our errors, or the code or name of others. Messages are left out because they may contain an
+ * address.
+ */
 function codeOf(error: unknown): string {
   const { code, name = "Error" } = (error ?? {}) as { code?: unknown; name?: string };
   return typeof code === "string" ? code : name;

@@ -10,15 +10,18 @@ export type Contracts = ReturnType<typeof contractsAt>;
 type ViewOptions = {
   /** Words of the contract ABI, in hex without 0x. */
   args?: string;
-  /** The block to read at; the node's latest one by default. */
+  /** Block whose state is read; by default the node's latest one. */
   block?: bigint;
 };
 
-/** Reads contracts, and the latest block, of one node. Every read may throw `price.unavailable`. */
+/** Creates functions that read contracts and the latest block from one node. Every read may throw `price.unavailable`. */
 export function contractsAt(rpcUrl: Secret, timeoutMs: number) {
   const reads = createReads(createRpc({ url: rpcUrl, timeoutMs }));
   return {
-    /** Calls a view of a contract by its signature, as "decimals()". The answer is in words of the contract ABI. */
+    /**
+     * Calls a view of a contract by its signature, such as "decimals()". The answer consists of words of the contract
+     * ABI.
+     */
     async view(address: Hex, signature: string, options: ViewOptions = {}): Promise<Words> {
       const { args = "", block = "latest" } = options;
       const data: Hex = `${selectorOf(signature)}${args}`;
@@ -38,7 +41,7 @@ function toNoRate(what: string) {
 type Words = {
   uint(index: number): bigint;
   int(index: number): bigint;
-  /** The address in a word, in lower case. */
+  /** Returns the address in a word, in lower case. */
   address(index: number): Hex;
 };
 
@@ -56,17 +59,17 @@ function wordsOf(bytes: Hex, what: string): Words {
   };
 }
 
-/** `decimals()` of a feed or a token. */
+/** Reads `decimals()` of a feed or a token. */
 export async function decimalsOf(contracts: Contracts, address: Hex): Promise<number> {
   const decimals = (await contracts.view(address, "decimals()")).uint(0);
   if (decimals > 77n) throw noRate(`decimals of ${address}: ${decimals} is more than 77`);
   return Number(decimals);
 }
 
-/** How far a chain's clock may be ahead of ours. */
+/** Permitted lead of a chain's clock over this machine's. */
 const SKEW_SECS = 60n;
 
-/** Throws `price.unavailable` if a chain's time stamp (Unix seconds) is too old, or in the future. */
+/** Throws `price.unavailable` if a timestamp of the chain (Unix seconds) is too old, or in the future. */
 export function assertRecent(what: string, moment: bigint, maxAgeSecs: number, clock: Clock): void {
   const now = nowSecs(clock);
   if (moment > now + SKEW_SECS) throw noRate(`${what} is ${moment - now} s in the future`);

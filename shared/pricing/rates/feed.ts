@@ -7,13 +7,13 @@ import { describeSource } from "./registry.ts";
 import { type RateFailure, type SharedRate, type SharedValue, toRateFailure } from "./shared-value.ts";
 import type { LiveToken, RateReader } from "./source.ts";
 
-/** How often a replica looks at the shared value; a replica without a rate looks more often. */
+/** Interval at which a replica reads the shared value. A replica without a rate reads it more often. */
 const POLL_MS = 5000;
 const POLL_WITHOUT_RATE_MS = 1000;
 
 type Deps = {
   token: LiveToken;
-  /** The tokens that have this rate, for the log. */
+  /** Names of the tokens with this rate, for the log. */
   names: readonly string[];
   read: RateReader;
   shared: SharedRate;
@@ -22,19 +22,19 @@ type Deps = {
 };
 
 export type Feed = {
-  /** The rate, while it is young enough. */
+  /** Returns the rate if it is recent enough; otherwise undefined. */
   current(): string | undefined;
-  /** The age of the last good value, whether it is young enough or not. */
+  /** Returns the age of the last good value, even if it is too old to be used. */
   ageMs(): number | undefined;
-  /** Of the last read, by whichever replica; undefined if it went well. */
+  /** Returns the failure of the last read by any replica; undefined if it succeeded. */
   failure(): RateFailure | undefined;
   /** Resolves after the first read. */
   start(): Promise<void>;
-  /** Ends the feed; the result of a read that is under way is dropped. */
+  /** Ends the feed. The result of a read in flight is dropped. */
   close(): void;
 };
 
-/** Keeps one rate current in the background. While its source or Redis is away, the last good value stays in force. */
+/** Keeps one rate current in the background. While its source or Redis is unavailable, the last good value stays in use. */
 export function createFeed({ token, names, read, shared, clock, log }: Deps): Feed {
   const held = createHeldRate(token, clock);
   const reports = createReports(describeSource(token.rate_per_native_unit), names, log);
@@ -81,10 +81,10 @@ export function createFeed({ token, names, read, shared, clock, log }: Deps): Fe
   };
 }
 
-/** When the read of the source began, or earlier: `readAt` by Redis' time, `bornAt` by ours. */
+/** Start of a value's read: `readAt` by Redis' clock, and `bornAt` by this machine's clock or slightly earlier. */
 type ReadTimes = { readAt: number; bornAt: number };
 
-/** The last good value of a rate, as this process knows it; it counts until it is too old. */
+/** Holds the last good value of a rate that this process knows. It is used until it is too old. */
 function createHeldRate(token: LiveToken, clock: Clock) {
   const maxAgeMs = token.max_rate_age_secs * 1000;
   let held: ({ value: string } & ReadTimes) | undefined;
@@ -98,7 +98,7 @@ function createHeldRate(token: LiveToken, clock: Clock) {
     hold(value: string, times: ReadTimes): void {
       held = { value, ...times };
     },
-    /** Takes over the shared value, unless it is older than ours because Redis has lost a write since. */
+    /** Takes over the shared value, unless the held one is newer and still usable: Redis may have lost a write. */
     adopt({ known }: SharedValue, askedAt: number): void {
       if (known === undefined || outsideOf(known.value, token) !== undefined) return;
       if (held !== undefined && current() !== undefined && known.readAt < held.readAt) return;
@@ -107,7 +107,10 @@ function createHeldRate(token: LiveToken, clock: Clock) {
   };
 }
 
-/** Logs each change once. A failed read is told by every replica, so that the log of any of them says why. */
+/**
+ * Logs each new kind of failure once, and also when the rate becomes available or unavailable. Every replica logs a
+ * failed read, so that each replica's log has the reason.
+ */
 function createReports(source: string, names: readonly string[], log: Logger) {
   const [readingChanged, sharingChanged] = [createChanges(), createChanges()];
   let failure: RateFailure | undefined;
@@ -120,14 +123,14 @@ function createReports(source: string, names: readonly string[], log: Logger) {
 
   return {
     failure: () => failure,
-    /** The outcome of the last read, by this replica or another one; undefined if it went well. */
+    /** Reports the outcome of the last read by any replica. `outcome` is undefined if the read succeeded. */
     reading(outcome: RateFailure | undefined): void {
       failure = outcome;
-      if (readingChanged(outcome?.reason)) failed({ ...told(outcome) });
+      if (readingChanged(outcome?.reason)) failed({ ...withFailure(outcome) });
     },
-    /** The outcome of the exchange with Redis; undefined if it worked. */
+    /** Reports whether the rate could be shared over Redis. `error` is undefined if it could. */
     sharing(error: unknown): void {
-      if (error !== undefined && isAbsence(error)) return;
+      if (error !== undefined && isUnavailable(error)) return;
       unshared = error === undefined ? undefined : `the shared rate: ${messageOf(error)}`;
       if (sharingChanged(unshared)) failed({ reason: unshared });
     },
@@ -136,17 +139,17 @@ function createReports(source: string, names: readonly string[], log: Logger) {
       if (isAvailable === available) return;
       if (isAvailable) log.info("rate.available", { source, tokens: names, rate });
       else if (available)
-        log.error("rate.stale", { source, tokens: names, ...(told(failure) ?? { reason: unshared }) });
+        log.error("rate.stale", { source, tokens: names, ...(withFailure(failure) ?? { reason: unshared }) });
       available = isAvailable;
     },
   };
 }
 
-function told(failure: RateFailure | undefined) {
+function withFailure(failure: RateFailure | undefined) {
   return failure && { reason: failure.reason, failedAt: new Date(failure.at).toISOString() };
 }
 
-/** Says of each reason whether there is one, of another kind than the last one. */
+/** Returns a function that says whether a reason is of another kind than the last one. */
 function createChanges() {
   let last: string | undefined;
   return (reason: string | undefined): boolean => {
@@ -156,13 +159,16 @@ function createChanges() {
   };
 }
 
-/** A reason without its numbers, which may change with every poll. */
+/** Removes the numbers of a reason, because they may change with every poll. */
 function kindOf(reason: string | undefined): string | undefined {
   return reason?.replace(/\d+/g, "");
 }
 
-/** Whether Redis is away: its connection logs that already. Refusals of Redis and mistakes of ours are logged here. */
-function isAbsence(error: unknown): boolean {
+/**
+ * Whether an error means that Redis is unavailable, which its connection already logs. Errors from Redis and bugs of
+ * ours are logged here.
+ */
+function isUnavailable(error: unknown): boolean {
   const failure = failureOf(error);
   return failure === "unsent" || failure === "lost" || failure === "failover";
 }

@@ -5,10 +5,11 @@ import readHistoryLua from "./read-history.lua";
 import type { LiveToken, RatedToken } from "./source.ts";
 
 /*
- * What a token was worth in the last hour and day: a hash for each token, with a field for each minute of an hour and for each five
- * minutes of a day, which are written over when their turn comes again. So it has 348 readings at most, whatever happens. Each is
- * `<when it was read> <value>`, by Redis' clock. Whoever reads a rate writes it for all tokens that have it; of several in a step, as
- * of gateways with another configuration, the last one stays. It outlives a change of the rate's source and bounds.
+ * Stores the rates of the last hour and day in a hash for each token. It has a field for each minute of an hour, and
+ * one for each five minutes of a day. Fields are overwritten in the next hour or day, so a hash has at most 348
+ * fields. Each field is `<time of the read> <value>`, by Redis' clock. A process that reads a rate writes it for
+ * all tokens with this rate. If several gateways write in one interval, for example with different configurations,
+ * the last value stays. The history survives a change of the rate's source and bounds.
  */
 
 export const RATE_SPANS = ["1h", "24h"] as const;
@@ -19,7 +20,7 @@ const STEPS: Record<RateSpan, { ms: number; count: number }> = {
   "24h": { ms: 300_000, count: 288 },
 };
 
-/** The constants of put.lua, which writes the readings. */
+/** Constants for put.lua, which writes the history. */
 export const HISTORY = { HOUR: STEPS["1h"], DAY: STEPS["24h"], HISTORY_MS: 86_400_000 };
 
 export function historyKey({ keys }: Partition, { network, asset }: RatedToken): string {
@@ -27,10 +28,13 @@ export function historyKey({ keys }: Partition, { network, asset }: RatedToken):
 }
 
 export type RateHistory = {
-  /** When the first step begins, unix ms. */
+  /** Start of the first interval, unix ms. */
   from: number;
   stepMs: number;
-  /** The rate at the end of each step, the last one's of now, the oldest first; undefined where none was young enough to be used. */
+  /**
+   * The rate at the end of each interval, oldest first; the last one is the current rate. Undefined if no rate was
+   * recent enough to be used.
+   */
   values: (string | undefined)[];
 };
 
@@ -43,7 +47,7 @@ const READ = defineScript({
 
 type Reading = { at: number; value: string };
 
-/** What is too old to be used is judged by the token's settings of now. */
+/** Creates a function that reads the history. Whether a rate was too old is decided by the token's current settings. */
 export function createReadRateHistory(partition: Partition) {
   const read = READ.on(partition.redis);
   return async (token: LiveToken, span: RateSpan): Promise<RateHistory> => {
@@ -62,7 +66,7 @@ export function createReadRateHistory(partition: Partition) {
   };
 }
 
-/** Of both kinds of steps, the oldest first. */
+/** Parses the stored hash. Returns all rates of the last hour and of the last day, oldest first. */
 function readingsIn(flat: readonly string[]): Reading[] {
   const readings = new Map<number, Reading>();
   for (let i = 1; i < flat.length; i += 2) {

@@ -1,4 +1,5 @@
--- Answers the value, which is empty if there is none, when its read began, Redis' time, whether the caller has the lease, and of a failure
--- the reason, which is empty if there is none, and when that read began.
+-- Reads the shared rate without taking the lease for the next read. Returns the value (empty if no value is stored),
+-- the start of its read, Redis' time, and whether the caller has the lease (0). Also returns the reason of the last
+-- failure (empty without a failure), and the start of that read.
 --@include "./stored-value.lua"
 return {value, read_at, now, 0, reason, failed_at}

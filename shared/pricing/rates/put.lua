@@ -1,4 +1,5 @@
--- Stores a value whose read began at `readAt`, also in the histories of the rate's tokens. A slow read does not undo a later one.
+-- Stores a value whose read began at `readAt`, also in the histories of the rate's tokens. A slow read does not
+-- replace the result of a later one.
 --@include "./stored-value.lua"
 if read_at > tonumber(ARGV.readAt) then return end
 redis.call('HSET', KEYS.rate, 'value', ARGV.value, 'read_at', ARGV.readAt, 'due_at', ARGV.readAt + ARGV.refreshMs)

@@ -7,30 +7,30 @@ import { createRateReader, describeSource } from "./registry.ts";
 import { createSharedValue, identityOf, type RateFailure } from "./shared-value.ts";
 import { isLive, type LiveToken, type RatedToken } from "./source.ts";
 
-/** Time for one exchange with a source. */
+/** Timeout of one request to a source. */
 export const READ_TIMEOUT_MS = 5000;
 
-/** What is known of a token's rate now. */
+/** The current knowledge about a token's rate. */
 export type ObservedRate = {
   network: string;
   asset: string;
   symbol: string;
   source: string;
-  /** Undefined if no value is young enough: the token is not offered. */
+  /** Undefined if no value is recent enough. The token is then not offered. */
   value: string | undefined;
-  /** Age of the last good value; 0 for a fixed one. */
+  /** Age of the last good value; 0 for a fixed rate. */
   ageMs: number | undefined;
-  /** Why the last read of the source failed, on whichever replica; undefined if it went well. */
+  /** Says why the last read of the source failed, on any replica; undefined if it succeeded. */
   failure: RateFailure | undefined;
 };
 
 export type Rates<Token> = {
-  /** What 10^18 wei are worth in the token now; undefined if that is not known. Reads memory only. */
+  /** Returns the value of 10^18 wei in the token now; undefined if it is not known. Reads only memory. */
   of(token: Token): string | undefined;
   observed(): ObservedRate[];
   /**
-   * Begins to read the sources, and resolves once each has answered or timed out. If all rates are fixed, it starts nothing and asks
-   * Redis nothing.
+   * Begins to read the sources. Resolves once each has answered or timed out. If all rates are fixed, does nothing:
+   * Redis is not needed then.
    */
   start(): Promise<void>;
   close(): void;
@@ -43,7 +43,7 @@ type Options<Token> = {
   log: Logger;
 };
 
-/** The rates of these tokens, kept current in the background; tokens with the same settings share one feed. */
+/** Keeps the rates of these tokens current in the background. Tokens with the same settings share one feed. */
 export function createRates<Token extends RatedToken>(options: Options<Token>): Rates<Token> {
   const { tokens, partition, clock, log } = options;
   const feeds: Feed[] = [];
@@ -87,7 +87,7 @@ export function createRates<Token extends RatedToken>(options: Options<Token>): 
 
 type Group = [LiveToken, ...LiveToken[]];
 
-/** The tokens whose rate has to be read, in groups that share one feed. */
+/** Groups the tokens with rates to read. The tokens of a group share one feed. */
 function groupsOf(tokens: readonly RatedToken[]): Iterable<Group> {
   const groups = new Map<string, Group>();
   for (const token of tokens.filter(isLive)) {
@@ -99,7 +99,7 @@ function groupsOf(tokens: readonly RatedToken[]): Iterable<Group> {
   return groups.values();
 }
 
-/** Registers gauges of each token's rate; the value is there only while the rate is young enough to be used. */
+/** Registers gauges of each token's rate. The value is present only while the rate is recent enough to be used. */
 export function registerRates(metrics: Metrics, observed: () => readonly ObservedRate[]): void {
   const labels = ["network", "asset", "symbol"] as const;
   const value = metrics.gauge("postern_rate_value", "Tokens for 10^18 wei; absent if unknown", labels);

@@ -1,3 +1,3 @@
--- Answers Redis' time, and the history.
+-- Returns Redis' time and the history.
 --@include "../../redis/now.lua"
 return {now, redis.call('HGETALL', KEYS.history)}

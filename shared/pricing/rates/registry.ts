@@ -15,8 +15,8 @@ import { medianReader } from "./sources/median.ts";
 import { twapReader } from "./sources/uniswap-v3-twap.ts";
 
 /*
- * Every source of rates. A new one has a file in sources/, its keys in shared/config/rate-source.ts, and a case in both
- * switches here; the compiler points at each switch that lacks it.
+ * The table of rate sources. A new source has a file in sources/, its keys in shared/config/rate-source.ts, and a
+ * case in both switches here. The compiler reports each switch that lacks it.
  */
 
 function readerOf(source: SingleSource, options: ReadOptions): ReadRate {
@@ -32,7 +32,7 @@ function readerOf(source: SingleSource, options: ReadOptions): ReadRate {
   }
 }
 
-/** A source in a few words, none of them secret. */
+/** Describes a source in a few words, without secrets. */
 export function describeSource(source: RateSource): string {
   switch (source.source) {
     case "fixed":
@@ -48,7 +48,7 @@ export function describeSource(source: RateSource): string {
   }
 }
 
-/** Reads this source, within its deadline; a value outside the bounds counts as none. */
+/** Creates a function that reads this source within its deadline. A value outside the bounds counts as a failure. */
 export function createRateReader(source: RateSource, bounds: RateBounds, options: ReadOptions): RateReader {
   const read = source.source === "median" ? readerOfMedian(source, options) : readerOfOne(source, options);
   return async () => {
@@ -67,7 +67,7 @@ function readerOfMedian(source: MedianSource, options: ReadOptions): RateReader 
   );
 }
 
-/** How many exchanges with its source a read needs at most, one after the other. */
+/** Maximum number of requests that one read makes in sequence. Concurrent requests count as one. */
 const EXCHANGES_MAX = 2;
 
 function readerOfOne(single: SingleSource, options: ReadOptions): RateReader {
@@ -87,7 +87,7 @@ function readerOfOne(single: SingleSource, options: ReadOptions): RateReader {
   };
 }
 
-/** Our own reasons have no URL in them; of any other error only the name is told. */
+/** Returns a reason that is safe to show. Reasons of our own contain no URL. Of any other error only the name is used. */
 function safeReason(error: unknown): string {
   if (error instanceof AppError) return error.message;
   return error instanceof Error ? error.name : "unknown error";

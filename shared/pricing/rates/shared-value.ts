@@ -12,14 +12,18 @@ import type { LiveToken, RatedToken } from "./source.ts";
 import takeDueLua from "./take-due.lua";
 
 /*
- * Redis holds for each rate: v, value, read_at (when its read began), due_at (when the next read may begin), failures (the failed
- * reads since the last good one), and of the last of those reason and failed_at (when it began). All times are Redis' own, so the
- * clocks of two machines need not agree. A release that knows of no reasons leaves the last one when it takes the failures back.
+ * Redis stores a hash for each rate. `v` is its version, `value` the rate, and `read_at` the start of its read. The
+ * next read may begin at `due_at`. `failures` counts the failed reads since the last good one. `reason` and
+ * `failed_at` describe the last failed read and its start. They are valid only while `failures` exists, because older
+ * releases delete only that field. All times are Redis' own, so the clocks of two machines need not agree.
  */
 
-/** How long a replica has a due read to itself. Longer than any read takes: a replica that is silent by then has died. */
+/**
+ * Duration of the lease for a due read. It is longer than any read takes, so a replica that has stored no outcome by
+ * then has died.
+ */
 const LEASE_MS = 15_000;
-/** The wait after a failed read. It doubles with each further one, up to the usual period. */
+/** The wait after a failed read. It doubles with each further failure, up to the usual period. */
 const RETRY_MS = 5000;
 
 const STORED = tuple(text, integer, integer, flag, text, integer);
@@ -51,31 +55,37 @@ const FAILED = defineScript({
   reply: nothing,
 });
 
-/** Why the last read of a source failed, and when it began (unix milliseconds, by Redis' clock). */
+/** The reason why the last read of a source failed, and its start (unix milliseconds, by Redis' clock). */
 export type RateFailure = { reason: string; at: number };
 
-/** A reason of a median has those of all its sources. */
+/** Maximum length of a reason. The reason of a median includes those of all its sources. */
 const REASON_CHARS_MAX = 500;
 
-/** The failure of a read that began at `at`. The reason is for every operator, so no source puts a URL or a credential in it. */
+/**
+ * Makes the failure of a read that began at `at`. Every operator can see the reason, so no source may put a URL or a
+ * credential in it.
+ */
 export function toRateFailure(reason: string, at: number): RateFailure {
   const isLong = reason.length > REASON_CHARS_MAX;
   return { reason: isLong ? `${cut(reason, REASON_CHARS_MAX - 3)}...` : reason, at };
 }
 
 export type SharedValue = {
-  /** The last good value, when its read began by Redis' time, and its age. */
+  /** The last good value, the start of its read by Redis' clock, and its age. */
   known: { value: string; readAt: number; ageMs: number } | undefined;
   now: number;
-  /** Undefined if the last read that ended went well. */
+  /** Undefined if the last completed read succeeded. */
   failure: RateFailure | undefined;
-  /** Whether the caller has the lease and reads the source now: one replica in each period, and sooner after a failure. */
+  /**
+   * Whether the caller has the lease and must read the source now. One replica gets it in each period, and sooner
+   * after a failure.
+   */
   due: boolean;
 };
 
 export type SharedRate = ReturnType<typeof createSharedValue>;
 
-/** The rate of a source as all replicas share it, for these tokens. Every call rejects while Redis is away. */
+/** Gives access to the rate that all replicas share for these tokens. Every call rejects while Redis is unavailable. */
 export function createSharedValue(
   partition: Partition,
   token: LiveToken,
@@ -92,11 +102,11 @@ export function createSharedValue(
     takeDue: async () => toShared(await takeDue(own, { leaseMs: LEASE_MS, dueMsMax, keepMs })),
     /** Reads the value without taking the lease. */
     peek: async () => toShared(await peek(own)),
-    /** Sets the value, and keeps it in the history of each token. */
+    /** Stores the value, and adds it to the history of each token. */
     async put(value: string, readAt: number): Promise<void> {
       await put({ ...own, histories }, { readAt, refreshMs, keepMs, value });
     },
-    /** Records why the read that began at `readAt` failed: the next one is due soon, for any replica. */
+    /** Records why the read that began at `readAt` failed. After a short wait, any replica may read again. */
     async failed(readAt: number, why: string): Promise<void> {
       const { reason } = toRateFailure(why, readAt);
       await failed(own, { readAt, refreshMs, keepMs, retryMs: RETRY_MS, reason });
@@ -111,20 +121,21 @@ function toShared([value, readAt, now, due, reason, failedAt]: Reply<typeof PEEK
 }
 
 /**
- * Names what replicas and tokens must have in common to share a rate: source, bounds and times. URLs and headers count as
- * a whole, because any part of them may change the answer. Replicas with an old and a new credential share nothing.
+ * Identifies the settings that replicas and tokens must have in common to share a rate: source, bounds and times.
+ * URLs and headers count as a whole, because any part of them may change the answer. Replicas with an old and a new
+ * credential share nothing.
  */
 export function identityOf(token: RatedToken): string {
   const { rate_per_native_unit, min_rate, max_rate, rate_refresh_secs, max_rate_age_secs } = token;
   const settings = { rate_per_native_unit, min_rate, max_rate, rate_refresh_secs, max_rate_age_secs };
-  return sha256Hex(Buffer.from(JSON.stringify(plain(settings)))).slice(0, 32);
+  return sha256Hex(Buffer.from(JSON.stringify(comparable(settings)))).slice(0, 32);
 }
 
-/** The settings with their keys sorted, and with the SHA-256 of each secret in its place. */
-function plain(value: unknown): unknown {
+/** Returns the settings with sorted keys, and with the SHA-256 of each secret in its place. */
+function comparable(value: unknown): unknown {
   if (value instanceof Secret) return sha256Hex(Buffer.from(value.reveal()));
-  if (Array.isArray(value)) return value.map(plain);
+  if (Array.isArray(value)) return value.map(comparable);
   if (typeof value !== "object" || value === null) return value;
   const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
-  return entries.map(([name, inner]) => [name, plain(inner)]);
+  return entries.map(([name, inner]) => [name, comparable(inner)]);
 }

@@ -1,4 +1,5 @@
--- Answers what peek.lua answers. If a read is due, the caller has the lease of it. `dueMsMax` is the longest time until the next read is due.
+-- Reads the shared rate as peek.lua does. If a read is due, also gives the caller the lease for it. A stored due time that
+-- is more than `dueMsMax` ahead must be wrong, so a read is due then too.
 --@include "./stored-value.lua"
 local due = not due_at or due_at <= now or due_at > now + tonumber(ARGV.dueMsMax)
 if due then

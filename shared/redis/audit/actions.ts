@@ -1,11 +1,11 @@
 /**
- * The streams of the audit. `acts` and `money` keep their lines for a time; `reads` keeps the newest, so that a viewer who scrolls evicts
- * neither.
+ * The streams of the audit log. `acts` and `money` keep their lines for a fixed time. `reads` keeps only the newest lines, so
+ * that many reads cannot evict other lines.
  */
 export const AUDIT_STREAMS = ["acts", "money", "reads"] as const;
 export type AuditStream = (typeof AUDIT_STREAMS)[number];
 
-/** The fields that say what a line is about, and their stored names. */
+/** Fields for the subject of a line, and their stored names. */
 export const SUBJECTS = {
   callId: "call_id",
   job: "job",
@@ -18,7 +18,7 @@ export const SUBJECTS = {
 } as const;
 type Subject = keyof typeof SUBJECTS;
 
-/** Everything that leaves a line: its stream, its event in the log, and what the line is about. */
+/** All actions in the audit log: the stream of an action, its event in the log, and the kind of its subject. */
 export const ACTIONS = {
   replay: { stream: "acts", event: "call.replayed", about: "callId" },
   replay_delivered: { stream: "acts", event: "call.replayed_as_new", about: "callId" },
@@ -68,21 +68,24 @@ type ActionsAbout<About extends Subject> = {
   [Action in AuditAction]: (typeof ACTIONS)[Action]["about"] extends About ? Action : never;
 }[AuditAction];
 
-/** A line. Those of one stream alone with its name. */
+/** A line of the audit log. The type parameter limits it to one stream. */
 export type AuditEntry<Stream extends AuditStream = AuditStream> = {
   [About in Subject]: { action: ActionsAbout<About> & ActionsIn<Stream> } & Readonly<Record<About, string>>;
 }[Subject] & {
   /** Unix ms. */
   at: number;
-  /** Name of the operator: a token's name, or `user@host` of a command. */
+  /** Name of the operator: a token's name, or `user@host` for a command. */
   by: string;
-  /** The filters, ids or names that chose what it is about; or from where, for how long or how. */
+  /**
+   * The filters, ids or names that selected the subject. If nothing was selected, a detail of the act, such as the address
+   * of a sign-in.
+   */
   selection: string;
-  /** Why, in the operator's words. */
+  /** The reason, in the operator's words. */
   reason?: string | undefined;
-  /** The transaction that an operator named as the payment's, or that has paid back. */
+  /** Transaction of the payment, as an operator named it, or of the refund. */
   transaction?: string | undefined;
-  /** The run that did it. */
+  /** Id of the bulk operation that performed the act. */
   run?: string | undefined;
 };
 

@@ -1,8 +1,8 @@
--- Defines `addAct(line)`, which adds a line to the acts of the audit. `line` is a JSON array of field names and values. Needs
--- KEYS acts, repeats and actCount, which counts the lines of this action under this name in a day.
+-- Defines `addAct(line)`, which adds a line to the acts of the audit log. `line` is a JSON array of field names and values.
+-- Needs KEYS acts, repeats and actCount, which counts the lines of this action by this operator in a day.
 --
--- Only the first lines of a day go to the acts. Further ones, as those of a loop or of a bulk operation, go to the repeats,
--- which keep a number of lines and not a time, and are cut short: so they can neither evict an act nor fill Redis.
+-- Only the first lines of a day go to the acts. Further lines, for example of a loop or of a bulk operation, go to the
+-- repeats, which keep a fixed number of shortened lines. So further lines can neither evict an act nor fill Redis.
 --@include "./by-age.lua"
 local function addAct(line)
   local count = redis.call('INCR', KEYS.actCount)
@@ -11,7 +11,7 @@ local function addAct(line)
   local words = cjson.decode(line)
   for i, word in ipairs(words) do
     if #word > AUDIT.repeatBytes then
-      -- A character of several bytes at the cut goes as a whole.
+      -- Removes a multi-byte character that the cut has split.
       words[i] = string.gsub(string.sub(word, 1, AUDIT.repeatBytes), '[\192-\247][\128-\191]*$', '')
     end
   end

@@ -11,8 +11,8 @@ import writeActLua from "./write-act.lua";
 import writeReadLua from "./write-read.lua";
 
 /**
- * Limits of the streams, for the scripts. Lines of acts and money are kept longer than payments are remembered after their end. Of each
- * action under each name `aDay` lines go to the acts in a day, and further ones to the repeats.
+ * Limits of the streams, for the scripts. Acts and money are kept longer than ended payments. In a day, `aDay` lines of each
+ * action by each operator go to the acts, and further ones to the repeats.
  */
 export const AUDIT = {
   keptMs: 400 * 86_400_000,
@@ -48,8 +48,9 @@ const WRITE_READ = defineScript({
 export type Audit = (entry: AuditEntry<"acts" | "reads">) => Promise<void>;
 
 /**
- * Writes a line to the log and to the audit. It must be called before the action: then no action lacks its line, whenever the process dies.
- * A change of a call, a job, a run or a payment writes its line in the script of the change instead. Throws `queue.unavailable`.
+ * Creates the function that writes a line to the log and to the audit log. Write the line before the action, so that no
+ * action lacks its line, even if the process dies. A script that changes a call, a job, a bulk operation or a payment writes
+ * the line itself. Throws `queue.unavailable`.
  */
 export function createAudit({ redis, keys }: Partition, log: Logger): Audit {
   const [writeAct, writeRead] = [WRITE_ACT.on(redis), WRITE_READ.on(redis)];
@@ -70,7 +71,7 @@ export function createAudit({ redis, keys }: Partition, log: Logger): Audit {
   };
 }
 
-/** The keys with which a script adds a line to the acts (add-act.lua), or without an entry adds none. */
+/** Returns the keys with which a script adds a line to the acts (add-act.lua). Without an entry, it adds no line. */
 export function actKeys(keys: Keys, entry: AuditEntry | undefined) {
   return {
     acts: keys.audit("acts"),
@@ -79,19 +80,22 @@ export function actKeys(keys: Keys, entry: AuditEntry | undefined) {
   };
 }
 
-/** The calls of a bulk operation do not use up the lines that its operator has for single calls. */
+/**
+ * Returns the name under which an entry is counted. Calls of a bulk operation have their own count, so that they do not use
+ * up the daily limit for single calls.
+ */
 function countedAs(entry: AuditEntry | undefined): string {
   if (entry === undefined) return "";
   const isOfRun = entry.run !== undefined && ACTIONS[entry.action].about !== "run";
   return isOfRun ? `${entry.action} in runs` : entry.action;
 }
 
-/** A line's fields as a JSON array of names and values, for a script that adds it. Long texts are cut. */
+/** Encodes a line as a JSON array of field names and values, for a script that adds it. Long texts are cut. */
 export function toLine(entry: AuditEntry): string {
   return wellFormedJson(Object.entries(fieldsOf(entry)).flat());
 }
 
-/** Writes the log's line of an entry. */
+/** Writes an entry to the log. */
 export function logAudited(log: Logger, entry: AuditEntry): void {
   const { event, about } = ACTIONS[entry.action];
   const { by, selection, reason, transaction, run } = entry;
@@ -123,7 +127,7 @@ function fieldsOf(entry: AuditEntry): Record<string, string> {
   };
 }
 
-/** The call, job or other thing that an entry is about. */
+/** Returns the call, job or other subject of an entry. */
 function subjectOf(entry: AuditEntry): string {
   const { about } = ACTIONS[entry.action];
   return (entry as Readonly<Record<string, unknown>>)[about] as string;

@@ -4,9 +4,9 @@ import { mergePages, toObject } from "../pages.ts";
 import type { Partition, Partitions } from "../partition.ts";
 import { ACTIONS, type AuditStream, isAuditAction } from "./actions.ts";
 
-/** A line as it was written (audit.ts). */
+/** A line of the audit log as it was written (audit.ts). */
 type ReadEntry = {
-  /** When it was written, which of that ms, its place, and its partition unless that is the first. */
+  /** `<ms>-<number>.<place>`, then `.<partition>` unless the partition is 0. `ms` is the time of the write. */
   id: string;
   stream: AuditStream;
   /** Unix ms. */
@@ -14,33 +14,33 @@ type ReadEntry = {
   fields: Readonly<Record<string, string>>;
 };
 
-/** A line matches if its fields are those that are given. The times are inclusive, unix ms. */
+/** Selects lines that have all the given fields. The times are inclusive, unix ms. */
 type Wanted = Readonly<Partial<Record<"action" | "by" | "call_id" | "job" | "run", string | undefined>>> & {
-  /** Without it acts and money, or the stream of the action. */
+  /** Default: acts and money, or the stream of the given action. */
   stream?: AuditStream | undefined;
   since?: number | undefined;
   until?: number | undefined;
 };
 
-/** The streams of a partition. Lines of one ms and number are in this order, within the order of the partitions. */
+/** Redis streams that hold the lines. Lines with the same ms and number are sorted by partition, then in this order. */
 const PLACES = ["acts", "repeats", "money", "reads"] as const;
 type Place = (typeof PLACES)[number];
 
 const STREAM_OF = { acts: "acts", repeats: "acts", money: "money", reads: "reads" } as const;
 
 const READ_AT_ONCE = 500;
-/** Limit on the lines that one page looks at, however few of them match. */
-const LOOKED_AT_MAX = 10_000;
+/** Limit on the lines that one page reads, however few of them match. */
+const READ_MAX = 10_000;
 /**
- * Lines are in the order in which they were written, by Redis' clock. `at` is from before the action, by the clock of the process that acted.
- * A search by time still finds a line whose `at` is ahead of Redis' clock by this much.
+ * Maximum difference between a line's `at` and the time of its write. Lines are sorted by the time of the write, which is by
+ * Redis' clock. `at` is the time before the action, by the clock of the process that acted.
  */
 const CLOCKS_APART_MS = 3_600_000;
 const ENTRY_ID = /^(\d{1,16})-(\d{1,16})\.(acts|repeats|money|reads)(?:\.([1-9]\d?))?$/;
 
 /**
- * Reads what operators did, the newest first, in all partitions and all streams that are wanted: up to `limit` lines that match, beyond the line `after`. With
- * `next` even a page without lines is not the last.
+ * Creates the reader of the audit log: newest lines first, from all partitions and all selected streams, up to `limit`
+ * matching lines older than the line `after`. A page with `next` is not the last, even if it is empty.
  */
 export function createReadAudit(partitions: Partitions) {
   async function* newestIn(
@@ -81,8 +81,7 @@ export function createReadAudit(partitions: Partitions) {
     for await (const entry of newestFirst(holding, places, after)) {
       if (writtenAt(entry) < since - CLOCKS_APART_MS) return { entries, next: undefined };
       const isWanted = entry.at >= since && entry.at <= until && matches(entry, wanted);
-      if ((isWanted && entries.length === limit) || lookedAt === LOOKED_AT_MAX)
-        return { entries, next: last };
+      if ((isWanted && entries.length === limit) || lookedAt === READ_MAX) return { entries, next: last };
       if (isWanted) entries.push(entry);
       last = entry.id;
       lookedAt += 1;
@@ -98,7 +97,7 @@ function placesOf(stream: AuditStream | undefined, action = ""): readonly Place[
   );
 }
 
-/** The partitions that may have lines about a call, or all. */
+/** Returns the partitions that may have lines about a call, or all partitions. */
 function partitionsWith(partitions: Partitions, callId: string | undefined): readonly Partition[] {
   return callId === undefined ? partitions.all : [...new Set([partitions.control, partitions.of(callId)])];
 }
@@ -108,7 +107,7 @@ function requirePlace(after: string | undefined): void {
   throw AppError.public("request.malformed", "cursor: must be the `next` of an answer of this list");
 }
 
-/** Where XREVRANGE begins in a place to go on after a line of this or another place. */
+/** Returns the id at which XREVRANGE must begin in this stream, to continue after the line `after` of any stream. */
 function endBeyond(index: number, place: Place, after: string | undefined): string {
   if (after === undefined) return "+";
   const [id = "", own, partition = "0"] = after.split(".");
@@ -116,7 +115,7 @@ function endBeyond(index: number, place: Place, after: string | undefined): stri
   return rank > 0 ? id : `(${id}`;
 }
 
-/** Whether a line comes before another one in a list. */
+/** Returns whether a line is listed before another one. */
 function isNewer(a: ReadEntry, b: ReadEntry): boolean {
   const [[aMs = 0, aNumber = 0], [bMs = 0, bNumber = 0]] = [numbersOf(a), numbersOf(b)];
   return aMs > bMs || (aMs === bMs && aNumber > bNumber);

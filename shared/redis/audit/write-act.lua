@@ -1,4 +1,4 @@
--- Adds a line to the acts. Operators need room most when there is none.
+-- Adds a line to the acts. A full Redis accepts it too, because that is when operators must act.
 --@include "../even-if-full.lua"
 --@include "./add-act.lua"
 addAct(ARGV.line)

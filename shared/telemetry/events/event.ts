@@ -3,12 +3,12 @@ import { ORIGINS } from "../../call/origin.ts";
 import type { EventOutcome } from "./outcomes.ts";
 
 /*
- * What processes tell whoever follows them, over Redis' pub/sub. It is a view and no record: nothing waits for it, what nobody
- * listens to is gone, and what is above a bound is only counted. It holds no secret and no body.
+ * Live events of processes, sent over Redis' pub/sub. They are not reliable: nothing waits for them, events without a
+ * listener are lost, and events above a limit are only counted. They contain no secret and no body.
  */
 
 const common = {
-  /** Unix milliseconds, by the clock of the process that tells it. */
+  /** Unix ms, by the clock of the process that sends the event. */
   at: z.int(),
   origin: z.enum(ORIGINS),
   /** The path of the webhook endpoint; absent if the call was bought, or if no endpoint has the path. */
@@ -20,13 +20,13 @@ const ofCall = {
   call_id: z.string(),
   /** `<service id>/<job index>`. */
   job: z.string(),
-  /** Counts from 1 the attempts that are spent since the call was queued or last replayed. */
+  /** Number of this attempt, from 1, since the call was queued or last replayed. */
   attempt: z.int(),
-  /** How many attempts there were before this one, spent or not, also across replays. */
+  /** Number of all attempts before this one, counted or not, including those before replays. */
   attempts_before: z.int(),
 };
 
-/** Why something went wrong; the reason is the log's. */
+/** Error of an event. The reason is the same as in the log. */
 const why = { code: z.string(), reason: z.string() };
 
 /** One event. A later release may add fields. */
@@ -36,20 +36,20 @@ export const CallEvent = z.discriminatedUnion("outcome", [
     ...common,
     outcome: z.literal("accepted"),
     call_id: z.string(),
-    /** Absent if the reconciler has finished a payment. */
+    /** Absent if the reconciler has completed a payment. */
     job: z.string().optional(),
-    /** Of the body. */
+    /** Size of the body. */
     bytes: z.int().optional(),
-    /** The delivery or the payment was known before, and nothing runs twice. */
+    /** True for a repeat: the delivery or payment was known before, and its call does not run again. */
     replayed: z.boolean(),
     payer: z.string().optional(),
     transaction: z.string().optional(),
-    /** How long the request took. */
+    /** Duration of the request. */
     ms: z.number().optional(),
   }),
   /**
-   * A gateway has refused requests. Those that prove nothing are sampled, so an event may stand for many; of all events
-   * together, `times` adds up to all refusals.
+   * A gateway has refused requests. Unauthenticated requests are sampled, so one event may count many: the `times` of all
+   * events add up to all refusals.
    */
   z.object({
     ...common,
@@ -60,57 +60,58 @@ export const CallEvent = z.discriminatedUnion("outcome", [
     times: z.int(),
     call_id: z.string().optional(),
     job: z.string().optional(),
-    /** The client's; absent of requests that are counted together. */
+    /** The client's address; absent if requests are counted together. */
     address: z.string().optional(),
-    /** As the request had it, if no endpoint has this path. */
+    /** The path in the request, if no endpoint has it. */
     path: z.string().optional(),
   }),
-  /** The runner has taken the call. */
+  /** The runner has accepted the call. */
   z.object({
     ...ofCall,
     outcome: z.literal("injected"),
-    /** How long the runner took, and how long it is since the call was accepted. */
+    /** Time that the runner took. */
     inject_ms: z.number(),
+    /** Time since the call was accepted. */
     end_to_end_ms: z.number(),
   }),
-  /** An attempt has failed, or the runner has put the call off; it comes again after `wait_ms`. */
+  /** An attempt has failed, or the runner has asked for a later retry. The call is sent again after `wait_ms`. */
   z.object({
     ...ofCall,
     outcome: z.literal("retried"),
     ...why,
     wait_ms: z.number(),
-    /** Whether the attempt counts. */
+    /** True if the attempt counts towards the limit of attempts. */
     spent: z.boolean(),
   }),
-  /** The call is kept as failed, until an operator replays or discards it. */
+  /** The call stays failed until an operator replays or discards it. */
   z.object({ ...ofCall, outcome: z.literal("failed"), ...why }),
 ]);
 export type CallEvent = z.infer<typeof CallEvent>;
 
-/** The kinds of processes that tell events. */
-export const TELLERS = ["webhooks", "x402", "producer"] as const;
+/** Kinds of processes that send events. */
+export const SENDING_SERVICES = ["webhooks", "x402", "producer"] as const;
 
-/** Who tells: the kind of the process, and its host and id. */
-export const Teller = z.object({ service: z.enum(TELLERS), process: z.string() });
-export type Teller = z.infer<typeof Teller>;
+/** Sender of an event: the kind of the process, and its host and process id. */
+export const EventSender = z.object({ service: z.enum(SENDING_SERVICES), process: z.string() });
+export type EventSender = z.infer<typeof EventSender>;
 
-/** How many events of each outcome were left out. */
+/** Number of omitted events, by outcome. */
 export const LeftOut = z.record(z.string(), z.int());
 export type LeftOut = z.infer<typeof LeftOut>;
 
-/** One message of a process: the events of one turn of its event loop. */
+/** One message of a process, with the events that it has collected, up to a maximum size. */
 export const EventBatch = z.object({
   v: z.literal(1),
-  from: Teller,
-  /** From now on this process tells the followers whose lease this is. */
+  from: EventSender,
+  /** Id of the followers' lease, in the first message after the process has noticed this lease. */
   hello: z.string().optional(),
   events: z.array(CallEvent),
-  /** Events above the bound since the message before. */
+  /** Numbers of events left out since the last message, because they exceeded the limit per second. */
   left_out: LeftOut.optional(),
 });
 export type EventBatch = z.infer<typeof EventBatch>;
 
-/** Which events somebody wants; a key that is absent leaves none out. */
+/** Selects the events that match every key present. */
 export type EventFilter = {
   endpoint?: string | undefined;
   job?: string | undefined;

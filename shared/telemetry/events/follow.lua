@@ -1,4 +1,5 @@
--- The id of a new follower makes every process say hello; the lease of others is only renewed.
+-- Stores or renews the followers' lease. A new follower gives the lease a new id. Each process then sends a message
+-- with `hello`, so that the follower knows the process. A renewal keeps the id, unless the lease has expired.
 --@include "../../redis/even-if-full.lua"
 if ARGV.isNew == '1' or redis.call('PEXPIRE', KEYS.followed, ARGV.leaseMs) == 0 then
   redis.call('SET', KEYS.followed, ARGV.id, 'PX', ARGV.leaseMs)

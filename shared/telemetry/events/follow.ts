@@ -6,34 +6,34 @@ import { connectBeside } from "../../redis/connect.ts";
 import { defineScript } from "../../redis/define-script.ts";
 import type { Partition } from "../../redis/partition.ts";
 import { nothing } from "../../redis/reply.ts";
-import { type CallEvent, EventBatch, type LeftOut, type Teller } from "./event.ts";
+import { type CallEvent, EventBatch, type EventSender, type LeftOut } from "./event.ts";
 import followLua from "./follow.lua";
-import { LOOK_EVERY_MS } from "./publish.ts";
+import { CHECK_EVERY_MS } from "./publish.ts";
 
-/** Processes tell nothing once the lease is not renewed for this long. */
+/** Duration of the followers' lease. Processes stop sending events when it expires. */
 export const LEASE_MS = 10_000;
 const RENEW_EVERY_MS = 3000;
-/** Time-out of a ping, after which the connection counts as dead. */
+/** Timeout of a ping, after which the connection counts as dead. */
 const SILENT_MS = 2000;
 
-/** By then every process that is well has looked for followers. */
-export const NOTICED_MS = LOOK_EVERY_MS + 500;
+/** Time after which every healthy process has checked for followers. */
+export const NOTICED_MS = CHECK_EVERY_MS + 500;
 
 export type Follower = {
-  onEvent(event: CallEvent, from: Teller): void;
-  /** Events above the bound of a process, which were not told one by one. */
-  onLeftOut(leftOut: LeftOut, from: Teller): void;
-  /** A process has begun to tell its events. */
-  onTeller(teller: Teller): void;
-  /** Events are missed until `onReturned`. */
+  onEvent(event: CallEvent, from: EventSender): void;
+  /** Called with the numbers of events that a process has only counted, because they exceeded its limit. */
+  onLeftOut(leftOut: LeftOut, from: EventSender): void;
+  /** Called when a process has begun to send its events. */
+  onSender(sender: EventSender): void;
+  /** Called when the connection or the lease fails. Events may be missed until `onReturned`. */
   onLost(reason: string): void;
   onReturned(): void;
-  /** A message that this release cannot read. */
+  /** Called for a message that this release cannot parse. */
   onUnreadable(): void;
 };
 
 export type Following = {
-  /** Resolves once every process that is well tells its events. */
+  /** Resolves once every healthy process sends its events. */
   readonly noticed: Promise<void>;
   stop(): Promise<void>;
 };
@@ -46,7 +46,7 @@ const FOLLOW = defineScript({
   reply: nothing,
 });
 
-/** Follows all processes of a deployment, over a connection of its own, until it is stopped. */
+/** Follows all processes of a deployment, over its own connection, until it is stopped. */
 export async function follow(partition: Partition, follower: Follower): Promise<Following> {
   const { redis, keys } = partition;
   const lease = FOLLOW.on(redis);
@@ -58,26 +58,26 @@ export async function follow(partition: Partition, follower: Follower): Promise<
     if (!isLost) follower.onLost(reason);
     isLost = true;
   };
-  const tellers = new Set<string>();
+  const senders = new Set<string>();
   connection.on("error", (error: Error) => lost(messageOf(error)));
   connection.on("close", () => lost("the connection was closed"));
   connection.on("message", (_channel: string, text: string) => take(text));
 
   function take(text: string): void {
-    const told = EventBatch.safeParse(parseJson(text)).data;
-    if (told === undefined) {
+    const batch = EventBatch.safeParse(parseJson(text)).data;
+    if (batch === undefined) {
       follower.onUnreadable();
       return;
     }
-    const { from, events, left_out } = told;
+    const { from, events, left_out } = batch;
     const name = `${from.service} ${from.process}`;
-    if (!tellers.has(name)) follower.onTeller(from);
-    tellers.add(name);
+    if (!senders.has(name)) follower.onSender(from);
+    senders.add(name);
     for (const event of events) follower.onEvent(event, from);
     if (left_out !== undefined) follower.onLeftOut(left_out, from);
   }
 
-  /** A connection may be dead without having closed. */
+  /** Pings the connection, because it may be dead without having closed. */
   async function checkConnection(): Promise<void> {
     if (connection.status !== "ready") return;
     const { kind } = await within(SILENT_MS, connection.ping());
@@ -111,12 +111,12 @@ export async function follow(partition: Partition, follower: Follower): Promise<
       clearInterval(timer);
       connection.removeAllListeners("close");
       connection.disconnect();
-      await endLease(partition).catch(() => {}); // then it ends by itself
+      await endLease(partition).catch(() => {}); // otherwise the lease expires
     },
   };
 }
 
-/** Unless others follow. */
+/** Deletes the lease, unless there are other followers. */
 async function endLease({ redis, keys }: Partition): Promise<void> {
   const [, others] = await redis.pubsub("NUMSUB", keys.events);
   if (Number(others) === 0) await redis.del(keys.followed);

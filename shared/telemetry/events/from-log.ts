@@ -5,7 +5,7 @@ import { cut } from "../../platform/text/cut.ts";
 import type { CallEvent } from "./event.ts";
 import { forRefusedWebhook } from "./refused-webhook.ts";
 
-/** What an entry of the log tells a follower. */
+/** Converts a log entry into an event. */
 type ToEvent = (fields: Fields, at: number) => CallEvent;
 
 const TEXT_CHARS_MAX = 300;
@@ -21,7 +21,10 @@ const refusedWebhook: ToEvent = (fields, at) => ({
   address: text(fields["address"]),
 });
 
-/** The events of the log that a follower sees; events are logged anyway, so that both cannot disagree. */
+/**
+ * Converters of log entries into events for followers, by the name of the log event. Events come only from the log, so
+ * the two cannot contradict each other.
+ */
 export const FROM_LOG: Readonly<Record<string, ToEvent>> = {
   "webhook.accepted": (fields, at) => ({
     at,
@@ -108,7 +111,7 @@ function why({ code, reason }: Fields) {
   return { code: String(code), reason: text(reason) ?? "" };
 }
 
-/** Webhooks call the index of a job its id. */
+/** Returns the job's key. Webhook events name the job's index `jobId`; other events name it `jobIndex`. */
 function jobOf({ serviceId, jobIndex, jobId = jobIndex }: Fields): string | undefined {
   if (serviceId === undefined || jobId === undefined) return undefined;
   return jobKey({ serviceId: Number(serviceId), jobIndex: Number(jobId) });

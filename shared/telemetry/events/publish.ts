@@ -2,37 +2,41 @@ import { hostname } from "node:os";
 import type { Fields, Logger } from "../../platform/log/logger.ts";
 import type { Clock } from "../../platform/time/clock.ts";
 import type { Partition } from "../../redis/partition.ts";
-import type { CallEvent, EventBatch, LeftOut, Teller } from "./event.ts";
+import type { CallEvent, EventBatch, EventSender, LeftOut } from "./event.ts";
 import { FROM_LOG } from "./from-log.ts";
 
-/** How often a process looks whether somebody follows. */
-export const LOOK_EVERY_MS = 1000;
+/** Interval at which a process checks for followers. */
+export const CHECK_EVERY_MS = 1000;
 
-/** What one process tells in a second at most, and keeps in memory while Redis is slow. What is above is counted. */
-export const TOLD_PER_SECOND = { events: 1000, bytes: 256 * 1024 } as const;
+/**
+ * Limits on the events that one process sends in a second. `bytes` also limits the events in memory while Redis is slow.
+ * Further events are only counted.
+ */
+export const SENT_PER_SECOND_MAX = { events: 1000, bytes: 256 * 1024 } as const;
 
-/** A message that is larger would hold up the commands behind it. */
+/** Maximum size of a message. A larger one would delay the next Redis commands. */
 const MESSAGE_BYTES_MAX = 32 * 1024;
 
 type Options = {
   partition: Partition;
-  service: Teller["service"];
+  service: EventSender["service"];
   /** Fields that every event of this process has. */
   about?: Fields;
   clock: Clock;
 };
 
-/** A logger whose events are also told to followers, as long as there are any. */
-export type TellingLog = Logger & {
-  /** Ends the look for followers. */
+/** A logger that also sends its events to followers, if there are any. */
+export type PublishingLog = Logger & {
+  /** Stops checking for followers. */
   stop(): void;
 };
 
 /**
- * Tells followers what is logged. While nobody follows, an entry of the log costs one comparison and Redis gets one GET a second. With
- * followers the events of a turn of the event loop are one message, and nothing waits for it.
+ * Sends log events to followers. Without followers, a log entry costs one comparison, and Redis gets one GET a second.
+ * With followers, events are collected until the end of the event loop's turn and sent together. Nothing waits for
+ * them.
  */
-export function tellFollowers(log: Logger, options: Options): TellingLog {
+export function publishToFollowers(log: Logger, options: Options): PublishingLog {
   const { about, clock } = options;
   const publisher = createPublisher(options);
   const through = (write: Logger["info"]): Logger["info"] => {
@@ -52,24 +56,24 @@ export function tellFollowers(log: Logger, options: Options): TellingLog {
 }
 
 function createPublisher({ partition: { redis, keys }, service }: Options) {
-  const from: Teller = { service, process: `${hostname()}:${process.pid}` };
+  const from: EventSender = { service, process: `${hostname()}:${process.pid}` };
   const backlog = createBacklog();
   let lease: string | null = null;
-  let isLooking = false;
+  let isChecking = false;
   let isSending = false;
   let flushing: NodeJS.Immediate | undefined;
 
-  async function look(): Promise<void> {
+  async function checkFollowers(): Promise<void> {
     backlog.beginSecond();
-    if (isLooking || redis.status !== "ready") return;
-    isLooking = true;
+    if (isChecking || redis.status !== "ready") return;
+    isChecking = true;
     const seen = await redis.get(keys.followed).catch(() => lease);
-    isLooking = false;
+    isChecking = false;
     const isNew = seen !== null && seen !== lease;
     lease = seen;
     if (lease === null) backlog.forget();
     else if (isNew) void send(lease);
-    else if (backlog.isUntold()) flush();
+    else if (backlog.hasUnsent()) flush();
   }
 
   function flush(): void {
@@ -77,7 +81,10 @@ function createPublisher({ partition: { redis, keys }, service }: Options) {
     if (!isSending) void send();
   }
 
-  /** What Redis does not take is lost. A connection that waits for Redis would keep it, so nothing is sent meanwhile. */
+  /**
+   * Sends the next message. If Redis does not accept it, its events are lost. Without a connection the events are
+   * dropped, because the client would queue the message.
+   */
   async function send(hello?: string): Promise<void> {
     if (redis.status !== "ready") return backlog.forget();
     isSending = true;
@@ -86,9 +93,9 @@ function createPublisher({ partition: { redis, keys }, service }: Options) {
     if (backlog.hasEvents()) flush();
   }
 
-  const onTime = (): void => void look();
+  const onTime = (): void => void checkFollowers();
   redis.on("ready", onTime);
-  const timer = setInterval(onTime, LOOK_EVERY_MS).unref();
+  const timer = setInterval(onTime, CHECK_EVERY_MS).unref();
   onTime();
 
   return {
@@ -107,15 +114,15 @@ function createPublisher({ partition: { redis, keys }, service }: Options) {
   };
 }
 
-/** Events as JSON until they are sent, within the bound of each second, and the count of those above it. */
+/** Collects events as JSON until they are sent. Events above the limit for one second are only counted. */
 function createBacklog() {
   let waiting: string[] = [];
   let waitingBytes = 0;
   let leftOut: LeftOut = {};
-  let eventsLeft: number = TOLD_PER_SECOND.events;
-  let bytesLeft: number = TOLD_PER_SECOND.bytes;
+  let eventsLeft: number = SENT_PER_SECOND_MAX.events;
+  let bytesLeft: number = SENT_PER_SECOND_MAX.bytes;
 
-  /** As many as one message may hold. */
+  /** Takes as many events as one message may hold. */
   function takeEvents(): string[] {
     let bytes = 0;
     const end = waiting.findIndex((json) => {
@@ -129,14 +136,14 @@ function createBacklog() {
 
   return {
     beginSecond(): void {
-      eventsLeft = TOLD_PER_SECOND.events;
-      bytesLeft = TOLD_PER_SECOND.bytes;
+      eventsLeft = SENT_PER_SECOND_MAX.events;
+      bytesLeft = SENT_PER_SECOND_MAX.bytes;
     },
-    /** Whether it is to be sent. */
+    /** Adds an event. Returns false if it exceeds a limit and is only counted. */
     add(event: CallEvent): boolean {
       const json = JSON.stringify(event);
       const bytes = Buffer.byteLength(json);
-      if (eventsLeft === 0 || bytes > bytesLeft || waitingBytes + bytes > TOLD_PER_SECOND.bytes) {
+      if (eventsLeft === 0 || bytes > bytesLeft || waitingBytes + bytes > SENT_PER_SECOND_MAX.bytes) {
         const times = event.outcome === "refused" ? event.times : 1;
         leftOut[event.outcome] = (leftOut[event.outcome] ?? 0) + times;
         return false;
@@ -147,14 +154,14 @@ function createBacklog() {
       waitingBytes += bytes;
       return true;
     },
-    /** The next message, as JSON. */
+    /** Builds the next message, as JSON. */
     take(head: Omit<EventBatch, "events">): string {
       const counted = Object.keys(leftOut).length > 0 ? { ...head, left_out: leftOut } : head;
       leftOut = {};
       return `${JSON.stringify(counted).slice(0, -1)},"events":[${takeEvents().join(",")}]}`;
     },
     hasEvents: () => waiting.length > 0,
-    isUntold: () => waiting.length > 0 || Object.keys(leftOut).length > 0,
+    hasUnsent: () => waiting.length > 0 || Object.keys(leftOut).length > 0,
     forget(): void {
       waiting = [];
       waitingBytes = 0;

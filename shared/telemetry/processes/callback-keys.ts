@@ -4,14 +4,14 @@ import { lastSeen, noteSeen } from "../../redis/last-seen.ts";
 import type { Partition } from "../../redis/partition.ts";
 
 /*
- * Producers sign callbacks, and gateways tell everybody the public keys. Gateways do not know the secret: producers write the public keys
- * to Redis, again and again, and a key that no producer signs with any more is forgotten.
+ * Producers sign callbacks, and gateways publish the public keys. Gateways do not know the secrets, so producers write
+ * the public keys to Redis periodically. A key expires once no producer signs with it.
  */
 
 const PUBLISH_EVERY_MS = 60_000;
 const KEPT_MS = 600_000;
 
-/** Tells of the public keys that belong to these secrets until it is stopped. If Redis cannot be used, the next time makes it good. */
+/** Publishes the public keys of these secrets every minute until stopped. Skips a turn if Redis cannot be used. */
 export function publishCallbackKeys(
   { redis, keys }: Partition,
   secrets: readonly Secret[],
@@ -27,7 +27,7 @@ export function publishCallbackKeys(
   return { publish, stop: () => clearInterval(timer) };
 }
 
-/** Reads the public keys that producers sign with now, in base64url, the newest first. */
+/** Reads the public keys that producers currently sign with, in base64url, newest first. */
 export async function readCallbackKeys({ redis, keys }: Partition): Promise<string[]> {
   const seen = await lastSeen(redis, keys.callbackKeys, KEPT_MS);
   return seen.map(({ member }) => member).reverse();

@@ -30,15 +30,15 @@ const Stored = z
   );
 
 export type Processes = {
-  /** By kind, host and start. */
+  /** Sorted by kind, host and start. */
   processes: Process[];
-  /** Processes whose record is damaged, or has a value that this release does not know. */
+  /** Number of processes whose record is damaged, or has a value that this release does not know. */
   unreadable: number;
 };
 
 export type ReadProcesses = () => Promise<Processes>;
 
-/** Reads which processes run: those that have reported lately, and have not stopped. */
+/** Lists running processes: those that have reported recently and have not stopped. */
 export function createReadProcesses({ redis, keys }: Partition): ReadProcesses {
   return async () => {
     const seen = await lastSeen(redis, keys.processes, REPORT_KEPT_MS);
@@ -47,7 +47,7 @@ export function createReadProcesses({ redis, keys }: Partition): ReadProcesses {
     let unreadable = 0;
     for (const [i, { member: id, ageMs: silentMs }] of seen.entries()) {
       const record = records[i] ?? {};
-      if (Object.keys(record).length === 0) continue; // it has just stopped
+      if (Object.keys(record).length === 0) continue; // the process has just stopped
       const stored = Stored.safeParse(record).data;
       if (stored === undefined) unreadable += 1;
       else processes.push({ id, ...stored, silentMs });

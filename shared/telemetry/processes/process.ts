@@ -1,16 +1,16 @@
 import type { DurabilityMode } from "../../redis/server-state.ts";
 import type { RunnerHealth } from "./runner-health.ts";
 
-/** The kinds of processes, and of parts inside a program of somebody else's, that report. */
+/** Kinds of processes that report. A part of Postern inside another program reports as a process too. */
 export const KINDS = ["webhooks", "x402", "producer", "runner", "pricing", "operator"] as const;
 export type ProcessKind = (typeof KINDS)[number];
 
 export const REPORT_EVERY_MS = 10_000;
 
-/** A process that was silent for three reports counts as gone. */
+/** A process without a report for this long counts as gone: three reports are missing. */
 export const REPORT_KEPT_MS = 3 * REPORT_EVERY_MS + 5000;
 
-/** What is known of a process that runs. Two parts of one program are two. */
+/** A running process. Two parts of Postern in one program are two processes here. */
 export type Process = {
   id: string;
   kind: ProcessKind;
@@ -18,21 +18,27 @@ export type Process = {
   pid: number;
   /** The release of Postern. */
   version: string;
-  /** Tells configurations apart (shared/config/fingerprint.ts); processes of one kind that share one have the same. */
+  /**
+   * Hash of the configuration (shared/config/fingerprint.ts). Processes of one kind with the same configuration have the same
+   * hash.
+   */
   config: string;
   durability: DurabilityMode;
-  /** How far its clock is ahead of Redis'; negative if it is behind. */
+  /** How far the process's clock is ahead of Redis'; negative if it is behind. */
   clockAheadMs: number;
   /** Unix ms, by Redis' clock. */
   startedAt: number;
-  /** When it took its configuration, in the same. */
+  /** When the process applied its configuration, unix ms by Redis' clock. */
   configuredAt: number;
-  /** Why the configuration that it read last is not in force. */
+  /** Why the configuration that the process read last is not in force. */
   configProblem: string | undefined;
-  /** How many of the reloads that operators have asked for it has done; those from before its start too. Undefined of an earlier release. */
+  /**
+   * Number of the last reload that the process has completed. Operators' reloads are numbered from 1 for the whole
+   * deployment. A reload before the process started counts as completed. Undefined for an earlier release.
+   */
   reloads?: number | undefined;
-  /** How long ago it reported, by Redis' clock. */
+  /** Time since the last report, by Redis' clock. */
   silentMs: number;
-  /** A producer's, if it injects over HTTP. */
+  /** Runners of a producer that injects over HTTP. */
   runners: RunnerHealth[];
 };

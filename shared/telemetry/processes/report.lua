@@ -1,7 +1,9 @@
--- `counts` are the keys of the batch, and `keptMs` is how long the record with these fields is kept. Nothing is told where another layout
--- is: the process ends by that, or takes nothing more. Data that the process refuses gets no report either (shared/redis/deployment.ts). A
--- process that has used the data for a while (`isSettled`) raises the time of the last report. A batch that was counted before is not counted again. It is
--- noted before it is counted, so that one which fails half way is not either. Answers how many reloads operators have asked for.
+-- Stores a report and adds its batch of counts. Returns the number of reloads that operators have requested, or nil if the
+-- process refuses the data (last-report.lua). In that case nothing is written, and the process ends or stops taking work.
+--
+-- A batch is added only once. Its number is stored first, so that a batch that fails half way is not repeated either.
+-- `counts` are the keys of the batch. `keptMs` is the retention time of the process's record. `isSettled` is true once the
+-- process has used the data for a while. Only then does this script raise the deployment's time of the last report.
 --@include "../../redis/last-report.lua"
 if refusesData() then return nil end
 --@include "../../redis/even-if-full.lua"

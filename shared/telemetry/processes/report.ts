@@ -37,22 +37,25 @@ const FAREWELL = defineScript({
   reply: nothing,
 });
 
-/** Tells the report of a process that knows no deployment. It raises nothing. */
+/**
+ * Arguments for a process without a deployment. Its reports accept the data of any deployment, and do not change the
+ * deployment's time of the last report.
+ */
 const NO_DEPLOYMENT = { deploymentId: "", isSettled: false, seenAdopted: 0, seenAt: 0, lossMs: 0 };
 
-/** How long Redis has for a report. One that comes later is sent again, and counted once. */
+/** Time limit for a report. If Redis answers later, the report is sent again, but counted only once. */
 const REPORT_MS = 5000;
-/** The same for a process that stops. */
+/** Time limit for the last report of a stopping process. */
 const FAREWELL_MS = 1000;
 
 type Options = {
   kind: ProcessKind;
   postern: { console: { report: boolean }; redis: { durability: string } };
-  /** All that the process has of its files: the hash is reported. */
+  /** Configuration of the process, whose hash is reported. */
   config?: Readonly<Record<string, unknown>>;
-  /** The webhooks gateway's. */
+  /** Service id of the webhooks gateway. */
   serviceId?: number | undefined;
-  /** The first has the reports; in each of them they raise the time of the last report. */
+  /** Reports go to the first partition. In the other partitions, each report only updates the time of the last report. */
   partitions: Partitions;
   deployments?: Partitioned<Deployment> | undefined;
   log: Logger;
@@ -61,24 +64,26 @@ type Options = {
 };
 
 export type Reports = {
-  /** Its events are counted. */
+  /** A log that also counts its events. */
   readonly log: Logger;
-  /** From now on each report has the hash of this configuration, as `openReports` gets it, and why a later one is not in force. */
+  /**
+   * Changes the reported hash to that of this configuration. If a newer configuration cannot be used, `problem` says why.
+   */
   configured(config: Readonly<Record<string, unknown>>, problem?: string): void;
-  /** Reads the configuration again whenever an operator asks all processes for it. */
+  /** Calls `reload` each time an operator asks all processes to reload. */
   onReloadAsked(reload: () => Promise<void>): void;
-  /** From now on each report tells how these runners are, and one comes at once when a runner goes away or returns. */
+  /** Includes the health of these runners in each report. Reports at once when a runner goes away or returns. */
   watchRunners(runners: WatchedRunners): void;
-  /** Tells now what there is to tell. */
+  /** Reports now. */
   flush(): Promise<void>;
-  /** Tells the rest, and takes the process off the list. */
+  /** Sends a last report, and removes the process from the list. */
   stop(): Promise<void>;
 };
 
 /**
- * Tells Redis every ten seconds that this process runs, and what its events have counted since (shared/telemetry/series). Nothing waits for it. If a
- * report fails, the next one brings its counts; a process that is killed loses those of one interval. With `console.report = false`
- * nothing is told.
+ * Reports to Redis every ten seconds that this process runs, with the counts of its events since the last report
+ * (shared/telemetry/series). Nothing waits for a report. The counts of a failed report are sent again with the next one. A
+ * killed process loses the counts of one interval. With `console.report = false` nothing is reported.
  */
 export function openReports(options: Options): Reports {
   const { kind, postern, config = { postern }, serviceId, log } = options;
@@ -145,12 +150,15 @@ export function openReports(options: Options): Reports {
   };
 }
 
-/** Reports of a process that tells nothing. */
+/** Returns the `Reports` of a process for which reports are disabled. */
 export function noReports(log: Logger): Reports {
   return { log, configured() {}, onReloadAsked() {}, watchRunners() {}, async flush() {}, async stop() {} };
 }
 
-/** Counts the reloads that operators ask for. Those from before the process started are done: it has read what is there now. */
+/**
+ * Reloads when the number of reloads that operators have requested rises. Reloads requested before the process started
+ * count as completed, because the process read the current configuration at its start.
+ */
 function followReloads(tell: () => void) {
   let done: number | undefined;
   let isRunning = false;
@@ -173,7 +181,7 @@ function followReloads(tell: () => void) {
   };
 }
 
-/** Of a problem with the configuration, which may name many keys. */
+/** Maximum length of a reported problem with the configuration, which may name many keys. */
 const PROBLEM_CHARS = 1000;
 
 type Fields = Readonly<Record<string, string | number>> & { kind: ProcessKind };
@@ -181,7 +189,7 @@ type Fields = Readonly<Record<string, string | number>> & { kind: ProcessKind };
 type Reporter = Pick<Options, "partitions" | "deployments" | "log"> & {
   read: () => Fields;
   series: Series;
-  /** Gets how many reloads operators have asked for, with each report. */
+  /** Called after each report with the number of reloads that operators have requested. */
   onReloads: (asked: number) => void;
 };
 
@@ -196,12 +204,12 @@ function createReporter({ partitions, read, series, onReloads, deployments, log 
   }));
   let number = 0;
   let pending: Batch[] = [];
-  let underWay: Promise<void> | undefined;
+  let inFlight: Promise<void> | undefined;
   let isFailing = false;
 
   async function sendOne({ counts, batch }: Batch, ms: number): Promise<boolean> {
     const fields = Object.entries(read()).map(([name, value]) => ({ name, value }));
-    const ofData = deployments?.control.wordsOfReport ?? NO_DEPLOYMENT;
+    const ofData = deployments?.control.reportArgs ?? NO_DEPLOYMENT;
     const words = { id, number, batch, keptMs: REPORT_KEPT_MS, ...ofData, fields };
     const touched = {
       ...own,
@@ -220,7 +228,10 @@ function createReporter({ partitions, read, series, onReloads, deployments, log 
     return !isFailing;
   }
 
-  /** What Redis may have counted already goes again as the batch that it was. */
+  /**
+   * Sends all pending batches. A batch that Redis may have counted already is sent again unchanged, so that Redis can
+   * recognize it.
+   */
   async function sendAll(ms: number): Promise<void> {
     if (pending.length === 0) {
       series.noteReport(read().kind);
@@ -233,8 +244,8 @@ function createReporter({ partitions, read, series, onReloads, deployments, log 
     }
   }
 
-  /** What was counted since a report that failed comes after it. */
-  async function both(ms: number): Promise<void> {
+  /** Sends a report. If batches of a failed report are pending, sends those first, and then the newer counts. */
+  async function sendPendingAndNew(ms: number): Promise<void> {
     const isAgain = pending.length > 0;
     await sendAll(ms);
     if (isAgain && !isFailing) await sendAll(ms);
@@ -245,15 +256,15 @@ function createReporter({ partitions, read, series, onReloads, deployments, log 
   }
 
   return {
-    /** Without a connection nothing is sent: one for work would keep it until Redis is back. */
+    /** Sends a report. Without a connection it sends none, because the client would queue it until Redis is back. */
     async report(ms: number): Promise<void> {
       raiseOthers();
-      await underWay;
+      await inFlight;
       if (redis.status !== "ready") return;
-      underWay ??= both(ms).finally(() => {
-        underWay = undefined;
+      inFlight ??= sendPendingAndNew(ms).finally(() => {
+        inFlight = undefined;
       });
-      await underWay;
+      await inFlight;
     },
     async leave(): Promise<void> {
       if (redis.status === "ready") await within(FAREWELL_MS, farewell(own, { id }));

@@ -1,26 +1,26 @@
 import { z } from "zod";
 import { cut } from "../../platform/text/cut.ts";
 
-/** The worst comes last. */
+/** States from best to worst. */
 const STATES = ["unasked", "answers", "failing", "silent", "away"] as const;
 
-/** What a producer's calls meet at a runner. */
+/** Health of a runner, as a producer's calls see it. */
 export type RunnerHealth = {
   /**
-   * `unasked` has had no call yet. `failing` answered the newest call with a 5xx, and did not ask to wait. `silent` gave the newest
-   * call no answer. `away` is sent no call until a probe reaches it.
+   * `unasked`: no call yet. `failing`: the newest call got a 5xx without Retry-After. `silent`: the newest call got no
+   * answer. `away`: the runner gets no calls until a probe reaches it.
    */
   state: (typeof STATES)[number];
-  /** Its name in the configuration. */
+  /** Name of the runner in the configuration. */
   name: string;
   url: string;
-  /** Unix ms, by Redis' clock: since when it is failing, silent or away. */
+  /** When the runner became failing, silent or away: unix ms, by Redis' clock. */
   since?: number | undefined;
-  /** Whether the producer has known nothing else since its start, so that it may have begun before `since`. */
+  /** True if the state may have begun before `since`, because the producer has seen no other state since its start. */
   orEarlier?: boolean | undefined;
-  /** What its calls met instead of success. */
+  /** Error that calls got instead of success. */
   reason?: string | undefined;
-  /** Unix ms, by Redis' clock. */
+  /** Time of the last answer: unix ms, by Redis' clock. */
   answeredAt?: number | undefined;
 };
 
@@ -53,7 +53,7 @@ const Stored = z.array(
     ),
 );
 
-/** As it stands in the record of a process. */
+/** Encodes runners for the record of a process. */
 export function storeRunners(runners: readonly RunnerHealth[]): string {
   return JSON.stringify(
     runners.map(({ answeredAt, orEarlier, reason, ...rest }) => ({
@@ -65,7 +65,7 @@ export function storeRunners(runners: readonly RunnerHealth[]): string {
   );
 }
 
-/** Reads what `storeRunners` wrote. */
+/** Parses the output of `storeRunners`. */
 export const StoredRunners = z
   .string()
   .transform((text, { addIssue }): unknown => {
@@ -78,25 +78,28 @@ export const StoredRunners = z
   })
   .pipe(Stored);
 
-/** A runner as several producers see it. */
+/** Combined health of a runner in several producers. */
 export type RunnerStatus = RunnerHealth & {
-  /** How many have it in their configuration. */
+  /** Number of producers with this runner in their configuration. */
   producers: number;
-  /** For how many of them it is silent or away. */
+  /** Number of these producers for which the runner is silent or away. */
   unanswered: number;
 };
 
-/** Those of all producers, by name and address, each in the worst state that one of them sees, since the first of these saw it. */
+/**
+ * Combines the runners of all producers by name and URL. Each has its worst state in any producer, and the earliest `since`
+ * of that state.
+ */
 export function runnersOf(producers: readonly { runners: readonly RunnerHealth[] }[]): RunnerStatus[] {
   const runners = new Map<string, RunnerStatus>();
   for (const one of producers.flatMap((producer) => producer.runners)) {
     const key = JSON.stringify([one.name, one.url]);
-    runners.set(key, joined(one, runners.get(key)));
+    runners.set(key, combine(one, runners.get(key)));
   }
   return [...runners.values()].sort((a, b) => a.name.localeCompare(b.name));
 }
 
-function joined(one: RunnerHealth, others: RunnerStatus | undefined): RunnerStatus {
+function combine(one: RunnerHealth, others: RunnerStatus | undefined): RunnerStatus {
   const isUnanswered = Number(one.state === "silent" || one.state === "away");
   if (others === undefined) return { ...one, producers: 1, unanswered: isUnanswered };
   const isWorse = STATES.indexOf(one.state) > STATES.indexOf(others.state);

@@ -12,30 +12,33 @@ export type Rejection = {
   /** The client's address. */
   address: string;
   code: ErrorCode;
-  /** For operators. It holds nothing of a credential. */
+  /** Reason for operators. It contains no part of a credential. */
   reason: string;
-  /** The names of the credential headers that came, where the endpoint wanted a credential, and of which kind. */
+  /** The credential headers that came with the request, those that the endpoint wanted, and the kind of credential. */
   signatures?:
     | { came: readonly string[]; wanted: readonly string[]; kind?: CredentialKind | undefined }
     | undefined;
   /** The delivery id, if the endpoint reads it from headers alone. */
   delivery?: string | undefined;
-  /** How many bytes of the body arrived. Without it the entry has the size that the request declared. */
+  /** Number of bytes of the body that arrived. If absent, the entry records the size that the request declared. */
   bytes?: number | undefined;
   /** The body, or its beginning, only if the endpoint keeps the bodies of rejected requests. */
   body?: Buffer | undefined;
 };
 
-/** The record of a refused request. It holds no header value but the delivery id, no query value, no user of a URL and no token of a result. */
+/**
+ * The record of a refused request. It contains no header value except the delivery id, no query value, no user of a URL and
+ * no result token.
+ */
 export type RejectedEntry = {
   id: string;
   /** Unix ms. */
   at: number;
   address: string;
   method: string;
-  /** As it came, without its query. Characters outside visible ASCII are percent-encoded. */
+  /** Path as received, without its query. Characters outside visible ASCII are percent-encoded. */
   path: string;
-  /** The names of the query's parameters. */
+  /** Names of the query's parameters. */
   query: readonly string[];
   code: ErrorCode;
   reason: string;
@@ -43,12 +46,15 @@ export type RejectedEntry = {
   came?: readonly string[];
   wanted?: readonly string[];
   credential?: CredentialKind;
-  /** At most its first 128 characters, and `...` if it is longer. Characters outside visible ASCII are percent-encoded. */
+  /**
+   * The first 128 characters of the delivery id, and `...` if it is longer. Characters outside visible ASCII are
+   * percent-encoded.
+   */
   delivery?: string;
   bytes?: number;
   /** The beginning of the body, in base64. */
   body?: string;
-  /** How many requests were refused here since the entry before and have none, because there were too many. */
+  /** Number of refused requests to this path that were not recorded since the path's previous entry. */
   missed: number;
 };
 
@@ -57,7 +63,7 @@ const DELIVERY_MAX = 128;
 const NAME_MAX = 48;
 const HEADERS_MAX = 32;
 const FEW_MAX = 8;
-/** A longer body is cut to this. */
+/** Maximum size of a kept body; a longer body is cut. */
 export const REJECTED_BODY_BYTES_MAX = 4096;
 
 /** Describes a refused request in at most 4 KB, or 10 KB with a body. */
@@ -92,29 +98,34 @@ export function toEntry(rejection: Rejection, at: number, missed: number): Rejec
 
 const TIME_DIGITS = 11;
 
-/** An id begins with its time, so that an entry is found among others of its time. */
+/** Creates an id that begins with the time. Entries are sorted by time, so the id or a prefix leads to its entries. */
 function rejectedId(at: number): string {
   return `r_${at.toString(16).padStart(TIME_DIGITS, "0")}${randomBytes(4).toString("hex")}`;
 }
 
-/** Enough of an id to tell some days from all the others. */
+/**
+ * Matches an id, or a prefix of an id that is long enough: entries whose ids share 4 digits lie within about three
+ * days.
+ */
 export const REJECTED_ID_BEGINNING = /^r_[0-9a-f]{4,19}$/;
 export const NOT_A_REJECTED_ID =
   "must be the id of a refused request: r_ and 19 lower-case hex digits, or at least the first 4 of them";
 
-/** When the entries came whose ids begin so. */
+/** Returns the earliest and the latest possible time of an entry whose id has this prefix. */
 export function timesOf(beginning: string): { from: number; to: number } {
   const digits = beginning.slice(2, 2 + TIME_DIGITS);
   const at = (rest: "0" | "f") => Number.parseInt(digits.padEnd(TIME_DIGITS, rest), 16);
   return { from: at("0"), to: at("f") };
 }
 
-/** A target may be a whole URL, with a user and password before its host. */
+/** Removes the user and password from a target that is a whole URL. */
 function withoutUser(target: string): string {
   return target.startsWith("/") ? target : target.replace(/^([^:/?]+:\/\/)[^/?]*@/, "$1");
 }
 
-/** A parameter without a value may be a credential as a whole, so it has no name here. */
+/**
+ * Lists the names of the query's parameters. A parameter without a value may itself be a credential, so its name is left out.
+ */
 function queryNames(target: string): string[] {
   const start = target.indexOf("?");
   if (start === -1) return [];

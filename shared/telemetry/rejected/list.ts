@@ -7,11 +7,11 @@ import { REJECTED_KEPT_MS, UNKNOWN } from "./record.ts";
 
 /** A refused request as it was recorded. */
 export type RejectedRequest = RejectedEntry & {
-  /** The path of the endpoint that refused it; undefined if no endpoint had the request's path. */
+  /** The path of the endpoint that refused the request; undefined if no endpoint had the request's path. */
   endpoint: string | undefined;
 };
 
-/** A request matches if it matches everything that is given. */
+/** Selects requests that match every field that is set. */
 export type RejectedFilter = {
   /** Refused by the endpoint with this path. */
   path?: string | undefined;
@@ -20,30 +20,30 @@ export type RejectedFilter = {
   /** Unix ms. */
   since?: number | undefined;
   code?: ErrorCode | undefined;
-  /** Reason without its detail. */
+  /** Reason without the detail after its colon. */
   reason?: string | undefined;
 };
 
-/** Refused requests of one endpoint with one code and one reason, the reason without its detail. */
+/** Refused requests of one endpoint with the same code and reason. Details after the colon of a reason may differ. */
 export type RejectedGroup = {
   endpoint: string | undefined;
   code: ErrorCode;
   reason: string;
   count: number;
-  /** The time of the oldest request that is kept. */
+  /** The time of the oldest kept request. */
   oldestAt: number;
   newestAt: number;
 };
 
-/** Reads what record.ts has written. */
+/** Reads the entries that record.ts has written. */
 export function createRejectedList({ redis, keys }: Partition, clock: Clock = systemClock) {
   async function placesOf({ path, unknown }: RejectedFilter): Promise<string[]> {
     if (unknown) return [UNKNOWN];
-    if (path === UNKNOWN) return []; // it is no path
+    if (path === UNKNOWN) return []; // no endpoint can have this path
     return path === undefined ? redis.hkeys(keys.rejectedBytes) : [path];
   }
 
-  /** The entries of one place, newest first. */
+  /** Reads the entries of one endpoint or of the unknown paths, newest first. */
   async function read(place: string, from: number, to: number): Promise<RejectedRequest[]> {
     const stored = await redis.zrevrangebyscore(keys.rejected(place), to, from);
     return stored.map((text) => ({
@@ -53,7 +53,7 @@ export function createRejectedList({ redis, keys }: Partition, clock: Clock = sy
   }
 
   return {
-    /** How many match, and the newest `limit` of them beyond `after`, the newest first. */
+    /** Counts the matching requests, and returns the newest `limit` of those that are older than `after`, newest first. */
     async matching(filter: RejectedFilter, limit: number, after?: Pick<RejectedEntry, "at" | "id">) {
       const from = Math.max(filter.since ?? 0, clock() - REJECTED_KEPT_MS);
       let newest: RejectedRequest[] = [];
@@ -86,7 +86,7 @@ export function createRejectedList({ redis, keys }: Partition, clock: Clock = sy
       return [...groups.values()];
     },
 
-    /** Finds the entries whose id begins so: at most one for a whole id, and none once the entry is gone. */
+    /** Finds the entries whose ids have this prefix: at most one for a whole id, and none once the entry is deleted. */
     async find(beginning: string): Promise<RejectedRequest[]> {
       const { from, to } = timesOf(beginning);
       const found: RejectedRequest[] = [];

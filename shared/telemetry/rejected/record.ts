@@ -18,17 +18,20 @@ const WRITE = defineScript({
 export const REJECTED_KEPT = 500;
 export const REJECTED_KEPT_MS = 7 * 86_400_000;
 
-/** The bytes of all entries together. Each path has an equal share of them, so that none takes another's. */
+/** Maximum size of all entries together. Each path has an equal share, so that no path uses the share of another. */
 const BYTES_MAX = 64 * 1024 * 1024;
 const SHARE_MAX = 1024 * 1024;
 
-/** Each replica records so many at once for each path, and then one a second, so that a flood leaves what was before it. */
+/**
+ * Number of requests of a path that each replica records in a burst. After that it records one a second, so that a flood
+ * does not remove the earlier entries.
+ */
 const BURST = 50;
 const PER_SECOND = 1;
 
 /**
- * An address of which a path has recorded nothing for so long is recorded beyond that, so that one loud address hides no
- * other. All paths together have one such bucket more, which bounds what many addresses can write.
+ * A busy address must not hide the others. A request is therefore recorded even beyond `PER_SECOND` if no request from
+ * its address to this path was recorded for this long. One token bucket for all paths limits these records.
  */
 const QUIET_MS = 60_000;
 const ADDRESSES_MAX = 4096;
@@ -36,9 +39,9 @@ const ADDRESSES_MAX = 4096;
 const OUTSTANDING_MAX = 32;
 
 /**
- * Records a request of this address that the endpoint with this path has refused, or one to an unknown path (undefined):
- * soon and if possible. It never fails, and no request waits for it. Returns for how many requests this one stands, those left
- * out before it and itself; undefined if it is left out, and then `describe` is not called.
+ * Records a refused request of this client address. `endpoint` is undefined for an unknown path. No request waits for the
+ * write, and a failed write is ignored. Returns the number of requests that the entry counts: this one and those omitted
+ * before it. If this request is omitted too, returns undefined and does not call `describe`.
  */
 export type RecordRejected = (
   endpoint: string | undefined,
@@ -48,15 +51,15 @@ export type RecordRejected = (
 
 type Options = {
   partition: Partition;
-  /** How many endpoints share the space. */
+  /** Number of endpoints, each of which gets an equal share of the storage. */
   endpoints: number;
   clock?: Clock;
 };
 
 /**
- * Keeps the last refused requests of each endpoint, and those of all unknown paths together, for the replicas and the
- * operators to read (list.ts). Under a flood, and while Redis is away or nearly full, they are left out, and the next entry says
- * how many.
+ * Creates the recorder of refused requests. For operators (list.ts), it keeps the newest ones of each endpoint, and of
+ * all unknown paths together. During a flood, and while Redis is away or nearly full, requests are omitted. The next
+ * entry counts them.
  */
 export function createRecordRejected({ partition, endpoints, clock = systemClock }: Options): RecordRejected {
   const { redis, keys } = partition;
@@ -64,7 +67,7 @@ export function createRecordRejected({ partition, endpoints, clock = systemClock
   const share = Math.min(SHARE_MAX, Math.floor(BYTES_MAX / (endpoints + 1)));
   const samples = new Map<string, Sample>();
   const beyond: Tokens = { left: BURST, filledAt: clock() };
-  const lately = createLately();
+  const recent = createRecent();
   let outstanding = 0;
 
   async function add(path: string, rejection: Rejection, at: number, sample: Sample): Promise<boolean> {
@@ -95,29 +98,29 @@ export function createRecordRejected({ partition, endpoints, clock = systemClock
     const from = `${addressKey(address)} ${path}`;
     const sample = samples.get(path) ?? { tokens: { left: BURST, filledAt: at }, leftOut: 0, missed: 0 };
     samples.set(path, sample);
-    if (!take(sample.tokens, at) && (lately.has(from, at) || !take(beyond, at))) {
+    if (!take(sample.tokens, at) && (recent.has(from, at) || !take(beyond, at))) {
       sample.leftOut += 1;
       sample.missed += 1;
       return undefined;
     }
-    lately.add(from, at);
-    const stands = sample.leftOut + 1;
+    recent.add(from, at);
+    const counted = sample.leftOut + 1;
     sample.leftOut = 0;
     void add(path, { address, ...describe() }, at, sample).then((isWritten) => {
-      if (!isWritten) lately.forget(from);
+      if (!isWritten) recent.forget(from);
     });
-    return stands;
+    return counted;
   };
 }
 
-/** The place of requests to unknown paths. No endpoint's path is like it. */
+/** Name under which requests to unknown paths are stored. No endpoint can have this path. */
 export const UNKNOWN = "unknown";
 
 type Sample = {
   tokens: Tokens;
-  /** Left out since the last one that was not. */
+  /** Number of requests omitted since the last attempt to write an entry. */
   leftOut: number;
-  /** Without an entry since the last entry. */
+  /** Number of requests without an entry since the last entry that Redis stored. */
   missed: number;
 };
 
@@ -132,8 +135,8 @@ function take(tokens: Tokens, now: number): boolean {
   return true;
 }
 
-/** The addresses and paths recorded lately, the newest ones if there are too many. */
-function createLately() {
+/** Remembers recently recorded pairs of address and path, at most the newest `ADDRESSES_MAX`. */
+function createRecent() {
   const times = new BoundedMap<string, number>(ADDRESSES_MAX);
   return {
     has: (from: string, now: number) => now - (times.get(from) ?? Number.NEGATIVE_INFINITY) < QUIET_MS,

@@ -1,5 +1,5 @@
--- Adds an entry of a path, and drops the oldest ones beyond the limits of number, bytes and age. Answers 0 if it adds
--- nothing, because a gateway evicts history.
+-- Adds an entry to those of its path, and deletes the oldest entries above the limits of number, bytes and age. While a
+-- gateway evicts history, adds nothing and returns 0.
 if redis.call('EXISTS', KEYS.historyOff) == 1 then return 0 end
 local bytes = 0
 if redis.call('EXISTS', KEYS.entries) == 1 then bytes = tonumber(redis.call('HGET', KEYS.bytes, ARGV.path) or 0) end

@@ -1,5 +1,5 @@
--- `addAmounts(key, rows)` adds payments, disputed payments or refunds of a day. `rows` has a count and an amount, both in decimal,
--- by the row's name (`rowOf`).
+-- Defines `addAmounts(key, rows)`, which adds payments, disputed payments or refunds of a day. `rows` maps the name of each
+-- row (`rowOf`) to a count and an amount, both in decimal.
 local function place(key, name, pattern, size)
   local found = redis.call('HGET', key, name)
   if found or size <= SERIES.subjectsMax then return name, found end
@@ -8,7 +8,7 @@ local function place(key, name, pattern, size)
   return group .. '*', redis.call('HGET', key, group .. '*')
 end
 
--- The sum of two whole numbers in decimal, of any length.
+-- Returns the sum of two whole numbers in decimal, of any length.
 local function sum(a, b)
   local length = math.max(#a, #b)
   a, b = string.rep('0', length - #a) .. a, string.rep('0', length - #b) .. b

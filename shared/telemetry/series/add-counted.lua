@@ -1,4 +1,5 @@
--- `addCounted(batch, first)` adds what a process has counted, as `toBatches` makes it; the batch's keys are the KEYS from `first` on.
+-- Defines `addCounted(batch, first)`, which adds the counts of a process. `batch` comes from `toBatches`; its keys are the
+-- KEYS from index `first` on.
 --@include "./add-amounts.lua"
 local function addCounts(key, ttl, subjects)
   for wanted, added in pairs(subjects) do

@@ -1,15 +1,15 @@
 /*
- * What processes count is kept in buckets of time: fine ones for 62 minutes, since the last hour is shown in minutes of the clock, and
- * coarse ones for a day. A bucket is a hash of subjects.
- * A subject has a field, and its value is a JSON object of counts.
+ * Counts of processes are stored in buckets of time. Fine buckets are kept for 62 minutes, because the last hour is shown in
+ * whole clock minutes. Coarse buckets are kept for a day. A bucket is a hash with a field for each subject. The value is a
+ * JSON object of counts.
  *
- *   job:<origin>/<service id>/<job index>   what became of the calls of a queue
- *   endpoint:<path>                         what came to a webhook endpoint
- *   process:<kind>                          how often such processes reported: in a bucket without a report the counts are unknown
- *   origin:<origin>                         what was refused of it and belongs to no endpoint; of what is sold, all that was refused
+ *   job:<origin>/<service id>/<job index>   results of the calls of a queue
+ *   endpoint:<path>                         requests to a webhook endpoint
+ *   process:<kind>                          number of reports of such processes: without a report, the counts of a bucket are unknown
+ *   origin:<origin>                         refusals that belong to no endpoint; for x402, all refusals
  *
- * The names of the counts are those below; some have a detail behind a colon. A bucket holds so many subjects; what is above is counted
- * under its group, as `job:webhook/*`.
+ * The names of the counts are listed below; some have a detail after a colon. The number of subjects in a bucket is limited.
+ * Above the limit, subjects are counted together under their group, such as `job:webhook/*`.
  */
 
 export const STEPS = {
@@ -22,57 +22,66 @@ export const SUBJECTS_MAX = 200;
 
 /** The names of counts. */
 export type CountName =
-  /** A new call is on disk, and its sender or payer is told so. */
+  /** A new call is on disk, and its sender or payer has got the answer. */
   | "accepted"
   /** A delivery or a payment that was known before. */
   | "replayed"
   | "handshakes"
   /** An event for which an endpoint has no job. */
   | "dropped"
-  /** A request that was told to pay. */
+  /** A request that was answered with 402. */
   | "challenged"
   | "injected";
 
-/** Those with a detail: an error code, or the reason of a refused credential. */
+/** Names of counts with a detail: an error code, or the reason of a refused credential. */
 export type DetailedName = "refused" | "unauthorized" | "delayed" | "failed";
 
-/** In the name of a time before the reason of a refused credential: when the newest came, unix ms. Of several the latest holds. */
+/**
+ * Prefix of a name whose value is a time, not a count. The reason why credentials were refused follows the prefix. The
+ * value is the time of the newest such refusal, unix ms. Of several values, only the maximum is kept.
+ */
 export const NEWEST = "newest:";
 
-/** Under which the subjects of a group are counted that found no place. Undefined if the subject always has one. */
-export function othersOf(subject: string): string | undefined {
+/**
+ * Returns the group under which a subject is counted if its bucket is full: `job:webhook/*` for `job:webhook/7/1`. Returns
+ * undefined if the subject is always counted by itself.
+ */
+export function groupOf(subject: string): string | undefined {
   const slash = subject.indexOf("/");
   return slash === -1 ? undefined : `${subject.slice(0, slash)}/*`;
 }
 
-/** The start of the bucket that a time is in. */
+/** Returns the start of the bucket of a time. */
 export function bucketStart(step: Step, at: number): number {
   return at - (at % STEPS[step].ms);
 }
 
 /*
- * Times are counted in classes whose bounds are the same everywhere, so that those of several processes add up: class `k` begins at
- * 2^(k/2) ms, and the last has no end. A percentile is between the bounds of its class: it is off by
- * two fifths at worst, and by less than a fifth if times are spread evenly.
+ * Durations are counted in classes with fixed bounds, so that the counts of several processes can be added. Class `k` begins
+ * at 2^(k/2) ms, and the last class is unbounded. A percentile is estimated within its class. The error is at most two
+ * fifths, and less than a fifth if the durations are spread evenly.
  */
 
-/** The last class begins at three years. */
+/** Number of the last class of durations, which begins at three years. */
 export const LAST_CLASS = 73;
 
 export function timeClass(ms: number): number {
   return ms <= 1 ? 0 : Math.min(LAST_CLASS, Math.floor(2 * Math.log2(ms)));
 }
 
-/** In the count's name before its class. */
+/** Prefix of the name under which the durations of one class are counted. */
 export const TIME = "ms:";
 
-/** In the count's name before the class of the time that a call was held back: its job was paused, or it had failed. */
+/**
+ * Prefix of the name under which the hold times of one class are counted. The hold time of a call is the time for which its
+ * job was paused, or the call had failed.
+ */
 export const HELD = "held:";
 
-/** How many times there are of each class. */
+/** Number of durations, by class. */
 export type Times = ReadonlyMap<number, number>;
 
-/** Estimates the time, in whole ms, below which this part of all times is; undefined if there is none. */
+/** Estimates a percentile in whole ms: `part` (0 to 1) of the durations are shorter. Undefined without durations. */
 export function percentile(times: Times, part: number): number | undefined {
   const total = [...times.values()].reduce((sum, count) => sum + count, 0);
   if (total === 0) return undefined;
@@ -86,7 +95,7 @@ export function percentile(times: Times, part: number): number | undefined {
   return estimate(2 ** ((last + 1) / 2));
 }
 
-/** Keeps two digits, which is as exact as a class. */
+/** Rounds to two significant digits, because the classes of durations are not more precise. */
 function estimate(ms: number): number {
   return Math.round(Number(ms.toPrecision(2)));
 }

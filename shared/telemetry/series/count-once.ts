@@ -19,7 +19,10 @@ const COUNT = defineScript({
 
 export type CountOnce = (event: string, fields: Fields) => Promise<void>;
 
-/** Counts an event for a command, which does not report and ends soon. If Redis does not take it, it is not counted. */
+/**
+ * Counts an event of a command in Redis at once, because a command ends soon and sends no reports. If Redis does not accept
+ * the count, it is lost.
+ */
 export function createCountOnce({ redis, keys }: Partition, clock: Clock): CountOnce {
   const count = COUNT.on(redis);
   return async (event, fields) => {

@@ -1,6 +1,6 @@
 import { type CountName, type DetailedName, HELD, NEWEST, percentile, TIME } from "./buckets.ts";
 
-/** What a subject's counts are about. What found no place in its bucket is of a job or an endpoint that is undefined. */
+/** Subject of counts. `job` or `path` is undefined for subjects above the limit of a bucket, which are counted together. */
 export type Subject =
   | { kind: "job"; origin: string; job: string | undefined }
   | { kind: "endpoint"; path: string | undefined }
@@ -8,21 +8,21 @@ export type Subject =
 
 type Times = ReadonlyMap<number, number>;
 
-/** How often each error code came, or each reason. */
+/** Counts by error code or by reason. */
 export type Details = Readonly<Record<string, number>>;
 
-/** What was counted of a subject, or of several together. */
+/** Counts of a subject, or of several subjects together. */
 export type Counts = Readonly<Record<CountName, number>> &
   Readonly<Record<DetailedName, Details>> & {
-    /** When a credential was last refused, by the reason, unix ms. */
+    /** When a credential was last refused, by reason, unix ms. */
     newest: Details;
-    /** From accepted to the runner's answer, without the time held back, by class (buckets.ts). */
+    /** Durations from accepted to the runner's answer, without hold times, by class (buckets.ts). */
     times: Times;
-    /** For how long calls were held back, by class; none of a call that was not. */
+    /** Hold times of calls, by class. Calls that were not held are left out. */
     held: Times;
   };
 
-/** Undefined if it is of a kind that a later release counts. */
+/** Parses a subject. Undefined for a kind that only a later release counts. */
 export function parseSubject(text: string): Subject | undefined {
   const [, kind, name = ""] = /^([a-z]+):(.*)$/s.exec(text) ?? [];
   const isOthers = name.endsWith("/*");
@@ -44,7 +44,7 @@ export function originOf(subject: Subject): string {
   return subject.kind === "endpoint" ? "webhook" : subject.origin;
 }
 
-/** Adds up what is stored of one subject, each a JSON object. Names that only a later release counts are left out. */
+/** Adds up the stored counts of one subject, each a JSON object. Names that only a later release counts are left out. */
 export function toCounts(stored: readonly string[]): Counts {
   const plain: Record<string, number> = {};
   const detailed: Record<string, Record<string, number>> = {};
@@ -76,7 +76,7 @@ export function toCounts(stored: readonly string[]): Counts {
   );
 }
 
-/** Several as one. */
+/** Adds up several counts. */
 export function sumOf(all: readonly Counts[]): Counts {
   const newest: Record<string, number> = {};
   const [times, held] = [new Map<number, number>(), new Map<number, number>()];
@@ -139,27 +139,30 @@ export function totalOf(details: Details): number {
   return Object.values(details).reduce((sum, times) => sum + times, 0);
 }
 
-/** What happened to the calls of one origin. */
+/** Totals of the calls of one origin. */
 export type OriginTotals = {
   accepted: number;
   refused: number;
   injected: number;
   failed: number;
-  /** ms from accepted to the runner's answer, without the time held back; undefined if no call was injected. */
+  /**
+   * Percentiles of the time from accepted to the runner's answer, without hold times, in ms; undefined if no call was
+   * injected.
+   */
   p50Ms: number | undefined;
   p99Ms: number | undefined;
-  /** ms held back, of the calls that were; undefined if none was. */
+  /** Percentiles of the hold times of held calls, in ms; undefined if no call was held. */
   heldP50Ms: number | undefined;
   heldP99Ms: number | undefined;
 };
 
-/** Counts of any subjects, of one origin. */
+/** Adds up the counts of all subjects of one origin. */
 export function totalsOfOrigin(
   origin: string,
   counted: readonly { subject: Subject; counts: Counts }[],
 ): OriginTotals {
   const own = counted.filter(({ subject }) => originOf(subject) === origin);
-  // An endpoint's calls are counted with their jobs too.
+  // Sums the calls of jobs only, because the calls of an endpoint are also counted for its jobs.
   const calls = sumOf(own.filter(({ subject }) => subject.kind === "job").map(({ counts }) => counts));
   const refusals = sumOf(own.filter(({ subject }) => subject.kind !== "job").map(({ counts }) => counts));
   return {

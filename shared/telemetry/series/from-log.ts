@@ -5,7 +5,7 @@ import { reasonOf } from "../../webhook-auth/rejected.ts";
 import { forRefusedWebhook } from "../events/refused-webhook.ts";
 import type { Series } from "./series.ts";
 
-/** What the events of every process add to the series. `serviceId` is the webhooks gateway's. */
+/** Maps the log events of every process to counts. `serviceId` is the service id of the webhooks gateway. */
 export function createSeriesMeters(series: Series, serviceId = 0): Readonly<Record<string, Meter>> {
   const ofWebhook = jobSubjects("webhook");
   const ofSale = jobSubjects("x402");
@@ -33,17 +33,17 @@ export function createSeriesMeters(series: Series, serviceId = 0): Readonly<Reco
       series.countDetail("origin:webhook", "refused", "request.not_found", Number(count)),
     "payment.challenged": ({ serviceId: id, jobIndex, times }) =>
       series.count(ofSale(id, jobIndex), "challenged", Number(times)),
-    // Copies of a payment that come at once are answered alike, and settled once.
+    // A new payment is counted when it is settled, because each of its simultaneous copies logs `payment.accepted`.
     "payment.accepted": ({ serviceId: id, jobIndex, replayed }) => {
       if (replayed === true) series.count(ofSale(id, jobIndex), "replayed");
     },
-    // One line stands for refusals of several jobs.
+    // Refusals are not counted per job, because one log line may have refusals of several jobs.
     "payment.refused": ({ code, times }) =>
       series.countDetail("origin:x402", "refused", String(code), Number(times)),
     "payment.settled": ({ network, asset, amount, serviceId: id, jobIndex }) => {
       const job = jobKey({ serviceId: Number(id), jobIndex: Number(jobIndex) });
       series.count(ofSale(id, jobIndex), "accepted");
-      series.earn({ network: String(network), asset: String(asset), job }, BigInt(String(amount)));
+      series.countPayment({ network: String(network), asset: String(asset), job }, BigInt(String(amount)));
     },
     "call.injected": (fields) => {
       const { endToEndMs, heldMs = 0 } = fields;

@@ -5,46 +5,50 @@ import { bucketStart, STEPS, type Step } from "./buckets.ts";
 import { type Counts, parseSubject, type Subject, toCounts } from "./counts.ts";
 import { dayOf, rowOf } from "./series.ts";
 
-/** What was counted in a span of time, of each subject that had anything. */
+/** Counts in a span of time, for each subject with counts. */
 export type Bucket = {
-  /** When it begins, unix ms. */
+  /** Start of the span, unix ms. */
   at: number;
-  /** False if no process has reported in it. */
+  /** False if no process has reported in the span. */
   isKnown: boolean;
   counted: readonly { subject: Subject; counts: Counts }[];
 };
 
 export type SeriesReading = {
   stepMs: number;
-  /** Every bucket of the range, oldest first, also those in which nothing was counted. */
+  /** Every bucket of the range, oldest first, including empty ones. */
   buckets: Bucket[];
 };
 
-/** Payments, disputed payments and refunds of a job in a token on a day (UTC). Amounts are exact, in the token's smallest units. */
+/**
+ * Payments, disputed payments and refunds of a job in a token on a day (UTC). Amounts are exact, in the token's smallest
+ * units.
+ */
 export type Earned = {
   day: string;
   network: string;
   asset: string;
-  /** Undefined of the jobs that found no place. */
+  /** Undefined for the jobs beyond the maximum number of rows, which are counted together. */
   job: string | undefined;
   payments: number;
   amount: bigint;
-  /** Number of these payments that the chain contradicts, acknowledged or not. */
+  /** Number of this row's payments that the chain contradicts. An operator may have acknowledged the contradiction. */
   disputes: number;
   disputed: bigint;
-  /** Number of refunds that the chain was seen to show on the day. Their payments may be older. */
+  /** Number of refunds that were seen on the chain on this day. Their payments may be older. */
   refunds: number;
   refunded: bigint;
 };
 
 export type ReadSeries = {
   /**
-   * The buckets that hold the times from `since` to `until`, unix ms: at most those that are kept, and all of them by default. Processes tell every ten seconds, so the last two fine ones may still grow.
+   * Reads the buckets from `since` to `until` (unix ms), by default all kept buckets. The last two fine buckets may
+   * still grow, because processes report every ten seconds.
    */
   buckets(step: Step, range?: { since?: number; until?: number }): Promise<SeriesReading>;
-  /** What all processes together have counted in a range, one entry for each subject. */
+  /** Adds up the counts of all processes in a range, one entry for each subject. */
   total(step: Step, range?: { since?: number; until?: number }): Promise<Pick<Bucket, "counted">>;
-  /** The last days, 90 at most, newest first. */
+  /** Reads the earnings of the last `days` days, at most 90, newest first. */
   earned(days: number): Promise<Earned[]>;
 };
 
@@ -67,7 +71,7 @@ export function createReadSeries(
     return Array.from({ length: Math.max(0, (last - first) / ms + 1) }, (_, i) => first + i * ms);
   }
 
-  /** The fields of each bucket. */
+  /** Reads the fields of each bucket. */
   async function* stored(step: Step, starts: readonly number[]) {
     for (let i = 0; i < starts.length; i += AT_ONCE) {
       const some = starts.slice(i, i + AT_ONCE);
@@ -112,7 +116,7 @@ export function createReadSeries(
   };
 }
 
-/** Sums those of the same day, token and job, the newest day first. */
+/** Adds up entries with the same day, token and job, newest day first. */
 export function sumOfEarned(all: readonly Earned[]): Earned[] {
   const sums = new Map<string, Earned>();
   for (const each of all) {
@@ -144,7 +148,7 @@ type Amounts = ReadonlyMap<string, { count: number; amount: bigint }>;
 
 const NONE = { count: 0, amount: 0n };
 
-/** Amounts by the name of their row. */
+/** Parses the stored rows of one day. The keys of the result are the names of the rows (`rowOf`). */
 function toAmounts(rows: Record<string, string>): Amounts {
   return new Map(
     Object.entries(rows).map(([name, text]) => {
@@ -154,7 +158,7 @@ function toAmounts(rows: Record<string, string>): Amounts {
   );
 }
 
-/** Joins the payments, the disputed ones among them, and the refunds of a day. */
+/** Joins the payments, the disputed payments and the refunds of a day. */
 function toEarned(day: string, amounts: readonly (Amounts | undefined)[]): Earned[] {
   const names = new Set(amounts.flatMap((each) => [...(each?.keys() ?? [])]));
   return [...names].map((name) => {

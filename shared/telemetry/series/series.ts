@@ -3,10 +3,10 @@ import {
   bucketStart,
   type CountName,
   type DetailedName,
+  groupOf,
   HELD,
   LAST_CLASS,
   NEWEST,
-  othersOf,
   STEPS,
   SUBJECTS_MAX,
   TIME,
@@ -15,13 +15,13 @@ import {
 
 type Counts = Record<string, number>;
 
-/** What was earned in a token with a job: payments, and whole units of the token. */
+/** Earnings of a job in a token: number of payments, and their amount in the token's smallest unit. */
 type Earned = { payments: number; amount: bigint };
 
-/** A token, and a job's key. */
+/** Source of earnings: the job's key, and the token of its payments. */
 type Source = { network: string; asset: string; job: string };
 
-/** Made once, since a name is needed for each call. */
+/** Names of the counts of each class. They are built only once, because each injected call needs some. */
 const TIME_NAMES = namesOf(TIME);
 const HELD_NAMES = namesOf(HELD);
 
@@ -29,16 +29,16 @@ function namesOf(group: string): readonly string[] {
   return Array.from({ length: LAST_CLASS + 1 }, (_, k) => `${group}${k}`);
 }
 
-/** So many fine buckets wait in memory for Redis; what comes later is counted in the newest of them. */
+/** Maximum number of fine buckets that wait in memory for Redis. Later counts go to the newest of them. */
 const WAITING_MAX = 6;
 
-/** What one process has counted and not yet told. It takes bounded memory, however long Redis is away. */
+/** Counts of one process that are not reported yet. The memory is limited, however long Redis is away. */
 export class Series {
   readonly #clock: Clock;
-  /** By the start of their bucket. */
+  /** Counts by the start of their bucket. */
   #waiting = new Map<number, Map<string, Counts>>();
   #earned = new Map<string, Map<string, Earned>>();
-  /** The bucket of the last count, and when it ends. */
+  /** The bucket of the last count, and its end. */
   #now: Map<string, Counts> | undefined;
   #nowEnds = 0;
 
@@ -54,14 +54,17 @@ export class Series {
     this.#add(subject, `${name}:${detail}`, times);
   }
 
-  /** Counts credentials that were refused for this reason, the newest of them now. */
+  /** Counts credentials that were refused for this reason, and stores the current time as that of the newest refusal. */
   countUnauthorized(subject: string, reason: string, times: number): void {
     const counts = this.#countsOf(subject);
     counts[`unauthorized:${reason}`] = (counts[`unauthorized:${reason}`] ?? 0) + times;
     counts[`${NEWEST}${reason}`] = this.#clock();
   }
 
-  /** Counts a call that its runner took `endToEndMs` after it was accepted. For `heldMs` of them its job was paused or it had failed. */
+  /**
+   * Counts a call that its runner accepted `endToEndMs` after a gateway had accepted it. For `heldMs` of this time, its
+   * job was paused or the call had failed.
+   */
   countInjected(subject: string, endToEndMs: number, heldMs: number): void {
     const counts = this.#countsOf(subject);
     counts["injected"] = (counts["injected"] ?? 0) + 1;
@@ -77,8 +80,8 @@ export class Series {
     this.#add(`process:${kind}`, "reports", 1);
   }
 
-  /** Counts a payment in a token, at the day (UTC) on which it is told. */
-  earn(source: Source, amount: bigint): void {
+  /** Counts a payment in a token, on the day (UTC) on which it is logged. */
+  countPayment(source: Source, amount: bigint): void {
     const day = dayOf(this.#clock());
     const ofDay = this.#earned.get(day) ?? new Map<string, Earned>();
     this.#earned.set(day, ofDay);
@@ -88,7 +91,7 @@ export class Series {
     ofDay.set(key, { payments: known.payments + 1, amount: known.amount + amount });
   }
 
-  /** All that was counted, which is then no longer here. */
+  /** Returns all counts and clears them. */
   take(): Counted {
     const taken = { buckets: this.#waiting, earned: this.#earned };
     this.#waiting = new Map();
@@ -125,25 +128,25 @@ export class Series {
   }
 }
 
-/** What a process tells in one step. */
+/** Counts that a process reports in one step. */
 export type Counted = {
   buckets: ReadonlyMap<number, ReadonlyMap<string, Counts>>;
   earned: ReadonlyMap<string, ReadonlyMap<string, Earned>>;
 };
 
 function newCounts(bucket: Map<string, Counts>, wanted: string): Counts {
-  const subject = bucket.size < SUBJECTS_MAX ? wanted : (othersOf(wanted) ?? wanted);
+  const subject = bucket.size < SUBJECTS_MAX ? wanted : (groupOf(wanted) ?? wanted);
   const counts = bucket.get(subject) ?? {};
   bucket.set(subject, counts);
   return counts;
 }
 
-/** Names a row among the amounts of a day. */
+/** Returns the name of the row that stores a day's amounts of one job in one token. */
 export function rowOf({ network, asset, job }: Source): string {
   return `${network} ${asset} ${job}`;
 }
 
-/** As 2026-01-31, in UTC. */
+/** Formats a day as 2026-01-31, in UTC. */
 export function dayOf(at: number): string {
   return new Date(at).toISOString().slice(0, 10);
 }

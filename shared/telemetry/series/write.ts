@@ -2,10 +2,10 @@ import type { Keys } from "../../redis/keys.ts";
 import { bucketStart, NEWEST, STEPS, SUBJECTS_MAX } from "./buckets.ts";
 import type { Counted } from "./series.ts";
 
-/** How long what was earned on a day is known. */
+/** Retention time of the earnings of a day. */
 export const EARNED_KEPT_MS = 90 * 86_400_000;
 
-/** A bucket that is whole stays so until nobody reads it any more. */
+/** Expiry of a bucket. It is longer than `keptMs`, so that every bucket that can be read still exists. */
 const ttl = ({ ms, keptMs }: { ms: number; keptMs: number }) => keptMs + 2 * ms;
 
 /** The constants of add-counted.lua. */
@@ -17,12 +17,15 @@ export const SERIES = {
   earnedKeptMs: EARNED_KEPT_MS,
 };
 
-/** Redis does nothing else while it adds a batch: half a millisecond with so many subjects or rows. */
+/**
+ * Maximum number of subjects or rows in a batch. Redis needs half a millisecond to add a batch of this size, and does
+ * nothing else during that time.
+ */
 const BATCH_MAX = 50;
 
 export type Batch = { counts: readonly string[]; batch: string };
 
-/** What was counted as add-counted.lua takes it: the keys of counts, and JSON that names these by their place. */
+/** Encodes counts for add-counted.lua: the keys of the counts, and JSON that refers to keys by index. */
 export function toBatches({ buckets, earned }: Counted, keys: Keys): Batch[] {
   const subjects = [...buckets].flatMap(([start, counts]) =>
     [...counts].map(([subject, added]) => ({ start, subject, added })),

@@ -1,12 +1,11 @@
 import type { Preset } from "../sender-description.ts";
 
-/** Alerts of what happens on a chain. */
+/** Senders of alerts about blockchains. */
 export const chains = {
   alchemy: {
     sender: "Alchemy",
     source: "https://www.alchemy.com/docs/reference/notify-api-quickstart",
-    setup:
-      "Dashboard > Webhooks: set the URL, and copy the signing key of this webhook (`whsec_…`), unchanged.",
+    setup: "Dashboard > Webhooks. `secret` is the signing key of this webhook (`whsec_…`).",
     endpoint: {
       auth: "signature",
       signature: { header: "X-Alchemy-Signature", algorithm: "hmac-sha256" },
@@ -19,8 +18,7 @@ export const chains = {
     sender: "QuickNode (Streams, Webhooks)",
     source:
       "https://www.quicknode.com/guides/quicknode-products/streams/validating-incoming-streams-webhook-messages",
-    setup:
-      "The stream > Settings: set the URL, and copy the security token. A ping without a signature is refused.",
+    setup: "The stream > Settings. `secret` is the security token. A ping without a signature is refused.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -30,7 +28,7 @@ export const chains = {
         timestamp: { header: "X-QN-Timestamp", unit: "s", past_secs: 300, future_secs: 300 },
       },
       delivery_id: "{header:X-QN-Nonce}",
-      // The signature covers the text before it is compressed.
+      // The signature covers the text before compression.
       encoded_bodies: "decode",
       signature_over: "decoded",
       forward_headers: [
@@ -46,8 +44,7 @@ export const chains = {
   helius: {
     sender: "Helius",
     source: "https://www.helius.dev/docs/webhooks",
-    setup:
-      "Dashboard > Webhooks: set the URL, and your own authentication header. `secret` is its whole value.",
+    setup: "Dashboard > Webhooks: set your own authentication header. `secret` is its whole value.",
     endpoint: {
       auth: "api-key",
       api_key_header: "Authorization",
@@ -59,7 +56,7 @@ export const chains = {
     sender: "Tenderly",
     source: "https://docs.tenderly.co/alerts/configuring-alert-destinations/configuring-alert-destinations",
     setup:
-      "Alerts > Destinations > Webhook: set the URL, and copy the signing key from its page. A test before the webhook exists is signed with an empty key, and refused.",
+      "Alerts > Destinations > Webhook. `secret` is the signing key. A test before the webhook exists is signed with an empty key, and refused.",
     open: ["A proxy that rewrites the header `Date` breaks the signature."],
     endpoint: {
       auth: "signature",
@@ -78,7 +75,7 @@ export const chains = {
   moralis: {
     sender: "Moralis Streams",
     source: "https://docs.moralis.com/streams/webhooks/webhook-security",
-    setup: "Create the stream with this URL. `secret` is the streams secret under Settings.",
+    setup: "Create the stream with the URL. `secret` is the streams secret under Settings.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -87,7 +84,8 @@ export const chains = {
         algorithm: "keccak-256",
         signed: "{body}{secret}",
       },
-      // The body counts its retries, and each block comes twice: unconfirmed and confirmed.
+      // The id must not depend on the whole body, which contains a retry counter. Each block is sent twice: unconfirmed
+      // and confirmed.
       delivery_id: "{body:/streamId}:{body:/block/hash}:{body:/confirmed}:{body:/tag}",
       handshakes: [{ when: { "{body:/chainId}": "", "{body:/streamId}": "" }, proof: "credential" }],
       answer: { status: 200 },
@@ -97,7 +95,7 @@ export const chains = {
     sender: "Coinbase Developer Platform",
     source: "https://docs.cdp.coinbase.com/webhooks/verify-signatures",
     setup:
-      "Create the subscription through the API with this URL. `secret` is `metadata.secret` of the answer.",
+      "Create the subscription through the API with the URL. `secret` is `metadata.secret` of the answer.",
     open: [
       "`h` lists the signed headers. If `X-Event-Id` is one of them, a replay under another id is refused.",
     ],
@@ -105,7 +103,7 @@ export const chains = {
       auth: "signature",
       signature: {
         header: "X-Hook0-Signature",
-        // v0 covers no headers, and never stands in for v1.
+        // The signature v0 is never accepted, because it covers no headers.
         list: { separator: ",", key: "v1" },
         algorithm: "hmac-sha256",
         signed: "{timestamp}.{pair:h}.{named-headers:h}.{body}",

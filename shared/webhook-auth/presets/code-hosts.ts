@@ -1,14 +1,13 @@
 import type { Preset } from "../sender-description.ts";
 import { v1 } from "./standard-webhooks.ts";
 
-/** Where code lives, is built and is planned. */
+/** Senders for code, builds and project planning. */
 export const codeHosts = {
   github: {
     sender: "GitHub",
     source: "https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries",
-    setup:
-      "Settings > Webhooks > Add webhook: set the payload URL, the content type `application/json`, and your own secret.",
-    open: ["GitHub never retries a delivery by itself, even after an error."],
+    setup: "Settings > Webhooks > Add webhook: set the content type `application/json`, and your own secret.",
+    open: ["GitHub never retries a delivery by itself."],
     endpoint: {
       auth: "signature",
       signature: { header: "X-Hub-Signature-256", prefix: "sha256=", algorithm: "hmac-sha256" },
@@ -21,10 +20,10 @@ export const codeHosts = {
     sender: "GitLab",
     source: "https://docs.gitlab.com/user/project/integrations/webhooks/",
     setup:
-      "Settings > Webhooks > Add new webhook: set the URL, and a signing token (`whsec_…`, from GitLab 19.0 on) or a secret token. While GitLab sends both, put both into `secret`.",
+      "Settings > Webhooks > Add new webhook: set a signing token (`whsec_…`, from GitLab 19.0 on) or a secret token. While GitLab sends both, put both into `secret`.",
     endpoint: {
       auth: "signature",
-      // A request with a signature must have a good one; the token counts only in a request without.
+      // A request with a signature must have a valid one. The token counts only in a request without a signature.
       signature: [v1("webhook", "whsec"), { header: "X-Gitlab-Token", algorithm: "equal" }],
       delivery_id: "{header:webhook-id|Idempotency-Key}",
       event_type: "{header:X-Gitlab-Event}",
@@ -34,29 +33,44 @@ export const codeHosts = {
         "X-Gitlab-Webhook-UUID",
         "X-Gitlab-Instance",
       ],
-      // A 4xx counts towards disabling the webhook for good.
+      // GitLab counts a 4xx towards disabling the webhook permanently.
       answer: { status: 202, limited: 503 },
+    },
+  },
+  gitea: {
+    sender: "Gitea and Forgejo",
+    source: "https://docs.gitea.com/usage/repository/webhooks",
+    setup:
+      "Settings > Webhooks > Add webhook > Gitea: set POST, the content type `application/json`, and your own secret. Forms and unsigned deliveries are refused.",
+    open: ["Gitea never retries a delivery by itself."],
+    endpoint: {
+      auth: "signature",
+      // X-Hub-Signature-256 and X-Gogs-Signature hold the same signature in other forms, and are not read.
+      signature: { header: "X-Gitea-Signature", algorithm: "hmac-sha256" },
+      delivery_id: "{header:X-Gitea-Delivery}",
+      event_type: "{header:X-Gitea-Event}",
+      forward_headers: ["X-Gitea-Event", "X-Gitea-Event-Type", "X-Gitea-Delivery"],
     },
   },
   bitbucket: {
     sender: "Bitbucket (Cloud and Data Center)",
     source: "https://support.atlassian.com/bitbucket-cloud/docs/manage-webhooks/",
     setup:
-      "Repository settings > Webhooks > Add webhook: set the URL and your own secret. Without a secret, nothing is signed.",
+      "Repository settings > Webhooks > Add webhook: set your own secret. Without it, nothing is signed.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-Hub-Signature", prefix: "sha256=", algorithm: "hmac-sha256" },
       delivery_id: "{header:X-Request-UUID|X-Request-Id}",
       event_type: "{header:X-Event-Key}",
       forward_headers: ["X-Event-Key", "X-Request-UUID", "X-Hook-UUID", "X-Attempt-Number"],
-      // "Test connection" in Data Center signs nothing.
+      // "Test connection" in Data Center is not signed.
       handshakes: [{ when: { "{header:X-Event-Key}": "diagnostics:ping" }, proof: "none" }],
     },
   },
   jira: {
     sender: "Jira (webhooks of an administrator)",
     source: "https://developer.atlassian.com/cloud/jira/platform/webhooks/",
-    setup: "System > Webhooks: set the URL and your own secret.",
+    setup: "System > Webhooks: set your own secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-Hub-Signature", prefix: "sha256=", algorithm: "hmac-sha256" },
@@ -68,13 +82,14 @@ export const codeHosts = {
   linear: {
     sender: "Linear",
     source: "https://linear.app/developers/webhooks",
-    setup: "Settings > API > Webhooks > New webhook: set the URL, and copy the signing secret from its page.",
+    setup: "Settings > API > Webhooks > New webhook.",
     endpoint: {
       auth: "signature",
       signature: {
         header: "Linear-Signature",
         algorithm: "hmac-sha256",
-        // Linear names a minute, but tries again after a minute, an hour and six, with the body of the first try.
+        // Linear's documentation recommends one minute. But Linear retries after one minute, one hour and six hours,
+        // with the body of the first attempt.
         timestamp: { field: "/webhookTimestamp", unit: "ms", past_secs: 25_200, future_secs: 60 },
       },
       // The header Linear-Delivery is not signed.
@@ -87,7 +102,7 @@ export const codeHosts = {
   circleci: {
     sender: "CircleCI",
     source: "https://circleci.com/docs/guides/integration/outbound-webhooks/",
-    setup: "Project settings > Webhooks > Add webhook: set the URL and your own secret token.",
+    setup: "Project settings > Webhooks > Add webhook: set your own secret token.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -103,7 +118,7 @@ export const codeHosts = {
     sender: "Buildkite",
     source: "https://buildkite.com/docs/apis/webhooks/pipelines",
     setup:
-      'Organization settings > Notification Services > Webhook: set the URL, and choose to send the token as an HMAC signature. For a token in plain text, add `auth = "api-key"` and `api_key_header = "X-Buildkite-Token"`.',
+      'Organization settings > Notification Services > Webhook: send the token as an HMAC signature. For a token in plain text, add `auth = "api-key"` and `api_key_header = "X-Buildkite-Token"`.',
     endpoint: {
       auth: "signature",
       signature: {
@@ -120,8 +135,7 @@ export const codeHosts = {
   vercel: {
     sender: "Vercel",
     source: "https://vercel.com/docs/webhooks/webhooks-api",
-    setup:
-      "Team settings > Webhooks: set the URL, and copy the secret, which is shown once. An integration signs with its client secret.",
+    setup: "Team settings > Webhooks. The secret is shown once. An integration signs with its client secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "x-vercel-signature", algorithm: "hmac-sha1" },
@@ -132,7 +146,7 @@ export const codeHosts = {
   npm: {
     sender: "npm hooks",
     source: "https://docs.npmjs.com/cli/v10/commands/npm-hook",
-    setup: "`npm hook add <package> <url> <secret>`.",
+    setup: "`npm hook add <package> <url> <secret>`, with your own secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "x-npm-signature", prefix: "sha256=", algorithm: "hmac-sha256" },
@@ -143,7 +157,7 @@ export const codeHosts = {
     sender: "Trello",
     source: "https://developer.atlassian.com/cloud/trello/guides/rest-api/webhooks/",
     setup:
-      "Create the webhook through the REST API with this URL as `callbackURL`. `secret` is the application's secret.",
+      "Create the webhook through the REST API, with the URL as `callbackURL`. `secret` is the application's secret.",
     endpoint: {
       auth: "signature",
       signature: {

@@ -1,7 +1,7 @@
 import type { Preset } from "../sender-description.ts";
 import type { Scheme } from "../signature-scheme.ts";
 
-/** `t=<s>,v1=<hex>` over the time, a dot and the body, as Stripe began it. */
+/** Returns the scheme that Stripe introduced: `t=<s>,v1=<hex>` over the time, a dot and the body. */
 export function stripeLike(header: string, past_secs: number): Scheme {
   return {
     header,
@@ -12,19 +12,30 @@ export function stripeLike(header: string, past_secs: number): Scheme {
   };
 }
 
-/** Payments and shops. */
+/** Senders for payments and shops. */
 export const commerce = {
   stripe: {
     sender: "Stripe",
     source: "https://docs.stripe.com/webhooks/signature",
-    setup:
-      "Workbench > Webhooks > Add destination: set the URL, and copy the signing secret (`whsec_…`), unchanged.",
+    setup: "Workbench > Webhooks > Add destination. `secret` is the signing secret (`whsec_…`).",
     endpoint: {
       auth: "signature",
-      // v0 is signed for test events with a scheme that proves nothing.
+      // v0 signs only test events, with a scheme that proves nothing.
       signature: stripeLike("Stripe-Signature", 300),
       delivery_id: "{body:/id}",
       event_type: "{body:/type}",
+      answer: { status: 200 },
+    },
+  },
+  paypal: {
+    sender: "PayPal",
+    source: "https://developer.paypal.com/api/rest/webhooks/rest/",
+    setup:
+      "Apps & Credentials > the app > Webhooks. `webhook_id` is the id that PayPal then shows. For the sandbox, set `sandbox = true`.",
+    endpoint: {
+      auth: "paypal",
+      delivery_id: "{header:PayPal-Transmission-Id}",
+      event_type: "{body:/event_type}",
       answer: { status: 200 },
     },
   },
@@ -40,7 +51,8 @@ export const commerce = {
         encoding: "base64",
         algorithm: "hmac-sha256",
       },
-      // Several subscriptions to one topic are several deliveries of one event.
+      // Shopify delivers an event once for each subscription to its topic. With the event's id, these deliveries count
+      // as one.
       delivery_id:
         "{header:Shopify-Topic|X-Shopify-Topic}:{header:Shopify-Event-Id|X-Shopify-Event-Id|Shopify-Webhook-Id|X-Shopify-Webhook-Id}",
       event_type: "{header:Shopify-Topic|X-Shopify-Topic}",
@@ -55,8 +67,7 @@ export const commerce = {
   paddle: {
     sender: "Paddle Billing",
     source: "https://developer.paddle.com/webhooks/about/signature-verification",
-    setup:
-      "Developer tools > Notifications > New destination: set the URL, and copy its secret key (`pdl_ntfset_…`).",
+    setup: "Developer tools > Notifications > New destination. `secret` is the secret key (`pdl_ntfset_…`).",
     endpoint: {
       auth: "signature",
       signature: {
@@ -64,7 +75,7 @@ export const commerce = {
         list: { separator: ";", key: "h1" },
         algorithm: "hmac-sha256",
         signed: "{timestamp}:{body}",
-        // Paddle's libraries allow 5 s, which two clocks may be apart. Each try has a new time.
+        // Paddle's libraries allow 5 s, but two clocks may differ by more. Each attempt has a new time.
         timestamp: { pair: "ts", unit: "s", past_secs: 60, future_secs: 60 },
       },
       delivery_id: "{body:/event_id}",
@@ -76,7 +87,7 @@ export const commerce = {
     sender: "Razorpay",
     source: "https://razorpay.com/docs/webhooks/validate-test/",
     setup:
-      "Account & Settings > Webhooks > Add: set the URL and your own secret. After a change, keep the old secret for a day: retries are signed with it.",
+      "Account & Settings > Webhooks > Add: set your own secret. After a change, keep the old secret for a day: retries are signed with it.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-Razorpay-Signature", algorithm: "hmac-sha256" },
@@ -89,8 +100,7 @@ export const commerce = {
   square: {
     sender: "Square",
     source: "https://developer.squareup.com/docs/webhooks/step3validate",
-    setup:
-      "Developer console > Webhooks > Subscriptions: set the URL, and copy the signature key. `public_url` is the URL as written there.",
+    setup: "Developer console > Webhooks > Subscriptions. `secret` is the signature key.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -108,7 +118,7 @@ export const commerce = {
   "coinbase-commerce": {
     sender: "Coinbase Commerce",
     source: "https://docs.cdp.coinbase.com/commerce/docs/webhooks-security",
-    setup: "Add this URL as a webhook, and copy the webhook shared secret.",
+    setup: "Add a webhook. `secret` is the webhook shared secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-CC-Webhook-Signature", algorithm: "hmac-sha256" },
@@ -120,7 +130,7 @@ export const commerce = {
   woocommerce: {
     sender: "WooCommerce",
     source: "https://developer.woocommerce.com/docs/webhooks/",
-    setup: "Settings > Advanced > Webhooks: set the URL and your own secret.",
+    setup: "Settings > Advanced > Webhooks: set your own secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-WC-Webhook-Signature", encoding: "base64", algorithm: "hmac-sha256" },
@@ -132,7 +142,7 @@ export const commerce = {
         "X-WC-Webhook-Event",
         "X-WC-Webhook-Source",
       ],
-      // The ping that comes when the webhook is saved is a form without a signature.
+      // When the webhook is saved, WooCommerce sends a ping: a form without a signature.
       handshakes: [
         { when: { "{header:Content-Type}": "application/x-www-form-urlencoded*" }, proof: "none" },
       ],
@@ -142,7 +152,7 @@ export const commerce = {
   "lemon-squeezy": {
     sender: "Lemon Squeezy",
     source: "https://docs.lemonsqueezy.com/help/webhooks/signing-requests",
-    setup: "Settings > Webhooks: set the URL and your own signing secret.",
+    setup: "Settings > Webhooks: set your own signing secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-Signature", algorithm: "hmac-sha256" },
@@ -151,10 +161,47 @@ export const commerce = {
       answer: { status: 200 },
     },
   },
+  recurly: {
+    sender: "Recurly (JSON webhooks; XML is not signed)",
+    source: "https://docs.recurly.com/recurly-subscriptions/docs/signature-verification",
+    setup:
+      "Integrations > Webhooks: set the payload format JSON. `secret` is the secret key of this endpoint.",
+    endpoint: {
+      auth: "signature",
+      signature: {
+        header: "recurly-signature",
+        list: { separator: ",", first: "time" },
+        algorithm: "hmac-sha256",
+        signed: "{timestamp}.{body}",
+        timestamp: { pair: "time", unit: "ms", past_secs: 300, future_secs: 300 },
+      },
+      // The id in the body is that of the account or invoice, not of the event.
+      delivery_id: "{header:recurly-notification-id}",
+      event_type: "{body:/object_type}.{body:/event_type}",
+    },
+  },
+  "adyen-platforms": {
+    sender: "Adyen for Platforms, Issuing and Management",
+    source: "https://docs.adyen.com/development-resources/webhooks/secure-webhooks/verify-hmac-signatures",
+    setup:
+      "Developers > Webhooks > the webhook > Security: generate an HMAC key (64 hex digits). Standard webhooks of payments are signed in [another way](#senders-that-have-no-preset).",
+    open: ["Adyen sends no id of a delivery, so the runner must compare the fields of `data`."],
+    endpoint: {
+      auth: "signature",
+      signature: {
+        header: "hmacsignature",
+        encoding: "base64",
+        algorithm: "hmac-sha256",
+        secret_format: "hex",
+      },
+      event_type: "{body:/type}",
+      answer: { status: 200, body: "[accepted]" },
+    },
+  },
   "checkout-com": {
     sender: "Checkout.com",
     source: "https://www.checkout.com/docs/developer-resources/event-notifications/receive-webhooks",
-    setup: "Create a webhook with this URL, and copy its signature key.",
+    setup: "Create a webhook. `secret` is its signature key.",
     endpoint: {
       auth: "signature",
       signature: { header: "Cko-Signature", algorithm: "hmac-sha256" },
@@ -166,11 +213,11 @@ export const commerce = {
   gocardless: {
     sender: "GoCardless",
     source: "https://developer.gocardless.com/api-reference/#appendix-webhooks",
-    setup: "Developers > Webhook endpoints: set the URL, and copy its secret.",
+    setup: "Developers > Webhook endpoints.",
     endpoint: {
       auth: "signature",
       signature: { header: "Webhook-Signature", algorithm: "hmac-sha256" },
-      // A delivery is a batch of events; GoCardless sends it again under the same id.
+      // A delivery is a batch of events. GoCardless repeats it under the same id.
       delivery_id: "{body:/meta/webhook_id}",
       answer: { status: 200 },
     },
@@ -178,7 +225,7 @@ export const commerce = {
   paystack: {
     sender: "Paystack",
     source: "https://paystack.com/docs/payments/webhooks/",
-    setup: "Settings > API Keys & Webhooks: set the URL. `secret` is the secret API key.",
+    setup: "Settings > API Keys & Webhooks. `secret` is the secret API key.",
     endpoint: {
       auth: "signature",
       signature: { header: "x-paystack-signature", algorithm: "hmac-sha512" },
@@ -189,8 +236,7 @@ export const commerce = {
   "authorize-net": {
     sender: "Authorize.Net",
     source: "https://developer.authorize.net/api/reference/features/webhooks.html",
-    setup:
-      "Account > Settings > Webhooks: set the URL. `secret` is the account's signature key, all 128 characters, unchanged.",
+    setup: "Account > Settings > Webhooks. `secret` is the account's signature key, all 128 characters.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -207,7 +253,7 @@ export const commerce = {
   quickbooks: {
     sender: "QuickBooks (Intuit)",
     source: "https://developer.intuit.com/app/developer/qbo/docs/develop/webhooks",
-    setup: "The app's page > Webhooks: set the URL, and copy the verifier token.",
+    setup: "The app's page > Webhooks. `secret` is the verifier token.",
     endpoint: {
       auth: "signature",
       signature: { header: "intuit-signature", encoding: "base64", algorithm: "hmac-sha256" },
@@ -218,7 +264,7 @@ export const commerce = {
   xero: {
     sender: "Xero",
     source: "https://developer.xero.com/documentation/guides/webhooks/configuring-your-server/",
-    setup: "The app's page > Webhooks: set the URL, and copy the webhooks key.",
+    setup: "The app's page > Webhooks. `secret` is the webhooks key.",
     endpoint: {
       auth: "signature",
       signature: { header: "x-xero-signature", encoding: "base64", algorithm: "hmac-sha256" },

@@ -9,7 +9,10 @@ const discord: Scheme = {
   timestamp: { header: "X-Signature-Timestamp", unit: "s", past_secs: 300, future_secs: 300 },
 };
 
-/** A shared key may sign with either algorithm. X-Twilio-Webhooks-Signature-Settings, which names both, is not signed, and not read. */
+/**
+ * Returns Twilio's scheme. Twilio can sign with either algorithm, under the same key.
+ * X-Twilio-Webhooks-Signature-Settings names the algorithms. It is not read, because it is not signed.
+ */
 function twilio(algorithm: "hmac-sha1" | "hmac-sha256"): Scheme {
   return {
     header: "X-Twilio-Signature",
@@ -20,13 +23,12 @@ function twilio(algorithm: "hmac-sha1" | "hmac-sha256"): Scheme {
   };
 }
 
-/** Chat, mail, telephone, video and social networks. */
+/** Senders for chat, mail, telephone, video and social networks. */
 export const messaging = {
   slack: {
     sender: "Slack",
     source: "https://docs.slack.dev/authentication/verifying-requests-from-slack",
-    setup:
-      "The app's page > Event Subscriptions: set the request URL. `secret` is the signing secret under Basic Information.",
+    setup: "The app's page > Event Subscriptions. `secret` is the signing secret under Basic Information.",
     open: ["A slash command has no id: within `past_secs`, each copy of it is a new call."],
     endpoint: {
       auth: "signature",
@@ -42,22 +44,22 @@ export const messaging = {
       forward_headers: ["X-Slack-Retry-Num", "X-Slack-Retry-Reason"],
       handshakes: [
         { when: { "{body:/type}": "url_verification" }, proof: "credential", body: "{body:/challenge}" },
-        // Slack looks at the certificate of a command's URL now and then.
+        // Slack checks the certificate of a command's URL from time to time.
         {
           when: { "{header:Content-Type}": "application/x-www-form-urlencoded*" },
           form: { ssl_check: "1", token: "*" },
           proof: "none",
         },
       ],
-      // The answer to a slash command is shown in the chat.
+      // Slack shows the answer to a slash command in the chat.
       answer: { status: 200, body: "" },
     },
   },
   "discord-interactions": {
-    sender: "Discord interactions (slash commands and buttons; for the events of an app: `discord-events`)",
+    sender: "Discord interactions (slash commands and buttons)",
     source: "https://docs.discord.com/developers/interactions/overview",
     setup:
-      "The application's page > General Information: set the interactions endpoint URL. `secret` is the public key on the same page. It is not confidential.",
+      "The application's page > General Information: set the interactions endpoint URL. `secret` is the public key on the same page.",
     open: [
       'Postern answers Discord with "deferred" (type 5), and the runner must send the reply itself. Autocompletion needs another answer, so it does not work.',
     ],
@@ -67,15 +69,14 @@ export const messaging = {
       delivery_id: "{body:/id}",
       event_type: "{body:/type}",
       handshakes: [{ when: { "{body:/type}": "1" }, proof: "credential", json: { type: 1 } }],
-      // Discord tries the endpoint with bad signatures, and wants 401 for each.
+      // Discord tests the endpoint with wrong signatures, and expects 401 for each.
       answer: { status: 200, content_type: "application/json", body: '{"type":5}', refusals_limited: 401 },
     },
   },
   "discord-events": {
-    sender: "Discord webhook events (for slash commands and buttons: `discord-interactions`)",
+    sender: "Discord webhook events (of an app)",
     source: "https://docs.discord.com/developers/events/webhook-events",
-    setup:
-      "The application's page > Webhooks: set the endpoint URL. `secret` is the public key under General Information. It is not confidential.",
+    setup: "The application's page > Webhooks. `secret` is the public key under General Information.",
     endpoint: {
       auth: "signature",
       signature: discord,
@@ -90,16 +91,16 @@ export const messaging = {
     sender: "Twilio",
     source: "https://www.twilio.com/docs/usage/webhooks/webhooks-security",
     setup:
-      "Set the URL, with POST, at the number or service. `secret` is the account's auth token, `public_url` the URL as written there. If a webhook rule signs with a shared key, add the key's secret to the list. Every secret is tried, independent of the key that the request names.",
+      "Set the URL, with POST, at the number or service. `secret` is the account's auth token. If a webhook rule signs with a shared key, add the key's secret to the list.",
     open: [
-      "Form fields are signed one after the other, without separators: `ab=c` and `a=bc` have the same signature. Nothing else of a form body is signed.",
+      "Form fields are signed without separators: `ab=c` and `a=bc` have the same signature. Nothing else of a form body is signed.",
     ],
     endpoint: {
       auth: "signature",
       signature: [twilio("hmac-sha1"), twilio("hmac-sha256")],
       delivery_id: "{header:I-Twilio-Idempotency-Token}",
       forward_headers: ["I-Twilio-Idempotency-Token"],
-      // What is not TwiML is a warning at Twilio.
+      // Twilio shows a warning for an answer that is not TwiML.
       answer: { status: 200, content_type: "text/xml", body: "<Response/>" },
     },
   },
@@ -108,7 +109,7 @@ export const messaging = {
     source:
       "https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/getting-started-event-webhook-security-features",
     setup:
-      "Settings > Mail Settings > Event Webhooks > Security features: turn on signature verification, and copy the public key.",
+      "Settings > Mail Settings > Event Webhooks > Security features: turn on signature verification. `secret` is the public key.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -132,7 +133,7 @@ export const messaging = {
     sender: "Zoom",
     source: "https://developers.zoom.us/docs/api/webhooks/",
     setup:
-      "App Marketplace > Manage > the app > Feature > Event Subscriptions: set the URL, and copy the secret token.",
+      "App Marketplace > Manage > the app > Feature > Event Subscriptions. `secret` is the secret token.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -158,7 +159,7 @@ export const messaging = {
     sender: "Meta (WhatsApp, Messenger, Instagram)",
     source: "https://developers.facebook.com/docs/graph-api/webhooks/getting-started",
     setup:
-      "App dashboard > Webhooks: set the callback URL and your own verify token (`verify_token`). `secret` is the app secret.",
+      "App dashboard > Webhooks: set your own verify token, which is `verify_token`. `secret` is the app secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-Hub-Signature-256", prefix: "sha256=", algorithm: "hmac-sha256" },
@@ -202,7 +203,7 @@ export const messaging = {
   twitch: {
     sender: "Twitch EventSub",
     source: "https://dev.twitch.tv/docs/eventsub/handling-webhook-events/",
-    setup: "Create the subscription through the API with this URL as callback and your own secret.",
+    setup: "Create the subscription through the API with the URL as callback, and your own secret.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -226,7 +227,7 @@ export const messaging = {
       ],
       handshakes: [
         {
-          // The header is not signed, so the body must be a challenge too.
+          // The header is not signed, so the body must also have the form of a challenge.
           when: {
             "{header:Twitch-Eventsub-Message-Type}": "webhook_callback_verification",
             "{body:/challenge}": "*",
@@ -241,7 +242,7 @@ export const messaging = {
   telegram: {
     sender: "Telegram bots",
     source: "https://core.telegram.org/bots/api#setwebhook",
-    setup: "Call setWebhook with this URL and your own `secret_token`.",
+    setup: "Call setWebhook with the URL and your own `secret_token`.",
     endpoint: {
       auth: "api-key",
       api_key_header: "X-Telegram-Bot-Api-Secret-Token",
@@ -252,14 +253,14 @@ export const messaging = {
   mailgun: {
     sender: "Mailgun",
     source: "https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks",
-    setup: "Sending > Webhooks: set the URL. `secret` is the HTTP webhook signing key.",
+    setup: "Sending > Webhooks. `secret` is the HTTP webhook signing key.",
     endpoint: {
       auth: "signature",
       signature: {
         field: "/signature/signature",
         algorithm: "hmac-sha256",
         signed: "{body:/signature/timestamp}{body:/signature/token}",
-        // Retries go on for eight hours, and may repeat the first time.
+        // Mailgun retries for eight hours, possibly with the time of the first attempt.
         timestamp: { field: "/signature/timestamp", unit: "s", past_secs: 43_200, future_secs: 300 },
       },
       delivery_id: "{body:/signature/token}",
@@ -271,13 +272,13 @@ export const messaging = {
     sender: "Postmark",
     source: "https://postmarkapp.com/developer/webhooks/webhooks-overview",
     setup:
-      "Servers > the stream > Webhooks: set the URL with basic authentication. `username` and `secret` are its user name and password.",
+      "Servers > the stream > Webhooks: set basic authentication. `username` and `secret` are its user name and password.",
     endpoint: { auth: "basic", event_type: "{body:/RecordType}", answer: { status: 200 } },
   },
   intercom: {
     sender: "Intercom",
     source: "https://developers.intercom.com/docs/webhooks/webhook-notifications",
-    setup: "Developer hub > the app > Webhooks: set the URL. `secret` is the app's client secret.",
+    setup: "Developer hub > the app > Webhooks. `secret` is the app's client secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-Hub-Signature", prefix: "sha1=", algorithm: "hmac-sha1" },
@@ -290,7 +291,7 @@ export const messaging = {
   zendesk: {
     sender: "Zendesk",
     source: "https://developer.zendesk.com/documentation/webhooks/verifying/",
-    setup: "Admin Center > Webhooks: set the URL, POST and JSON, and copy the signing secret, unchanged.",
+    setup: "Admin Center > Webhooks: set POST and JSON. `secret` is the signing secret.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -315,7 +316,7 @@ export const messaging = {
     source:
       "https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-outgoing-webhook",
     setup:
-      "The team > Manage team > Apps > Create an outgoing webhook: set the URL, and copy the security token, which is shown once.",
+      "The team > Manage team > Apps > Create an outgoing webhook. `secret` is the security token, which is shown once.",
     endpoint: {
       auth: "signature",
       signature: {

@@ -1,6 +1,6 @@
 import type { Preset } from "../sender-description.ts";
 
-/** Errors, alerts, incidents and signals. */
+/** Senders of errors, alerts, incidents and signals. */
 export const monitoring = {
   sentry: {
     sender: "Sentry",
@@ -19,7 +19,7 @@ export const monitoring = {
   pagerduty: {
     sender: "PagerDuty (v3)",
     source: "https://developer.pagerduty.com/docs/verifying-webhook-signatures",
-    setup: "Integrations > Generic Webhooks (v3): set the URL, and copy the secret, which is shown once.",
+    setup: "Integrations > Generic Webhooks (v3). The secret is shown once.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -36,7 +36,7 @@ export const monitoring = {
     source:
       "https://grafana.com/docs/grafana/latest/alerting/configure-notifications/manage-contact-points/integrations/webhook-notifier/",
     setup:
-      "Alerting > Contact points > Webhook > Optional webhook settings > HMAC Signature: set the URL and your own secret.",
+      "Alerting > Contact points > Webhook > Optional webhook settings > HMAC Signature: set your own secret.",
     open: ["While an alert fires, it is sent again, each time as a new call."],
     endpoint: {
       auth: "signature",
@@ -50,12 +50,25 @@ export const monitoring = {
     sender: "Prometheus Alertmanager",
     source: "https://prometheus.io/docs/alerting/latest/configuration/#webhook_config",
     setup:
-      'In `webhook_configs`: set the URL, and `http_config` with `authorization` credentials. For `basic_auth`, add `auth = "basic"` and `username`.',
+      'In `webhook_configs`: set the URL, and `http_config` with your own secret as `authorization` credentials. For `basic_auth`, add `auth = "basic"` and `username`.',
     open: ["While an alert fires, it is sent again, each time as a new call."],
     endpoint: {
       auth: "bearer",
       event_type: "{body:/status}",
-      // Alertmanager drops what is answered with 4xx.
+      // Alertmanager drops a notification that is answered with 4xx.
+      answer: { status: 200, limited: 503 },
+    },
+  },
+  datadog: {
+    sender: "Datadog",
+    source: "https://docs.datadoghq.com/integrations/webhooks/",
+    setup:
+      'Integrations > Webhooks > New: set the custom headers `{"Authorization": "Bearer <secret>"}`, with your own secret. A payload of your own must be JSON with `"id": "$ID"` and `"event_type": "$EVENT_TYPE"`.',
+    endpoint: {
+      auth: "bearer",
+      delivery_id: "{body:/id}",
+      event_type: "{body:/event_type}",
+      // Datadog drops a notification that is answered with 4xx.
       answer: { status: 200, limited: 503 },
     },
   },
@@ -63,13 +76,13 @@ export const monitoring = {
     sender: "TradingView",
     source: "https://www.tradingview.com/support/solutions/43000529348",
     setup:
-      'The alert > Notifications > Webhook URL: set the URL with `?token=<secret>`. Or put the secret into the message, which must then be JSON, and set its field: `token_field = "/token"`.',
+      'The alert > Notifications > Webhook URL: set the URL with `?token=<secret>`, with your own secret. Or put the secret into the message, which must then be JSON, and set its field: `token_field = "/token"`.',
     endpoint: { auth: "token", token_query: "token", answer: { status: 200 } },
   },
   launchdarkly: {
     sender: "LaunchDarkly",
     source: "https://launchdarkly.com/docs/home/infrastructure/webhooks",
-    setup: "Integrations > Webhooks: set the URL, and sign the webhook with a secret.",
+    setup: "Integrations > Webhooks: sign the webhook with a secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-LD-Signature", algorithm: "hmac-sha256" },
@@ -80,8 +93,7 @@ export const monitoring = {
   okta: {
     sender: "Okta event hooks",
     source: "https://developer.okta.com/docs/concepts/event-hooks/",
-    setup:
-      "Workflow > Event Hooks: set the URL, the authentication field `Authorization`, and your own secret.",
+    setup: "Workflow > Event Hooks: set the authentication field `Authorization`, and your own secret.",
     endpoint: {
       auth: "api-key",
       api_key_header: "Authorization",
@@ -95,7 +107,7 @@ export const monitoring = {
           json: { verification: "{header:X-Okta-Verification-Challenge}" },
         },
       ],
-      // Okta comes again only after 5xx or silence.
+      // Okta retries only after 5xx or no answer.
       answer: { status: 200, body: "", limited: 503 },
     },
   },

@@ -1,5 +1,6 @@
 import type { Preset } from "../sender-description.ts";
 import { chains } from "./chains.ts";
+import { clouds } from "./clouds.ts";
 import { codeHosts } from "./code-hosts.ts";
 import { commerce } from "./commerce.ts";
 import { documents } from "./documents.ts";
@@ -7,9 +8,10 @@ import { messaging } from "./messaging.ts";
 import { monitoring } from "./monitoring.ts";
 import { standardWebhooks } from "./standard-webhooks.ts";
 
-/** What `preset` can name: senders that are known to sign as their description says. */
+/** Built-in descriptions of senders, by the value of `preset`. */
 export const PRESETS: Readonly<Record<string, Preset>> = {
   ...codeHosts,
+  ...clouds,
   ...standardWebhooks,
   ...chains,
   ...commerce,

@@ -3,24 +3,31 @@ import { isDeepStrictEqual } from "node:util";
 import { rawQuery } from "../../http/headers.ts";
 import type { Secret } from "../../platform/crypto/secret.ts";
 import { parseJson } from "../../platform/text/parse-json.ts";
-import { type Proof, secretText } from "../auth-modes.ts";
+import { type HttpSigned, type Jwt, type Proof, secretText } from "../auth-modes.ts";
 import { keysFor } from "../key.ts";
+import { HTTP_ALGORITHMS, hasKeyPair } from "../keys/algorithms.ts";
+import { type NamedKey, parseKeys } from "../keys/jwk.ts";
 import type { Scheme } from "../signature-scheme.ts";
 import { needsPrivateKey } from "../signature-scheme.ts";
 import { type Draft, withEvent, withHeader, withId } from "./draft.ts";
 import { PLAIN_SAMPLE, SAMPLES, type Sample } from "./samples.ts";
 import { signDelivery } from "./sign.ts";
+import { signHttp } from "./sign-http.ts";
+import { signJwt } from "./sign-jwt.ts";
 
-/** A sender: the URL and the endpoint that it sends to, and the keys with which it proves its deliveries. */
+/** A sender for tests: its URL and endpoint, and the keys with which it proves its deliveries. */
 export type Sender = {
   readonly url: URL;
   readonly endpoint: SampledEndpoint;
   readonly secrets: readonly Secret[];
-  /** The private key for a scheme that signs with one. Throws without one. */
-  readonly privateKey: (scheme: Scheme) => KeyObject;
+  /**
+   * Returns the private key of a sender that signs with a key pair, with the key id that the endpoint knows. Throws if
+   * the sender has no such key.
+   */
+  readonly signingKey: (signed: Scheme | Jwt | HttpSigned) => NamedKey;
 };
 
-/** The part of an endpoint's configuration that says how its sender sends. */
+/** Part of an endpoint's configuration that describes how its sender sends. */
 type SampledEndpoint = {
   readonly preset?: string | undefined;
   readonly methods: readonly string[];
@@ -28,21 +35,22 @@ type SampledEndpoint = {
   readonly public_url?: string | undefined;
   readonly delivery_id?: string | undefined;
   readonly event_type?: string | undefined;
+  readonly when?: string | undefined;
   readonly route_by?:
     | { readonly header?: string | undefined; readonly field?: string | undefined }
     | undefined;
 };
 
-/** Parts that replace those of the sample. */
+/** Values that replace those of the sample. */
 export type Replaced = {
   readonly event?: string | undefined;
   readonly body?: Buffer | undefined;
   readonly headers?: readonly (readonly [name: string, value: string])[] | undefined;
-  /** Without it, a replaced body keeps its id. */
+  /** If undefined, a replaced body keeps the id that it contains. */
   readonly deliveryId?: string | undefined;
 };
 
-/** The sample of a sender as it would send it at this time. Throws what is missing for it. */
+/** Makes a sample delivery as the sender would send it at this time. Throws if a value is missing, and says which. */
 export function makeDelivery(sender: Sender, newId: string, at: Date, replaced: Replaced = {}): Draft {
   const id = replaced.deliveryId ?? newId;
   const own = replaced.headers ?? [];
@@ -50,7 +58,10 @@ export function makeDelivery(sender: Sender, newId: string, at: Date, replaced: 
   return withOwn(withCredential(draft, sender, at, id), own);
 }
 
-/** Whether the sample of this sender has the body of another event. A plain sample fits any. */
+/**
+ * Returns whether the body of this sender's sample belongs to another event. The sample for endpoints without a preset
+ * fits any event.
+ */
 export function isOfAnotherEvent(sender: Sender, event: string): boolean {
   if (SAMPLES[sender.endpoint.preset ?? ""] === undefined) return false;
   return !isDeepStrictEqual(draftOf(sender, "", {}), draftOf(sender, "", { event }));
@@ -92,7 +103,7 @@ function bytesOf({ body }: Sample): Buffer {
   return Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
 }
 
-/** JSON if it is that; else a form if this sender sends forms. */
+/** Returns the content type of a body: JSON, or else a form if this sender sends forms, or else plain text. */
 function typeOf(body: Buffer, sample: Sample): string {
   const text = body.toString("utf8");
   if (parseJson(text) !== undefined && Buffer.from(text).equals(body)) return "application/json";
@@ -105,7 +116,7 @@ type AddProof<By extends Proof["by"]> = (
   delivery: { sender: Sender; at: Date; id: string },
 ) => Draft;
 
-/** How a delivery gets each kind of proof. */
+/** Functions that add each kind of proof to a delivery. */
 const SIGNERS: { readonly [By in Proof["by"]]: AddProof<By> } = {
   nothing: (draft) => draft,
   secret: (draft, proof, { sender: { secrets } }) =>
@@ -114,18 +125,41 @@ const SIGNERS: { readonly [By in Proof["by"]]: AddProof<By> } = {
     const { scheme, key } = chooseKey(schemes, sender);
     return signDelivery(draft, { scheme, key, at, id, publicUrl: sender.endpoint.public_url });
   },
+  jwt: (draft, proof, { sender, at }) =>
+    withHeader(draft, ["Authorization"], `Bearer ${signJwt(proof, sender.signingKey(proof), at)}`),
+  "http-signature"(draft, proof, { sender, at, id }) {
+    const key = chooseHttpKey(proof, sender);
+    const { public_url: publicUrl = "" } = sender.endpoint;
+    return signHttp(draft, proof.signature, { key, at, id, publicUrl, host: sender.url.host });
+  },
+  "aws-sns": () => {
+    throw new Error("only Amazon SNS can sign its messages: publish one to the topic instead");
+  },
+  paypal: () => {
+    throw new Error("only PayPal can sign its deliveries: cause an event in its sandbox instead");
+  },
 };
 
-/** Gives a delivery the credential that its endpoint requires. */
+/** Adds the credential that the endpoint requires. */
 function withCredential(draft: Draft, sender: Sender, at: Date, id: string): Draft {
   const { proof } = sender.endpoint;
   return (SIGNERS[proof.by] as AddProof<Proof["by"]>)(draft, proof, { sender, at, id });
 }
 
-/** The first way to sign for which there is a key. Throws what is missing. */
+function chooseHttpKey(proof: HttpSigned, { secrets, signingKey }: Sender): NamedKey {
+  const { algorithm } = proof.signature;
+  if (hasKeyPair(HTTP_ALGORITHMS[algorithm])) return signingKey(proof);
+  const [key] = secrets.flatMap((secret) => parseKeys(secret.reveal(), algorithm));
+  if (key === undefined) throw new Error("the endpoint has no secret: set one in webhooks.toml");
+  return key;
+}
+
+/**
+ * Returns the first scheme for which there is a key, and that key. Otherwise throws an error that says what is missing.
+ */
 function chooseKey(
   schemes: readonly Scheme[],
-  { secrets, privateKey }: Sender,
+  { secrets, signingKey }: Sender,
 ): { scheme: Scheme; key: KeyObject } {
   const keys = keysFor(schemes, secrets);
   const at = schemes.findIndex((_, index) => (keys[index] ?? []).length > 0);
@@ -133,5 +167,5 @@ function chooseKey(
   const [key] = keys[at] ?? [];
   if (scheme === undefined || key === undefined)
     throw new Error("the endpoint has no secret: set one in webhooks.toml");
-  return needsPrivateKey(scheme.algorithm) ? { scheme, key: privateKey(scheme) } : { scheme, key };
+  return needsPrivateKey(scheme.algorithm) ? { scheme, key: signingKey(scheme).key } : { scheme, key };
 }

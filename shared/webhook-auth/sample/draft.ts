@@ -2,7 +2,7 @@ import { sha256Hex } from "../../platform/crypto/compare.ts";
 import { parseJson } from "../../platform/text/parse-json.ts";
 import { toParts } from "../template.ts";
 
-/** A delivery that is being made. */
+/** A delivery that is not complete yet. */
 export type Draft = {
   readonly method: string;
   /** Path and query, as in the request line. */
@@ -11,7 +11,9 @@ export type Draft = {
   readonly body: Buffer;
 };
 
-/** Of several names that one of the headers may have, the one that the draft has already; else the first. */
+/**
+ * Sets a header that may have one of several names. It uses the name that the draft already has, otherwise the first.
+ */
 export function withHeader(draft: Draft, names: readonly string[], value: string): Draft {
   const isNamed = (name: string) => names.some((each) => each.toLowerCase() === name.toLowerCase());
   const name = draft.headers.map(([each]) => each).find(isNamed) ?? names[0] ?? "";
@@ -24,8 +26,8 @@ export function withQuery(draft: Draft, name: string, value: string): Draft {
 }
 
 /**
- * The draft with this value in a field of its JSON body, by JSON Pointer. A number there stays a number. A body that is no JSON
- * object or list stays as it is.
+ * Sets a field of the JSON body by JSON Pointer. A number in the body stays a number. A body that is not a JSON object
+ * or list stays unchanged.
  */
 export function withField(draft: Draft, pointer: readonly string[], value: string | number): Draft {
   const json = parseJson(draft.body.toString("utf8"));
@@ -46,16 +48,19 @@ function changed(json: unknown, [token, ...rest]: readonly string[], value: stri
 
 const HEX_DIGITS_OF_NUMBER = 12;
 
-/** Text that is no number becomes one that is always the same for it. */
+/** Converts at most 15 digits to their number, and any other text to a number from its hash. */
 function toNumber(text: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text);
   return Number.parseInt(sha256Hex(Buffer.from(text)).slice(0, HEX_DIGITS_OF_NUMBER), 16);
 }
 
-/** The placeholders of a template that stand for a value of a request, as they are written. */
-const VALUES = /\{(?:header|body|query):[^{}]+\}/g;
+/** Matches the placeholders of a template that read a value of a request. */
+const VALUES = /\{(?:header|body|query|cloudevent):[^{}]+\}/g;
 
-/** Writes an event's type where its sender has it: `issues.opened` into `{body:/type}.{body:/action}` is two fields. */
+/**
+ * Writes an event's type to its places in the request. For example, `issues.opened` in `{body:/type}.{body:/action}`
+ * sets two fields.
+ */
 export function withEvent(draft: Draft, template: string, event: string): Draft {
   const places = template.match(VALUES) ?? [];
   const form = template.split(VALUES).map((text) => text.replace(/[$()*+.?[\\\]^{|}/-]/g, "\\$&"));
@@ -63,13 +68,16 @@ export function withEvent(draft: Draft, template: string, event: string): Draft 
   return values.reduce((next, value, at) => withValue(next, places[at] ?? "", value), draft);
 }
 
-/** Writes a delivery's id where its sender has it: of several places, the first that does not hold the event's type. */
+/**
+ * Writes a delivery's id to its place in the request. With several places, it uses the first that does not hold the
+ * event's type.
+ */
 export function withId(draft: Draft, template: string, event: string, id: string): Draft {
   const place = (template.match(VALUES) ?? []).find((each) => !event.includes(each));
   return place === undefined ? draft : withValue(draft, place, id);
 }
 
-/** Writes a value to where this placeholder would read it. */
+/** Writes a value to the place that this placeholder reads. */
 export function withValue(draft: Draft, place: string, value: string): Draft {
   const [part] = toParts(place);
   switch (part?.kind) {
@@ -79,12 +87,14 @@ export function withValue(draft: Draft, place: string, value: string): Draft {
       return withField(draft, part.pointer, value);
     case "query":
       return withQuery(draft, part.name, value);
+    case "cloudevent": // samples use the binary mode
+      return withHeader(draft, [`ce-${part.name}`], encodeURIComponent(value));
     default:
       return draft;
   }
 }
 
-/** The placeholders in the bytes that are signed for which the draft has no value yet. */
+/** Returns the placeholders of a template that read a value of the request. */
 export function placesIn(template: string): readonly string[] {
   return template.match(VALUES) ?? [];
 }

@@ -9,7 +9,7 @@ export type Answer = { status: number; reason: string; replayed: boolean; text: 
 
 const TIMEOUT_MS = 60_000;
 
-/** Sends a delivery as it is, over a connection of its own or the one that `connect` makes. Follows no redirect. */
+/** Sends a finished delivery over a new connection, or over the one that `connect` returns. It follows no redirect. */
 export function exchange(
   url: URL,
   { method, target, headers, body }: Draft,
@@ -45,7 +45,7 @@ export function exchange(
   });
 }
 
-/** Says in words what the gateway answered. */
+/** Describes the gateway's answer in words. */
 export function describeAnswer(answer: Answer): {
   accepted: boolean;
   detail: string;
@@ -68,5 +68,5 @@ function whyRefused({ reason }: Answer, { title, detail }: Record<string, unknow
 function wordsOfSuccess({ replayed }: Answer, { status, job_id, call_id }: Record<string, unknown>): string {
   if (replayed) return "accepted: this delivery is a repeat, and its call does not run again";
   if (typeof call_id === "string") return `accepted: job ${String(job_id)}, call ${call_id}`;
-  return status === "dropped" ? "dropped: the endpoint has no job for this event" : "accepted";
+  return status === "dropped" ? "dropped: the endpoint's route_by or when excludes this event" : "accepted";
 }

@@ -1,30 +1,50 @@
-/** A small delivery of a sender, to try an endpoint with. Its id, its time and its signature are written when it is sent. */
+/** A small delivery of a sender, for testing an endpoint. Its id, time and signature are added when it is sent. */
 export type Sample = {
-  /** The event's type, if it is in a header. */
+  /** Event type, if a header holds it. */
   readonly event?: string;
-  /** Beside those of the description. A name that is there already is the one that is used. */
+  /** Additional headers. If a header may have several names, the name given here is used. */
   readonly headers?: Readonly<Record<string, string>>;
   /** JSON, or the text of a form. */
   readonly body: unknown;
 };
 
-/** For an endpoint without a preset. */
+/** Sample for an endpoint without a preset. */
 export const PLAIN_SAMPLE: Sample = { body: { message: "a sample from postern send" } };
 
 const REPOSITORY = { id: 1, name: "hello-world", full_name: "octo/hello-world" };
 const AT = "2026-01-31T18:00:00.000Z";
+const HUBSPOT_EVENTS = [
+  {
+    eventId: 100,
+    subscriptionId: 1_923_602,
+    occurredAt: 1_769_882_400_000,
+    subscriptionType: "contact.creation",
+    attemptNumber: 0,
+  },
+];
 
-/** By preset. */
+/** Samples by preset. */
 export const SAMPLES: Readonly<Record<string, Sample>> = {
   github: {
     event: "push",
     headers: { "User-Agent": "GitHub-Hookshot/044aadd", "X-GitHub-Hook-ID": "292430182" },
     body: { ref: "refs/heads/main", before: "0".repeat(40), repository: REPOSITORY, commits: [] },
   },
+  "google-pubsub": {
+    body: {
+      message: { messageId: "", publishTime: AT, attributes: { key: "value" }, data: "SGVsbG8=" },
+      subscription: "projects/hello/subscriptions/postern",
+    },
+  },
   gitlab: {
     event: "Push Hook",
     headers: { "X-Gitlab-Instance": "https://gitlab.example.com" },
     body: { object_kind: "push", ref: "refs/heads/main", project: { id: 1, name: "hello" }, commits: [] },
+  },
+  gitea: {
+    event: "push",
+    headers: { "X-Gitea-Event-Type": "push" },
+    body: { ref: "refs/heads/main", before: "0".repeat(40), repository: REPOSITORY, commits: [] },
   },
   bitbucket: {
     event: "repo:push",
@@ -51,6 +71,25 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
   clerk: { body: { type: "user.created", object: "event", data: { id: "user_1" } } },
   resend: { body: { type: "email.delivered", created_at: AT, data: { email_id: "e_1" } } },
   openai: { body: { id: "evt_1", object: "event", type: "response.completed", data: { id: "resp_1" } } },
+  replicate: { body: { id: "ufawqhfynn", status: "succeeded", input: { text: "Ann" }, output: "hello" } },
+  polar: { body: { type: "order.paid", timestamp: AT, data: { id: "o_1" } } },
+
+  "azure-event-grid": {
+    headers: { "aeg-event-type": "Notification", "aeg-subscription-name": "sub-1" },
+    body: [
+      { id: "", topic: "/topics/t-1", eventType: "Microsoft.Storage.BlobCreated", eventTime: AT, data: {} },
+    ],
+  },
+  cloudevents: {
+    event: "com.example.created",
+    headers: { "ce-specversion": "1.0", "ce-source": "/sample", "ce-time": AT },
+    body: { name: "a sample" },
+  },
+  "microsoft-graph": {
+    body: {
+      value: [{ subscriptionId: "s-1", clientState: "", changeType: "created", resource: "me/messages/m-1" }],
+    },
+  },
 
   alchemy: { body: { webhookId: "wh_1", id: "", type: "ADDRESS_ACTIVITY", event: { activity: [] } } },
   quicknode: {
@@ -103,6 +142,12 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
   "lemon-squeezy": {
     headers: { "X-Event-Name": "order_created" },
     body: { meta: { event_name: "order_created" }, data: { type: "orders", id: "1" } },
+  },
+  recurly: {
+    body: { id: "rjxwmwedwqug", object_type: "account", event_type: "created", account_code: "a-1" },
+  },
+  "adyen-platforms": {
+    body: { type: "balancePlatform.accountHolder.created", environment: "test", data: { id: "AH1" } },
   },
   "checkout-com": { body: { id: "", type: "payment_captured", data: { id: "pay_1" } } },
   gocardless: {
@@ -157,6 +202,7 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
   pagerduty: { body: { event: { id: "", event_type: "incident.triggered", data: { title: "Disk" } } } },
   grafana: { body: { status: "firing", groupKey: '{}:{alertname="Disk"}', alerts: [] } },
   alertmanager: { body: { version: "4", groupKey: '{}:{alertname="Disk"}', status: "firing", alerts: [] } },
+  datadog: { body: { id: "", event_type: "query_alert_monitor", title: "Disk", org: { id: "1" } } },
   tradingview: { body: { ticker: "BTCUSD", action: "buy", price: "60000" } },
   launchdarkly: { body: { _id: "", kind: "flag", name: "a-flag" } },
   okta: {
@@ -174,17 +220,11 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
   typeform: { body: { event_id: "", event_type: "form_response", form_response: { form_id: "f" } } },
   tally: { body: { eventId: "", eventType: "FORM_RESPONSE", data: { formId: "f" } } },
   docusign: { body: { event: "envelope-completed", retryCount: 0, data: { envelopeId: "e-1" } } },
+  nylas: { body: { specversion: "1.0", type: "message.created", id: "", data: { object: { id: "m" } } } },
+  workos: { body: { id: "", event: "user.created", data: { object: "user", id: "user_1" } } },
   calendly: { body: { event: "invitee.created", payload: { email: "ann@example.com" } } },
   "cal-com": { body: { triggerEvent: "BOOKING_CREATED", payload: { uid: "u-1" } } },
-  hubspot: {
-    body: [
-      {
-        eventId: 100,
-        subscriptionId: 1_923_602,
-        occurredAt: 1_769_882_400_000,
-        subscriptionType: "contact.creation",
-        attemptNumber: 0,
-      },
-    ],
-  },
+  hubspot: { body: HUBSPOT_EVENTS },
+  "hubspot-v1": { body: HUBSPOT_EVENTS },
+  "hubspot-v2": { body: { objectId: 1, objectType: "CONTACT", properties: { firstname: "Ann" } } },
 };

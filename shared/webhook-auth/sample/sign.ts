@@ -8,20 +8,20 @@ import { fill, RequestValues, toParts, toPointer } from "../template.ts";
 import { macOf } from "../verifier.ts";
 import { type Draft, placesIn, withField, withHeader, withQuery, withValue } from "./draft.ts";
 
-/** When a delivery is signed, with what, and under which id. */
+/** Scheme, key, time and id with which a delivery is signed. */
 export type Signing = {
   readonly scheme: Scheme;
-  /** A private key if the algorithm has key pairs. */
+  /** Private key, if the algorithm uses key pairs. */
   readonly key: KeyObject;
   readonly at: Date;
   readonly id: string;
-  /** The endpoint's URL as it is written at the sender. */
+  /** The endpoint's URL as configured at the sender. */
   readonly publicUrl: string | undefined;
 };
 
 /**
- * Signs a delivery as its sender would, by the description by which it is checked. First it adds what the
- * signature covers beside the body, such as the time.
+ * Signs a delivery as its sender would, by the same description that verifies it. First it adds the other values that
+ * the signature covers, such as the time.
  */
 export function signDelivery(draft: Draft, signing: Signing): Draft {
   const { scheme, key, at, publicUrl } = signing;
@@ -43,7 +43,7 @@ export function signDelivery(draft: Draft, signing: Signing): Draft {
   return withSignature(asked, scheme, pairs, signature);
 }
 
-/** Headers and fields that are signed, or must be there, with a value if they have none. */
+/** Adds missing values of headers and fields that are signed or required. */
 function withCovered(draft: Draft, { scheme, id }: Signing, time: string | undefined): Draft {
   let next = draft;
   for (const [name, value] of Object.entries(scheme.require ?? {})) next = withHeader(next, [name], value);
@@ -72,7 +72,7 @@ const TIMES: Readonly<Record<TimeUnit, (at: Date) => string>> = {
   go: (at) => at.toISOString().replace("T", " ").replace("Z", " +0000 UTC"),
 };
 
-/** The parameter with the hash of the body. A form has none, since its fields are signed one by one. */
+/** Returns the query parameter with the body's hash. A form has none, because its fields are signed one by one. */
 function bodySha256Pair(draft: Draft, { sha256Query: name }: Message): [string, string] | undefined {
   const isForm = draft.headers.some(([, value]) => value.startsWith("application/x-www-form-urlencoded"));
   return name === undefined || isForm ? undefined : [name, sha256Hex(draft.body)];
@@ -80,7 +80,7 @@ function bodySha256Pair(draft: Draft, { sha256Query: name }: Message): [string, 
 
 const NEVER_NAMED = ["content-type", "user-agent"];
 
-/** The items of a list beside its signatures: the time, and the names of the headers that are signed. */
+/** Returns the items of a signature list besides the signatures: the time, and the names of the signed headers. */
 function pairsOf(draft: Draft, { signed = "", timestamp }: Scheme, time: string | undefined) {
   const pairs = new Map<string, string>();
   if (timestamp?.pair !== undefined && time !== undefined) pairs.set(timestamp.pair, time);
@@ -117,7 +117,11 @@ function withSignature(
   const asText = algorithm === "equal" ? bytes.toString(header === undefined ? "utf8" : "latin1") : "";
   const text = algorithm === "equal" ? asText : encodeAs(bytes, encoding);
   const signature = list?.key === undefined ? [text] : [list.key, text];
-  const items = list && [...pairs, signature].map((item) => item.join(list.assign ?? "="));
+  const items =
+    list &&
+    [...pairs, signature].map(([name = "", ...rest]) =>
+      (name === list.first ? rest : [name, ...rest]).join(list.assign ?? "="),
+    );
   const value = items === undefined ? prefix + text : items.join(list?.separator);
   if (query !== undefined) return withQuery(draft, query, value);
   if (field !== undefined) return withField(draft, toPointer(field), value);

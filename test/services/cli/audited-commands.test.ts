@@ -4,7 +4,7 @@ import { buildProgram } from "../../../services/cli/program.ts";
 import type { Surroundings } from "../../../services/cli/program-deps.ts";
 import { ACTIONS, type AuditAction } from "../../../shared/redis/audit/actions.ts";
 
-/** The lines of the audit that a command leaves. */
+/** Audit lines that a command writes. */
 const LINES: Readonly<Record<string, readonly AuditAction[]>> = {
   "calls show": ["read_body", "read_result"],
   "calls replay": ["replay_delivered"],
@@ -33,7 +33,7 @@ const LINES: Readonly<Record<string, readonly AuditAction[]>> = {
   "payments audit": ["begin_audit"],
 };
 
-/** Commands that change nothing of a deployment and read no body: they list, or act as a client, or on files. */
+/** Commands that change nothing in a deployment and read no body: they list, act as a client, or work on files. */
 const WITHOUT = [
   ...[
     "callbacks show-secret",
@@ -45,13 +45,22 @@ const WITHOUT = [
     "init",
   ],
   ...["jobs list", "jobs show", "pay", "refunds list", "refunds report", "refunds show"],
-  ...["payments list", "payments show", "payments list-spent", "quote", "rates list", "redis-acl"],
+  ...[
+    "openapi",
+    "payments list",
+    "payments show",
+    "payments list-spent",
+    "quote",
+    "rates list",
+    "receipt verify",
+    "redis-acl",
+  ],
   ...["rejected list", "result", "send", "status", "tail"],
 ];
 
 const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "operator", "dev", "devnet"];
 
-test("every command is known to leave lines of the audit, or to need none", () => {
+test("every command is declared either to write audit lines or to need none", () => {
   const program = buildProgram({ version: "0", env: {} } as Surroundings);
   const names = leavesOf(program).map((command) =>
     command.parent === program ? command.name() : `${command.parent?.name()} ${command.name()}`,
@@ -59,7 +68,7 @@ test("every command is known to leave lines of the audit, or to need none", () =
   expect(names.toSorted()).toEqual([...Object.keys(LINES), ...WITHOUT, ...SERVICES].toSorted());
 });
 
-test("every action but those of sessions, of the console's runs and of its tests is some command's", () => {
+test("every audited action belongs to a command, except those of sessions, of the console's runs and of its tests", () => {
   const named = new Set(Object.values(LINES).flat());
   const others = Object.keys(ACTIONS).filter((action) => !named.has(action as AuditAction));
   expect(others).toEqual(["test", "cancel_run", "resume_run", "sign_in", "sign_out"]);

@@ -10,7 +10,7 @@ const here = runHereWith(postern);
 
 const REASON = ["--reason", "a test", "--yes"];
 
-test("a call is named by a prefix of its id that no other call has, and by no other prefix", async () => {
+test("a call can be named by a prefix of its id only if no other call has that prefix", async () => {
   const [one, other] = [`c_abcd${"1".repeat(28)}`, `c_abcd${"2".repeat(28)}`];
   await fixture.fail([{ id: one }, { id: other }]);
   for (const command of [

@@ -5,13 +5,13 @@ import { useRedis } from "../../fixtures/redis.ts";
 import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { runHereWith } from "./run-here.ts";
 
-/* What a command needs of the configuration: the files and the secrets that it uses, and no others. */
+/* Commands and services read only the files and secrets that they use. */
 
 const redis = useRedis();
 const ADDRESS = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 const ABSENT = "env:POSTERN_NOT_SET_HERE";
 
-/** Files whose secrets are all in variables that are not set, except where Redis is. */
+/** Files whose secrets are all in variables that are not set, except the URL of Redis. */
 const postern = usePostern(() => ({
   postern: {
     redis: { url: redis.url },
@@ -54,18 +54,18 @@ test.each([
   "payments list",
   "refunds list",
   "payments reconcile --all",
-])("postern %s needs no secret but that of Redis", async (line) => {
+])("postern %s needs no secret except that of Redis", async (line) => {
   const ran = await here(line.split(" "));
   expect(ran).toMatchObject({ code: 0, stderr: expect.not.stringContaining("not set") });
 });
 
-test("postern jobs pause and resume need no secret but that of Redis", async () => {
+test("postern jobs pause and resume need no secret except that of Redis", async () => {
   expect(await here(["jobs", "pause", "1/1", "--reason", "a test"])).toMatchObject({ code: 0 });
   expect(await here(["jobs", "resume", "1/1"])).toMatchObject({ code: 0 });
 });
 
 test.each(["rates list", "payments audit --network eip155:1 --from-block 1", "refunds check"])(
-  "postern %s asks for the credentials of chains or rates that it reads, and for no others",
+  "postern %s needs the credentials only of the chains or rates that it reads",
   async (line) => {
     const { code, stderr } = await here(line.split(" "));
     const lines = stderr.trimEnd().split("\n");
@@ -77,7 +77,7 @@ test.each(["rates list", "payments audit --network eip155:1 --from-block 1", "re
   },
 );
 
-test("postern endpoints open finds its endpoint without a secret, and says so of an unknown one", async () => {
+test("postern endpoints open finds its endpoint without its secret, and reports an unknown one", async () => {
   const none = await here(["endpoints", "open", "/hooks/github"]);
   expect(none).toMatchObject({
     code: 2,
@@ -87,7 +87,7 @@ test("postern endpoints open finds its endpoint without a secret, and says so of
   expect(unknown.stderr).toBe("error: no endpoint has the path /hooks/gihtub; did you mean /hooks/github?\n");
 });
 
-test("postern config check names every secret that is missing, whichever process needs it", async () => {
+test("postern config check names every missing secret, of any process", async () => {
   const { code, stderr } = await here(["config", "check"]);
   expect(code).toBe(3);
   expect(stderr.match(/POSTERN_NOT_SET_HERE, which is not set/g)).toHaveLength(10);
@@ -106,17 +106,14 @@ describe("a service", () => {
       /^\S+pricing\.toml:\d+: key: names [^\n]*\n\S+job_pricing\.toml:\d+: 1\.1: must be an integer in wei[^\n]*$/,
     ],
   ];
-  test.each(sample(SECRETS))(
-    "of the kind %s asks for its own secrets, and for no others",
-    async (service, problems) => {
-      const { code, stdout } = await postern.run([service]);
-      const failed = stdout.split("\n").find((line) => line.includes("service.failed")) ?? "{}";
-      expect([code, JSON.parse(failed)]).toEqual([
-        3,
-        expect.objectContaining({ reason: expect.stringMatching(problems) }),
-      ]);
-    },
-  );
+  test.each(sample(SECRETS))("of the kind %s needs only its own secrets", async (service, problems) => {
+    const { code, stdout } = await postern.run([service]);
+    const failed = stdout.split("\n").find((line) => line.includes("service.failed")) ?? "{}";
+    expect([code, JSON.parse(failed)]).toEqual([
+      3,
+      expect.objectContaining({ reason: expect.stringMatching(problems) }),
+    ]);
+  });
 });
 
 const VERBOSE = { POSTERN_LOG_LEVEL: "verbose" };
@@ -134,14 +131,14 @@ onlyInLongRun(() => {
   });
 });
 
-test("a variable that nothing reads is warned of at the start of a service, and not by a command", async () => {
+test("an unused variable causes a warning at the start of a service, but not in a command", async () => {
   const env = { POSTERN_LOGLEVEL: "warn" };
   const warning = "POSTERN_LOGLEVEL: this variable is not used; did you mean POSTERN_LOG_LEVEL?";
   expect((await here(["failed", "list"], env)).stderr).not.toContain("POSTERN_LOGLEVEL");
   expect((await postern.run(["producer"], { env })).stdout).toContain(`"warning":"${warning}"`);
 });
 
-test("a variable that another configuration may read is warned of by config check, and not by a command for operators", async () => {
+test("a variable that other configurations may use causes a warning in config check, but not in a command for operators", async () => {
   const env = { POSTERN_OF_ANOTHER_DIRECTORY: "x" };
   const warning = "warning: POSTERN_OF_ANOTHER_DIRECTORY: this variable is not used\n";
   expect((await here(["config", "check"], env)).stderr).toContain(warning);

@@ -11,7 +11,7 @@ test.each([
   ["2026-01-30T10:00", Date.UTC(2026, 0, 30, 10)],
   ["2026-01-30T10:00:01.250Z", Date.UTC(2026, 0, 30, 10, 0, 1, 250)],
   ["2026-01-30T10:00+02:00", Date.UTC(2026, 0, 30, 8)],
-])("%s is a time: an ISO date in UTC, or a duration ago", (text, at) => {
+])("%s is a valid time: an ISO date in UTC, or a duration ago", (text, at) => {
   expect(parseMoment(text, NOW)).toBe(at);
 });
 

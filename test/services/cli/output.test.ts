@@ -24,7 +24,7 @@ const here = runHereWith(postern);
 const ID = `c_${"0".repeat(32)}`;
 const REASON = ["--reason", "a test"];
 
-/** Words with which each command of the table is complete. What it names is not there. */
+/** Words that complete each command of the table. The things that they name do not exist. */
 const COMMANDS: Record<string, readonly string[]> = {
   "calls list": [],
   "calls show": [ID],
@@ -64,6 +64,7 @@ const COMMANDS: Record<string, readonly string[]> = {
   pay: ["http://127.0.0.1:1/x402/jobs/1/1"],
   result: ["http://127.0.0.1:1/x402/calls/c_1/result"],
   quote: ["http://127.0.0.1:1", "--job", "1/1", "--requester", `0x${"1".repeat(40)}`, "--difficulty", "1"],
+  "receipt verify": ["/nowhere/answer.json", "--issuer", "http://127.0.0.1:1"],
   "rates list": [],
   status: [],
   "config check": [],
@@ -72,13 +73,14 @@ const COMMANDS: Record<string, readonly string[]> = {
   tail: [],
   "callbacks show-secret": ["https://hooks.example.com/told"],
   "redis-acl": ["webhooks"],
+  openapi: ["webhooks"],
   "redis remove-node": ["127.0.0.1:1", "--yes"],
 };
 const NAMES = Object.keys(COMMANDS);
 const wordsOf = (name: string): string[] => [...name.split(" "), ...(COMMANDS[name] ?? [])];
 
-/** What reads no configuration. */
-const UNCONFIGURED = ["pay", "result", "quote", "init", "send", "redis-acl"];
+/** Commands that read no configuration. */
+const UNCONFIGURED = ["pay", "result", "quote", "receipt verify", "init", "send", "redis-acl"];
 const configuredBy = (dir: string, name: string): string[] =>
   UNCONFIGURED.includes(name) ? [] : ["--config-dir", dir];
 
@@ -104,7 +106,7 @@ test("every command of the table has -o json and --quiet, except dev, a report a
 });
 
 test.each(NAMES)(
-  "`postern %s -o json` ends a wrong command line with 2 and one problem object",
+  "`postern %s -o json` with an invalid command line exits with 2 and prints one problem object",
   async (name) => {
     const ran = await runHere([...wordsOf(name), "-o", "json", "--nope"]);
     expect(ran).toMatchObject({ code: 2, stdout: "" });
@@ -117,8 +119,8 @@ test.each(NAMES)(
   },
 );
 
-test.each(NAMES.filter((name) => !["quote", "init", "send", "redis-acl"].includes(name)))(
-  "`postern %s -o json` ends a configuration that is not there with 3 and one problem object",
+test.each(NAMES.filter((name) => !["quote", "receipt verify", "init", "send", "redis-acl"].includes(name)))(
+  "`postern %s -o json` without a configuration exits with 3 and prints one problem object",
   async (name) => {
     const ran = await runHere([...wordsOf(name), ...configuredBy("/nowhere", name), "-o", "json"]);
     expect(ran.code).toBe(3);
@@ -126,12 +128,12 @@ test.each(NAMES.filter((name) => !["quote", "init", "send", "redis-acl"].include
   },
 );
 
-test("`postern quote -o json` tells in one problem object that there is no engine", async () => {
+test("`postern quote -o json` without an engine prints one problem object", async () => {
   const ran = await runHere([...wordsOf("quote"), "-o", "json"]);
   expect([ran.code, problemOf(ran)["code"]]).toEqual([1, "command.failed"]);
 });
 
-test("`postern init -o json` tells in one object what it has written, and --quiet says nothing of it", async () => {
+test("`postern init -o json` prints the written files as one object, and with --quiet it prints nothing", async () => {
   const dir = join(tempDir(), "new");
   const ran = await runHere(["init", dir, "--yes", "-o", "json"]);
   expect(ran.code).toBe(0);
@@ -154,12 +156,14 @@ const NEEDS_MORE = [
   "pay",
   "result",
   "quote",
+  "receipt verify",
   "rates list",
   "payments audit",
   "refunds check",
   "payments list-spent",
   "callbacks show-secret",
   "redis-acl",
+  "openapi",
 ];
 const ON_REDIS = NAMES.filter((name) => !NEEDS_MORE.includes(name));
 
@@ -170,7 +174,7 @@ test("`postern redis-acl -o json` prints the rights as one object", async () => 
   expect(named.stdout).toContain(" resetkeys ~{shop-runner}:* ~{shop}:* ");
 });
 
-test("each command prints JSON alone on stdout with -o json, and a problem object exactly if its code is not 0", async () => {
+test("with -o json each command prints only JSON on stdout, and a problem object exactly if its exit code is not 0", async () => {
   for (const name of ON_REDIS) {
     const ran = await runHere([...wordsOf(name), ...configuredBy(postern.configDir, name), "-o", "json"]);
     for (const line of jsonLines(ran)) expect([name, typeof line]).toEqual([name, "object"]);
@@ -179,7 +183,7 @@ test("each command prints JSON alone on stdout with -o json, and a problem objec
   }
 });
 
-test("each command that finds nothing prints nothing with --quiet, and only problems on stderr", async () => {
+test("with --quiet each command that finds nothing prints only problems on stderr", async () => {
   for (const name of ON_REDIS) {
     const ran = await runHere([...wordsOf(name), ...configuredBy(postern.configDir, name), "--quiet"]);
     expect([name, ran.stdout]).toEqual([name, ""]);
@@ -187,21 +191,21 @@ test("each command that finds nothing prints nothing with --quiet, and only prob
   }
 });
 
-test("a list with --quiet has its rows and nothing else", async () => {
+test("a list with --quiet prints its rows and nothing else", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const ran = await here(["failed", "list", "--quiet"]);
   expect(ran).toMatchObject({ code: 0, stderr: "" });
   expect(ran.stdout).toMatch(new RegExp(`^${id} .*\n$`));
 });
 
-/** The rows of docs/configuration.md on a command's JSON. */
+/** Returns the rows of docs/configuration.md on a command's JSON. */
 function rowsOn(name: string): string[] {
   const page = readFileSync(new URL("../../../docs/configuration.md", import.meta.url), "utf8");
   const rows = page.split("\n").filter((line) => /^\| `[a-z]/.test(line));
   return rows.filter((line) => line.split("|")[1]?.includes(`\`${name}\``));
 }
 
-/** The members that docs/configuration.md gives for a command. */
+/** Returns the fields that docs/configuration.md lists for a command. */
 function documentedOf(name: string): string[] {
   const [row = ""] = rowsOn(name);
   return [...(row.split("|")[3] ?? "").matchAll(/`([a-z_0-9]+)`/g)].map(([, member = ""]) => member);
@@ -212,7 +216,7 @@ test("docs/configuration.md has one row for the JSON of each command", () => {
     expect([name, rowsOn(name).length, documentedOf(name).length > 0]).toEqual([name, 1, true]);
 });
 
-test("each command's JSON has the members that docs/configuration.md gives, and no others", async () => {
+test("each command's JSON has exactly the fields that docs/configuration.md lists", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const runs: [name: string, words: string[]][] = [
     ["failed list", []],
@@ -238,7 +242,7 @@ test("each command's JSON has the members that docs/configuration.md gives, and 
   }
 });
 
-test("what was changed is one JSON object for each thing, with -o json", async () => {
+test("with -o json each change is one JSON object", async () => {
   const paused = await here(["jobs", "pause", "7/1", "7/2", ...REASON, "-o", "json"]);
   expect(jsonLines(paused)).toMatchObject([
     { job: { job: "7/1", state: "paused" }, changed: true, has_queue: false },
@@ -252,7 +256,7 @@ test("what was changed is one JSON object for each thing, with -o json", async (
   expect(jsonLines(resumed)).toMatchObject([{ job: { job: "7/1", state: "running" }, changed: true }, {}]);
 });
 
-test("`postern config check -o json` tells what is wrong, and otherwise what each service has to do", async () => {
+test("`postern config check -o json` prints the problems, or otherwise the tasks of each service", async () => {
   const well = await here(["config", "check", "-o", "json"]);
   expect(jsonLines(well)).toEqual([
     {
@@ -280,7 +284,7 @@ test("`postern config check -o json` tells what is wrong, and otherwise what eac
 });
 
 onlyInLongRun(() => {
-  test("Redis that is away is a problem of its own code with -o json", async () => {
+  test("with -o json an unavailable Redis is a problem with its own code", async () => {
     postern.configure({ postern: { redis: { url: "redis://127.0.0.1:1" } } });
     const ran = await here(["status", "-o", "json"]);
     expect([ran.code, ran.stdout]).toEqual([1, ""]);

@@ -29,7 +29,7 @@ const partitions = () => partitionsOver(redis.client, COUNT).all;
 const idsOf = () => Promise.all(partitions().map(({ keys }) => redis.client.hget(keys.deployment, "id")));
 const ADOPT = ["redis", "adopt", "--yes", "--reason", "disk lost"];
 
-test("postern redis adopt adopts every partition, with one line in the audit that says what each had", async () => {
+test("postern redis adopt adopts every partition, with one audit line that describes the data of each", async () => {
   const [, second, third] = partitions();
   await redis.client.hset(second!.keys.deployment, "id", ID, "at", "1767225600000");
   await redis.client.hset(third!.keys.deployment, "id", ID);
@@ -56,7 +56,7 @@ test("postern redis adopt gives an emptied partition 0 the pauses and holds of t
   const older = each.all[1]?.keys.intents ?? "";
   await redis.client.hincrby(older, "version", "-1");
   await redis.client.del(await redis.client.keys(`${each.control.prefix}:*`));
-  await redis.client.hset(keys.deployment, "id", ID); // as a process does that has seen more
+  await redis.client.hset(keys.deployment, "id", ID); // a process that has seen newer data writes the id
   const adopted = await here([...ADOPT, "--without-audit"]);
   expect(adopted).toMatchObject({
     ...{ code: 0, stdout: expect.stringContaining("pauses and holds are as partition 2 has them") },
@@ -67,10 +67,10 @@ test("postern redis adopt gives an emptied partition 0 the pauses and holds of t
   const held = await Promise.all(each.all.map((one) => redis.client.hexists(one.keys.endpoints, "/a")));
   expect(held).toEqual([1, 1, 1, 1]);
   expect((await openJobs(each).gates()).get("7/1")).toMatchObject({ pausedBy: "otto", reason: why.reason });
-  expect(await openJobs(each).holding(["7/1"])).toEqual(new Map([["7/1", COUNT]]));
+  expect(await openJobs(each).countPausedPartitions(["7/1"])).toEqual(new Map([["7/1", COUNT]]));
 });
 
-test("postern redis adopt sells nothing since the earliest of the last reports, and asks for --since if a partition has none", async () => {
+test("after postern redis adopt payments count as unaudited since the earliest of the last reports, and without a report --since is needed", async () => {
   for (const [index, { keys }] of partitions().entries())
     await redis.client.hset(
       keys.deployment,
@@ -113,8 +113,15 @@ test("the status lists the partitions, and lists have the calls of all", async (
 
 const urlOfOperator = () => asUser(redis.url, "operator");
 
-/** The status names the last partition, lists fail by its name, and single calls of others are shown. */
-async function expectNoneOfLast(failed: readonly string[], code: string, reason: string): Promise<void> {
+/**
+ * Checks that the status names the last partition, that lists fail with its name, and that calls of other partitions
+ * are shown.
+ */
+async function expectLastPartitionMissing(
+  failed: readonly string[],
+  code: string,
+  reason: string,
+): Promise<void> {
   const ofFirst = failed.filter((id) => partitionsOver(redis.client, COUNT).indexOf(id) === 0);
   const problem = `partition 3 of 4 cannot be used: ${reason}`;
   const part = await here(["status", "-o", "json"]);
@@ -128,7 +135,7 @@ async function expectNoneOfLast(failed: readonly string[], code: string, reason:
   expect(problemOf(refused)).toMatchObject({ code, detail: expect.stringContaining(problem) });
 }
 
-/** Fails some calls, of which at least one lies in partition 0. */
+/** Makes failed calls, at least one of them in partition 0. */
 function failSome(): Promise<string[]> {
   let id = randomCallId();
   while (partitionsOver(redis.client, COUNT).indexOf(id) !== 0) id = randomCallId();
@@ -144,13 +151,13 @@ test.each<[what: string, code: string, reason: string, urlOfLast: () => string]>
     () => urlOfOperator().replace(/:[^:@]*@/, ":wrong@"),
   ],
 ])(
-  "with one partition %s, commands name it and do what needs no call of it",
+  "with one partition %s, commands name it and do everything that needs no call of it",
   async (_, code, reason, urlOfLast) => {
     const ids = await failSome();
     const url = urlOfOperator();
     const places = [url, `${url}/1`, `${url}/2`, urlOfLast()].map((each) => ({ url: each }));
     postern.configure({ postern: { redis: { deployment_id: ID, partitions: places } } });
-    await expectNoneOfLast(ids, code, reason);
+    await expectLastPartitionMissing(ids, code, reason);
     await redis.client.acl("LOG", "RESET");
   },
   30_000,
@@ -182,7 +189,7 @@ test.each<[what: string, code: string, reason: string, spoil: (last: Partition) 
     ({ keys }) => redis.client.set(keys.layout, "{}"),
   ],
 ])(
-  "with one partition that is %s, commands name it and do what needs no call of it",
+  "with one partition that is %s, commands name it and do everything that needs no call of it",
   async (_, code, reason, spoil) => {
     const ids = await failSome();
     const each = partitionsOver(redis.client, COUNT);
@@ -190,6 +197,6 @@ test.each<[what: string, code: string, reason: string, spoil: (last: Partition) 
       await createClaimData(partition, new Deployment({ id: ID }, silentLogger, each.control))();
     await expect.poll(() => redis.client.scard(each.control.keys.partitions)).toBe(LAST);
     await spoil(each.at(LAST));
-    await expectNoneOfLast(ids, code, reason);
+    await expectLastPartitionMissing(ids, code, reason);
   },
 );

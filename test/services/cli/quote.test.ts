@@ -23,7 +23,7 @@ beforeAll(async () => {
 
 const quote = (...given: readonly string[]) => runHere(["quote", ...given]);
 
-test("`postern quote` does the work and shows the quote, with the header that a payment gateway takes", async () => {
+test("`postern quote` does the proof of work and prints the quote, with the header for a payment gateway", async () => {
   const shown = await postern.run(["quote", ...args, "--body", "hi"]);
   expect([shown.code, shown.stderr]).toEqual([0, ""]);
   expect(shown.stdout).toContain("price: 1000 wei, until ");
@@ -41,7 +41,7 @@ test("`postern quote` does the work and shows the quote, with the header that a 
   expect(recoverAddress(jobQuoteDigest(SEPARATOR, signed), signature)).toBe(OPERATOR);
 });
 
-test("`postern quote -o json` shows the engine's answer, for inputs from a file", async () => {
+test("`postern quote -o json` prints the engine's answer, for inputs from a file", async () => {
   const file = join(tempDir(), "body");
   writeFileSync(file, Buffer.of(0, 255));
   const json = await quote(...args, "--body-file", file, "-o", "json");
@@ -51,7 +51,7 @@ test("`postern quote -o json` shows the engine's answer, for inputs from a file"
   });
 });
 
-test("two `postern quote` at once, in the same second, for different inputs, have a proof of work of their own each", async () => {
+test("two runs of `postern quote` in the same second with different inputs have different proofs of work", async () => {
   const both = await Promise.all(["a", "b"].map((body) => quote(...args, "--body", body)));
   expect(both.map(({ code, stderr }) => [code, stderr])).toEqual([
     [0, ""],
@@ -59,7 +59,7 @@ test("two `postern quote` at once, in the same second, for different inputs, hav
   ]);
 });
 
-test("`postern quote` exits with 1 and says why where the engine gives no quote", async () => {
+test("`postern quote` exits with 1 and says why if the engine gives no quote", async () => {
   const unsold = await quote(...args.map((word) => (word === "42/3" ? "42/4" : word)));
   expect([unsold.code, unsold.stderr]).toEqual([
     1,
@@ -67,7 +67,7 @@ test("`postern quote` exits with 1 and says why where the engine gives no quote"
   ]);
 });
 
-test("`postern quote` exits with 1 where there is no engine", async () => {
+test("`postern quote` exits with 1 if there is no engine", async () => {
   const options = ["--requester", REQUESTER, "--difficulty", "0"];
   expect(await quote("http://127.0.0.1:1", "--job", "42/3", ...options)).toMatchObject({
     code: 1,

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { readEvents, type ServerEvent, type StreamState } from "../../../services/cli/read-event-stream.ts";
 
-/** Reads a stream that comes in pieces of this many bytes. */
+/** Reads a stream that arrives in pieces of this many bytes. */
 async function read(text: string, size = 1): Promise<{ events: ServerEvent[]; state: StreamState }> {
   const state = { lastEventId: "", retryMs: 7 };
   const bytes = Buffer.from(text);
@@ -14,7 +14,7 @@ async function read(text: string, size = 1): Promise<{ events: ServerEvent[]; st
 }
 
 test.each(["\n", "\r\n", "\r"])(
-  "events are read whatever ends their lines (%j), and in whatever pieces they come",
+  "events are read with any line end (%j), and in pieces of any size",
   async (end) => {
     const text = [
       "retry: 50",
@@ -40,7 +40,7 @@ test.each(["\n", "\r\n", "\r"])(
   },
 );
 
-test("an id with a zero byte, a time that is none, an event without data and a field that is not known are skipped", async () => {
+test("an id with a zero byte, an invalid time, an event without data and an unknown field are skipped", async () => {
   const { events, state } = await read(
     "id: a\0b\nretry: 1s\nevent: empty\nother: x\ndata\n\nevent: none\n\n",
   );
@@ -48,17 +48,17 @@ test("an id with a zero byte, a time that is none, an event without data and a f
   expect(state).toEqual({ lastEventId: "", retryMs: 7 });
 });
 
-test("the id of an event that is cut off does not count, so that the event is sent again", async () => {
+test("the id of an event that is cut off is not stored, so that the event is sent again", async () => {
   const { events, state } = await read("id: 1\ndata: a\n\nid: 2\ndata: b\n");
   expect([events, state.lastEventId]).toEqual([[{ event: "message", data: "a" }], "1"]);
   expect((await read("id: 3\n\n")).state.lastEventId).toBe("3");
 });
 
-test("a line without an end is given up before it fills the memory", async () => {
+test("a line without an end causes an error before it fills the memory", async () => {
   await expect(read("x".repeat(400_000), 50_000)).rejects.toThrow("a line of the stream is too long");
 });
 
-test("the whole events before a line without an end are passed on", async () => {
+test("complete events before a line without an end are returned", async () => {
   const events: ServerEvent[] = [];
   async function* body() {
     yield Buffer.from(`data: 1\n\n${"x".repeat(400_000)}`);

@@ -21,7 +21,7 @@ function startGateway(...more: string[]) {
   return postern.start(["webhooks", "--bind-address", "127.0.0.1:0", ...OPS, ...more]);
 }
 
-test("postern reload says of each process whether it works by the new configuration, and why not", async () => {
+test("postern reload says of each process whether it uses the new configuration, and if not, why", async () => {
   postern.configure(tablesOf("/first"));
   const processes = [startGateway(), postern.start(["producer", ...OPS])];
   const [started] = await Promise.all(processes.map((each) => each.waitForEvent("service.started")));
@@ -41,7 +41,7 @@ test("postern reload says of each process whether it works by the new configurat
   const refused = await postern.run(["reload"]);
   expect(refused.code).toBe(1);
   expect(refused.stdout).toMatch(
-    /webhooks .*: the configuration before is still in force .*webhooks\.toml:1/,
+    /webhooks .*: the previous configuration is still in force .*webhooks\.toml:1/,
   );
   expect(refused.stdout).toMatch(/producer .*: the configuration is in force/);
   expect(await status("/second")).toBe(202);

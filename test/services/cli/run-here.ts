@@ -10,7 +10,7 @@ type OnLine = (line: string) => void;
 type RanHere = { code: number | undefined; stdout: string; stderr: string };
 
 /**
- * The program in this process, which costs a tenth of a process of its own. It starts no service.
+ * Runs the program in this process, which takes a tenth of the time of a separate one. It starts no service.
  * test/package/install.long.test.ts runs each command as a process.
  */
 export async function runHere(
@@ -61,7 +61,7 @@ export async function runHere(
   return said;
 }
 
-/** Runs commands here that read the configuration of `postern`. */
+/** Runs commands in this process with the configuration of `postern`. */
 export function runHereWith(postern: Pick<Postern, "configDir">) {
   type More = [env?: NodeJS.ProcessEnv, terminal?: Partial<Terminal>, onLine?: OnLine];
   return (args: readonly string[], ...more: More) =>

@@ -15,7 +15,7 @@ const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redi
 const here = runHereWith(postern);
 const runOnScreen = useScreen(postern);
 
-/** What a terminal obeys instead of showing it, line ends apart. */
+/** Characters that a terminal obeys instead of showing, except line ends. */
 const CONTROL = /(?!\n)\p{Cc}/u;
 const DETAIL =
   "the amount is not a number 金額が数字ではありません, and so nothing was booked: try again with digits";
@@ -36,7 +36,7 @@ beforeEach(async () => {
 });
 
 test.each([50, 80, 120, 200])(
-  "on a screen of %i columns no line of `failed list` is wider, each id is whole, and no escape of a stranger is there",
+  "on a screen of %i columns no line of `failed list` is wider, each id is complete, and no escape sequence remains",
   async (columns) => {
     const { code, stdout } = await here(["failed", "list"], {}, { columns });
     expect(code).toBe(0);
@@ -47,7 +47,7 @@ test.each([50, 80, 120, 200])(
   },
 );
 
-test("every table fits a screen of 60 columns without a row", async () => {
+test("every table without rows fits a screen of 60 columns", async () => {
   for (const line of ["status", "jobs list", "rejected list", "payments list", "refunds list"]) {
     const { code, stdout } = await here(line.split(" "), {}, { columns: 60 });
     expect([line, code]).toEqual([line, 0]);
@@ -56,7 +56,7 @@ test("every table fits a screen of 60 columns without a row", async () => {
   }
 });
 
-test("a body that would control the terminal is not printed to one, and is printed elsewhere", async () => {
+test("a body that would control the terminal is not printed to a terminal, but to other outputs", async () => {
   const [id = ""] = await fixture.fail([{ body: Buffer.from("a\x1b[31mb"), path: "/escape" }]);
   const args = ["failed", "show", id, "--body-only"];
   const refused = await here(args, {}, { columns: 80 });
@@ -67,7 +67,7 @@ test("a body that would control the terminal is not printed to one, and is print
 
 describe("on a real screen", needs("script"), () => {
   onlyInLongRun(() => {
-    test("the screen says how wide it is, unless COLUMNS does", async () => {
+    test("the width is that of the screen, unless COLUMNS sets it", async () => {
       const widest = async (env: NodeJS.ProcessEnv) => {
         const { shown } = await runOnScreen(["failed", "list"], {
           columns: 100,
@@ -80,7 +80,7 @@ describe("on a real screen", needs("script"), () => {
     });
   });
 
-  test("words of outcome have colours, which change nothing else", async () => {
+  test("words for outcomes have colours, and nothing else changes", async () => {
     const coloured = await runOnScreen(["failed", "list"], { columns: 120 });
     expect(coloured.shown).toContain("\x1b[31mrunner.refused\x1b[39m");
     const { stdout: plain } = await here(["failed", "list"], {}, { columns: 120 });
@@ -88,7 +88,7 @@ describe("on a real screen", needs("script"), () => {
     expect(ageless(stripVTControlCharacters(coloured.shown))).toBe(ageless(plain));
   });
 
-  test("a replay draws a bar over itself and then says in a line what was done, with no line of a log", async () => {
+  test("a replay draws a bar that redraws its line and then one line with the outcome, without log lines", async () => {
     await fixture.fail(Array.from({ length: 5 }, () => ({ path: "/bar" })));
     const ran = await runOnScreen(["failed", "replay", "--endpoint", "/bar"], {
       columns: 80,
@@ -102,7 +102,7 @@ describe("on a real screen", needs("script"), () => {
   });
 });
 
-test("in a pipe nothing is cut, nothing has colours, and the detail of a problem document stands for it", async () => {
+test("in a pipe nothing is cut or coloured, and the detail of a problem document is printed", async () => {
   const { stdout } = await postern.run(["failed", "list", "--endpoint", "/a"], { env: { COLUMNS: "60" } });
   expect(stdout).toContain(`  runner.refused  422  [2J${DETAIL}\n`);
   expect(stdout).not.toContain('{"type"');
@@ -110,7 +110,7 @@ test("in a pipe nothing is cut, nothing has colours, and the detail of a problem
 });
 
 onlyInLongRun(() => {
-  test("FORCE_COLOR colours a pipe too", async () => {
+  test("FORCE_COLOR also colours a pipe", async () => {
     const env = { FORCE_COLOR: "1" };
     const { stdout } = await postern.run(["failed", "list", "--endpoint", "/a"], { env });
     expect(stdout).toContain("\x1b[31m");
@@ -130,23 +130,22 @@ test.each([
   expect(terminal.colours).toEqual({ stdout: colours, stderr: colours });
 });
 
-test("JSON holds what a stranger wrote as escapes, which no terminal obeys", async () => {
+test("JSON has control characters of strangers as escapes, which no terminal obeys", async () => {
   const { stdout } = await here(["failed", "list", "--endpoint", "/a", "-o", "json"]);
   expect(stdout).not.toMatch(CONTROL);
   expect(JSON.parse(stdout)).toMatchObject({ reason: expect.stringContaining("\x1b]0;owned\x07\x9b31m") });
 });
 
 onlyInLongRun(() => {
-  test("a long replay in a pipe tells each tenth of it in a line", async () => {
+  test("a long replay in a pipe prints only its tenths and its outcome", async () => {
     await fixture.fail(Array.from({ length: 120 }, () => ({ path: "/long" })));
     const ran = await here(["failed", "replay", "--endpoint", "/long"]);
     expect(ran.stdout).toBe("replayed 120 calls\n");
-    const lines = ran.stderr.trimEnd().split("\n");
-    expect(lines.length).toBeLessThanOrEqual(9);
-    for (const line of lines) expect(line).toMatch(/^replayed \d+ of 120 calls \([1-9]0 %\)$/);
+    // A fast console may be done before the first poll.
+    expect(ran.stderr).toMatch(/^(replayed \d+ of 120 calls \([1-9]0 %\)\n){0,9}$/);
   });
 
-  test("a long replay with --quiet says nothing, and its exit code tells", async () => {
+  test("a long replay with --quiet prints nothing, and its exit code shows the outcome", async () => {
     await fixture.fail(Array.from({ length: 120 }, () => ({ path: "/quiet" })));
     const quiet = await here(["failed", "replay", "--endpoint", "/quiet", "--quiet"]);
     expect(quiet).toMatchObject({ code: 0, stdout: "", stderr: "" });

@@ -23,7 +23,7 @@ const urlOf = (user: ProcessKind) => asUser(fixture.redis.url, user);
 const postern = usePostern(() => ({ postern: { redis: { url: urlOf("operator") } } }));
 const here = runHereWith(postern);
 
-test("postern status exits with 0 while Redis keeps its promises, and with 1 and what to do once it cannot", async () => {
+test("postern status exits with 0 while Redis is durable, and otherwise with 1 and advice", async () => {
   await fixture.fail([{}]);
   const well = await here(["status", "-o", "json"]);
   expect(well.code).toBe(0);
@@ -50,7 +50,7 @@ test("postern status exits with 0 while Redis keeps its promises, and with 1 and
 });
 
 onlyInLongRun(() => {
-  test("postern status finds a running dev only if no directory is given, and no Redis answers without it", async () => {
+  test("postern status finds a running dev only if no directory is given and no Redis answers at the default", async () => {
     const runtime = tempDir();
     mkdirSync(join(runtime, "postern"));
     const dev = { pid: process.pid, config_dir: postern.configDir };
@@ -75,7 +75,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("postern status says how much of its maxmemory Redis uses, and what it means that there is none", async () => {
+test("postern status shows the used share of Redis' maxmemory, and what it means if there is no limit", async () => {
   const { client } = fixture.redis;
   expect((await here(["status"])).stdout).toMatch(
     /MB used\. maxmemory is 0 \(no limit\), so Redis never reports that it is full\. To set a limit, run: redis-cli CONFIG SET maxmemory <bytes>/,
@@ -91,7 +91,7 @@ test("postern status says how much of its maxmemory Redis uses, and what it mean
   }
 });
 
-test("postern status shows what all processes did in the last hour, who they are until they stop, and whose clock is wrong", async () => {
+test("postern status shows the work of all processes in the last hour, the running processes, and wrong clocks", async () => {
   const webhooks = { endpoints: [{ path: "/a", job_id: 1, auth: "none" }] };
   const tables = (drain_secs: number, user: ProcessKind = "webhooks") => ({
     postern: { redis: { url: urlOf(user) }, drain_secs },
@@ -137,7 +137,7 @@ test("postern status shows what all processes did in the last hour, who they are
   expect((await here(["status"])).stdout).toMatch(/^not shown: 1 process with an unreadable record$/m);
 });
 
-test("postern status shows the calls of the last minute, and says so", async () => {
+test("postern status shows the calls of the last minute, and says that they are of the last minute", async () => {
   const { log, flush } = await reports.start({ clock: () => Date.now() - 30_000 });
   for (let i = 0; i < 6; i++) log.info("webhook.accepted", { path: "/a", jobId: 1, replayed: false });
   const call = { origin: "webhook", serviceId: 7, jobId: 1, callId: "c_1", attempt: 1, injectMs: 1 };
@@ -164,7 +164,7 @@ test("postern status shows the calls of the last minute, and says so", async () 
   expect(stdout).toMatch(/^queues \(\/MIN: calls of the last minute, up to 20 s behind\):\nORIGIN /m);
 });
 
-test("postern status shows the runners that producers have, and whether they answer", async () => {
+test("postern status shows the producers' runners, and whether they answer", async () => {
   const runner = { url: "http://127.0.0.1:9/jobs" };
   postern.configure({ postern: { redis: { url: urlOf("producer") }, runner } });
   await Promise.all([1, 2, 3].map(() => fixture.add()));
@@ -190,7 +190,7 @@ test("postern status shows the runners that producers have, and whether they ans
   ]);
 });
 
-test("postern status names an endpoint that refuses many requests, with why and how to list them", async () => {
+test("postern status names an endpoint that refuses many requests, with the reason and the command that lists them", async () => {
   const { log, flush } = await reports.start();
   const refused = { path: "/hooks/a", code: "webhook.credential_rejected", reason: "mismatch" };
   log.warn("webhook.refused", { ...refused, times: 6 });

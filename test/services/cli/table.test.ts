@@ -23,7 +23,7 @@ function tableOf(rows: readonly string[][], screen: number | undefined): string[
 
 const LONG = "the body says no, because of what is in it";
 
-test("without a screen columns line up too, and nothing is cut", () => {
+test("without a screen columns are aligned, too, and nothing is cut", () => {
   expect(
     tableOf(
       [
@@ -46,13 +46,13 @@ test("on a wide screen columns are as wide as the rows need", () => {
   ]);
 });
 
-test("on a narrower screen the widest column that may be is cut first, with an ellipsis", () => {
+test("on a narrower screen the widest column that permits it is cut first, with an ellipsis", () => {
   const [, row = ""] = tableOf([[ID, "7", "/a", LONG]], 70);
   expect(row).toBe(`${ID}      7  /a    ${LONG.slice(0, 20)}…`);
   expect(row).toHaveLength(70);
 });
 
-test("where not even the narrowest columns fit, the rest of a row goes below its beginning, and ids are whole", () => {
+test("if even the minimum widths do not fit, the rest of a row goes to further lines, and ids are complete", () => {
   expect(tableOf([[ID, "7", "/a", LONG]], 44)).toEqual([
     "CALL                                COUNT",
     "  PATH  REASON",
@@ -62,7 +62,7 @@ test("where not even the narrowest columns fit, the rest of a row goes below its
   expect(tableOf([[ID, "7", "/a", LONG]], 20).some((line) => line.startsWith(ID))).toBe(true);
 });
 
-test("wide characters count as the two columns that they take, and a letter of several parts is not split", () => {
+test("wide characters count as the two columns that they take, and a letter of several code points is not split", () => {
   for (const width of [5, 6, 7, 8])
     expect(stringWidth(cutToWidth("金額が数字ではありません", width))).toBeLessThanOrEqual(width);
   expect(cutToWidth("金額が数", 6)).toBe("金額…");
@@ -70,11 +70,11 @@ test("wide characters count as the two columns that they take, and a letter of s
   expect(cutToWidth("ab👩‍👩‍👧cd", 6)).toBe("ab👩‍👩‍👧cd");
 });
 
-test("control characters of a cell, line breaks too, become spaces", () => {
+test("control characters of a cell, including line breaks, become spaces", () => {
   expect(tableOf([[ID, "7", "/a", "a\x1b[31m\nb\x9bc\u202ed"]], 200)[1]).toMatch(/ a \[31m b c d$/);
 });
 
-test("a text is broken between words to fit the screen, and stays one line without one", () => {
+test("a text is broken between words to fit the screen, and stays one line without a screen", () => {
   expect(wrapped("one two three four", 12, "  ")).toBe("  one two\n  three four");
   expect(wrapped("one two three four", undefined, "  ")).toBe("  one two three four");
 });

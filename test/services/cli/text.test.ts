@@ -12,7 +12,7 @@ test.each<[bigint, number, string]>([
   expect(toUnits(text, decimals)).toBe(units);
 });
 
-test("an amount finer than the token is rounded down to its smallest unit", () => {
+test("an amount with more decimals than the token is rounded down to the smallest unit", () => {
   expect(toUnits("0.0000001", 6)).toBe(0n);
   expect(toUnits("1.9999999", 6)).toBe(1_999_999n);
   expect(toUnits("2.5", 0)).toBe(2n);

@@ -8,7 +8,7 @@ import { runHere } from "./run-here.ts";
 
 const PROGRAM = [process.execPath, ...builtEntry("services/cli/main.js")];
 
-/** Runs config check as a user whom rights of files bind: root may read everything. */
+/** Runs config check as a user whom file permissions restrict, because root may read everything. */
 function checkConfig(dir: string, env = "") {
   const command = `${env} exec ${PROGRAM.join(" ")} config check --config-dir ${dir}`;
   const unbound = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
@@ -16,7 +16,7 @@ function checkConfig(dir: string, env = "") {
   return { status, stderr };
 }
 
-test("a configuration directory whose files may be listed and not read is refused, and is no empty one", () => {
+test("a configuration directory with unreadable files is refused, and does not count as empty", () => {
   const dir = tempDir();
   writeFileSync(join(dir, "postern.toml"), "drain_secs = 1\n");
   chmodSync(dir, 0o744);
@@ -48,7 +48,7 @@ test("a variable of the environment that is not UTF-8 is refused, as a secret an
   });
 });
 
-test("a body given as text that is not UTF-8 is refused, and told to be given in a file", () => {
+test("a body argument that is not UTF-8 is refused, with the advice to use a file", () => {
   const line = `${PROGRAM.join(" ")} send /a --preset github --secret 0123456789abcdef --gateway http://127.0.0.1:1 --dry-run --body`;
   expect(() => execFileSync("sh", ["-c", `${line} "$(printf 'caf\\351')"`], { stdio: "pipe" })).toThrow(
     /the body contains U\+FFFD.*pass its bytes in a file/,

@@ -63,6 +63,8 @@ test.each([
   "send /a --repeat -1",
   "send /a --gateway ftp://x/",
   "redis adopt --reason x",
+  "receipt verify answer.json",
+  "receipt verify --issuer https://jobs.example.com",
   "tail --job 7",
   "tail --outcome lost",
   "tail --origin mail",
@@ -98,14 +100,14 @@ test.each([
     "pay http://x/ --body a --body-file b",
     "option '--body-file <file>' cannot be used with option '--body <text>'",
   ],
-])("postern %s says in one sentence what is wrong", async (line, problem) => {
+])("postern %s explains the problem in one sentence", async (line, problem) => {
   expect((await runHere(line.split(" "))).stderr).toContain(`error: ${problem}\n`);
 });
 
-/** Says what a value must be, with an example or all choices. */
+/** Matches a sentence that says what a value must be, with an example or all choices. */
 const HAS_EXAMPLE = /^it .*(for example|such as|must be one of) ./;
 
-test("each option with a form of its own names itself and gives an example for another value", async () => {
+test("each option with a special format names itself and gives an example if its value is invalid", async () => {
   const program = buildProgram({ version: "0", env: {} } as Surroundings);
   const wordsOf = (command: Command): string[] =>
     command.parent === null ? [] : [...wordsOf(command.parent), command.name()];
@@ -132,6 +134,7 @@ test.each([
   "callbacks show-secret !",
   "send !",
   "redis-acl !",
+  "openapi !",
   "redis remove-node !",
   "quote ! --job 1/1 --requester 0x0000000000000000000000000000000000000001",
 ])("postern %s names the argument and gives an example", async (line) => {
@@ -157,7 +160,7 @@ test("the help of each command has examples, and marks its required arguments", 
   expect((await runHere(["jobs", "show", "--help"])).stdout).toMatch(/service\/job +job.*\(required\)/s);
 });
 
-test("the examples in the help are command lines that the program takes", async () => {
+test("the examples in the help are valid command lines", async () => {
   const program = buildProgram({ version: "0", env: {}, terminal: { canAsk: true } } as Surroundings);
   const commands = leavesOf(program).filter((each) => each instanceof ProgramCommand);
   for (const { exampleLines } of commands) expect(exampleLines.length).toBeGreaterThan(0);
@@ -168,7 +171,7 @@ test("the examples in the help are command lines that the program takes", async 
     }
 });
 
-/** The command that would run for this line of a shell. */
+/** Returns the command that would run for this line of a shell. */
 async function takenBy(line: string): Promise<string[]> {
   const program = buildProgram({
     ...({ version: "0", env: {}, terminal: { canAsk: true } } as Surroundings),
@@ -215,6 +218,6 @@ test.each([["--code", "runner.refused"], ["--all"]])(
   },
 );
 
-test("postern failed replay without a selection says that it wants --all", async () => {
+test("postern failed replay without a selection says that it needs --all", async () => {
   expect((await runHere(["failed", "replay"])).stderr).toContain("--all");
 });

@@ -24,14 +24,14 @@ test("postern failed list, failed replay and status exit with 1 without Redis, a
   }
 });
 
-test("the message that Redis cannot be reached says that a directory without configuration files was read", async () => {
+test("if Redis cannot be reached and the directory has no configuration files, the message says so", async () => {
   expect(unconfigured(postern.configDir)).toBe("");
   expect(unconfigured("config")).toBe(
     '; the directory config has no configuration files: give the right directory with --config-dir (postern dev prints its own, in the line "status")',
   );
 });
 
-test("postern failed list exits with 3 on a configuration that is not there", async () => {
+test("postern failed list exits with 3 without a configuration directory", async () => {
   expect(await runHere(["failed", "list", "--config-dir", "/nowhere"])).toMatchObject({ code: 3 });
 });
 
@@ -49,7 +49,7 @@ test("a command exits with 1 on the data of another layout, after one line that 
   expect(await redis.client.get(keys.layout)).toBe(layout);
 });
 
-test("a command writes no layout to an empty Redis", async () => {
+test("a command does not write the layout to an empty Redis", async () => {
   await redis.client.flushdb();
   postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
   expect(await here(["payments", "list"])).toMatchObject({ code: 0 });

@@ -6,7 +6,7 @@ import { useRedis } from "../../fixtures/redis.ts";
 import { violationsOf } from "../../support/axe.ts";
 import { needs } from "../../support/needs.ts";
 
-describe("axe-core", needs("chromium"), () => {
+describe("accessibility by axe-core", needs("chromium"), () => {
   const redis = useRedis();
   const calls = useFailedCalls({ redis });
   const { open } = useOperatorPage({ redis });
@@ -16,7 +16,7 @@ describe("axe-core", needs("chromium"), () => {
     ["in dark colours", { colorScheme: "dark" }],
     ["at a phone's width", { viewport: SIZES.phone }],
   ] as const) {
-    test(`finds nothing wrong with the log in and the failed calls ${look}`, async () => {
+    test(`axe-core finds no violation on the sign-in page and the page of failed calls ${look}`, async () => {
       await calls.fail([{ jobId: 1 }, { jobId: 2 }]);
       const login = await open({ ...options, as: "nobody" });
       await login.getByLabel("Token").waitFor();

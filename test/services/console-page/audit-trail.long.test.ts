@@ -11,7 +11,7 @@ import { needs } from "../../support/needs.ts";
 
 const EVIL = "<img src=x onerror=alert(1)> moved";
 
-/** What stands in the rows of the trail, but for when. */
+/** Returns the rows of the audit log, without their times. */
 async function trailOf(page: Page): Promise<string[][]> {
   const rows = page.getByRole("region", { name: "Entries" }).getByRole("row");
   await rows.nth(1).waitFor();
@@ -24,7 +24,7 @@ describe("the audit log on the page", needs("chromium"), () => {
   const calls = useFailedCalls({ redis });
   const { open } = useOperatorPage({ redis });
 
-  test("who has read a body stands among the reads alone, and before that it says what will stand there", async () => {
+  test("a dialog announces that reading a body leaves a line, and the line appears only among the reads", async () => {
     const [id = ""] = await calls.fail([{}]);
     const page = await open({ hash: "#/audit?stream=reads", as: "viewer" });
     await page.getByText("No reads yet").waitFor();
@@ -49,7 +49,7 @@ describe("the audit log on the page", needs("chromium"), () => {
     expect(await trailOf(page)).toEqual([["vera", "read body", `${id.slice(0, 10)}…${id.slice(-6)}`, ""]]);
   });
 
-  test("what somebody does on the page stands there with who, what and why, the newest first, and leads to its call", async () => {
+  test("each act on the page leaves a row with author, target and reason, newest first, with a link to its call", async () => {
     const [id = ""] = await calls.fail([{}]);
     const page = await open({ hash: `#/calls/${id}` });
     await page.getByRole("button", { name: "Replay…" }).click();
@@ -73,7 +73,7 @@ describe("the audit log on the page", needs("chromium"), () => {
     await page.getByRole("heading", { name: "Call", exact: true }).waitFor();
   });
 
-  test("a bulk operation is one row with the number of its calls, which leads to a line for each", async () => {
+  test("a bulk operation is one row with the number of its calls, which links to a line for each call", async () => {
     const ids = await calls.fail([{}, {}, {}]);
     const page = await open({ hash: "#/failed" });
     await page.getByRole("button", { name: "Discard all…" }).click();
@@ -96,7 +96,7 @@ describe("the audit log on the page", needs("chromium"), () => {
     await page.getByRole("link", { name: "3 calls" }).waitFor();
   });
 
-  test("a trail of more than a page is read on, and has each entry once", async () => {
+  test("a log of several pages is loaded further on demand, and has each entry once", async () => {
     const audit = createAudit(redis.partition, silentLogger);
     const numbers = Array.from({ length: 150 }, (_, i) => i);
     for (const n of numbers)

@@ -14,7 +14,7 @@ describe("the page of a call", needs("chromium"), () => {
   const calls = useFailedCalls({ redis });
   const { open } = useOperatorPage({ redis });
 
-  test("a call that was replayed shows each of its attempts and failures in order, who replayed it and why, and the total", async () => {
+  test("a replayed call shows all of its attempts and failures in order, the operator and reason of each replay, and the total", async () => {
     const [id = "", other = ""] = await calls.fail([{}, {}], "runner.failed", "503 the database is away");
     await calls.replay(await calls.find(id), { selection: "by id", reason: REASON });
     calls.runnerAnswers("runner.failed", "503 the cache is away");
@@ -55,7 +55,7 @@ describe("the page of a call", needs("chromium"), () => {
     await shoot(phone, "call-discarded-phone", { whole: true });
   });
 
-  test("a delayed call is run from its page, and those of a job from the job's, by operators alone", async () => {
+  test("an operator, but no viewer, can run a delayed call from its page, and all delayed calls of a job from the job's page", async () => {
     for (let i = 0; i < 3; i += 1) await calls.add();
     const [id = ""] = await delayCalls(redis.partition);
     const viewer = await open({ hash: `#/calls/${id}`, as: "viewer" });
@@ -87,7 +87,7 @@ describe("the page of a call", needs("chromium"), () => {
     await shoot(phone, "job-delayed-phone", { whole: true });
   });
 
-  test("attempts that are no longer kept are counted", async () => {
+  test("the page of a call says how many attempts are no longer kept", async () => {
     const [id = ""] = await calls.fail([{}], "runner.failed", "503 the database is away");
     for (let life = 2; life <= 3; life++) {
       await calls.replay(await calls.find(id), { selection: "by id", reason: "once more" });

@@ -24,7 +24,7 @@ describe("the page of calls", needs("chromium"), () => {
     return page;
   }
 
-  test("a failed call is found by what its sender knows of it, says why it failed, is replayed, and is seen delivered", async () => {
+  test("a failed call is found by the sender's id, shows why it failed, is replayed, and then shows as delivered", async () => {
     const metadata = { "X-WEBHOOK-DELIVERY-ID": "evt_1PqX" };
     const [id] = await calls.fail([{ path: "/hooks/stripe", metadata }, {}], "runner.refused", REFUSAL);
     const page = await open();
@@ -54,7 +54,7 @@ describe("the page of calls", needs("chromium"), () => {
   });
 
   onlyInLongRun(() => {
-    test("the list counts the calls that are new to the search, and live it lists them until it is paused", async () => {
+    test("the list counts new calls of its search, and in live mode lists them until the user pauses it", async () => {
       await calls.add({ path: "/hooks/stripe" });
       const page = await open({ hash: "#/calls?q=/hooks/stripe" });
       await expect.poll(() => found(page).count()).toBe(1);
@@ -71,7 +71,7 @@ describe("the page of calls", needs("chromium"), () => {
       expect(await found(page).count()).toBe(3);
     });
 
-    test("on a phone too a row says by which endpoint a call came, for which job, and what became of it", async () => {
+    test("a row also shows the call's endpoint, job and state in a window as narrow as a phone", async () => {
       await calls.fail([{ jobId: 2, path: "/hooks/stripe" }], "runner.refused", REFUSAL);
       const page = await open({ hash: "#/calls?q=/hooks/stripe", viewport: SIZES.phone });
       const row = found(page).first();
@@ -79,7 +79,7 @@ describe("the page of calls", needs("chromium"), () => {
       for (const text of ["7/2", "failed", REFUSAL]) expect(await row.getByText(text).isVisible()).toBe(true);
     });
 
-    test("a search finds a job, an endpoint and an error, and a call id leads to its call", async () => {
+    test("a search finds calls by job, endpoint and error, and a complete call id opens the call", async () => {
       const [id] = await calls.fail([
         { jobId: 1, path: "/hooks/a" },
         { jobId: 2, path: "/hooks/b" },
@@ -104,7 +104,7 @@ describe("the page of calls", needs("chromium"), () => {
       await page.getByRole("heading", { name: "Call", exact: true }).waitFor();
     });
 
-    test("the counts beside the list narrow the search and widen it again, and an unusable search is refused in a sentence", async () => {
+    test("a click on a count narrows the search and a second click widens it, and an invalid search gets an explanation", async () => {
       const metadata = { "X-WEBHOOK-EVENT": "invoice.paid" };
       await calls.fail([{ path: "/hooks/a", metadata }, { path: "/hooks/a" }, { path: "/hooks/b" }]);
       const page = await open({ hash: "#/calls" });
@@ -125,7 +125,7 @@ describe("the page of calls", needs("chromium"), () => {
       expect(await found(page).count()).toBe(3);
     });
 
-    test("what is new to a text, an event type and an error is counted, and a refresh counts the facets again", async () => {
+    test("new calls are also counted for searches by text, event type and error, and a refresh counts the facets again", async () => {
       const metadata = { "X-WEBHOOK-EVENT": "invoice.paid" };
       const failed = { path: "/hooks/stripe", metadata };
       await calls.fail([failed], "runner.refused");
@@ -147,7 +147,7 @@ describe("the page of calls", needs("chromium"), () => {
       await facets.getByRole("button", { name: "/hooks/stripe 4" }).waitFor();
     });
 
-    test("a call that comes into the list below its newest one is new too", async () => {
+    test("a new call is counted even if it belongs below the newest call of the list", async () => {
       const [late] = await calls.fail([{}]);
       await calls.add();
       const page = await open();
@@ -167,7 +167,7 @@ describe("the page of calls", needs("chromium"), () => {
       await expect.poll(() => found(page).count()).toBe(2);
     });
 
-    test("a live list that is refused is asked for again only after a pause", async () => {
+    test("a live list that is refused is requested again only after a pause", async () => {
       await calls.add();
       const page = await open({ hash: "#/calls" });
       await expect.poll(() => found(page).count()).toBe(1);
@@ -186,7 +186,7 @@ describe("the page of calls", needs("chromium"), () => {
       await expect.poll(() => found(page).count(), { timeout: 15_000 }).toBe(2);
     });
 
-    test("a call of which nothing is known is said to be unknown, with what to do", async () => {
+    test("an unknown call is reported as unknown, with advice", async () => {
       const page = await open({ hash: `#/calls/c_${"0".repeat(32)}` });
       await page.getByText("Call not found").waitFor();
       expect(await page.locator(".live").count()).toBe(0);
@@ -194,7 +194,7 @@ describe("the page of calls", needs("chromium"), () => {
       await page.getByRole("searchbox").waitFor();
     });
 
-    test("a body is shown as JSON that can be folded, as text and in hex; one that is no text in hex alone", async () => {
+    test("a body is shown as foldable JSON, as text and in hex; a body that is not text is shown only in hex", async () => {
       const page = await showBody(Buffer.from(JSON.stringify({ id: 7, lines: [{ sku: "a" }], note: "ü" })));
       await page.getByText('"sku"').waitFor();
       await page.getByText('"lines"').click();
@@ -208,7 +208,7 @@ describe("the page of calls", needs("chromium"), () => {
       expect(await binary.getByRole("button", { name: "Text" }).count()).toBe(0);
     });
 
-    test("a body is copied as it is shown, and downloaded as the bytes that it is", async () => {
+    test("a body is copied as it is shown, and downloaded byte for byte", async () => {
       const page = await showBody(Buffer.from('{"id":7}'));
       await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
       const copied = () => page.evaluate("navigator.clipboard.readText()");
@@ -225,7 +225,7 @@ describe("the page of calls", needs("chromium"), () => {
       expect(readFileSync(await download.path(), "utf8")).toBe('{"id":7}');
     });
 
-    test("a delivered webhook that is kept is replayed as a new call, to which the page goes", async () => {
+    test("replaying a kept delivered webhook queues a new call and opens its page", async () => {
       const keepDelivered = { secs: 3600, bytes_max: 100_000 };
       const id = await calls.add({ keepDelivered, body: Buffer.from('{"order":7}') });
       await calls.startProducer();
@@ -241,7 +241,7 @@ describe("the page of calls", needs("chromium"), () => {
       await shoot(page, "call-replayed-as-new", { whole: true });
     });
 
-    test("of a body of a megabyte the beginning is shown at once, and all of it when it is asked for", async () => {
+    test("only the beginning of a body of a megabyte is shown, until the user asks for all of it", async () => {
       const page = await showBody(Buffer.from(`${"lorem ipsum ".repeat(90_000)}THE END`));
       await page.getByText(/^lorem ipsum/).waitFor();
       expect(await page.getByText("THE END").count()).toBe(0);
@@ -249,7 +249,7 @@ describe("the page of calls", needs("chromium"), () => {
       await page.getByText("THE END").waitFor();
     });
 
-    test("what its sender has said is forgotten with a reason, and the page shows that it is gone", async () => {
+    test("forgetting a call needs a reason, and its page then shows that the data is deleted", async () => {
       const [id] = await calls.fail([{ metadata: { "X-NAME": "Erika Mustermann" } }]);
       const page = await open({ hash: `#/calls/${id}` });
       await page.getByText("Erika Mustermann").waitFor();
@@ -262,14 +262,14 @@ describe("the page of calls", needs("chromium"), () => {
       expect(await page.getByRole("button", { name: "Forget…" }).count()).toBe(0);
     });
 
-    test("a viewer sees all of it and no button that changes something", async () => {
+    test("a viewer sees everything, but no button that changes something", async () => {
       const [id] = await calls.fail([{}], "runner.refused", REFUSAL);
       const page = await open({ hash: `#/calls/${id}`, as: "viewer" });
       await page.getByText(`Runner refused the call: ${REFUSAL}`).first().waitFor();
       expect(await page.getByRole("button", { name: /Replay|Discard|Forget/ }).count()).toBe(0);
     });
 
-    test("markup and script of a stranger, wherever they stand, are text", async () => {
+    test("markup and scripts of strangers are shown as text everywhere", async () => {
       const EVIL = '<img src=x onerror="alert(1)"></script><script>alert(2)</script>';
       const [id] = await calls.fail(
         [

@@ -9,11 +9,11 @@ import { violationsOf } from "../../support/axe.ts";
 import { needs } from "../../support/needs.ts";
 
 const STEP_MS = 10_000;
-/** How long each of ten calls was held back, in ms. */
+/** Time for which each of ten calls was held back, in ms. */
 const HELD = [60_000, ...Array<number>(9).fill(0)];
 const CALL = { origin: "webhook", serviceId: 7, jobId: 1, callId: "c_1", attempt: 1, injectMs: 1 };
 
-/** How far each crosshair is from the left of its chart. */
+/** Distance of each crosshair from the left of its chart. */
 const CROSSHAIRS = `[...document.querySelectorAll(".u-cursor-x")].map((line) => new DOMMatrix(getComputedStyle(line).transform).e)`;
 
 describe("the charts of the overview", needs("chromium"), () => {
@@ -23,8 +23,8 @@ describe("the charts of the overview", needs("chromium"), () => {
   const rates = (page: Page) => page.getByRole("img", { name: /^Calls per second/ });
   const latency = (page: Page) => page.getByRole("img", { name: /^Latency percentiles/ });
 
-  /** Tells of half an hour, ten calls in each step, but for ten minutes in which no process reported. */
-  async function tellOfHalfAnHour(): Promise<void> {
+  /** Reports half an hour with ten calls in each interval, except ten minutes without any report. */
+  async function reportHalfAnHour(): Promise<void> {
     await redis.client.flushdb();
     const now = Date.now();
     let at = now;
@@ -41,7 +41,7 @@ describe("the charts of the overview", needs("chromium"), () => {
     await pause("7/2", { at: now - 300_000, by: "alice", reason: "it loops" });
   }
 
-  /** Points at a part of a chart's width. */
+  /** Moves the pointer to a fraction of a chart's width. */
   async function pointAt(page: Page, part: number): Promise<{ x: number; y: number }> {
     const over = rates(page).locator(".u-over");
     await over.scrollIntoViewIfNeeded();
@@ -57,8 +57,8 @@ describe("the charts of the overview", needs("chromium"), () => {
     ["dark", { colorScheme: "dark", viewport: SIZES.wide }],
     ["phone", { colorScheme: "light", viewport: SIZES.phone }],
   ] as const)
-    test(`the values at the cursor stand beside it with their units, and the other chart's crosshair follows (${look})`, async () => {
-      await tellOfHalfAnHour();
+    test(`the tooltip shows the values at the cursor with their units, and the other chart's crosshair follows (${look})`, async () => {
+      await reportHalfAnHour();
       const page = await open({ hash: "#/overview", ...options });
       await rates(page).locator("canvas").waitFor();
       await pointAt(page, 0.97);
@@ -73,8 +73,8 @@ describe("the charts of the overview", needs("chromium"), () => {
       expect(await violationsOf(page)).toEqual([]);
     });
 
-  test("where no process reported is a gap, and not a rate of zero", async () => {
-    await tellOfHalfAnHour();
+  test("a chart has a gap where no process reported, and not a rate of zero", async () => {
+    await reportHalfAnHour();
     const page = await open({ hash: "#/overview" });
     await rates(page).locator("canvas").waitFor();
     await pointAt(page, 0.74);
@@ -83,8 +83,8 @@ describe("the charts of the overview", needs("chromium"), () => {
     expect(await tip.innerText()).not.toContain("/s");
   });
 
-  test("a pause is marked in the charts, in their tooltips and in words", async () => {
-    await tellOfHalfAnHour();
+  test("a pause is marked in the charts, in their tooltips and in the list of markers", async () => {
+    await reportHalfAnHour();
     const page = await open({ hash: "#/overview" });
     const events = page.getByRole("list", { name: "Events in the charts" });
     await events.getByText("alice paused 7/2").waitFor();
@@ -99,8 +99,8 @@ describe("the charts of the overview", needs("chromium"), () => {
     await tip.getByText("alice paused 7/2").waitFor();
   });
 
-  test("the time paused or failed stands apart from the delivery latency", async () => {
-    await tellOfHalfAnHour();
+  test("the time paused or failed is a separate line, and no part of the delivery latency", async () => {
+    await reportHalfAnHour();
     const page = await open({ hash: "#/overview" });
     await page.getByRole("region", { name: "Wait before a replay or resume" }).waitFor();
     const newest = (chart: ReturnType<typeof latency>) =>
@@ -114,8 +114,8 @@ describe("the charts of the overview", needs("chromium"), () => {
       .waitFor();
   });
 
-  test("a click opens the calls of that minute", async () => {
-    await tellOfHalfAnHour();
+  test("a click on a chart opens the calls of that minute", async () => {
+    await reportHalfAnHour();
     const page = await open({ hash: "#/overview?job=7%2F1" });
     await rates(page).locator("canvas").waitFor();
     const asked = page.waitForRequest((request) => new URL(request.url()).pathname === "/api/v1/calls");
@@ -131,8 +131,8 @@ describe("the charts of the overview", needs("chromium"), () => {
     await expect.poll(() => page.url()).not.toContain("from=");
   });
 
-  test("a switch shows every time in UTC, in the charts too, and is remembered", async () => {
-    await tellOfHalfAnHour();
+  test("a switch shows every time in UTC, also in the charts, and is remembered", async () => {
+    await reportHalfAnHour();
     const page = await open({ hash: "#/overview" });
     const event = page.getByRole("listitem").filter({ hasText: "alice paused 7/2" }).locator("time");
     const iso = await event.getAttribute("datetime");

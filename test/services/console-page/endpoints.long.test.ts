@@ -49,7 +49,7 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
   const configDir = configured();
   const { open, start } = useOperatorPage({ redis, operator: { configDir } });
 
-  test("why senders were turned away stands beside their endpoint, and nothing secret of it", async () => {
+  test("an endpoint's row shows why its requests were refused, and no secret", async () => {
     const at = Date.now() - 125_000;
     const { log, flush } = await reports.start({ clock: () => at });
     const refused = { path: "/hooks/github", code: "webhook.credential_rejected" };
@@ -68,7 +68,7 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     expect(await page.getByRole("searchbox", { name: "Endpoint" }).inputValue()).toBe("/hooks/github");
   });
 
-  test("an endpoint has a page with its settings, a curl line and its calls, where an operator holds and enables it", async () => {
+  test("an endpoint's page has its settings, a curl command and its calls, and an operator can hold and enable it there", async () => {
     await createEnqueue(redis.partition)(
       aCall({ job_id: 2, metadata: { "X-WEBHOOK-PATH": "/hooks/github" } }),
     );
@@ -94,7 +94,7 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     expect((await openEndpoints(redis.partitions).settings()).size).toBe(0);
   });
 
-  test("a test is sent from the page of its endpoint, which links to the call", async () => {
+  test("a test request is sent from its endpoint's page, which then links to the call", async () => {
     const page = await open({ hash: "#/endpoints/%2Fhooks%2Fgithub" });
     await page.getByRole("button", { name: "Send test…" }).click();
     await page.getByText("its job runs once").waitFor();
@@ -111,7 +111,7 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     await shoot(page, "endpoint-tested");
   });
 
-  test("a job has a page with its name, its queue and its calls", async () => {
+  test("a job's page has its name, its queue and its calls", async () => {
     await createEnqueue(redis.partition)(aCall({ service_id: 1, job_id: 7, origin: "x402" }));
     const page = await open({ hash: "#/jobs" });
     await page.getByRole("link", { name: "report (1/7)" }).click();
@@ -122,7 +122,7 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     await shoot(page, "job");
   });
 
-  test("a named job without calls stays on Jobs, and Overview says that it had none", async () => {
+  test("a named job without calls stays listed on Jobs, and Overview says that it had no calls", async () => {
     const { log, flush } = await reports.start();
     log.info("webhook.accepted", { path: "/hooks/github", jobId: 2, replayed: false });
     await flush();
@@ -133,7 +133,7 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     await byJob.getByText("No calls: report (1/7)").waitFor();
   });
 
-  test("a job is shown with its name among calls, on a call's page and with the numbers of Overview", async () => {
+  test("a job's name is shown in lists of calls, on a call's page and in Overview", async () => {
     const added = aCall({ service_id: 1, job_id: 7, origin: "x402" });
     await createEnqueue(redis.partition)(added);
     const { log, flush } = await reports.start();
@@ -155,7 +155,7 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     }
   });
 
-  test("a job is paused and resumed with a reason, and whoever looks sees who did it and why", async () => {
+  test("a job is paused and resumed with a reason, and the page shows who did it and why", async () => {
     await createEnqueue(redis.partition)(aCall({ job_id: 9 }));
     const page = await open({ hash: "#/jobs" });
     const row = page.getByRole("row").filter({ hasText: "7/9" });
@@ -176,7 +176,7 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     await row.getByText("running").waitFor();
   });
 
-  test("for a browser whose clock is ahead, what has happened was just now, and what is due is still ahead", async () => {
+  test("if the browser's clock is ahead, recent events are shown as just now, and deadlines as still ahead", async () => {
     await reports.start();
     const jobs = openJobs(redis.partitions);
     const now = Date.now();
@@ -196,7 +196,7 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     await page.getByRole("region", { name: "Processes" }).getByText(JUST_NOW).first().waitFor();
   });
 
-  test("what a token was worth is drawn with its bounds, of an hour or of a day, with a gap for when there was no rate", async () => {
+  test("a token's rate is drawn with its bounds, over an hour or a day, with a gap where there was no rate", async () => {
     const source = { source: "http_json", url: "https://rates.example.com/eth", pointer: "/price" };
     const bounds = { min_rate: "2800", max_rate: "3600" };
     const rated = join(tempDir(), "config");
@@ -217,20 +217,20 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     await drawn(/in the last 24 hours: between 3,000 and 3,200.25; no usable rate for 23 h/);
   });
 
-  test("a fixed rate has no chart, but a sentence that says where it is set", async () => {
+  test("a fixed rate has no chart, but a sentence that says where it is configured", async () => {
     const page = await open({ hash: "#/payments?view=prices" });
     await page.getByText("Fixed by").waitFor();
     expect(await page.getByRole("img", { name: /^Rate of/ }).count()).toBe(0);
   });
 
-  test("what jobs cost in each token is shown as people write it", async () => {
+  test("prices of jobs are shown in tokens, with their symbol", async () => {
     const page = await open({ hash: "#/payments?view=prices" });
     const row = page.getByRole("row").filter({ hasText: "1/7" });
     await row.getByText("3.2 USDC").waitFor();
     expect(await row.textContent()).toContain("Writes one");
   });
 
-  test("the page of a job says how to buy it, unless its policy is disabled", async () => {
+  test("a job's page says how to buy the job, unless its policy is disabled", async () => {
     const page = await open({ hash: "#/jobs/1/7" });
     await page.getByText("Sold for payment").waitFor();
     await page.evaluate("location.hash = '#/jobs/1/8'");

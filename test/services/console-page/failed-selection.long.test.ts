@@ -14,12 +14,12 @@ const rows = (page: Page) =>
 const checked = async (page: Page) =>
   Promise.all((await rows(page).all()).map((row) => row.getByRole("checkbox").isChecked()));
 
-describe("the failed calls that are chosen on the page", needs("chromium"), () => {
+describe("the selection on the page of failed calls", needs("chromium"), () => {
   const redis = useRedis();
   const calls = useFailedCalls({ redis });
   const { open } = useOperatorPage({ redis });
 
-  test("one box selects all that are listed, Shift a range, and Escape none", async () => {
+  test("one box selects all listed calls, Shift-click a range, and Escape clears the selection", async () => {
     await calls.fail([{}, {}, {}, {}, {}]);
     const page = await open({ hash: "#/failed" });
     await rows(page).nth(4).waitFor();
@@ -43,7 +43,7 @@ describe("the failed calls that are chosen on the page", needs("chromium"), () =
     await page.getByRole("heading", { name: "5 calls" }).waitFor();
   });
 
-  test("a heading sorts the rows, and again the other way round", async () => {
+  test("a click on a heading sorts the rows, and a second click reverses the order", async () => {
     await calls.fail([{ path: "/hooks/b" }]);
     await calls.fail([{ path: "/hooks/a" }]);
     await calls.fail([{ path: "/hooks/c" }]);
@@ -58,7 +58,7 @@ describe("the failed calls that are chosen on the page", needs("chromium"), () =
     await expect.poll(paths).toEqual(["/hooks/a", "/hooks/b", "/hooks/c"]);
   });
 
-  test("a text chooses the calls that have it, and what is done with all is done with these alone", async () => {
+  test("a text filter lists only the calls that contain it, and an action on all applies only to those", async () => {
     const [kept = ""] = await calls.fail([{}], "runner.refused", "422 no such order");
     await calls.fail([{}, {}], "runner.refused", "409 Duplicate order");
     const page = await open({ hash: "#/failed" });
@@ -96,7 +96,7 @@ describe("the failed calls that are chosen on the page", needs("chromium"), () =
     expect(await calls.find(kept)).toBeDefined();
   });
 
-  test("a replay tells what came of it, as it comes: how many wait, are injected, and failed again", async () => {
+  test("a replay shows its outcome as it changes: how many calls wait, are injected, and have failed again", async () => {
     await calls.fail([{ jobId: 1 }, { jobId: 1 }, { jobId: 2 }]);
     const page = await open({ hash: "#/failed" });
     await page.getByRole("button", { name: "Replay all…" }).click();

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { openJobs } from "../../../shared/queue/jobs.ts";
 import { SIZES, shoot, watchLayout } from "../../fixtures/chromium.ts";
-import { goByKeys, JUST_NOW, useOperatorPage } from "../../fixtures/console-page.ts";
+import { JUST_NOW, openByKeys, useOperatorPage } from "../../fixtures/console-page.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { violationsOf } from "../../support/axe.ts";
@@ -11,7 +11,7 @@ import { multiplyFailed } from "../../support/multiply-failed.ts";
 import { needs } from "../../support/needs.ts";
 import { failPaid, OTHER_USDC, USDC, WIDE } from "../console/paid-failures.ts";
 
-/** Rows of the list that are drawn. */
+/** The drawn rows of the list. */
 const rows = (page: Page) =>
   page.getByRole("list", { name: "Failed calls, newest first" }).getByRole("listitem");
 
@@ -20,7 +20,7 @@ describe("the page of failed calls", needs("chromium"), () => {
   const calls = useFailedCalls({ redis });
   const { open } = useOperatorPage({ redis });
 
-  test("a call that was offered once had one attempt, on a desk and on a phone", async () => {
+  test("a call that was sent once shows one attempt, in a wide and a narrow window", async () => {
     await calls.fail([{}]);
     const page = await open({ hash: "#/failed" });
     await page.getByText("Attempts", { exact: true }).waitFor();
@@ -30,7 +30,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     expect(id?.height).toBeLessThan(24);
   });
 
-  test("what is typed into a filter stays while the page is drawn anew, and chooses once it is entered", async () => {
+  test("text in a filter field stays while the page is rendered again, and filters once it is entered", async () => {
     await calls.fail([{ path: "/hooks/a" }]);
     const page = await open({ hash: "#/failed" });
     await rows(page).first().waitFor();
@@ -45,14 +45,14 @@ describe("the page of failed calls", needs("chromium"), () => {
     expect(new URL(page.url()).hash).toContain("endpoint=%2Fhooks%2Fb");
   });
 
-  test("if no call has failed it says so, and that nothing is to be done", async () => {
+  test("if no call has failed the page says so, and that nothing needs to be done", async () => {
     const page = await open({ hash: "#/failed" });
     await page.getByText("No failed calls").waitFor();
     expect(await page.getByRole("button", { name: /Replay|Discard/ }).count()).toBe(0);
   });
 
   test.each([-2, 2])(
-    "for a browser whose clock is %d hours off, the newest failure was just now, and in the last hour",
+    "if the browser's clock is %d hours wrong, the newest failure is still shown as just now, and within the last hour",
     async (hours) => {
       await calls.fail([{}]);
       const page = await open({ hash: "#/failed" });
@@ -61,16 +61,16 @@ describe("the page of failed calls", needs("chromium"), () => {
       const group = page.getByRole("region", { name: "By job and reason" }).getByRole("row").nth(1);
       await group.locator("[data-label=Newest]").getByText(JUST_NOW).waitFor();
       expect(await rows(page).first().locator("time").getAttribute("title")).toMatch(JUST_NOW);
-      const asked = page.waitForRequest((request) => request.url().includes("since="));
+      const requested = page.waitForRequest((request) => request.url().includes("since="));
       await page.getByRole("combobox", { name: "Failed" }).selectOption("1h");
-      const since = new URL((await asked).url()).searchParams.get("since") ?? "";
+      const since = new URL((await requested).url()).searchParams.get("since") ?? "";
       expect(Math.abs(Date.now() - 3_600_000 - Date.parse(since))).toBeLessThan(60_000);
       await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
       await expect.poll(() => rows(page).count()).toBe(1);
     },
   );
 
-  test("calls are grouped by job and reason, and choosing a group lists its calls alone", async () => {
+  test("calls are grouped by job and reason, and a click on a group lists only its calls", async () => {
     const [first = "", second = ""] = await calls.fail([{ jobId: 1 }, { jobId: 1 }, { jobId: 2 }]);
     const [other] = await calls.fail([{ jobId: 1 }], "call.corrupt");
     const failedAt = await Promise.all([first, second].map(async (id) => (await calls.find(id)).failedAt));
@@ -91,11 +91,11 @@ describe("the page of failed calls", needs("chromium"), () => {
     expect(new URL(page.url()).hash).toContain("code=call.corrupt");
   });
 
-  test("with the keys alone one reaches the page, walks the rows, selects and opens", async () => {
+  test("the keyboard alone opens the page, moves through the rows, selects and opens them", async () => {
     await calls.fail([{}, {}, {}]);
     const page = await open();
     await page.getByRole("heading", { name: "Overview" }).waitFor();
-    await goByKeys(page, "failed");
+    await openByKeys(page, "failed");
     await rows(page).first().waitFor();
     await page.keyboard.press("j");
     await page.keyboard.press("j");
@@ -109,7 +109,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     await page.getByRole("heading", { name: "Call", exact: true }).waitFor();
   });
 
-  test("g and a letter belong together, though the page is drawn anew between them", async () => {
+  test("`g` and a letter open a page, even if the page is rendered again between the two keys", async () => {
     const page = await open();
     await page.getByRole("heading", { name: "Overview" }).waitFor();
     await page.evaluate(`(async () => {
@@ -123,7 +123,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     await page.getByRole("heading", { name: "Failed calls" }).waitFor();
   });
 
-  test("a replay says first how many and which calls it would be, asks why, and the audit has the answer", async () => {
+  test("before a replay the dialog shows its calls and asks for a reason, and the audit log then has that reason", async () => {
     const [first] = await calls.fail([{ jobId: 1 }, { jobId: 2 }]);
     await calls.fail([{ jobId: 1 }], "call.corrupt");
     const page = await open({ hash: "#/failed?job=7%2F1" });
@@ -149,7 +149,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     );
   });
 
-  test("calls that are selected are discarded, and the others stay", async () => {
+  test("only the selected calls are discarded", async () => {
     await calls.fail([{}, {}, {}]);
     const page = await open({ hash: "#/failed" });
     const kept = await rows(page).nth(1).getByRole("link").getAttribute("title");
@@ -164,7 +164,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     expect(await calls.find(String(kept))).toBeDefined();
   });
 
-  test("a discard that holds paid calls says how many and how much, and afterwards which refunds are due", async () => {
+  test("a discard with paid calls shows their number and sum before it, and the refunds that are due after it", async () => {
     await calls.fail([{}, {}, {}]);
     await failPaid(calls, [
       { ...USDC, amount: "40" },
@@ -203,7 +203,7 @@ describe("the page of failed calls", needs("chromium"), () => {
       .waitFor();
   });
 
-  test("no number of another filter, and none that was not counted, stands above the calls or above what is done with them", async () => {
+  test("counts of another filter, and calls that were not counted, are never shown as those of the current filter", async () => {
     const [id = ""] = await calls.fail([{ jobId: 1 }, { jobId: 2 }]);
     const { queue } = await calls.find(id);
     await multiplyFailed(redis.partition, { of: { id, queue }, copies: 300, everyMs: -7 });
@@ -216,7 +216,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     const list = page.getByRole("region", { name: "Failed calls" }).getByRole("heading");
     await expect.poll(() => list.textContent()).toBe("Calls");
     await counts[0]?.fulfill({ status: 503, json: { code: "x", detail: "Redis is away" } });
-    await expect.poll(() => counts.length).toBe(2); // it is asked again
+    await expect.poll(() => counts.length).toBe(2); // it is requested again
     expect(await list.textContent()).toBe("Calls");
     await page.getByRole("button", { name: "Discard all…" }).click();
     const dialog = page.getByRole("dialog");
@@ -224,7 +224,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     expect(await dialog.getByRole("heading").textContent()).toBe("Discard failed calls?");
   });
 
-  test("a console that cannot read the groups any more does not say that nothing is to be done", async () => {
+  test("a console that can no longer read the groups does not say that nothing needs to be done", async () => {
     const page = await open({ hash: "#/failed" });
     await page.getByText("See Overview for current calls").waitFor();
     await page.route("**/api/v1/failed/groups*", (route) =>
@@ -235,7 +235,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     expect(await page.getByText("See Overview for current calls").count()).toBe(0);
   });
 
-  test("a discard of calls that nobody paid for says nothing of money", async () => {
+  test("a discard of unpaid calls does not mention money", async () => {
     await calls.fail([{}]);
     const page = await open({ hash: "#/failed" });
     await page.getByRole("button", { name: "Discard all…" }).click();
@@ -244,7 +244,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     expect(await dialog.getByText(/paid|refund/i).count()).toBe(0);
   });
 
-  test("calls that fail meanwhile are counted and offered, and the list stays as it is until somebody wants them", async () => {
+  test("calls that fail meanwhile are counted and offered, and the list changes only when the user asks for it", async () => {
     const [first] = await calls.fail([{}]);
     const page = await open({ hash: "#/failed" });
     await rows(page).first().getByRole("checkbox").click();
@@ -261,8 +261,8 @@ describe("the page of failed calls", needs("chromium"), () => {
     expect(await rows(page).last().getByRole("link").getAttribute("title")).toBe(first);
   });
 
-  test("a long replay shows how far it is, is cancelled half way, and does the rest when it is told to", async () => {
-    const CALLS = 9000; // not done before the page, on a busy machine, has had it cancelled
+  test("a long replay shows its progress, is cancelled half way, and does the rest when it is resumed", async () => {
+    const CALLS = 9000; // so many that a busy page can cancel it before its end
     const [id] = await calls.fail([{}]);
     if (id === undefined) throw new Error("no call");
     const { queue } = await calls.find(id);
@@ -280,7 +280,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     expect(done).toBeLessThan(CALLS);
     await shoot(page, "replay-cancelled");
     await page.keyboard.press("Escape");
-    // It stands on the page too, for whoever comes next.
+    // The page also shows the run to other operators.
     const runs = page.getByRole("region", { name: "Recent replays and discards" });
     await runs.getByText("by otto: the runner is mended").waitFor();
     await runs.getByRole("button", { name: "Resume" }).click();
@@ -288,23 +288,20 @@ describe("the page of failed calls", needs("chromium"), () => {
     expect(await calls.calls.count({})).toBe(0);
   });
 
-  test.each(["", "?job=7%2F1"])(
-    "what fails after the calls were counted is not among those that are discarded (%s)",
-    async (query) => {
-      await calls.fail([{}, {}]);
-      const page = await open({ hash: `#/failed${query}` });
-      await page.getByRole("button", { name: "Discard all…" }).click();
-      const go = page.getByRole("button", { name: "Discard 2 calls" });
-      await go.waitFor();
-      const [later = ""] = await calls.fail([{}]);
-      await page.getByRole("textbox", { name: "Reason" }).fill("sent twice");
-      await go.click();
-      await page.getByRole("dialog").getByText("2 calls discarded").waitFor();
-      expect(await calls.find(later)).toBeDefined();
-    },
-  );
+  test.each(["", "?job=7%2F1"])("calls that fail after the count are not discarded (%s)", async (query) => {
+    await calls.fail([{}, {}]);
+    const page = await open({ hash: `#/failed${query}` });
+    await page.getByRole("button", { name: "Discard all…" }).click();
+    const go = page.getByRole("button", { name: "Discard 2 calls" });
+    await go.waitFor();
+    const [later = ""] = await calls.fail([{}]);
+    await page.getByRole("textbox", { name: "Reason" }).fill("sent twice");
+    await go.click();
+    await page.getByRole("dialog").getByText("2 calls discarded").waitFor();
+    expect(await calls.find(later)).toBeDefined();
+  });
 
-  test("not more calls are discarded than were counted, even if one says of itself that it had failed before that", async () => {
+  test("at most as many calls are discarded as were counted, even if a call's failure is dated before the count", async () => {
     const [id] = await calls.fail([{}]);
     if (id === undefined) throw new Error("no call");
     const of = { id, queue: (await calls.find(id)).queue };
@@ -312,7 +309,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     await page.getByRole("button", { name: "Discard all…" }).click();
     const go = page.getByRole("button", { name: "Discard 1 call", exact: true });
     await go.waitFor();
-    // As by a producer whose clock is behind.
+    // A producer whose clock is behind writes such a time.
     await multiplyFailed(redis.partition, { of, copies: 3, everyMs: -7 });
     await page.getByRole("textbox", { name: "Reason" }).fill("sent twice");
     await go.click();
@@ -320,7 +317,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     expect(await calls.calls.count({})).toBe(3);
   });
 
-  test("with force ticked nothing can be begun before those calls are counted too, and a refusal of it goes with it", async () => {
+  test("with force ticked, nothing can be started before those calls are counted too, and unticking removes their refusal", async () => {
     const old = Date.now() - 400 * 86_400_000;
     await calls.fail([{}, { acceptedAt: old }, { acceptedAt: old }]);
     const page = await open({ hash: "#/failed" });
@@ -350,13 +347,13 @@ describe("the page of failed calls", needs("chromium"), () => {
     await dialog.getByText("3 calls replayed").waitFor();
   });
 
-  test("the count of a job's failed calls leads to just these, as does that of all callbacks; that of one receiver leads nowhere", async () => {
+  test("the count of failed calls links to exactly these for a job and for all callbacks, but not for a single receiver", async () => {
     const [id] = await calls.fail([{ jobId: 1 }]);
     if (id === undefined) throw new Error("no call");
     const of = { id, queue: (await calls.find(id)).queue };
     const queues = ["callback/7/1/receiver.example.com", "callback/7/2/other.example.com"];
     await multiplyFailed(redis.partition, { of, copies: 4, queues });
-    // They have a line of their own once they were paused.
+    // The callbacks have a row of their own once they were paused.
     await openJobs(redis.partitions).pause("callback", { at: Date.now(), by: "otto", reason: "x" });
     const page = await open({ hash: "#/jobs" });
     const row = (job: string) => page.getByRole("row").filter({ has: page.getByText(job, { exact: true }) });
@@ -369,7 +366,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
   });
 
-  test("the calls of a job with the longest ids are chosen alone", async () => {
+  test("the filter of a job finds its calls even with the longest ids", async () => {
     const [serviceId, jobId] = [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER - 1];
     await calls.fail([{ serviceId, jobId }, { jobId: 1 }]);
     const page = await open({ hash: `#/failed?job=${serviceId}%2F${jobId}` });
@@ -378,7 +375,7 @@ describe("the page of failed calls", needs("chromium"), () => {
   });
 
   test.each(["job=callback%2Freceiver.example.com", "job=7", "job=07%2F1", "job=", "origin=", "since=2h"])(
-    "an address whose filter cannot be understood (%s) lists nothing, and nothing can be done from it",
+    "an address with an invalid filter (%s) lists no calls, and offers no action",
     async (query) => {
       await calls.fail([{}]);
       const page = await open({ hash: `#/failed?${query}` });
@@ -390,7 +387,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     },
   );
 
-  test("calls of another filter do not stay in the list when those that are chosen cannot be read", async () => {
+  test("calls of another filter do not stay listed if those of the current filter cannot be read", async () => {
     const [id] = await calls.fail([{ jobId: 1 }, { jobId: 2 }]);
     if (id === undefined) throw new Error("no call");
     const { queue } = await calls.find(id);
@@ -402,21 +399,21 @@ describe("the page of failed calls", needs("chromium"), () => {
     await page.route(isOfJob2, (route) =>
       route.fulfill({ status: 503, json: { code: "x", detail: "Redis is away" } }),
     );
-    const asked: string[] = [];
-    page.on("request", (request) => isOfJob2(new URL(request.url())) && asked.push(request.url()));
+    const urls: string[] = [];
+    page.on("request", (request) => isOfJob2(new URL(request.url())) && urls.push(request.url()));
     await page.getByRole("combobox", { name: "Job" }).selectOption("7/2");
     const refusal = page.getByRole("alert").filter({ hasText: "Calls unavailable" });
     await refusal.getByText("Redis is away").waitFor();
     expect(await rows(page).count()).toBe(0);
-    // A group has buttons of its own, for the calls that it counts.
+    // A group has its own buttons, for the calls that it counts.
     expect(await page.getByRole("button", { name: /(?:Replay|Discard) all/ }).count()).toBe(0);
     await page.unroute(isOfJob2);
     await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
     await expect.poll(() => rows(page).count()).toBe(1);
-    expect(asked.filter((url) => url.includes("cursor="))).toEqual([]);
+    expect(urls.filter((url) => url.includes("cursor="))).toEqual([]);
   });
 
-  test("where the list breaks off it says so, keeps what it has, and goes on from there", async () => {
+  test("if a further page of the list fails, the page says so, keeps the listed calls, and continues from there", async () => {
     const [id] = await calls.fail([{}]);
     if (id === undefined) throw new Error("no call");
     const { queue } = await calls.find(id);
@@ -444,14 +441,14 @@ describe("the page of failed calls", needs("chromium"), () => {
     expect(await refusal.count()).toBe(0);
   });
 
-  test("among 100,000 failed calls one scrolls without a stall, and the document holds a screenful of them", async () => {
+  test("a list of 100,000 failed calls scrolls without a stall, and the document has only the visible rows", async () => {
     const [id] = await calls.fail([{}]);
     if (id === undefined) throw new Error("no call");
     const { queue } = await calls.find(id);
     await multiplyFailed(redis.partition, { of: { id, queue }, copies: 99_999, everyMs: 7 });
     const page = await open({ hash: "#/failed" });
     await page.getByRole("heading", { name: "100,000 calls" }).waitFor();
-    // The list moves down for the table of reasons, which is read by itself.
+    // The list moves down when the table of reasons appears, which is read separately.
     const reasons = page.getByRole("region", { name: "By job and reason" });
     await reasons.getByRole("row").filter({ hasText: "100,000" }).waitFor();
     await rows(page).first().waitFor();
@@ -460,7 +457,7 @@ describe("the page of failed calls", needs("chromium"), () => {
       const heightOfAll = async () => Number(await page.evaluate("document.documentElement.scrollHeight"));
       const before = await heightOfAll();
       await page.mouse.wheel(0, 200_000);
-      // The next turn of the wheel moves nothing before these rows have their place.
+      // The next turn of the wheel must wait until these rows have their place.
       await eventually("more rows", async () => (await heightOfAll()) > before);
       const index = await rows(page).last().getAttribute("data-index");
       expect(Number(index)).toBeGreaterThanOrEqual(reached);

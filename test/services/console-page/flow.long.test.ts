@@ -14,13 +14,13 @@ const INJECTED = {
   ...{ origin: "webhook", serviceId: 7, jobId: 1, callId: "c_1", attempt: 1, injectMs: 1 },
 };
 
-describe("the page of what flows", needs("chromium"), () => {
+describe("the overview page", needs("chromium"), () => {
   const redis = useRedis();
   const calls = useFailedCalls({ redis });
   const reports = useReports(redis);
   const { open, start } = useOperatorPage({ redis });
 
-  test("what needs somebody stands first, with where to go: failed calls, no producer, two configurations, a refused one", async () => {
+  test("problems come first, each with a link: failed calls, no producer, two configurations, a refused configuration", async () => {
     await calls.fail([{}, {}]);
     await reports.start({ kind: "webhooks", config: { a: 1 } });
     const second = await reports.start({ kind: "webhooks", config: { a: 2 } });
@@ -38,7 +38,7 @@ describe("the page of what flows", needs("chromium"), () => {
     expect(await page.getByRole("link", { name: /^Failed/ }).textContent()).toContain("2");
   });
 
-  test("every line of what needs somebody is in sight, however many there are", async () => {
+  test("every problem is visible, even if there are many", async () => {
     const lines = 12;
     const { tellRunners } = await reports.start();
     const health = { state: "away", since: Date.now(), reason: "connect ECONNREFUSED" } as const;
@@ -61,7 +61,7 @@ describe("the page of what flows", needs("chromium"), () => {
     expect(last.y + last.height).toBeLessThanOrEqual(y + height);
   });
 
-  /** Tells of twenty webhooks, of which these were refused. */
+  /** Reports twenty webhooks, of which these were refused. */
   async function refuseWebhooks(times: number): Promise<void> {
     const { log, flush } = await reports.start();
     const refused = { path: "/hooks/a", code: "webhook.credential_rejected", reason: "mismatch" };
@@ -71,15 +71,15 @@ describe("the page of what flows", needs("chromium"), () => {
     await flush();
   }
 
-  test("webhooks that are refused are told of with a job chosen too, and no later than they came", async () => {
+  test("refused webhooks are shown at once, even while a job is chosen", async () => {
     await refuseWebhooks(12);
     const page = await open({ hash: "#/overview?job=7%2F1" });
     const attention = page.getByRole("region", { name: "Needs attention, all jobs" });
-    const told = attention.getByRole("listitem").filter({ hasText: "12 of 12 webhooks were refused" });
-    await told.getByText(/ The latest within the last [12] min\.$/).waitFor();
+    const notice = attention.getByRole("listitem").filter({ hasText: "12 of 12 webhooks were refused" });
+    await notice.getByText(/ The latest within the last [12] min\.$/).waitFor();
   });
 
-  test("while the answer for another job or span is on its way, nothing of the one before stands in its place", async () => {
+  test("while the answer for another job or span is in flight, no earlier answer is shown in its place", async () => {
     const { log, flush } = await reports.start();
     log.info("call.injected", { ...INJECTED, endToEndMs: 40 });
     await flush();
@@ -105,7 +105,7 @@ describe("the page of what flows", needs("chromium"), () => {
   });
 
   test.each(["overview", "flow", "queues"])(
-    "while an answer does not come (%s), the page says how old it is, and does not say that all is well",
+    "while an answer is missing (%s), the page says how old its data is, and does not say that all is well",
     async (of) => {
       await calls.startProducer();
       const page = await open({ hash: "#/nowhere" });
@@ -118,7 +118,7 @@ describe("the page of what flows", needs("chromium"), () => {
       await runFor(page, 25);
       await page.getByText(/^As of \d+ s ago$/).waitFor();
       expect(await page.getByText("Live", { exact: true }).count()).toBe(0);
-      // What a job holds says nothing of what needs somebody.
+      // The counts of a job say nothing about problems.
       const [words] = of === "queues" ? ["Nothing needs attention."] : ["The current state cannot be read."];
       await page
         .getByRole("region", { name: "Needs attention" })
@@ -127,7 +127,7 @@ describe("the page of what flows", needs("chromium"), () => {
     },
   );
 
-  test("if nothing of the chosen job or origin came, the page says so of these, and does not ask to send something", async () => {
+  test("if the chosen job or origin has no calls, the page says that about the choice, and does not suggest to send one", async () => {
     const page = await open({ hash: "#/overview?job=7%2F9&origin=webhook" });
     await page.getByText("No webhook calls for job 7/9 in the last hour").waitFor();
     expect(await page.getByText("Send one to an endpoint").count()).toBe(0);
@@ -135,7 +135,7 @@ describe("the page of what flows", needs("chromium"), () => {
     await page.getByText("No calls in the last hour").waitFor();
   });
 
-  test("webhooks that are refused in numbers are told of with the endpoint and why, and lead to these requests", async () => {
+  test("many refused webhooks are reported with endpoint and reason, and link to these requests", async () => {
     const { log, flush } = await reports.start();
     const refused = {
       path: "/hooks/a",
@@ -152,7 +152,7 @@ describe("the page of what flows", needs("chromium"), () => {
     expect(new URL(page.url()).hash).toBe("#/refused?endpoint=%2Fhooks%2Fa");
   });
 
-  test("calls that only wait for their next attempt are told of as delayed, with when the last is due; the jobs are to be checked only for others", async () => {
+  test("calls that wait for their next attempt are reported as delayed, with the last due time, and not as a problem of their jobs", async () => {
     await calls.startProducer();
     const old = Date.now() - 3_600_000;
     const queue = "webhook/7/9";
@@ -166,32 +166,32 @@ describe("the page of what flows", needs("chromium"), () => {
       await redis.client.zadd(keys.inQueue(queue, "delayed"), (Date.now() + inMs) * 0x1000, id);
     }
     const page = await open({ hash: "#/overview" });
-    const told = page.getByRole("region", { name: "Needs attention" }).getByRole("listitem");
-    await told
+    const notice = page.getByRole("region", { name: "Needs attention" }).getByRole("listitem");
+    await notice
       .getByText(
         /2 delayed calls wait for their next attempt, the oldest for 1 h\b.* The last one is due at (?:[A-Z][a-z]+ \d+, )?\d\d:\d\d:\d\d\./,
       )
       .waitFor();
-    expect(await told.filter({ hasText: "Check the jobs" }).count()).toBe(0);
+    expect(await notice.filter({ hasText: "Check the jobs" }).count()).toBe(0);
     const score = await redis.client.zscore(keys.inQueue(queue, "delayed"), "c_2");
-    expect(await told.locator("time").getAttribute("datetime")).toBe(
+    expect(await notice.locator("time").getAttribute("datetime")).toBe(
       new Date(Math.floor(Number(score) / 0x1000)).toISOString(),
     );
   });
 
-  test("a runner that cannot be reached is told of, with why and since when, until it answers", async () => {
+  test("an unreachable runner is reported with the reason and the time, until it answers", async () => {
     const its = { name: "default", url: "http://127.0.0.1:8645" };
     const { tellRunners } = await reports.start();
     await tellRunners([{ ...its, state: "away", since: Date.now(), reason: "connect ECONNREFUSED" }]);
     const page = await open({ hash: "#/overview" });
-    const told = page.getByText(/Runner “default” is unreachable since \d\d:\d\d:\d\d/);
-    await told.waitFor();
+    const notice = page.getByText(/Runner “default” is unreachable since \d\d:\d\d:\d\d/);
+    await notice.waitFor();
     const row = page.getByRole("row").filter({ hasText: its.url });
     await row.getByText("unreachable").waitFor();
     await row.getByText("connect ECONNREFUSED").waitFor();
     await tellRunners([{ ...its, state: "answers", answeredAt: Date.now() }]);
     await row.getByText("answers", { exact: true }).waitFor();
-    await told.waitFor({ state: "detached" });
+    await notice.waitFor({ state: "detached" });
     await tellRunners([
       { ...its, state: "failing", since: Date.now(), orEarlier: true, reason: "502 Bad Gateway" },
     ]);
@@ -200,7 +200,7 @@ describe("the page of what flows", needs("chromium"), () => {
     await row.getByText("502 Bad Gateway").waitFor();
   });
 
-  test("the numbers of now come by themselves, over one stream and without another question, and nothing moves", async () => {
+  test("current numbers arrive over one stream without further requests, and nothing on the page moves", async () => {
     const { log, flush } = await reports.start();
     for (let i = 0; i < 40; i++) {
       log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false });
@@ -213,13 +213,13 @@ describe("the page of what flows", needs("chromium"), () => {
     await calls.fail([{}]);
     await page.getByText("1 failed call to replay or discard").waitFor();
     const layout = await watchLayout(page);
-    const asked: string[] = [];
-    page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+    const paths: string[] = [];
+    page.on("request", (request) => paths.push(new URL(request.url()).pathname));
     for (const failed of [2, 3, 4]) {
       await calls.fail([{}]);
       await page.getByText(`${failed} failed calls to replay or discard`).waitFor();
     }
-    expect(asked.filter((path) => path.startsWith("/api/"))).toEqual([]);
+    expect(paths.filter((path) => path.startsWith("/api/"))).toEqual([]);
     expect(await layout()).toMatchObject({ shifted: 0, moved: [] });
   });
 
@@ -227,7 +227,7 @@ describe("the page of what flows", needs("chromium"), () => {
     ["at a desk", SIZES.desk],
     ["on a phone", SIZES.phone],
   ])(
-    "a chart and its numbers keep their place %s, however long the numbers get",
+    "a chart and its numbers keep their place %s, even if the numbers get long",
     async (_where, viewport) => {
       let at = Date.now() - 120_000;
       const { log, flush } = await reports.start({ clock: () => at });
@@ -259,7 +259,7 @@ describe("the page of what flows", needs("chromium"), () => {
     },
   );
 
-  test("of a day whole steps are drawn, so that it does not look as if calls had stopped; the tile has the last minute", async () => {
+  test("a day's chart ends with the last complete interval, so that calls do not seem to stop, and the tile has the last minute", async () => {
     const stepBegan = Date.now() - (Date.now() % 300_000);
     const at = stepBegan - 1;
     const { log, flush } = await reports.start({ clock: () => at });
@@ -275,7 +275,7 @@ describe("the page of what flows", needs("chromium"), () => {
     await legend.filter({ hasText: "refused6.0" }).waitFor();
   });
 
-  test("with a job chosen each tile is of that job, or says that it is not, and leads to just these calls", async () => {
+  test("with a job chosen, each tile shows that job or says that it does not, and links to exactly these calls", async () => {
     const [id = ""] = await calls.fail([{ jobId: 1 }, { jobId: 1 }, { jobId: 2 }]);
     const of = { id, queue: (await calls.find(id)).queue };
     await multiplyFailed(redis.partition, { of, copies: 3, queues: ["callback/7/2/receiver.example.com"] });
@@ -312,7 +312,7 @@ describe("the page of what flows", needs("chromium"), () => {
     await page.getByRole("heading", { name: "4 calls", exact: true }).waitFor();
   });
 
-  test("if what a job holds cannot be read, nothing of other jobs stands in its place", async () => {
+  test("if a job's queues cannot be read, numbers of other jobs are not shown in their place", async () => {
     await calls.fail([{ jobId: 1 }]);
     const page = await open({ hash: "#/overview" });
     const failed = page.locator(".tile").filter({ has: page.getByText("Failed now", { exact: true }) });
@@ -328,7 +328,7 @@ describe("the page of what flows", needs("chromium"), () => {
   });
 
   test.each(["1h", "24h"] as const)(
-    "each tile has the last minute (%s), and says what the chart of minutes says",
+    "each tile has the last minute (%s), with the same numbers as the chart of minutes",
     async (span) => {
       const ends = Date.now() - (Date.now() % 300_000);
       const now = ends + 10_000;
@@ -365,7 +365,7 @@ describe("the page of what flows", needs("chromium"), () => {
     },
   );
 
-  test("where no stream gets through, the page asks now and then, and shows the same", async () => {
+  test("if no stream can be opened, the page polls, and shows the same", async () => {
     const page = await open({ hash: "#/overview" });
     await page.route("**/api/v1/live*", (route) => route.abort());
     await page.reload();
@@ -374,7 +374,7 @@ describe("the page of what flows", needs("chromium"), () => {
     await page.getByText("1 failed call to replay or discard").waitFor();
   });
 
-  test("if the service is away the page says so, keeps what it has, and goes on by itself when it is back", async () => {
+  test("if the service is unavailable the page says so, keeps its data, and continues by itself later", async () => {
     await calls.fail([{}]);
     const service = await start();
     const page = await open({ hash: "#/overview", at: service.address });
@@ -392,7 +392,7 @@ describe("the page of what flows", needs("chromium"), () => {
     await page.getByText("Live", { exact: true }).waitFor();
   });
 
-  test("if only what flows cannot be read, the page says why", async () => {
+  test("if only the flow cannot be read, the page says why", async () => {
     const page = await open({ hash: "#/calls" });
     await page.route("**/api/v1/live*", (route) => route.abort());
     await page.route("**/api/v1/flow*", (route) =>
@@ -402,7 +402,7 @@ describe("the page of what flows", needs("chromium"), () => {
     await page.getByRole("alert").getByText("Too much is asked for").waitFor();
   });
 
-  test("a session that is ended elsewhere ends what is shown here", async () => {
+  test("a session that ends elsewhere also ends on this page", async () => {
     const service = await start();
     const page = await open({ hash: "#/overview", at: service.address });
     await page.getByText("Live", { exact: true }).waitFor();

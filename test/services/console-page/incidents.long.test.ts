@@ -7,7 +7,7 @@ import type { Part } from "../../../shared/dev/process.ts";
 import { createStack, type Stack, untilReady } from "../../../shared/dev/stack.ts";
 import { shoot, useChromium } from "../../fixtures/chromium.ts";
 import { TOKENS, TWO_TOKENS } from "../../fixtures/console.ts";
-import { goByKeys, signIn } from "../../fixtures/console-page.ts";
+import { openByKeys, signIn } from "../../fixtures/console-page.ts";
 import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { RUNNER_SECRET } from "../../fixtures/producer.ts";
 import { useRedis } from "../../fixtures/redis.ts";
@@ -17,11 +17,11 @@ import { tempDir } from "../../support/temp-dir.ts";
 
 const OLD = "the-secret-of-the-sender-until-today";
 const NEW = "the-secret-of-the-sender-from-today-on";
-/** For what processes count: they report each ten seconds, and the page looks as often. */
+/** Timeout for counts: processes report every ten seconds, and the page polls as often. */
 const COUNTED = { timeout: 60_000 };
 
-/** Real processes, and somebody on call who has nothing but the page. */
-describe("on call, with the page alone", needs("chromium"), () => {
+/** Runs real processes, and an operator on call who uses only the page. */
+describe("an operator on call who uses only the page", needs("chromium"), () => {
   const redis = useRedis();
   const runner = useFakeRunner();
   const browsing = useChromium();
@@ -78,7 +78,7 @@ describe("on call, with the page alone", needs("chromium"), () => {
     });
   }
 
-  test("a runner that refuses one job: it is told of, found and read, and after the mend all of it is delivered", async () => {
+  test("sees a runner that refuses one job, finds the reason, and sees all calls delivered after the fix", async () => {
     const detail = "currency EURO is not one of EUR, USD";
     const refusal = {
       status: 422,
@@ -100,7 +100,7 @@ describe("on call, with the page alone", needs("chromium"), () => {
     await page.getByRole("button", { name: /^Show body/ }).click();
     await page.getByText('"EURO"').waitFor();
     await shoot(page, "incident-refused-call");
-    runner.answer = () => ({ status: 200 }); // somebody mends the runner
+    runner.answer = () => ({ status: 200 }); // the runner is fixed
     await page.goBack();
     await page.getByRole("button", { name: "Replay all…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("the runner takes EURO since deploy 12");
@@ -109,11 +109,11 @@ describe("on call, with the page alone", needs("chromium"), () => {
     await page.keyboard.press("Escape");
     await page.getByText("No failed calls").waitFor();
     await expect.poll(() => orders().length).toBe(6);
-    await goByKeys(page, "overview");
+    await openByKeys(page, "overview");
     await page.getByText("Nothing needs attention.").waitFor();
   });
 
-  test("a console that is away does not say that nothing needs anybody", async () => {
+  test("does not read that nothing needs attention while the console is unavailable", async () => {
     await operator.kill("SIGKILL");
     const attention = page.getByRole("region", { name: "Needs attention" });
     await attention.getByText("The current state cannot be read.").waitFor();
@@ -121,21 +121,21 @@ describe("on call, with the page alone", needs("chromium"), () => {
     await shoot(page, "incident-console-away");
   });
 
-  test("a sender with a new secret: the page says who is turned away, how often and why, and sees the mend", async () => {
+  test("sees which sender is refused after it changed its secret, how often and why, and sees that the fix works", async () => {
     expect((await push(OLD)).status).toBe(202);
     for (let i = 0; i < 6; i++) expect((await push(NEW)).status).toBe(401);
-    const told = page
+    const notice = page
       .getByRole("listitem")
       .filter({ hasText: "at /hooks/github: the credential does not match" });
-    await told.waitFor(COUNTED);
+    await notice.waitFor(COUNTED);
     await shoot(page, "incident-rotated");
-    await told.getByRole("link", { name: "6 of 7 webhooks were refused in the last 10 min" }).click();
+    await notice.getByRole("link", { name: "6 of 7 webhooks were refused in the last 10 min" }).click();
     await page.getByRole("heading", { name: "6 refused requests" }).waitFor();
     await page.getByRole("cell").getByRole("button").first().click();
     await page.getByRole("dialog").getByText("x-hub-signature-256").first().waitFor();
     await shoot(page, "incident-rotated-request");
     await page.keyboard.press("Escape");
-    configure([OLD, NEW]); // somebody adds the new secret, and starts the gateway anew
+    configure([OLD, NEW]); // the operator adds the new secret, and restarts the gateway
     await gateway.kill("SIGTERM");
     await gateway.restart();
     await untilReady(gateway);
@@ -143,7 +143,7 @@ describe("on call, with the page alone", needs("chromium"), () => {
     await page.getByRole("link", { name: "Endpoints" }).click();
     const row = page.getByRole("row").filter({ hasText: "/hooks/github" });
     await row.getByText("7", { exact: true }).waitFor(COUNTED);
-    await goByKeys(page, "overview");
+    await openByKeys(page, "overview");
     await page.getByText("6 of 13 webhooks were refused in the last 10 min").waitFor(COUNTED);
   });
 });

@@ -19,7 +19,7 @@ import { useEnds } from "../../fixtures/ends.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
-import { claimed } from "../../support/made-payment.ts";
+import { claimPayment } from "../../support/made-payment.ts";
 import { needs } from "../../support/needs.ts";
 import { tokenTable } from "../../support/rate-tokens.ts";
 import { sentRequest } from "../../support/sent-request.ts";
@@ -38,8 +38,8 @@ function configured(): string {
   return configDir;
 }
 
-/** Calls and failed calls have theirs in calls.test.ts. */
-describe("markup of a stranger, of a process or of an operator", needs("chromium"), () => {
+/** Calls and failed calls have this test in calls.test.ts. */
+describe("markup from a stranger, a process or an operator", needs("chromium"), () => {
   const redis = useRedis();
   const ends = useEnds();
   const reports = useReports(redis);
@@ -63,7 +63,7 @@ describe("markup of a stranger, of a process or of an operator", needs("chromium
   async function review(): Promise<string> {
     const journal = new PaymentJournal(redis.partition);
     const { network, asset } = tokenTable(0);
-    const id = await claimed(journal, { network, asset: asset.toLowerCase() });
+    const id = await claimPayment(journal, { network, asset: asset.toLowerCase() });
     await journal.markForReview(id, EVIL);
     return id;
   }
@@ -85,7 +85,7 @@ describe("markup of a stranger, of a process or of an operator", needs("chromium
     payment = await review();
   });
 
-  test("is text on every page that shows it", async () => {
+  test("is shown as text on every page", async () => {
     const page = await open({ hash: "#/overview" });
     const visit = async (hash: string) => {
       await page.goto(new URL(hash, page.url()).href);

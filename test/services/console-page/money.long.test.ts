@@ -14,7 +14,7 @@ import { auditOf } from "../console/audit-of.ts";
 import { configureRefunds, payBack, refundable } from "../console/refundable.ts";
 import { acceptSlowToken } from "../console/slow-token.ts";
 
-describe("the page of audits and refunds", needs("chromium"), () => {
+describe("the page of payment audits and refunds", needs("chromium"), () => {
   const payments = usePayments();
   const ends = useEnds();
   const { open, start } = useOperatorPage({ redis: payments.redis });
@@ -33,14 +33,14 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     expect((await post("/api/v1/payments/refunds/exports", order)).status).toBe(201);
   }
 
-  /** The money reaches us, and no gateway has seen its payment. */
+  /** Pays the seller without any gateway seeing the payment. */
   async function payUnseen(): Promise<string> {
     const nonce = await payments.payOnChain();
     const transfers = await payments.devnet.chain.transfers(payments.devnet.seller);
     return String(transfers.find((each) => each.nonce === nonce)?.transaction);
   }
 
-  test("an audit finds money that no payment explains, and says in which transaction", async () => {
+  test("an audit finds a transfer without a payment, and names its transaction", async () => {
     await payments.buy();
     const transaction = await payUnseen();
     const { page } = await show("audit");
@@ -56,7 +56,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     expect(await violationsOf(page)).toEqual([]);
   });
 
-  test("a paid call that its runner refused is among the refunds that are due, and leads to what can be done", async () => {
+  test("a paid call that its runner refused is listed among the due refunds, with a link to its possible actions", async () => {
     const [id = ""] = await refundable(payments);
     const { page } = await show("refunds");
     const row = page.getByRole("row").filter({ hasText: "3.2 USDC" });
@@ -83,7 +83,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     await row.waitFor();
   });
 
-  test("money that is due back is among what needs somebody, with its total, and is all in a file that changes nothing", async () => {
+  test("due refunds are among the problems with their total, and a downloaded report lists all of them and changes nothing", async () => {
     const [discarded = "", exported = ""] = await refundable(payments, 4);
     const service = await start({ configDir: payments.postern.configDir });
     await service.post(`/api/v1/failed/${discarded}/discard`, { reason: "x" });
@@ -121,12 +121,12 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     ]);
   });
 
-  test("totals that are not counted whole say so, and so do the numbers at their places", async () => {
+  test("an incomplete total is shown as a minimum, wherever its number appears", async () => {
     const [id = ""] = await refundable(payments);
     const service = await start({ configDir: payments.postern.configDir });
     await service.post(`/api/v1/failed/${id}/discard`, { reason: "x" });
     const { client } = payments.redis;
-    // More than are looked at, and all of them discarded later.
+    // More calls than one count reads; all of them are discarded later.
     const more = Array.from({ length: 10_000 }, (_, i) => `c_${String(i).padStart(32, "0")}`);
     await Promise.all(more.map((each) => client.hset(keys.record(each), "st", "INJECTED")));
     await client.zadd(keys.paymentsDiscarded, ...more.flatMap((each, i) => [Date.now() + 60_000 + i, each]));
@@ -140,7 +140,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     await tile.getByText("unknown").waitFor({ timeout: 60_000 });
   });
 
-  test("totals of refunds say how old they are while they cannot be read, and why", async () => {
+  test("totals of refunds say how old they are and why while they cannot be read again", async () => {
     const { page } = await show("audit");
     await page.route("**/api/v1/live*", (route) => route.abort());
     await page.reload();
@@ -155,7 +155,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     await note.getByText("Redis is away").waitFor();
   });
 
-  test("a first look on the chain that is refused says so", async () => {
+  test("a refused first search of the chain is reported", async () => {
     const { page } = await show("refunds");
     await page.getByText("No refunds", { exact: true }).waitFor();
     await page.route("**/api/v1/payments/refund-checks", (route) =>
@@ -167,7 +167,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     await page.getByRole("alert").getByText("Another look is under way").waitFor();
   });
 
-  test("revenue in two contracts with one symbol on one network is told apart by the contract", async () => {
+  test("revenue in two contracts with one symbol on one network is distinguished by the contracts", async () => {
     const earned = { day: "2026-01-01", network: "eip155:1", symbol: "USDC", decimals: 6, job: "1/7" };
     const sums = { payments: 1, amount: "1000000", disputes: 0, disputed: "0", refunds: 0, refunded: "0" };
     const assets = [`0x${"a1".repeat(20)}`, `0x${"b2".repeat(20)}`];
@@ -180,7 +180,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     await page.getByRole("region", { name: "USDC on eip155:1 (0xb2b2…b2b2)", exact: true }).waitFor();
   });
 
-  test("an audit shows what it has found while it goes on, and is cancelled where it is", async () => {
+  test("an audit shows its findings while it runs, and can be cancelled", async () => {
     const transaction = await payUnseen();
     ends.defer((await acceptSlowToken(payments)).close);
     const { page } = await show("audit");
@@ -200,7 +200,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     expect(await page.getByRole("button", { name: "Match now" }).isEnabled()).toBe(true);
   });
 
-  test("a button that is clicked twice begins one audit, and a viewer has none", async () => {
+  test("a double click starts only one audit, and a viewer has no button for it", async () => {
     const { page, service } = await show("audit");
     await page.getByRole("button", { name: "Match now" }).dblclick();
     await page.getByText("done", { exact: true }).waitFor();
@@ -211,7 +211,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     expect(await viewer.getByRole("button", { name: /Match now|Cancel/ }).count()).toBe(0);
   });
 
-  test("of a call that may have been done it says so, since its refund is somebody's decision", async () => {
+  test("a refund whose call may have been done says so, because an operator must decide about it", async () => {
     await refundable(payments, 1, new Error("no answer"));
     const { page } = await show("refunds", "viewer");
     const row = page.getByRole("row").filter({ hasText: "3.2 USDC" });
@@ -220,10 +220,10 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     expect(await page.getByRole("button", { name: "Check chain now" }).count()).toBe(0);
   });
 
-  test("a refund is due however many newer payments there are, and none is said to be due before all were looked at", async () => {
+  test("a due refund is found even among many newer payments, and no absence is reported before all payments were searched", async () => {
     const [id = ""] = await refundable(payments);
     const { client } = payments.redis;
-    // More than an answer looks at.
+    // More payments than one answer searches.
     const newer = Array.from({ length: 10_050 }, (_, i) => `c_${String(i).padStart(32, "0")}`);
     await client.zadd(keys.payments, ...newer.flatMap((each, i) => [Date.now() + i, each]));
     await Promise.all(newer.map((each) => client.hset(keys.record(each), "st", "INJECTED")));
@@ -243,7 +243,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     expect(await refusal.count()).toBe(0);
   });
 
-  test("a refund that is exported is looked for on the chain, and is off the list once it is paid back", async () => {
+  test("an exported refund is searched for on the chain, and leaves the list once it is paid back", async () => {
     const [id = ""] = await refundable(payments);
     const { page, service } = await show("refunds");
     await exportRefund(service, id);
@@ -269,11 +269,11 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     ]);
   });
 
-  test("a refund whose call was done all the same stands out, and is taken off its export with a reason", async () => {
+  test("a refund whose call was done nevertheless is highlighted, and is withdrawn with a reason", async () => {
     const [id = ""] = await refundable(payments);
     const { page, service } = await show("refunds");
     await exportRefund(service, id);
-    await payments.redis.client.hset(keys.record(id), "late", Date.now()); // as a producer whose 2xx comes too late
+    await payments.redis.client.hset(keys.record(id), "late", Date.now()); // as a producer does whose 2xx comes too late
     await page.reload();
     const row = page.getByRole("row").filter({ hasText: "3.2 USDC" });
     await row.getByText("yes, after the export").waitFor();

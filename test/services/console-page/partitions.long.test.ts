@@ -13,7 +13,7 @@ describe("the page of a deployment with four partitions", needs("chromium"), () 
   const { open, start } = useOperatorPage({ redis });
   beforeEach(() => redis.client.flushdb());
 
-  test("lists the partitions, and says which is away and where a pause does not hold", async () => {
+  test("lists the partitions, and says which one is unavailable and where a pause is not in force", async () => {
     const partitions = partitionsOver(redis.client, 4).map((each, index) =>
       index === 3 ? { ...each, redis: ofLast.client } : each,
     );

@@ -8,7 +8,7 @@ import { usePayments } from "../../fixtures/payments.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
 import { violationsOf } from "../../support/axe.ts";
-import { claimed } from "../../support/made-payment.ts";
+import { claimPayment } from "../../support/made-payment.ts";
 import { needs } from "../../support/needs.ts";
 import { tokenTable } from "../../support/rate-tokens.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -22,7 +22,7 @@ describe("the page of payments", needs("chromium"), () => {
   const service = () => start({ configDir: payments.postern.configDir });
   const stateOf = async (id: string) => (await payments.gateway.journal.find(id))?.state;
 
-  /** Payments whose jobs are done, claimed from then on. */
+  /** Adds payments whose jobs are done, with claims from this time on. */
   async function addDone(count: number, at: number): Promise<void> {
     const { client } = payments.redis;
     const ids = Array.from({ length: count }, (_, i) => `c_${at}${String(i).padStart(19, "0")}`);
@@ -30,7 +30,7 @@ describe("the page of payments", needs("chromium"), () => {
     await Promise.all(ids.map((id) => client.hset(keys.record(id), "st", "INJECTED")));
   }
 
-  test("a payment in review stands first, says why and what can be done, and its call runs once it is decided by its transaction", async () => {
+  test("a payment in review comes first with its reason and actions, and its call runs once its transaction is confirmed", async () => {
     const { id, transaction } = await paidInReview(payments);
     const { address: at } = await service();
     const page = await open({ at });
@@ -65,10 +65,10 @@ describe("the page of payments", needs("chromium"), () => {
   test.each([
     ["https://mainnet.base.org", 3],
     ["http://127.0.0.1:8545", 0],
-  ])("with a node at %s %i addresses of a payment lead to an explorer", async (rpc_url, links) => {
+  ])("with a node at %s, %i addresses of a payment link to a block explorer", async (rpc_url, links) => {
     const token = tokenTable("3200");
     const { network, asset } = token;
-    const id = await claimed(payments.gateway.journal, { network, asset: asset.toLowerCase() });
+    const id = await claimPayment(payments.gateway.journal, { network, asset: asset.toLowerCase() });
     const configDir = join(tempDir(), "config");
     writeConfig(configDir, { postern: {}, x402: { accepted_tokens: [{ ...token, rpc_url }] } });
     const { address: at } = await start({ configDir });
@@ -81,7 +81,7 @@ describe("the page of payments", needs("chromium"), () => {
     expect(await page.getByRole("button", { name: /^Copy 0x/ }).count()).toBeGreaterThanOrEqual(3);
   });
 
-  test("a payment that is decided not to be paid never runs", async () => {
+  test("a payment that an operator declares unpaid never runs", async () => {
     const id = await payments.claimForReview("the node lacks logs");
     const { address: at } = await service();
     const page = await open({ at, hash: `#/payments/${id}` });
@@ -94,7 +94,7 @@ describe("the page of payments", needs("chromium"), () => {
     expect(await stateOf(id)).toBe("VOID");
   });
 
-  test("the body of an open payment is dropped with a reason, and then can be dropped no more", async () => {
+  test("the body of an open payment is dropped with a reason, and cannot be dropped again", async () => {
     const id = await payments.claim();
     const { address: at } = await service();
     const page = await open({ at, hash: `#/payments/${id}` });
@@ -109,7 +109,7 @@ describe("the page of payments", needs("chromium"), () => {
     expect(await payments.gateway.journal.find(id)).toMatchObject({ state: "SETTLING", call: undefined });
   });
 
-  test("what contradicts a paid one is shown until somebody has seen it", async () => {
+  test("evidence that contradicts a paid payment is shown until an operator acknowledges it", async () => {
     const id = await payments.buy();
     await payments.gateway.journal.markDisputed(id, "the chain shows no transfer any more");
     const { address: at } = await service();
@@ -140,7 +140,7 @@ describe("the page of payments", needs("chromium"), () => {
     expect(await listed.getByText("dispute acknowledged", { exact: true }).count()).toBe(1);
   });
 
-  test("disputed payments that are selected in their list are acknowledged together with one reason", async () => {
+  test("disputed payments that are selected in the list are acknowledged together with one reason", async () => {
     const ids = [await payments.buy(), await payments.buy(), await payments.buy()];
     for (const id of ids) await payments.gateway.journal.markDisputed(id, "the chain shows no transfer");
     const { address: at } = await service();
@@ -167,7 +167,7 @@ describe("the page of payments", needs("chromium"), () => {
     expect(reasons).toEqual(["the facilitator lied", "the facilitator lied", undefined]);
   });
 
-  test("an open payment is looked at when somebody asks for it, and the page says what came of it", async () => {
+  test("an open payment is checked when an operator asks for it, and the page shows the outcome", async () => {
     const id = await payments.claim();
     const { address: at } = await service();
     const page = await open({ at, hash: `#/payments/${id}` });
@@ -179,10 +179,10 @@ describe("the page of payments", needs("chromium"), () => {
       .waitFor();
   });
 
-  test("a disputed payment is found however many newer ones there are, and such payments have a list of their own", async () => {
+  test("a disputed payment is found even among many newer payments, and disputed payments have a list of their own", async () => {
     const id = await payments.buy();
     await payments.gateway.journal.markDisputed(id, "the chain shows no transfer any more");
-    await addDone(10_050, Date.now()); // more than an answer looks at
+    await addDone(10_050, Date.now()); // more payments than one answer searches
     const { address: at } = await service();
     const page = await open({ at, hash: "#/payments" });
     const undecided = page.getByRole("region", { name: "Decisions needed" });
@@ -196,7 +196,7 @@ describe("the page of payments", needs("chromium"), () => {
     expect(await listed.getByRole("link").getAttribute("title")).toBe(id);
   });
 
-  test("a disputed payment stays to be decided while newer ones push it out of what is looked at first", async () => {
+  test("a disputed payment stays listed for a decision while newer payments push it out of the first page", async () => {
     const at = Date.now();
     await addDone(100, at - 3_600_000);
     const id = await payments.buy();
@@ -214,7 +214,7 @@ describe("the page of payments", needs("chromium"), () => {
     await step.waitFor();
   });
 
-  test("revenue is sorted and drawn by amount, each token by itself, however large", async () => {
+  test("revenue is sorted and drawn by amount, each token separately, for any size of amount", async () => {
     const { log, flush } = await reports.start({ kind: "x402" });
     const { network, asset } = devToken(payments.devnet);
     const settle = (jobIndex: number, amount: string, token: string = asset) =>
@@ -250,7 +250,7 @@ describe("the page of payments", needs("chromium"), () => {
     await shoot(page, "revenue-of-two-tokens", { whole: true });
   });
 
-  test("revenue says how much of it is disputed, of which no money came", async () => {
+  test("revenue says how much of it is disputed, so that this money did not arrive", async () => {
     const { log, flush } = await reports.start({ kind: "x402" });
     const { network, asset } = devToken(payments.devnet);
     const id = await payments.buy();
@@ -269,7 +269,7 @@ describe("the page of payments", needs("chromium"), () => {
     await shoot(page, "revenue-disputed", { whole: true });
   });
 
-  test("for a browser whose clock is ahead, what has happened was just now, and an authorization still ends later", async () => {
+  test("if the browser's clock is ahead, recent events are shown as just now, and an authorization still expires later", async () => {
     const id = await payments.claim();
     const { address: at } = await service();
     const page = await open({ at, hash: `#/payments/${id}` });
@@ -291,7 +291,7 @@ describe("the page of payments", needs("chromium"), () => {
     expect(await valid.locator("time").getAttribute("title")).toMatch(/, in \d+ min$/);
   });
 
-  test("if some payments cannot be looked at the page says so, and neither that it looks nor that there are none", async () => {
+  test("if some payments cannot be read the page says so, and neither that it is still searching nor that there are none", async () => {
     const { address: at } = await service();
     const page = await open({ at, hash: "#/failed" });
     const isDisputed = (url: URL) => url.searchParams.get("disputed") === "true";
@@ -311,12 +311,12 @@ describe("the page of payments", needs("chromium"), () => {
     expect(await refusal.count()).toBe(0);
   });
 
-  test("a refund on its way for a job that was done waits for a decision too; one for a job that was not does not", async () => {
+  test("an exported refund needs a decision if its job was done, and none if it was not", async () => {
     configureRefunds(payments);
     const [late = "", other = ""] = await refundable(payments, 2);
     const { address: at, post } = await service();
     await post("/api/v1/payments/refunds/exports", { call_ids: [late, other], reason: "x" });
-    // What the producer writes whose 2xx comes too late.
+    // A producer writes this field if its 2xx comes too late.
     await payments.redis.client.hset(keys.record(late), "late", Date.now());
     const page = await open({ at, hash: "#/payments" });
     const undecided = page.getByRole("region", { name: "Decisions needed" }).getByRole("listitem");

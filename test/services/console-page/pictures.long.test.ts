@@ -12,7 +12,7 @@ import { needs } from "../../support/needs.ts";
 
 type Shown = { name: string; hash: string; whole: (page: Page) => Promise<unknown> };
 
-/** What is shown, where, and what is there once it is whole. */
+/** The pages, their windows, and a selector that is present once the page is complete. */
 const pagesOf = ({
   failed,
   inReview,
@@ -87,7 +87,7 @@ const pagesOf = ({
         .check(),
   },
   {
-    // The page is the same, so the payment is still selected.
+    // This is the same page as above, so the payment is still selected.
     name: "acknowledge",
     hash: "#/payments?state=disputed",
     whole: (page) => page.getByRole("button", { name: "Acknowledge 1…" }).click(),
@@ -162,18 +162,18 @@ const pagesOf = ({
   },
 ];
 
-/** Lists of any length. */
+/** Pages whose lists have any length. */
 const LONG = ["failed", "calls"];
 
-/** By how much the page is wider than its window. */
+/** Number of pixels by which the page is wider than its window. */
 const WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
 
-/** What is wider than the room that it has: a table with columns out of sight, or a value that reaches into its neighbour. */
+/** Elements that are wider than their space: a table with hidden columns, or a value that overlaps its neighbour. */
 const CUT_OFF = `[...document.querySelectorAll(".table-box, .tile, .card-head, td:not(.cut), [class*='-row'], [class*='-row'] > :not(.cut, .why)")]
   .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
   .map((box) => box.className + " by " + (box.scrollWidth - box.clientWidth) + ": " + box.textContent.slice(0, 80))`;
 
-/** How much of the window is empty on the right. */
+/** Unused width of the window on the right. */
 const UNUSED = `innerWidth - Math.max(...[...document.querySelectorAll("main .card, main .now")].map((box) => box.getBoundingClientRect().right))`;
 const UNUSED_MAX = 60;
 
@@ -188,8 +188,8 @@ const LOOKS = [
   ["phone-dark", { viewport: SIZES.phone, colorScheme: "dark", hasTouch: true }],
 ] as const;
 
-/** Each page, left as a picture for people, and looked at by axe-core. */
-describe("in each look", needs("chromium"), () => {
+/** Saves a picture of each page for people, and checks it with axe-core. */
+describe("the pages in each look", needs("chromium"), () => {
   const redis = useRedis();
   const calls = useFailedCalls({ redis, fresh: "file" });
   const lively = useLively({ redis, calls });
@@ -205,7 +205,7 @@ describe("in each look", needs("chromium"), () => {
     at = (await start()).address;
   });
 
-  test("the picture of README is that of the flow, as docs/operator.png", async () => {
+  test("README's picture, docs/operator.png, shows the current overview", async () => {
     await lively.report();
     const page = await open({ at, colorScheme: "light" });
     await pages[0]?.whole(page);
@@ -217,7 +217,7 @@ describe("in each look", needs("chromium"), () => {
   });
 
   test.each(LOOKS)(
-    "%s: every page is whole, as wide as the window, cuts no column off, and is accessible",
+    "%s: every page is complete, fills the window's width, cuts off no column, and is accessible",
     async (look, options) => {
       await lively.report();
       const page = await open({ ...options, at });

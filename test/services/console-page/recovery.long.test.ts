@@ -11,7 +11,7 @@ import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
 import { violationsOf } from "../../support/axe.ts";
 import { needs } from "../../support/needs.ts";
 
-/** Every page and view, and what it shows once Redis is read. */
+/** Every page and view, and a text that it shows once Redis can be read. */
 const PAGES: readonly [hash: string, shown: string | RegExp][] = [
   ["#/overview", "1 failed call to replay or discard"],
   ["#/calls", /currency EURO/],
@@ -30,10 +30,10 @@ const PAGES: readonly [hash: string, shown: string | RegExp][] = [
 ];
 
 const TOLD = /^(?:Data|Calls|Payments|Audit log) unavailable|^Search failed|Not updated since/;
-/** A page asks again after about ten seconds, or after ten times as long as a refusal took. */
+/** Timeout of a retry: a page asks again after about ten seconds, or after ten times the duration of a refusal. */
 const ASKED_AGAIN = { timeout: 90_000 };
 
-describe("a page whose Redis was away", needs("chromium"), () => {
+describe("a page whose Redis was unavailable", needs("chromium"), () => {
   const redis = useRedis();
   const proxy = useRedisProxy(redis);
   const calls = useFailedCalls({ redis });
@@ -61,17 +61,17 @@ describe("a page whose Redis was away", needs("chromium"), () => {
     const page = await begin("#/nowhere");
     await takeRedisAway();
     await page.evaluate(`location.hash = ${JSON.stringify(hash.replace("ID", id))}`);
-    const told = page.getByRole("alert").filter({ hasText: TOLD }).first();
-    await told.waitFor();
+    const notice = page.getByRole("alert").filter({ hasText: TOLD }).first();
+    await notice.waitFor();
     await page.locator(".live", { hasText: /^Live$/ }).waitFor({ state: "detached" });
     expect(await page.getByText("None in the payments searched so far").count()).toBe(0);
     proxy.onCommand = () => undefined;
     await shownOn(page, shown).waitFor(ASKED_AGAIN);
-    await told.waitFor({ state: "detached", ...ASKED_AGAIN });
+    await notice.waitFor({ state: "detached", ...ASKED_AGAIN });
   });
 
   test.each(["#/overview", "#/calls", "#/calls/ID", "#/failed", "#/jobs"])(
-    "keeps what it has, says since when that is, and goes on by itself: %s",
+    "keeps its data, says how old it is, and continues by itself: %s",
     async (hash) => {
       const shown = PAGES.find(([each]) => each === hash)?.[1] ?? "";
       const page = await begin(hash);
@@ -94,7 +94,7 @@ describe("a page whose Redis was away", needs("chromium"), () => {
     },
   );
 
-  test("is shown once the session can be read, if it was opened meanwhile", async () => {
+  test("appears once the session can be read, if it was opened meanwhile", async () => {
     const page = await begin("#/calls");
     await shownOn(page, /currency EURO/).waitFor();
     await takeRedisAway();
@@ -104,7 +104,7 @@ describe("a page whose Redis was away", needs("chromium"), () => {
     await shownOn(page, /currency EURO/).waitFor(ASKED_AGAIN);
   });
 
-  test("shows a body that was asked for meanwhile", async () => {
+  test("shows a body that was requested meanwhile", async () => {
     const page = await begin("#/calls/ID");
     await page.getByRole("button", { name: /^Show body/ }).waitFor();
     await takeRedisAway();
@@ -115,7 +115,7 @@ describe("a page whose Redis was away", needs("chromium"), () => {
     await page.getByText("Body unavailable").waitFor({ state: "detached" });
   });
 
-  test("counts what a dialog is about to do, and keeps the reason that was typed meanwhile", async () => {
+  test("counts the calls of an open dialog, and keeps the reason that was typed meanwhile", async () => {
     const page = await begin("#/failed");
     await page.getByRole("checkbox", { name: /^Select c_/ }).waitFor();
     await takeRedisAway();
@@ -141,12 +141,12 @@ const setHidden = (page: Page, isHidden: boolean): Promise<unknown> =>
   page.evaluate(`Object.defineProperty(document, "hidden", { value: ${isHidden}, configurable: true });
     document.dispatchEvent(new Event("visibilitychange"))`);
 
-describe("a page whose questions fail", needs("chromium"), () => {
+describe("a page whose requests fail", needs("chromium"), () => {
   const redis = useRedis();
   const { open } = useOperatorPage({ redis });
   const FOUND = "**/api/v1/calls?*";
 
-  /** Opens the page of calls with a clock of the test's own, and counts what it asks from then on. */
+  /** Opens the page of calls with a fake clock, and counts its requests from then on. */
   async function openFailing(status = 503, headers = {}): Promise<{ page: Page; asked: () => number }> {
     const page = await open({ hash: "#/nowhere" });
     await page.clock.install();
@@ -173,7 +173,7 @@ describe("a page whose questions fail", needs("chromium"), () => {
     await expect.poll(asked).toBe(before + 1);
   });
 
-  test("asks nothing while nobody sees it, and at once when somebody does", async () => {
+  test("asks nothing while it is hidden, and at once when it becomes visible", async () => {
     const { page, asked } = await openFailing();
     await setHidden(page, true);
     const before = asked();
@@ -184,13 +184,13 @@ describe("a page whose questions fail", needs("chromium"), () => {
     await page.getByText("No calls yet").waitFor();
   });
 
-  test("does not ask again what would be refused again", async () => {
+  test("does not repeat a request that would be refused again", async () => {
     const { page, asked } = await openFailing(403);
     await runFor(page, 60);
     expect(asked()).toBe(1);
   });
 
-  test("waits for as long as the service asks it to, also when it is seen again", async () => {
+  test("waits as long as Retry-After says, even if it becomes visible again", async () => {
     const { page, asked } = await openFailing(429, { "retry-after": "180" });
     await runFor(page, 90);
     await setHidden(page, true);
@@ -201,7 +201,7 @@ describe("a page whose questions fail", needs("chromium"), () => {
     expect(asked()).toBe(2);
   });
 
-  test("says how old what it shows is while an answer does not come, and gives up a question after half a minute, and then gives the service time", async () => {
+  test("says how old its data is while an answer is missing, gives up a request after half a minute, and then pauses", async () => {
     const page = await open({ hash: "#/nowhere" });
     await page.clock.install();
     await page.evaluate(`location.hash = "#/refused"`);
@@ -234,7 +234,10 @@ describe("a page that loses answers", needs("chromium"), () => {
   const calls = useFailedCalls({ redis });
   const { open } = useOperatorPage({ redis });
 
-  /** Loses each answer of these requests, which the service has done; the function answers how many came. */
+  /**
+   * Drops each answer to these requests, after the service has handled them. Returns a function with the number of
+   * requests.
+   */
   async function loseAnswers(page: Page, path: string): Promise<() => number> {
     let asked = 0;
     await page.route(path, async (route) => {
@@ -245,7 +248,7 @@ describe("a page that loses answers", needs("chromium"), () => {
     return () => asked;
   }
 
-  test("does not read a body again that broke off, until somebody asks for it", async () => {
+  test("does not read an interrupted body again until the user asks for it", async () => {
     const [id] = await calls.fail([{}]);
     const page = await open({ hash: `#/calls/${id}` });
     const show = page.getByRole("button", { name: /^Show body/ });
@@ -261,7 +264,7 @@ describe("a page that loses answers", needs("chromium"), () => {
     await page.locator(".body-view").waitFor();
   });
 
-  test("does not count again what a discard would do, until somebody wants it", async () => {
+  test("does not repeat the count of a discard until the user asks for it", async () => {
     await calls.fail([{}]);
     const page = await open({ hash: "#/failed" });
     await page.getByRole("button", { name: "Discard all…" }).waitFor();
@@ -278,7 +281,7 @@ describe("a page that loses answers", needs("chromium"), () => {
     await dialog.getByRole("button", { name: "Discard 1 call" }).waitFor();
   });
 
-  test("asks less often how far a long replay is, and not while nobody sees it", async () => {
+  test("polls a long replay less and less often, and not at all while the page is hidden", async () => {
     await calls.fail([{}]);
     const page = await open({ hash: "#/failed" });
     await page.clock.install();
@@ -290,7 +293,7 @@ describe("a page that loses answers", needs("chromium"), () => {
     });
     await page.getByRole("button", { name: "Replay all…" }).click();
     await expect.poll(() => asked).toBeGreaterThan(5);
-    // Short steps: a request that seems to take long is repeated later anyway.
+    // The steps are short, because a request that seems to take long is repeated later.
     await runFor(page, 120, 100);
     expect(asked).toBeLessThan(70);
     await setHidden(page, true);

@@ -29,7 +29,7 @@ describe("the page of refused requests", needs("chromium"), () => {
   const { open } = useOperatorPage({ redis, operator: { configDir: configured() } });
   const rows = (page: Page) => page.getByRole("region", { name: /refused requests?$/ }).getByRole("row");
 
-  test("a search for calls by the id of one says that it is no call, and leads to it", async () => {
+  test("a search for the id of a refused request says that it is not a call, and links to the request", async () => {
     const [{ id = "" } = {}] = rejections.newest;
     const page = await open({ hash: "#/calls" });
     await page.getByRole("searchbox").fill(id.slice(0, 19));
@@ -38,7 +38,7 @@ describe("the page of refused requests", needs("chromium"), () => {
     await page.getByRole("dialog").getByText("differs from /a by case").waitFor();
   });
 
-  test("they stand the newest first, each with why, and one shows all that was kept of it, of which nothing is secret", async () => {
+  test("requests are listed newest first with their reason, and one shows all stored data, without any secret", async () => {
     const page = await open({ hash: "#/refused", as: "viewer" });
     await page.getByRole("heading", { name: "3 refused requests" }).waitFor();
     for (const [i, why] of ["differs from /a by case", "too long", "missing"].entries())
@@ -51,8 +51,8 @@ describe("the page of refused requests", needs("chromium"), () => {
     await rows(page).nth(3).getByRole("button").click();
     const dialog = page.getByRole("dialog");
     await dialog.getByText("Stripe-Signature").waitFor();
-    const said = await dialog.innerText();
-    expect(said).toContain("the sender may put its signature in another place");
+    const text = await dialog.innerText();
+    expect(text).toContain("the sender may put its signature in another place");
     for (const kept of [
       "192.0.2.1",
       "webhook.credential_rejected",
@@ -62,7 +62,7 @@ describe("the page of refused requests", needs("chromium"), () => {
       "12 B",
       "d-1",
     ])
-      expect(said).toContain(kept);
+      expect(text).toContain(kept);
     await dialog.getByRole("button", { name: "Show body" }).click();
     await dialog.getByText("Body not kept").waitFor();
     await shoot(page, "rejected-request");
@@ -74,7 +74,7 @@ describe("the page of refused requests", needs("chromium"), () => {
     expect(await page.locator("body").innerText()).not.toContain("hidden");
   });
 
-  test("how many an endpoint has refused leads to those alone, and another path or none is asked for there", async () => {
+  test("an endpoint's number of refused requests links to only those, and another path or no path can be entered there", async () => {
     const { log, flush } = await reports.start();
     const refused = { path: "/a", code: "webhook.credential_rejected", reason: "missing" };
     log.warn("webhook.refused", { ...refused, times: 2 });
@@ -93,7 +93,7 @@ describe("the page of refused requests", needs("chromium"), () => {
     await page.getByRole("heading", { name: "3 refused requests" }).waitFor();
   });
 
-  test("they are grouped by endpoint and reason, and each group has an address that lists its requests alone", async () => {
+  test("requests are grouped by endpoint and reason, and each group has an address that lists only its requests", async () => {
     const page = await open({ hash: "#/refused" });
     const groups = page.getByRole("region", { name: "By endpoint and reason" }).getByRole("row");
     await groups.filter({ hasText: "not configured" }).getByText("differs from /a by case").waitFor();
@@ -115,7 +115,7 @@ describe("the page of refused requests", needs("chromium"), () => {
     await page.getByRole("heading", { name: "3 refused requests" }).waitFor();
   });
 
-  test("a body that cannot be read now is not said to be lost, and how long a refusal is kept stands where there is none", async () => {
+  test("an unreadable body is not reported as lost, and an empty list says how long refused requests are kept", async () => {
     const page = await open({ hash: "#/refused" });
     await rows(page).nth(2).getByRole("button").click();
     await page.route("**/api/v1/rejected/*/body", (route) =>
@@ -137,7 +137,7 @@ describe("the page of refused requests", needs("chromium"), () => {
       .waitFor();
   });
 
-  test("a page that is seen again while it asks goes on to ask one thing at a time", async () => {
+  test("a page that becomes visible during a request does not send a second one", async () => {
     const page = await open({ hash: "#/refused" });
     await page.clock.install();
     const held: Route[] = [];
@@ -155,7 +155,7 @@ describe("the page of refused requests", needs("chromium"), () => {
     await page.getByText("No refused requests").waitFor();
     await page.evaluate("new Promise(requestAnimationFrame)");
     await page.clock.runFor(25_000);
-    // Whatever was asked before this has come here.
+    // Every request that was sent before this one has arrived now.
     await page.evaluate("fetch('session').then(({ status }) => status)");
     expect(held).toHaveLength(1);
   });

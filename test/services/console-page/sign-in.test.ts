@@ -6,12 +6,12 @@ import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
 import { needs } from "../../support/needs.ts";
 
-describe("logging in to the operator's page", needs("chromium"), () => {
+describe("signing in to the operator's page", needs("chromium"), () => {
   const redis = useRedis();
   const proxy = useRedisProxy(redis);
   const { open, start } = useOperatorPage({ redis });
 
-  test("a token lets in, and what the address names is shown", async () => {
+  test("a valid token signs in, and the page in the address opens", async () => {
     const page = await open({ hash: "#/failed?since=24h", as: "nobody" });
     await shoot(page, "log-in");
     await signIn(page);
@@ -21,7 +21,7 @@ describe("logging in to the operator's page", needs("chromium"), () => {
   });
 
   onlyInLongRun(() => {
-    test("a wrong token is refused in words, and another one can be typed at once", async () => {
+    test("a wrong token gets an explanation, and another one can be typed at once", async () => {
       const page = await open({ as: "nobody" });
       await signIn(page, "this-is-no-token-of-ours");
       await page.getByRole("alert").getByText("This token is not valid.").waitFor();
@@ -30,7 +30,7 @@ describe("logging in to the operator's page", needs("chromium"), () => {
       await page.getByRole("heading", { name: "Overview" }).waitFor();
     });
 
-    test("who guesses too often is told to wait", async () => {
+    test("a user who tries too many tokens must wait", async () => {
       const page = await open({ as: "nobody" });
       const refusal = page.getByRole("alert").getByText("too many wrong tokens");
       for (let i = 0; i < 12 && !(await refusal.isVisible()); i++) {
@@ -43,7 +43,7 @@ describe("logging in to the operator's page", needs("chromium"), () => {
     });
   });
 
-  test("after a log out the page shows nothing, and a reload asks for a token again", async () => {
+  test("after signing out the page shows nothing, and a reload asks for a token again", async () => {
     const page = await open({ hash: "#/failed" });
     await page.getByRole("button", { name: "Log out" }).click();
     await page.getByLabel("Token").waitFor();
@@ -53,7 +53,7 @@ describe("logging in to the operator's page", needs("chromium"), () => {
   });
 
   onlyInLongRun(() => {
-    test("if the session cannot be ended the page says so, and goes on to show what it shows until it is", async () => {
+    test("if the session cannot be ended the page says so, and shows its data until the session has ended", async () => {
       const service = await start({ redisUrl: proxy.url });
       const page = await open({ at: service.address, hash: "#/failed" });
       proxy.onCommand = () => ({ kind: "lose-command" });
@@ -68,7 +68,7 @@ describe("logging in to the operator's page", needs("chromium"), () => {
       await page.getByLabel("Token").waitFor();
     });
 
-    test("where nobody needs a token there is nothing to log out of", async () => {
+    test("without configured tokens there is no sign-out button", async () => {
       const { address: at } = await start({ operator: { tokens: [] } });
       const page = await open({ at, as: "nobody" });
       await page.getByText("no login").waitFor();
@@ -76,7 +76,7 @@ describe("logging in to the operator's page", needs("chromium"), () => {
       expect(await page.getByRole("button", { name: "Log out" }).count()).toBe(0);
     });
 
-    test("a session that ended meanwhile leads to the log in, and then back to where one was", async () => {
+    test("a session that has ended meanwhile leads to the sign-in form, and then back to the same page", async () => {
       const page = await open({ hash: "#/failed" });
       await page.getByRole("heading", { name: "Failed calls" }).waitFor();
       await page.context().clearCookies();

@@ -1,5 +1,5 @@
 import type { TestRedis } from "../../fixtures/redis.ts";
 import { audited } from "../../support/audited.ts";
 
-/** Who did what, oldest first. */
+/** Returns the audit lines of all acts except reads, oldest first. */
 export const auditOf = ({ client }: TestRedis) => audited(client);

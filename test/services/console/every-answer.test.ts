@@ -24,7 +24,7 @@ function aPage(): string {
   return dir;
 }
 
-test("every answer tells browsers to sniff, frame, cache and share nothing; a refusal too", async () => {
+test("every answer, including refusals, has headers against sniffing, framing, caching and sharing", async () => {
   const { get, ask } = await fixture.start({ pageDir: aPage() });
   const answers = [
     await get("/api/v1/jobs"),
@@ -42,7 +42,7 @@ test("every answer tells browsers to sniff, frame, cache and share nothing; a re
   }
 });
 
-test("the page is served to anybody, with a policy that allows nothing inline and nothing from elsewhere", async () => {
+test("the page needs no authentication, and its policy allows nothing inline and nothing from other hosts", async () => {
   const { get } = await fixture.start({ pageDir: aPage() });
   for (const path of ["/", "/index.html"]) {
     const page = await get(path, { as: "nobody" });
@@ -63,7 +63,7 @@ test("the page is served to anybody, with a policy that allows nothing inline an
   expect(gunzipSync(script.body).toString()).toMatch(/^console/);
 });
 
-test("nothing of the disk is served but the files of the page, of the types that a page has", async () => {
+test("only files of the page with known types are served, and nothing else of the disk", async () => {
   const { get } = await fixture.start({ pageDir: aPage() });
   for (const path of [
     "/notes.txt",
@@ -75,7 +75,7 @@ test("nothing of the disk is served but the files of the page, of the types that
     expect([path, ...refusalOf(await get(path))]).toEqual([path, 404, "request.not_found"]);
 });
 
-test("a page that is not built is 404, and the answer says where the API is", async () => {
+test("a page that is not built gets 404, and the answer names the address of the API", async () => {
   const { get } = await fixture.start();
   const answer = await get("/", { as: "nobody" });
   expect([...refusalOf(answer), answer.json()["detail"]]).toEqual([
@@ -84,7 +84,7 @@ test("a page that is not built is 404, and the answer says where the API is", as
   ]);
 });
 
-test("a method that a path does not have is 405, and the answer names those that it has", async () => {
+test("a method that a path does not have gets 405, and the answer names the permitted ones", async () => {
   const { ask } = await fixture.start({ pageDir: aPage() });
   const allowed = async (method: string, path: string) => {
     const answer = await ask(method, path);
@@ -97,7 +97,7 @@ test("a method that a path does not have is 405, and the answer names those that
   expect(await allowed("POST", "/")).toEqual([...refused, "GET, HEAD"]);
 });
 
-test("its readiness says how a write is known to be on disk, as that of every process, and the bound of Redis", async () => {
+test("readiness says how a write is proven to be on disk, and the memory limit of Redis", async () => {
   const { readiness } = await fixture.start();
   expect(readiness().checks).toMatchObject({ redis: "none", maxmemory_bytes: expect.any(Number) });
   const starting = await fixture.start({ redisUrl: "redis://127.0.0.1:1", early: true });
@@ -107,13 +107,13 @@ test("its readiness says how a write is known to be on disk, as that of every pr
   });
 });
 
-test("HEAD is answered as GET, without the body", async () => {
+test("HEAD gets the headers of GET without the body", async () => {
   const { ask } = await fixture.start();
   const answer = await ask("HEAD", "/api/v1/jobs");
   expect([answer.status, answer.text, Number(answer.headers["content-length"]) > 0]).toEqual([200, "", true]);
 });
 
-test("answers are counted by route and status, and a refusal is told by its code without its path", async () => {
+test("answers are counted by route and status, and a refusal is logged with its code and without its path", async () => {
   const { get, close, log } = await fixture.start();
   for (let i = 0; i < 3; i++) await get("/api/v1/jobs");
   await get("/a-path-with-a-canary");

@@ -20,7 +20,7 @@ beforeEach(async () => {
 const requestFor = (path: string) =>
   `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKENS.viewer}\r\n\r\n`;
 
-/** Holds the answers of Redis back from the n-th command on that is one of these. */
+/** Holds Redis' replies back, from the n-th matching command on. */
 function holdBack(isIt: (words: readonly string[]) => boolean, n: number) {
   let release = () => {};
   const until = new Promise<void>((resolve) => {
@@ -38,7 +38,7 @@ function holdBack(isIt: (words: readonly string[]) => boolean, n: number) {
   return { reached, release, count: () => count };
 }
 
-test("what reads much of Redis is refused to a name that has its share of it, and to no other", async () => {
+test("a long reading is refused to a name that uses its share of the slots, but not to other names", async () => {
   const { reached, release, count } = holdBack(([name]) => name?.toLowerCase() === "xrevrange", 8);
   const reading = Array.from({ length: 8 }, () => service.get("/api/v1/audit"));
   await reached;
@@ -52,7 +52,7 @@ test("what reads much of Redis is refused to a name that has its share of it, an
   for (const answer of await Promise.all([...reading, ...others])) expect(answer.status).toBe(200);
 });
 
-test("a count that nobody waits for any more is given up", async () => {
+test("a count whose client has disconnected is aborted", async () => {
   const [id = ""] = await calls.fail([{}]);
   await multiplyFailed(redis.partition, {
     ...{ of: { id, queue: "webhook/7/1" }, copies: 5000, queues: ["webhook/7/1"], everyMs: -1 },
@@ -70,7 +70,7 @@ test("a count that nobody waits for any more is given up", async () => {
   const both = count();
   await service.get(path);
   const one = count() - both;
-  // The first had a head start, so it would have been whole with the second.
+  // The first count began earlier, so it would also have ended with the second one.
   expect(one).toBeGreaterThan(5);
   expect(both).toBeLessThanOrEqual(one + 2);
   expect(service.log.events.map(({ event }) => event)).not.toContain("operator.refused");

@@ -20,7 +20,7 @@ async function start(args = HERE) {
   return { started, address: String(address), ops: String(opsAddress) };
 }
 
-test("postern operator serves its API, its probes and its metrics, is among the processes, and ends with 0 on SIGTERM", async () => {
+test("postern operator serves its API, probes and metrics, appears among the processes, and ends with 0 on SIGTERM", async () => {
   const { started, address, ops } = await start();
   const headers = { Authorization: `Bearer ${TOKENS.viewer}` };
   await eventually(
@@ -40,7 +40,7 @@ test("postern operator serves its API, its probes and its metrics, is among the 
   expect(JSON.stringify(started.events())).not.toContain(TOKENS.viewer);
 });
 
-test("without a token it serves this machine alone: to listen for others ends with 3, and says what to do", async () => {
+test("without a token the console serves only this machine; with another address it exits with 3 and says what to do", async () => {
   postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
   const { address } = await start();
   const session = await send(address, { method: "GET", path: "/session" });
@@ -61,7 +61,7 @@ test("without a token it serves this machine alone: to listen for others ends wi
 });
 
 onlyInLongRun(() => {
-  test("it starts and shows a Redis that keeps no promise, since that is for an operator to see; one of another release it refuses", async () => {
+  test("the console starts with a Redis that is not durable and shows that to operators, but refuses the data of another release", async () => {
     await redis.client.config("SET", "appendfsync", "everysec");
     try {
       const { ops } = await start();

@@ -8,7 +8,7 @@ const fixture = useOperator();
 
 const RECEIVERS = manyReceivers(5000);
 
-test("thousands of receivers are listed page by page, each page in bounded time", async () => {
+test("thousands of receivers are listed page by page, each page with a limited CPU time", async () => {
   const { get } = await fixture.start();
   const { partition } = fixture.redis;
   await addCallbacks(partition, RECEIVERS);
@@ -16,11 +16,12 @@ test("thousands of receivers are listed page by page, each page in bounded time"
 
   const listed: JobPage["jobs"] = [];
   for (let path = "/api/v1/jobs?limit=500"; path !== ""; ) {
-    const startedAt = performance.now();
+    const before = process.cpuUsage();
     const answer = await get(path);
     expect(answer.status).toBe(200);
-    // A search of all queues for each of them takes three times as long where nothing else runs.
-    expect(performance.now() - startedAt).toBeLessThan(2500);
+    // A search of all queues for each receiver takes three times as long. The console runs in this process.
+    const { user, system } = process.cpuUsage(before);
+    expect((user + system) / 1000).toBeLessThan(2500);
     const { jobs, next } = answer.json() as JobPage;
     expect(jobs.length).toBeLessThanOrEqual(500);
     listed.push(...jobs);
@@ -34,7 +35,7 @@ test("thousands of receivers are listed page by page, each page in bounded time"
   expect(one.json()).toEqual({ ...listed[4001], oldest_age_ms: expect.any(Number) });
 }, 60_000);
 
-test("no script reads thousands of queues at once, in which nobody else is answered", async () => {
+test("no script reads thousands of queues at once, which would block other clients of Redis", async () => {
   const { get } = await fixture.start();
   const { client, partition } = fixture.redis;
   await addCallbacks(partition, RECEIVERS.slice(0, 2000));
@@ -43,7 +44,7 @@ test("no script reads thousands of queues at once, in which nobody else is answe
   await client.call("SLOWLOG", "RESET");
   expect((await get("/api/v1/jobs")).status).toBe(200);
 
-  // It lists the newest first, and the commands of a script before the script.
+  // The slow log has the newest entries first, and lists the commands of a script before the script.
   const log = (await client.call("SLOWLOG", "GET", "50000")) as [number, number, number, string[]][];
   const names = log.map(([, , , [name]]) => String(name).toUpperCase());
   const scripts = names.flatMap((name, at) => (/^EVAL(SHA)?$/.test(name) ? [at] : []));

@@ -4,13 +4,13 @@ import type { Operation } from "../../../shared/console/contract/operation.ts";
 import { TOKENS, useOperator } from "../../fixtures/console.ts";
 import { openApi } from "../../support/openapi.ts";
 
-/* That each answer which a test gets is as the document says, holds the fixture. */
+/* The fixture checks that each answer in a test matches the document. */
 
 const ROUTES: readonly Operation[] = Object.values(CONTRACT);
 
 const fixture = useOperator();
 
-/** What stands for a parameter of a path. Nothing has such a name. */
+/** Values for the parameters of a path. Nothing has such a name. */
 const SAMPLES: Readonly<Record<string, string>> = {
   call_id: `c_${"0".repeat(32)}`,
   run_id: `run_${"0".repeat(32)}`,
@@ -19,7 +19,7 @@ const SAMPLES: Readonly<Record<string, string>> = {
   job: "7/1",
 };
 
-test("the document has every route, each with a summary, an id of its own and its answers", () => {
+test("the document has every route, with a summary, a unique id and its answers", () => {
   const documented = Object.entries(openApi.paths).flatMap(([path, operations]) =>
     Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
   );
@@ -34,13 +34,13 @@ test("the document has every route, each with a summary, an id of its own and it
   }
 });
 
-test("each reference in the document leads to a component, and each component has something that refers to it", () => {
+test("each reference in the document leads to a component, and each component is referred to", () => {
   const referred = new Set(JSON.stringify(openApi).match(/#\/components\/schemas\/\w+/g) ?? []);
   const there = Object.keys(openApi.components.schemas).map((name) => `#/components/schemas/${name}`);
   expect([...referred].toSorted()).toEqual(there.toSorted());
 });
 
-/** Every schema of the document that is an object, and where it is. */
+/** Yields every schema of the document that is an object, with its place. */
 function* schemasIn(value: unknown, at = ""): Generator<[at: string, schema: Record<string, unknown>]> {
   if (typeof value !== "object" || value === null) return;
   if (!Array.isArray(value)) yield [at, value as Record<string, unknown>];
@@ -48,13 +48,13 @@ function* schemasIn(value: unknown, at = ""): Generator<[at: string, schema: Rec
 }
 const SCHEMAS = [...schemasIn(openApi)];
 
-test("every number of the document is an integer of 64 bits", () => {
+test("every number in the document is an integer of 64 bits", () => {
   const types = SCHEMAS.filter(([, { type }]) => type === "number" || type === "integer");
   expect(types.length).toBeGreaterThan(0);
   expect(types.filter(([, { type, format }]) => type !== "integer" || format !== "int64")).toEqual([]);
 });
 
-test("every member that is named as a time is one of ISO 8601", () => {
+test("every field with a name of a time is in ISO 8601", () => {
   const members = SCHEMAS.flatMap(([at, { properties }]) =>
     Object.entries((properties ?? {}) as Record<string, unknown>).map(
       ([name, schema]) => [`${at}/${name}`, JSON.stringify(schema)] as const,
@@ -64,14 +64,14 @@ test("every member that is named as a time is one of ISO 8601", () => {
   expect(members.filter(([, schema]) => !schema.includes('"format":"date-time"'))).toEqual([]);
 });
 
-test("no schema has a name that nobody gave it, and no two objects outside the components are the same", () => {
+test("no schema has a generated name, and no two objects outside the components are equal", () => {
   expect(Object.keys(openApi.components.schemas).filter((name) => name.startsWith("_"))).toEqual([]);
   const objects = SCHEMAS.filter(([, { type, properties }]) => type === "object" && properties !== undefined);
   const texts = objects.map(([, schema]) => JSON.stringify(schema));
   expect(objects.filter((_, i) => texts.indexOf(texts[i] as string) !== i).map(([at]) => at)).toEqual([]);
 });
 
-test("a union of the document names the member that tells its schemas apart", () => {
+test("a union in the document names the field that distinguishes its schemas", () => {
   const unions = SCHEMAS.filter(([, { oneOf }]) => oneOf !== undefined);
   expect(unions.map(([at]) => at.split("/").at(-1)).toSorted()).toEqual(["Bulk", "Decision"]);
   expect(openApi.components.schemas["Decision"]).toMatchObject({
@@ -88,7 +88,7 @@ test("a union of the document names the member that tells its schemas apart", ()
   });
 });
 
-test("each operation has one tag, which the document describes, and the document names its server", () => {
+test("each operation has one tag that the document describes, and the document names its server", () => {
   const operations = Object.values(openApi.paths).flatMap((each) => Object.values(each));
   const used = new Set(operations.flatMap(({ tags }) => tags));
   expect(operations.every(({ tags }) => tags.length === 1)).toBe(true);
@@ -96,7 +96,7 @@ test("each operation has one tag, which the document describes, and the document
   expect(openApi.servers).toMatchObject([{ url: "/" }]);
 });
 
-test("the document says what any operation answers before it is asked, and that the API may be starting", () => {
+test("the document has the answers that any operation may give, and says that the API may still be starting", () => {
   for (const [path, operations] of Object.entries(openApi.paths))
     for (const { responses } of Object.values(operations)) {
       expect(Object.keys(responses)).toEqual(expect.arrayContaining(["408", "417", "431", "501"]));
@@ -124,7 +124,7 @@ test("filters by a code, a payer or a job have a pattern, and a stream is marked
   expect(live?.responses["200"]?.content?.["text/event-stream"]?.schema).toEqual({ type: "string" });
 });
 
-test("a file of text is text for a generated client, and any other file is bytes", () => {
+test("a generated client gets a text file as text, and any other file as bytes", () => {
   const schemaAt = (path: string) =>
     Object.values(openApi.paths[path]?.["get"]?.responses["200"]?.content ?? {});
   expect(schemaAt("/api/v1/payments/refunds/report")).toEqual([{ schema: { type: "string" } }]);
@@ -147,7 +147,7 @@ test("the document names the cookie that a sign-in sets", async () => {
   }
 });
 
-test("the document has what the server answers before any route", async () => {
+test("the document has the answers that the server gives before any route is found", async () => {
   const { get } = await fixture.start();
   const path = "/api/v1/jobs";
   expect((await get(path, { headers: { Expect: "200-ok" } })).status).toBe(417);
@@ -161,7 +161,7 @@ test("the document has the answer of a console that has not reached Redis yet", 
   expect([answer.status, answer.json()["code"]]).toEqual([503, "service.starting"]);
 });
 
-test("a job is found by a client that encodes the whole parameter of the path", async () => {
+test("a client may encode the complete name of a job in the path", async () => {
   const { get, post } = await fixture.start();
   await post("/api/v1/jobs/7/1/pause", { reason: "x" });
   expect((await get("/api/v1/jobs/7%2F1")).json()).toMatchObject({ job: "7/1", state: "paused" });
@@ -170,7 +170,7 @@ test("a job is found by a client that encodes the whole parameter of the path", 
   expect((await get("/api/v1/jobs/%37%2F1")).status).toBe(404);
 });
 
-/** Its answer does not end. */
+/** A stream's answer does not end. */
 const isStream = ({ stream }: Operation) => stream !== undefined;
 
 test.each(
@@ -178,7 +178,7 @@ test.each(
     (route) => [`${route.method} ${route.path}`, route] as const,
   ),
 )(
-  "%s answers an operator, a viewer and a stranger as the document says",
+  "%s answers an operator, a viewer and a client without a token as the document says",
   async (_, { method, path, body }) => {
     const { ask } = await fixture.start();
     const url = path.replace(/\{(\w+)\+?\}/g, (_all, name: string) => SAMPLES[name] ?? "none");

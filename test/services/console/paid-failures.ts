@@ -2,20 +2,20 @@ import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { PaymentTerms } from "../../../shared/payments/payment.ts";
 import type { ErrorCode } from "../../../shared/platform/errors/codes.ts";
 import type { FailedCallsFixture } from "../../fixtures/failed-calls.ts";
-import { queued } from "../../support/made-payment.ts";
+import { queuePayment } from "../../support/made-payment.ts";
 
-/** Two tokens of one symbol, on two networks, and one whose amounts no float holds. */
+/** Two tokens with one symbol on two networks, and one whose amounts exceed a float. */
 export const USDC = { network: "eip155:8453", asset: `0x${"a1".repeat(20)}`, symbol: "USDC" };
 export const OTHER_USDC = { network: "eip155:1", asset: `0x${"b2".repeat(20)}`, symbol: "USDC" };
 export const WIDE = { network: "eip155:1", asset: `0x${"c3".repeat(20)}`, symbol: "WIDE" };
 
 export type PaidFailure = Partial<PaymentTerms> &
   Pick<PaymentTerms, "network" | "asset"> & {
-    /** Whether the chain has shown the payment: it has, if it says nothing else. */
+    /** Whether the chain has shown the payment; true by default. */
     isProven?: boolean;
   };
 
-/** Paid calls that their runner refuses, without a chain. Resolves with their ids once all have failed. */
+/** Makes paid calls that their runner refuses, without a chain. Resolves with their ids once all have failed. */
 export async function failPaid(
   calls: FailedCallsFixture,
   made: readonly PaidFailure[],
@@ -25,7 +25,7 @@ export async function failPaid(
   const before = await calls.calls.count({});
   calls.runnerAnswers(code, reason);
   const ids: string[] = [];
-  for (const { isProven = true, ...terms } of made) ids.push(await queued(journal, terms, isProven));
+  for (const { isProven = true, ...terms } of made) ids.push(await queuePayment(journal, terms, isProven));
   await calls.startProducer();
   await calls.untilFailed(before + made.length);
   await calls.stopProducer();

@@ -34,7 +34,7 @@ const partitionsHere = () =>
 
 const PER_PARTITION = 3;
 
-/** Queues some calls in each partition, and resolves with their ids by partition. */
+/** Queues some calls in each partition. Resolves with their ids by partition. */
 async function queueSome(): Promise<string[][]> {
   const partitions = partitionsHere();
   const enqueues = partitions.map((partition) => createEnqueue(partition));
@@ -55,7 +55,7 @@ async function queueSome(): Promise<string[][]> {
   return ids;
 }
 
-test("with one partition away the overview names it and shows the rest, lists fail by its name, and calls of others are found", async () => {
+test("while one partition is unavailable the overview names it and shows the rest, lists fail with its name, and calls of other partitions are found", async () => {
   const ids = await queueSome();
   const service = await fixture.start({
     ...{ partitions: COUNT, lastPartitionUrl: asUser(ofLast.url, "operator") },
@@ -106,7 +106,7 @@ test("with one partition away the overview names it and shows the rest, lists fa
   await eventually("it is back", async () => (await service.get("/api/v1/calls")).status === 200);
 });
 
-test("a partition in the place of another one is not taken for it", async () => {
+test("a server that holds the data of another partition is detected", async () => {
   await queueSome();
   const service = await fixture.start({
     ...{ partitions: COUNT, lastPartitionUrl: asUser(ofLast.url, "operator") },
@@ -122,7 +122,7 @@ test("a partition in the place of another one is not taken for it", async () => 
   });
 });
 
-test("the overview has each producer that is alive in some partition, also while another one is away", async () => {
+test("the overview lists each producer that is alive in any partition, also while another partition is unavailable", async () => {
   await queueSome();
   const [, second, , last] = partitionsHere().all as [Partition, Partition, Partition, Partition];
   for (const partition of [second, last])

@@ -8,7 +8,7 @@ import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { routeOfPayer } from "../../../shared/payments/payment.ts";
 import { type TestOperator, useOperator } from "../../fixtures/console.ts";
 import { asUser, useOwnRedis, useRedis } from "../../fixtures/redis.ts";
-import { claimed } from "../../support/made-payment.ts";
+import { claimPayment } from "../../support/made-payment.ts";
 import { partitionsOver } from "../../support/partitions.ts";
 import { tokenTable } from "../../support/rate-tokens.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -23,7 +23,7 @@ const ofLast = useOwnRedis();
 const fixture = useOperator({ redis });
 
 let service: TestOperator;
-/** A payment that settles in each partition, and those of its payer, by partition. */
+/** A settled payment in each partition, by partition. */
 let ids: string[];
 let payers: string[];
 
@@ -40,7 +40,7 @@ beforeEach(async () => {
     const payer = `0x${String(i).padStart(40, "b")}`;
     const index = partitions.indexOf(routeOfPayer(payer));
     if (ids[index] !== undefined) continue;
-    ids[index] = await claimed(journals.all[index] as PaymentJournal, { ...USDC, payer });
+    ids[index] = await claimPayment(journals.all[index] as PaymentJournal, { ...USDC, payer });
     payers[index] = payer;
   }
   const configDir = join(tempDir(), "config");
@@ -58,7 +58,7 @@ const reached = (reachable: boolean) =>
 
 const NAMED = /^partition 3 of 4 cannot be used: /;
 
-test("with one partition away what covers all payments is refused by its name, and what is of another one goes on", async () => {
+test("while one partition is unavailable, operations on all payments are refused with its name, and those on other partitions' payments work", async () => {
   expect((await overview()).payments).toMatchObject({
     settling: { count: 4 },
     refunds: { due: { is_whole: true } },

@@ -27,7 +27,7 @@ const payments = usePayments({ partitions: COUNT });
 const { redis, devnet } = payments;
 const fixture = useOperator({ redis });
 
-/** One in each partition. */
+/** A payer in each partition. */
 let payers: DevAccount[];
 let service: TestOperator;
 beforeEach(async () => {
@@ -41,7 +41,7 @@ const indexOf = (id: string) => payments.partitions.indexOf(id);
 const show = async (id: string) => (await service.get(`/api/v1/payments/${id}`)).json();
 const overview = async () => OverviewView.parse((await service.get("/api/v1/overview")).json());
 
-/** All that the pages of a list have. */
+/** Returns the items of all pages of a list. */
 async function pagesOf<Page extends { next: string | null }>(path: string): Promise<Page[]> {
   const pages: Page[] = [];
   for (let next: string | null = ""; next !== null; ) {
@@ -52,27 +52,28 @@ async function pagesOf<Page extends { next: string | null }>(path: string): Prom
   return pages;
 }
 
-/** The result of a run that is begun by this request. */
+/** Returns the result of the bulk operation that this request starts. */
 async function resultOf<Result>(path: string, order: object = {}): Promise<Result> {
   const begun = await service.post(`/api/v1/payments/${path}`, order);
   const run = await runIn(service, String(begun.headers["location"]), "done");
   return (run as unknown as { result: Result }).result;
 }
 
-/** So many payments of somebody else each, in all partitions, in the order of their claims. */
+/** Claims payments of different payers in all partitions. Returns their ids in the order of the claims. */
 async function claimMany(count: number): Promise<string[]> {
   const ids: string[] = [];
   for (let i = 0; i < count; i++)
     ids.push(await payments.claim({ payer: `0x${String(i).padStart(40, "a")}`, nonce: randomNonce() }));
   expect(new Set(ids.map(indexOf)).size).toBe(COUNT);
-  const claimedAt = async (id: string) => (await payments.gateway.journal.look(id))?.claimedAt ?? 0;
+  const claimedAt = async (id: string) =>
+    (await payments.gateway.journal.findWithoutCall(id))?.claimedAt ?? 0;
   const claims = await Promise.all(ids.map(async (id) => ({ id, at: await claimedAt(id) })));
   return claims.toSorted((a, b) => a.at - b.at || (a.id < b.id ? -1 : 1)).map(({ id }) => id);
 }
 
 const exportOf = async (order: object) => (await service.post(EXPORTS, { ...why, ...order })).json();
 
-test("lists of payments page through all partitions in one order, those of a payer come from his, and counts are of all", async () => {
+test("a list of payments pages through all partitions in one order, a filter by payer reads one partition, and counts cover all", async () => {
   const ids = await claimMany(24);
   const inReview = ids.filter((_, i) => i % 3 === 0);
   for (const id of inReview) await payments.gateway.journal.markForReview(id, "x");
@@ -100,7 +101,7 @@ test("lists of payments page through all partitions in one order, those of a pay
   }
 });
 
-test("a decision on a payment and a reconcile are done in its partition, with their lines in the audit", async () => {
+test("a decision on a payment and a reconcile are done in its partition, with their audit lines", async () => {
   const ids = await Promise.all(payers.map(({ address: payer }) => payments.claim({ payer })));
   const reconciled = await Promise.all(
     ids.map((id) => service.post(`/api/v1/payments/${id}/reconcile`, { wait_ms: 5000 })),
@@ -119,7 +120,7 @@ test("a decision on a payment and a reconcile are done in its partition, with th
   }
 });
 
-test("disputed payments of all partitions are acknowledged by one bulk operation, and the revenue sums what they count", async () => {
+test("one bulk operation acknowledges disputed payments of all partitions, and the revenue sums all partitions", async () => {
   const ids: string[] = [];
   for (const payer of payers) ids.push(await payments.buy(payer));
   for (const id of ids) await payments.gateway.journal.markDisputed(id, "the chain says: expired");
@@ -173,16 +174,18 @@ test("refunds of all partitions are listed, reported and exported in one file, a
   expect(surplus).toMatchObject([{ transaction: other, payment: { call_id: ids[1] } }]);
 }, 60_000);
 
-test("of several exports at once each refund is in exactly one, whichever partition it is in", async () => {
+test("if several exports run at once, each refund of any partition is in exactly one of them", async () => {
   const ids = await refundable(payments, 2 * COUNT, undefined, [...payers, ...payers]);
   const made = await Promise.all(Array.from({ length: 4 }, () => exportOf({ call_ids: ids })));
   const shown = made.flatMap((each) => (each["rows"] as RefundExportView["rows"] | undefined) ?? []);
   expect(shown.map(({ call_id: id }) => id).toSorted()).toEqual(ids.toSorted());
 }, 60_000);
 
-test("an export whose process dies between two partitions never grows once it was shown, and another one has the rest", async () => {
+test("an export whose process dies between two partitions never grows after it was shown, and a later export has the rest", async () => {
   const ids = await refundable(payments, COUNT, undefined, payers);
-  const found = (await Promise.all(ids.map((id) => payments.gateway.journal.look(id)))) as Payment[];
+  const found = (await Promise.all(
+    ids.map((id) => payments.gateway.journal.findWithoutCall(id)),
+  )) as Payment[];
   const id = `r_${"0d".repeat(16)}`;
   const partOf = (index: number) => {
     const payment = found[index] as Payment;
@@ -203,7 +206,7 @@ test("an export whose process dies between two partitions never grows once it wa
   const rowsOf = (made: Record<string, unknown>) =>
     (made["rows"] as RefundExportView["rows"]).map(({ call_id }) => call_id);
   expect(rowsOf((await service.get(`${EXPORTS}/${id}`, { as: "viewer" })).json())).toEqual([ids[1]]);
-  // What the dead process had sent to another partition arrives late.
+  // The command of the dead process to another partition arrives late.
   expect(await partOf(2)).toBeUndefined();
   expect(rowsOf(await exportOf({ id, call_ids: ids }))).toEqual([ids[1]]);
   expect(rowsOf((await service.get(`${EXPORTS}/${id}`)).json())).toEqual([ids[1]]);
@@ -214,7 +217,7 @@ test("an export whose process dies between two partitions never grows once it wa
   ]);
 }, 60_000);
 
-test("an audit of the chain matches the payments of all partitions, and knows those of each", async () => {
+test("an audit of the chain matches the payments of all partitions, and names the payments of each", async () => {
   await devnet.chain.mine();
   const from_block = String((await devnet.chain.client.getBlockNumber()) + 1n);
   const ids: string[] = [];
@@ -248,7 +251,7 @@ test("jobs are sold again in all partitions once an audit covers the unaudited t
   expect(await unaudited()).toEqual([0, 0, 0, 0]);
 });
 
-test("a transfer serves one job in the whole deployment: its sender's, whatever an operator says", async () => {
+test("a transfer pays for one job in the whole deployment, that of its sender, even if an operator decides otherwise", async () => {
   const [paying, other] = [payers[0], payers[3]] as [DevAccount, DevAccount];
   const nonce = await payments.payOnChain(PRICE, paying);
   const [transfer] = await devnet.chain.chargesOf(paying.address);
@@ -259,7 +262,8 @@ test("a transfer serves one job in the whole deployment: its sender's, whatever 
     return id;
   };
   const its = await review(paying.address, nonce);
-  // Of the same payer; of others, with and without the same nonce; and of a name of the payer in other letters.
+  // These are payments of the same payer, of others with and without the same nonce, and one whose payer is written
+  // in other letters.
   const others = [
     await review(paying.address),
     await review(other.address, nonce),

@@ -15,7 +15,7 @@ const payments = usePayments({ token: (devnet) => permit2Token(devnet, "usdt"), 
 const { devnet, redis } = payments;
 const fixture = useOperator({ redis });
 
-/** A payment that is claimed, and not settled; an operator has to decide about it. */
+/** Makes a claimed payment that is not settled and needs a decision. */
 async function inReview(payer: DevAccount) {
   const { headers, signed } = await permit2Payment(payments.gateway, { payer });
   const id = idIn(await payments.gateway.post(headers));
@@ -23,7 +23,7 @@ async function inReview(payer: DevAccount) {
   return { id, signed };
 }
 
-test("of one transaction that pays for jobs of several partitions each transfer serves one job, that of its sender", async () => {
+test("in one transaction that pays for jobs of several partitions, each transfer pays for one job, that of its sender", async () => {
   await payments.restartGateway({ x402: { settle_timeout_secs: 1 } });
   await devnet.control.fault({ on: "settle", kind: "drop" });
   const [first, , , last] = (await payersIn(payments.partitions, devnet)) as [DevAccount, 0, 0, DevAccount];

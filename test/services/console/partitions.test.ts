@@ -20,7 +20,7 @@ const proxy = useRedisProxy(redis);
 
 const start = (options = {}) => fixture.start({ partitions: COUNT, ...options });
 
-/** All that the pages of a list have, each of which must go on from the one before. */
+/** Returns the items of all pages of a list, each of which must continue the previous one. */
 async function pagesOf<Page extends { next: string | null }>(
   { get }: TestOperator,
   path: string,
@@ -49,7 +49,7 @@ beforeEach(async () => {
   expect(new Set(ids.map(partitionOf)).size).toBe(COUNT);
 });
 
-test("lists of failed and of all calls page through every partition in one order, and counts are of all", async () => {
+test("lists of failed calls and of all calls page through every partition in one order, and counts cover all", async () => {
   const waiting = await Promise.all(Array.from({ length: 9 }, () => calls.add({ path: "/hooks/b" })));
   const service = await start();
   const failed = (await pagesOf<FailedPage>(service, "/api/v1/failed?limit=3")).flatMap((page) => page.calls);
@@ -79,7 +79,7 @@ test("lists of failed and of all calls page through every partition in one order
   expect(queues).toContainEqual(expect.objectContaining({ origin: "webhook", waiting: 9, failed: 40 }));
 });
 
-test("what is asked of one call, by its id or the start of it, is asked in its partition", async () => {
+test("a request for one call, by id or prefix, is answered from its partition", async () => {
   const service = await start();
   for (const id of ids.slice(0, 12)) {
     for (const q of [`id=${id}`, `id=${id.slice(0, 12)}`, `q=${id}`, `q=${id.slice(0, 12)}`]) {
@@ -109,7 +109,7 @@ test("what is asked of one call, by its id or the start of it, is asked in its p
   ]);
 });
 
-test("the audit has the lines of all partitions in one order, and pages of any size have each once", async () => {
+test("the audit log has the lines of all partitions in one order, each exactly once, for any page size", async () => {
   const service = await start();
   for (const id of ids) await service.post(`/api/v1/failed/${id}/replay`, { reason: "one by one" });
   for (const limit of [1, 3, 100]) {
@@ -122,7 +122,7 @@ test("the audit has the lines of all partitions in one order, and pages of any s
   expect(own.entries).toMatchObject([{ action: "replay", call_id: ids[5] }]);
 });
 
-test("a bulk replay takes the oldest calls of all partitions, and of named ones says which is missing", async () => {
+test("a bulk replay selects the oldest calls of all partitions, and reports named calls that are missing", async () => {
   const service = await start();
   const oldest = (await pagesOf<FailedPage>(service, "/api/v1/failed?limit=50"))
     .flatMap((page) => page.calls)
@@ -141,7 +141,7 @@ test("a bulk replay takes the oldest calls of all partitions, and of named ones 
   });
 });
 
-test("a bulk replay of 200 calls that loses its process midway is finished by another one: each call is replayed once", async () => {
+test("a bulk replay of 200 calls whose process dies is completed by another process, and each call is replayed once", async () => {
   const more = await calls.fail(Array.from({ length: 160 }, () => ({})));
   const all = [...ids, ...more];
   const before = new Map(all.map((id) => [id, calls.offered(id)]));
@@ -155,7 +155,7 @@ test("a bulk replay of 200 calls that loses its process midway is finished by an
   };
   const other = await start();
   await eventually("some calls are replayed", isMidway);
-  // Nothing that it does arrives from now on, as if it had been killed.
+  // From now on none of its commands arrives, as if it had been killed.
   proxy.onCommand = () => ({ kind: "lose-command" });
   const done = await runIn(other, location, "done");
   expect(done.matched).toBe(200);

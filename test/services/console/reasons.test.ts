@@ -7,7 +7,7 @@ type Operation = {
   requestBody?: { content: { "application/json": { schema: Schema } } };
 };
 
-/** What changes nothing that is not seen by itself: who began a run stands in the run. */
+/** Operations that need no reason, because they change nothing, or the run itself records who began it. */
 const WITHOUT_A_REASON = [
   "DELETE /api/v1/bulk/{run_id}",
   "POST /api/v1/bulk/{run_id}/resume",
@@ -17,7 +17,7 @@ const WITHOUT_A_REASON = [
   "POST /api/v1/payments/{call_id}/reconcile",
 ];
 
-/** The schemas of which one has to fit. */
+/** Returns the alternative schemas of a schema. */
 function choicesOf({ $ref, anyOf, oneOf, ...schema }: Schema): Schema[] {
   if ($ref !== undefined)
     return choicesOf(openApi.components.schemas[$ref.split("/").at(-1) ?? ""] as Schema);
@@ -31,7 +31,7 @@ function asksWhy({ requestBody }: Operation): boolean {
   );
 }
 
-test("whatever an operator does to calls, jobs and money wants a reason; a run, a look and an end of a run want none", () => {
+test("every act on calls, jobs and money needs a reason, except starting, checking and ending a run", () => {
   const acting = Object.entries(openApi.paths).flatMap(([path, operations]) =>
     Object.entries(operations as Record<string, Operation>).flatMap(([method, operation]) =>
       operation["x-postern-role"] === "operator"

@@ -6,10 +6,10 @@ import type { Payments } from "../../fixtures/payments.ts";
 import { asUser } from "../../fixtures/redis.ts";
 import { PRICE, x402Table } from "../../fixtures/x402.ts";
 
-/** Where the money for refunds comes from, as the configuration says. */
+/** Address that pays refunds, as the configuration says. */
 export const SAFE: `0x${string}` = `0x${"5a".repeat(20)}`;
 
-/** Says from where refunds are paid; without a sender they could not be seen. */
+/** Configures the address that pays refunds. Without it, refunds could not be seen. */
 export function configureRefunds({ postern, redis, devnet }: Payments, token: object = {}): void {
   postern.configure({
     postern: { redis: { url: asUser(redis.url, "operator") } },
@@ -18,7 +18,10 @@ export function configureRefunds({ postern, redis, devnet }: Payments, token: ob
   });
 }
 
-/** Buys so many calls, or one for each of these payers, which their runner does not do. Resolves with their ids once all have failed, and the chain has shown the money. */
+/**
+ * Buys calls, one for each payer if given, that their runner refuses. Resolves with their ids once all have failed
+ * and the chain has shown the payments.
+ */
 export async function refundable(
   payments: Payments,
   count = 1,
@@ -29,14 +32,14 @@ export async function refundable(
   for (const payer of payers) ids.push(await payments.buy(payer));
   await payments.startProducer(() => Promise.reject(failure));
   await eventually("all have failed, and are proven", async () => {
-    for (const id of ids) await payments.gateway.journal.lookAgain(id, 0);
+    for (const id of ids) await payments.gateway.journal.reschedule(id, 0);
     const found = await createAllPayments(payments.partitions).read(ids);
     return found.every((each) => each?.state === "FAILED" && each.proven);
   });
   return ids;
 }
 
-/** Pays the payer, or another one, the price of one call from where refunds are paid. Resolves with the transaction. */
+/** Pays the price of one call to a payer, from the address that pays refunds. Resolves with the transaction. */
 export async function payBack(
   { devnet: { chain, token }, ...payments }: Payments,
   to = payments.payer,

@@ -14,7 +14,10 @@ import { sentRequest } from "../../support/sent-request.ts";
 
 export const KEPT_BODY = Buffer.from('{"a":1}\u0000');
 
-/** Before each test three requests are refused, a second apart: two at /a, the second with its body, and one that no endpoint has. */
+/**
+ * Makes three refused requests before each test, a second apart: two at /a, the second with its body, and one at an
+ * unknown path.
+ */
 export function useRejections(
   redis: TestRedis,
   { reason = "too long", body = KEPT_BODY }: Partial<Pick<Rejection, "reason" | "body">> = {},

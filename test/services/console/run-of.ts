@@ -2,7 +2,7 @@ import type { FailedBulkView } from "../../../shared/console/failed-bulk.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import type { TestOperator } from "../../fixtures/console.ts";
 
-/** The run at this path, once it is in one of these states. */
+/** Returns the run at this path once it is in one of these states. */
 export async function runIn(
   { get }: TestOperator,
   path: string,

@@ -20,13 +20,13 @@ const CHECKS = [
   ...["negative_data_rejection", "unsupported_method", "allow_header_conformance"],
 ];
 
-/** A request that breaks the document may also be too long for the server, or meet a limit. */
+/** A request that contradicts the document may also be too long for the server, or reach a limit. */
 const CONFIG = `
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 403, 404, 405, 409, 413, 415, 429, 431]
 `;
 
-/** Each operation gets at most this many requests of each phase. */
+/** Limit on the requests of each phase for each operation. */
 const EXAMPLES = 100;
 
 const redis = useRedis();
@@ -34,7 +34,7 @@ const calls = useFailedCalls({ redis, fresh: "file" });
 const lively = useLively({ redis, calls });
 const fixture = useOperator({ redis });
 
-/** Installs Schemathesis once, in an environment of its own. */
+/** Installs Schemathesis once, in a separate environment. */
 function install(): void {
   if (existsSync(PROGRAM)) return;
   execFileSync(pathOf("python"), ["-m", "venv", "--clear", VENV]);
@@ -51,7 +51,7 @@ function run(address: string): Promise<Ran> {
     ...["--exclude-operation-id", "streamLive", "--exclude-operation-id", "streamEvents"],
     ...["--request-timeout", "30", "--continue-on-failure"],
     ...["--suppress-health-check", "all", "--warnings", "off"],
-    // With two threads, `ast.parse` of CPython 3.11 fails at times (python/cpython#106905).
+    // With two threads, `ast.parse` of CPython 3.11 sometimes fails (python/cpython#106905).
     ...["--workers", "1", "--seed", "1", "--no-color", "--output-truncate", "false"],
   ];
   const cwd = tempDir();
@@ -63,7 +63,7 @@ function run(address: string): Promise<Ran> {
   });
 }
 
-test("no request that Schemathesis makes of the document gets a 5xx, no answer, or one that is not as the document says", {
+test("no request that Schemathesis derives from the document gets a 5xx, no answer, or an answer that contradicts the document", {
   timeout: 40 * 60_000,
   ...needs("python"),
 }, async () => {
@@ -76,6 +76,6 @@ test("no request that Schemathesis makes of the document gets a 5xx, no answer, 
   expect(said).toMatch(/\d+ generated, \d+ passed/);
   await close();
   const done = log.events.filter(({ event }) => event === "operator.answered");
-  // Less would mean that something refused the requests before they reached an operation.
+  // Fewer routes would mean that requests were refused before they reached an operation.
   expect(new Set(done.map(({ fields }) => fields["route"])).size).toBeGreaterThan(30);
 });

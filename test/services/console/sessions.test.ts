@@ -14,7 +14,7 @@ import { unproven } from "../../support/unproven.ts";
 const redis = useRedis();
 const ends = useEnds();
 
-test("a sign-out that a failover could undo is not answered as done", async () => {
+test("a sign-out that a failover could undo is not reported as done", async () => {
   const connection = connectForWork({ url: new Secret(asUser(redis.url, "operator")) }, silentLogger);
   ends.defer(() => connection.disconnect());
   const token = { name: "otto", role: "operator" as const, token: [new Secret("a-token-of-this-test")] };

@@ -16,14 +16,14 @@ const calls = useFailedCalls({ redis });
 const fixture = useOperator({ redis });
 const ends = useEnds();
 
-/** More than the system takes of an answer that nobody reads. */
+/** More bytes than the system buffers for a reader that does not read. */
 const LARGE_BYTES = 16 * 1024 * 1024;
 
 const viewersGet = (path: string) =>
   `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKENS.viewer}\r\n\r\n`;
 
-/** Sends requests over one connection, and reads nothing but the beginning of the first answer. */
-async function ask({ address }: TestOperator, requests: string): Promise<Socket> {
+/** Sends requests over one connection, and reads only the start of the first answer. */
+async function sendRequests({ address }: TestOperator, requests: string): Promise<Socket> {
   const socket = connect(Number(address.split(":")[1]), "127.0.0.1");
   ends.defer(() => socket.destroy());
   socket.on("error", () => {});
@@ -38,11 +38,11 @@ async function largeBody(): Promise<string> {
   return `/api/v1/failed/${id}/body`;
 }
 
-test("beside readers of one name that take nothing of their bodies, another name gets lists and bodies", async () => {
+test("while readers of one name read nothing of their bodies, another name gets lists and bodies", async () => {
   const service = await fixture.start();
   const path = await largeBody();
   const thrice = viewersGet(path).repeat(3);
-  await Promise.all(Array.from({ length: 8 }, () => ask(service, thrice)));
+  await Promise.all(Array.from({ length: 8 }, () => sendRequests(service, thrice)));
   const further = await service.get(path, { as: "viewer" });
   expect(refusalOf(further)).toEqual([429, "request.rate_limited"]);
 
@@ -52,7 +52,7 @@ test("beside readers of one name that take nothing of their bodies, another name
   expect([status, body.length]).toEqual([200, LARGE_BYTES]);
 });
 
-test("a request whose own body comes slowly keeps nobody from a list", async () => {
+test("a request whose own body comes slowly does not block lists", async () => {
   const service = await fixture.start();
   const slow = [
     "POST /api/v1/payments/refunds/exports HTTP/1.1",
@@ -63,52 +63,52 @@ test("a request whose own body comes slowly keeps nobody from a list", async () 
     "Expect: 100-continue",
     "\r\n",
   ].join("\r\n");
-  // The service reads the body of a request once it has answered 100.
-  await Promise.all(Array.from({ length: 16 }, () => ask(service, slow)));
+  // The service reads the body of a request after it has answered 100.
+  await Promise.all(Array.from({ length: 16 }, () => sendRequests(service, slow)));
   expect((await service.get("/api/v1/failed")).status).toBe(200);
 });
 
-/** Whether the viewer may have so many bodies now. */
-async function hasRoom(service: TestOperator, path: string, places = 1): Promise<boolean> {
+/** Whether the viewer can get this many bodies now. */
+async function hasFreeSlots(service: TestOperator, path: string, places = 1): Promise<boolean> {
   const all = await Promise.all(Array.from({ length: places }, () => service.get(path, { as: "viewer" })));
   return all.every(({ status, body }) => status === 200 && body.length === LARGE_BYTES);
 }
 
 onlyInLongRun(() => {
-  test("a reader that takes nothing any more is cut off, and its place is free", async () => {
+  test("a reader that stops reading is disconnected, and its slot is free again", async () => {
     const service = await fixture.start({ pace: { spanMs: 250, bytesMin: 1 } });
     const path = await largeBody();
-    await Promise.all(Array.from({ length: 4 }, () => ask(service, viewersGet(path))));
-    await eventually("all places are free", () => hasRoom(service, path, 4));
+    await Promise.all(Array.from({ length: 4 }, () => sendRequests(service, viewersGet(path))));
+    await eventually("all places are free", () => hasFreeSlots(service, path, 4));
   });
 });
 
-/** Takes all places of the viewer for bodies, behind a stream on the same connection. */
+/** Takes all slots of the viewer for bodies, behind a stream on the same connection. */
 async function takeBehindStream(service: TestOperator, path: string): Promise<Socket> {
-  const socket = await ask(service, viewersGet("/api/v1/live") + viewersGet(path).repeat(4));
-  await eventually("no place is left", async () => !(await hasRoom(service, path)));
+  const socket = await sendRequests(service, viewersGet("/api/v1/live") + viewersGet(path).repeat(4));
+  await eventually("no place is left", async () => !(await hasFreeSlots(service, path)));
   return socket;
 }
 
 onlyInLongRun(() => {
-  test("bodies that wait behind a stream lose their places when the connection is gone", async () => {
+  test("bodies that wait behind a stream free their slots when the connection is closed", async () => {
     const service = await fixture.start();
     const path = await largeBody();
     (await takeBehindStream(service, path)).resetAndDestroy();
-    await eventually("all places are free", () => hasRoom(service, path, 4));
+    await eventually("all places are free", () => hasFreeSlots(service, path, 4));
   });
 
-  test("bodies that wait behind a stream for longer than a span lose their places, and their connection is cut", async () => {
+  test("bodies that wait behind a stream for longer than a span free their slots, and their connection is closed", async () => {
     const service = await fixture.start({ pace: { spanMs: 2000, bytesMin: 64 * 1024 } });
     const path = await largeBody();
     const socket = await takeBehindStream(service, path);
     socket.resume();
     await once(socket, "close");
-    await eventually("all places are free", () => hasRoom(service, path, 4));
+    await eventually("all places are free", () => hasFreeSlots(service, path, 4));
   });
 });
 
-test("refusals that wait behind a file nobody reads leave no timer when the connection is gone", async () => {
+test("refusals that wait behind an unread file leave no timer when the connection is closed", async () => {
   const pageDir = tempDir();
   writeFileSync(join(pageDir, "large.js"), Buffer.alloc(LARGE_BYTES));
   const spanMs = 123_456;
@@ -120,13 +120,13 @@ test("refusals that wait behind a file nobody reads leave no timer when the conn
   const left = () => timers().filter(({ value }) => !ended.mock.calls.some(([timer]) => timer === value));
 
   const nobodysGet = (path: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
-  const socket = await ask(service, nobodysGet("/large.js") + nobodysGet("/x").repeat(30));
+  const socket = await sendRequests(service, nobodysGet("/large.js") + nobodysGet("/x").repeat(30));
   await eventually("all are under way", () => left().length === 31);
   socket.resetAndDestroy();
   await eventually("no timer is left", () => left().length === 0);
 });
 
-/** Goes on reading, 1.6 MB a second, also if its timer is late. Tells how many bytes there were so far. */
+/** Continues to read 1.6 MB per second, even if its timer is late. Returns a function with the number of bytes so far. */
 function trickle(socket: Socket): () => number {
   let bytes = 0;
   const begun = performance.now();
@@ -140,32 +140,34 @@ function trickle(socket: Socket): () => number {
 }
 
 onlyInLongRun(() => {
-  test("a body keeps its place until its reader has it or is gone", async () => {
+  test("a body holds its slot until its reader has it or disconnects", async () => {
     const service = await fixture.start();
     const path = await largeBody();
     const [first, second] = await Promise.all(
-      Array.from({ length: 4 }, () => ask(service, viewersGet(path))),
+      Array.from({ length: 4 }, () => sendRequests(service, viewersGet(path))),
     );
     expect((await service.get(path, { as: "viewer" })).status).toBe(429);
     first?.resume();
-    await eventually("one has its body", () => hasRoom(service, path));
+    await eventually("one has its body", () => hasFreeSlots(service, path));
     second?.destroy();
-    await eventually("another is gone", () => hasRoom(service, path, 2));
+    await eventually("another is gone", () => hasFreeSlots(service, path, 2));
   });
 
-  test("a reader that is slower than the pace is cut off, although it takes something in each span", async () => {
+  test("a reader that is slower than the pace is disconnected, although it reads something in each span", async () => {
     const service = await fixture.start({ pace: { spanMs: 2000, bytesMin: 8 * 1024 * 1024 } });
     const path = await largeBody();
-    const sockets = await Promise.all(Array.from({ length: 4 }, () => ask(service, viewersGet(path))));
+    const sockets = await Promise.all(
+      Array.from({ length: 4 }, () => sendRequests(service, viewersGet(path))),
+    );
     const taken = sockets.map(trickle);
-    await eventually("all places are free", () => hasRoom(service, path, 4));
+    await eventually("all places are free", () => hasFreeSlots(service, path, 4));
     for (const bytes of taken) expect(bytes()).toBeLessThan(LARGE_BYTES / 2);
   });
 
-  test("a slow reader that keeps to the pace gets the whole answer, over several spans", async () => {
+  test("a slow reader that keeps the pace gets the whole answer, over several spans", async () => {
     const service = await fixture.start({ pace: { spanMs: 2000, bytesMin: 1 } });
     const begun = performance.now();
-    const taken = trickle(await ask(service, viewersGet(await largeBody())));
+    const taken = trickle(await sendRequests(service, viewersGet(await largeBody())));
     await eventually("all of it is there", () => taken() >= LARGE_BYTES - 64 * 1024);
     expect(performance.now() - begun).toBeGreaterThan(6000);
   });

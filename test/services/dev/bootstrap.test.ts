@@ -21,10 +21,10 @@ import { tempDir } from "../../support/temp-dir.ts";
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const SOURCE = "services/cli/main.ts";
 const PAGE = "services/console-page";
-/** Every other program and part that the build makes. */
+/** The other programs and parts that the build makes. */
 const OTHERS = entrySources(ROOT).filter((source) => source !== SOURCE);
 
-/** A clone of the project whose program and page are a few lines, so that they are built in a moment. */
+/** A clone of the project whose program and page have only a few lines, so that the build is fast. */
 let clone: string;
 beforeEach(() => {
   clone = join(tempDir(), "clone");
@@ -49,7 +49,7 @@ function write(file: string, text: string): void {
   writeFileSync(join(clone, file), text);
 }
 
-/** What `npm run postern`, or another script, says, and whether it built for that. */
+/** Runs a script such as `npm run postern`. Returns its output, and whether it built. */
 function run({ script = "postern", args = ["x"], from = clone } = {}) {
   const npm = ["run", "--silent", script, "--", ...args];
   const { stdout, stderr } = spawnSync("npm", npm, { cwd: from, encoding: "utf8" });
@@ -66,7 +66,7 @@ test("npm run postern builds once, and not again while the sources are the same"
 });
 
 onlyInLongRun(() => {
-  test("a source with other content is built, also if its size and its time are those of before", () => {
+  test("a source with other content is built, even if its size and time are unchanged", () => {
     run();
     const { atime, mtime } = statSync(join(clone, SOURCE));
     write(SOURCE, saying("other"));
@@ -74,7 +74,7 @@ onlyInLongRun(() => {
     expect(run()).toEqual({ says: `other in ${clone} x`, builds: true });
   });
 
-  test("a source that a checkout brings back is built, although it was built before", () => {
+  test("a source that a checkout restores is built again, although it was built before", () => {
     run();
     write(SOURCE, saying("other"));
     run();
@@ -82,7 +82,7 @@ onlyInLongRun(() => {
     expect(run()).toEqual({ says: `first in ${clone} x`, builds: true });
   });
 
-  test("a new source is built, and so is everything after another compiler or other settings", () => {
+  test("a new source is built, and a new compiler or new settings cause a complete build", () => {
     run();
     for (const file of ["shared/new.ts", `${PAGE}/new.ts`]) {
       write(file, "export const added = 1;\n");
@@ -95,7 +95,7 @@ onlyInLongRun(() => {
     expect(run().builds).toBe(false);
   });
 
-  test("the program runs the Lua that its files hold now, also that of an included file", () => {
+  test("the program runs the current Lua of its files, also that of an included file", () => {
     cpSync(join(ROOT, "services/dev/modules.d.ts"), join(clone, "services/dev/modules.d.ts"));
     write("shared/included.lua", "-- first\n");
     write("shared/script.lua", '--@include "./included.lua"\nreturn 1\n');
@@ -108,7 +108,7 @@ onlyInLongRun(() => {
     expect(run()).toEqual({ says: "return 2", builds: true });
   });
 
-  test("what something else has built is not run in place of the sources, nor sent as the operator's page", () => {
+  test("files in dist from another build are not run, nor served as the operator's page", () => {
     run();
     write("dist/services/cli/main.js", 'console.log("stale");\n');
     expect(run()).toEqual({ says: `first in ${clone} x`, builds: true });
@@ -117,12 +117,12 @@ onlyInLongRun(() => {
     expect(readFileSync(join(clone, `dist/${PAGE}/index.html`), "utf8")).toContain("<script");
   });
 
-  test("npm run postern runs where the user is, so that relative paths are from there", () => {
+  test("npm run postern runs in the user's folder, so that relative paths begin there", () => {
     const from = join(clone, "docs");
     expect(run({ from, args: ["--config-dir", "mine"] }).says).toBe(`first in ${from} --config-dir,mine`);
   });
 
-  test("npm run test:long makes a fresh clone ready first, and hands its arguments to vitest", () => {
+  test("npm run test:long first prepares a fresh clone, and passes its arguments to vitest", () => {
     mkdirSync(join(clone, "test"));
     write(
       "test/vitest.config.ts",
@@ -137,7 +137,7 @@ onlyInLongRun(() => {
 
 onlyInLongRun(() =>
   describe("npm run test:long without arguments", () => {
-    /** This release is tested by the other command. */
+    /** Other releases than this one, which the other command tests. */
     const others = Object.keys(OTHER_NODES).filter(
       (release) => release !== process.versions.node.split(".")[0],
     );
@@ -152,7 +152,7 @@ onlyInLongRun(() =>
       write("test/vitest.config.ts", 'console.log("every test");\nprocess.exit();\n');
     });
 
-    /** Puts a program in the place of an installed Node, which says what it would run. */
+    /** Replaces an installed Node by a program that prints its command. */
     function install(release: string, exit = 0): void {
       const name = `node-${process.platform}-${process.arch}`;
       const bin = join(".cache/node", OTHER_NODES[release] ?? "", "node_modules", name, "bin");
@@ -179,12 +179,12 @@ onlyInLongRun(() =>
       });
     });
 
-    test("fails as npm test fails on another release", () => {
+    test("fails if npm test fails on another release", () => {
       for (const release of others) install(release, 7);
       expect(testLong()).toMatchObject({ says: [`${others[0]} runs npm test`], status: 7 });
     });
 
-    test("names a release that may not be installed in its last lines, with the command that tests it", () => {
+    test("names a release that cannot be installed in its last lines, with the command that tests it", () => {
       const { says, lastLines, status } = testLong();
       expect([says, status]).toEqual([["every test"], 0]);
       expect(lastLines.slice(-others.length)).toEqual(

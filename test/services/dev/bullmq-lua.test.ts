@@ -17,11 +17,11 @@ const root = fileURLToPath(new URL("../../..", import.meta.url));
 const PACKAGE = join(root, "node_modules/bullmq");
 const NAMES = Object.keys(CHECKSUMS);
 
-test.each(NAMES)("BullMQ's script %s is the one that our Lua was written for", (name) => {
+test.each(NAMES)("BullMQ's script %s is the version for which our Lua was written", (name) => {
   expect(() => refuseChanged(name, readScript(PACKAGE, name))).not.toThrow();
 });
 
-test("a script that BullMQ only formats differently is refused, with what to do and the new checksum", () => {
+test("a script that BullMQ has only reformatted is refused, with advice and the new checksum", () => {
   const [name = ""] = NAMES;
   const formatted = readScript(PACKAGE, name).replaceAll("\n  ", "\n\t");
   const refused = () => refuseChanged(name, formatted);
@@ -38,7 +38,7 @@ test.each([
   expect(() => includedLua(path)).toThrow(reason);
 });
 
-test("a script's functions and its body are all of the script but its comments", () => {
+test("a script's functions and its body together are the whole script, except its comments", () => {
   const lua = `--[[ local function no()
   end ]]
 local rcall = redis.call -- how "functions" call Redis

@@ -25,7 +25,7 @@ import { withoutAnvil } from "../../support/without-anvil.ts";
 import { runHere } from "../cli/run-here.ts";
 import { apart, partPids, type Ready, readyOf, startDev } from "./use-dev.ts";
 
-/** One test pays for three jobs on a chain that makes a block each second. */
+/** Timeout. One test pays for three jobs on a chain that makes a block each second. */
 const PATIENCE_MS = 300_000;
 
 const postern = usePostern();
@@ -35,13 +35,13 @@ const address = async (): Promise<string> => `127.0.0.1:${await freePort()}`;
 
 type Request = { host: string; path: string; headers: string[]; body: string };
 
-/** A command's words as a shell splits them. */
+/** Splits a command into words as a shell does. */
 function toWords(words: string, env: NodeJS.ProcessEnv = {}): string[] {
   const printed = execFileSync("sh", ["-c", `printf '%s\\0' ${words}`], { env, encoding: "utf8" });
   return printed.split("\0").slice(0, -1);
 }
 
-/** What a printed curl would send: a machine need not have curl. */
+/** Parses a printed curl command into a request, because a machine need not have curl. */
 function toRequest(command: string, shellEnv: NodeJS.ProcessEnv = {}): Request {
   const [, url = "", ...flags] = toWords(command.replace(/^curl /, ""), shellEnv);
   const after = (flag: string) => flags.flatMap((word, i) => (word === flag ? [flags[i + 1] ?? ""] : []));
@@ -50,7 +50,7 @@ function toRequest(command: string, shellEnv: NodeJS.ProcessEnv = {}): Request {
   return { host, path: pathname, headers, body: after("--data-raw")[0] ?? "" };
 }
 
-/** The environment and the arguments with which a printed line runs the program. */
+/** Parses a printed line into the environment and the arguments of the program. */
 function toCommand(line: string): [env: NodeJS.ProcessEnv, args: string[]] {
   const [, variables = "", words = ""] = /^(.*?)postern (.*)$/s.exec(line) ?? [];
   const env = toWords(variables).flatMap((word) => (word === "" ? [] : [word.split(/=(.*)/s).slice(0, 2)]));
@@ -59,7 +59,7 @@ function toCommand(line: string): [env: NodeJS.ProcessEnv, args: string[]] {
 
 const run = ({ host, ...sent }: Request): Promise<Answer> => send(host, sent);
 
-/** The same with the last digit of its credential changed: the credential's header comes last. */
+/** Changes the last digit of the request's credential, whose header comes last. */
 function withAnotherCredential(request: Request): Request {
   const credential = request.headers.at(-1) ?? "";
   const last = credential.endsWith("0") ? "1" : "0";
@@ -79,14 +79,14 @@ async function answersNothing(url: string): Promise<void> {
   );
 }
 
-/** Has the port taken: another program may have it already. */
+/** Occupies the port, unless another program already has it. */
 async function take(port: number): Promise<void> {
   const taker = createServer().listen(port, "127.0.0.1");
   ends.defer(() => taker.close());
   await once(taker, "listening").catch(() => {});
 }
 
-/** Of the webhooks gateway. */
+/** Port of the webhooks gateway. */
 const USUAL_PORT = 9090;
 
 type Overview = { processes: { kind: string }[] };
@@ -107,20 +107,20 @@ describe("dev without a configuration", () => {
     ready = await readyOf(dev);
   });
 
-  test("dev without --config-dir names the directory that other commands read and it does not, also if webhooks.toml alone is in it", () => {
+  test("dev without --config-dir names the directory that other commands read and dev does not, even if it has only webhooks.toml", () => {
     expect(dev.events("dev.config_not_read").map(({ reason }) => reason)).toEqual([
       "postern dev does not read the files in config; to use them, run postern dev --config-dir config",
     ]);
   });
 
-  test("dev without a configuration warns once of a misspelt variable, and not of one that a configuration may read", () => {
+  test("dev without a configuration warns once about a misspelt variable, but not about one that a configuration may use", () => {
     const warnings = dev.events("config.warning").map(({ warning }) => String(warning));
     expect(warnings.filter((warning) => warning.startsWith("POSTERN_"))).toEqual([
       "POSTERN_DELIVR_TO: this variable is not used; did you mean POSTERN_DELIVER_TO?",
     ]);
   });
 
-  test("dev without a configuration says for each usual port that is taken what listens where instead", () => {
+  test("dev without a configuration says for each usual port that is in use what listens elsewhere", () => {
     const { webhooks, x402 = "", runner, pricing, devnet, operator } = ready;
     const places = [
       ["the webhooks gateway", USUAL_PORT, webhooks],
@@ -144,7 +144,7 @@ describe("dev without a configuration", () => {
     );
   });
 
-  test("dev without a configuration prints curls that are answered with 202, and whose calls reach the runner", async () => {
+  test("dev without a configuration prints curl commands that are answered with 202, and whose calls reach the runner", async () => {
     expect(ready.endpoints.map(({ path }) => path)).toEqual([
       "/hooks/open",
       "/hooks/bearer",
@@ -159,7 +159,7 @@ describe("dev without a configuration", () => {
     }
   });
 
-  test("dev without a configuration prints the link of the operator's console, which shows its parts to whoever is on this machine", async () => {
+  test("dev without a configuration prints the link to the console, which shows the parts to any user of this machine", async () => {
     expect(await (await fetch(ready.operator)).text()).toContain("<script");
     const overview = (await (await fetch(`${ready.operator}/api/v1/overview`)).json()) as Overview;
     expect(overview.processes.map(({ kind }) => kind).toSorted()).toEqual([
@@ -185,7 +185,7 @@ describe("dev without a configuration", () => {
     expect(JSON.parse(read.body.toString())).toMatchObject({ steps: expect.any(Number) });
   });
 
-  test("dev without a configuration makes endpoints that refuse a request with no credential, or another one", async () => {
+  test("dev without a configuration has endpoints that refuse a request without a credential or with a wrong one", async () => {
     for (const { path, curl } of ready.endpoints.filter(({ path }) => path !== "/hooks/open")) {
       const request = toRequest(curl);
       expect([path, (await run({ ...request, headers: [] })).status]).toEqual([path, 401]);
@@ -193,7 +193,7 @@ describe("dev without a configuration", () => {
     }
   });
 
-  test("dev without a configuration sells jobs on a devnet: each printed pay line buys one, which reaches the runner", {
+  test("dev without a configuration sells jobs on a devnet: each printed pay command buys one, which reaches the runner", {
     timeout: PATIENCE_MS,
   }, async () => {
     expect(ready.jobs.map(({ url }) => url)).toEqual(
@@ -217,7 +217,7 @@ describe("dev without a configuration", () => {
       await dev.waitForEvent("call.injected", { where: ({ callId }) => callId === id });
   });
 
-  test("dev without a configuration signs quotes that say how they are settled, and are paid as they say", async () => {
+  test("dev without a configuration signs quotes with settlement options, and these can be used to pay", async () => {
     const [job] = ready.jobs;
     const [env] = toCommand(job?.pay ?? "");
     const { address } = privateKeyToAccount(env["POSTERN_PAYER_KEY"] as `0x${string}`);
@@ -237,7 +237,7 @@ describe("dev without a configuration", () => {
     await dev.waitForEvent("call.injected", ofThisCall);
   });
 
-  // The last one: it ends the dev of those before.
+  // This test comes last, because it ends the dev of the tests before.
   test("postern status without a configuration directory shows the running dev, and says so", async () => {
     const cwd = tempDir();
     writeConfig(join(cwd, "config"), { postern: { redis: { url: "redis://127.0.0.1:1" } } });
@@ -262,7 +262,7 @@ describe("dev without a configuration", () => {
   });
 });
 
-/** Whatever dev has started ends soon. */
+/** Checks that everything that dev has started ends soon. */
 async function leavesNothing(ready: Ready, pids: Record<string, number>): Promise<void> {
   await eventually("every part has ended", () => stillAlive(pids).length === 0).catch(() =>
     expect(stillAlive(pids)).toEqual([]),
@@ -271,7 +271,7 @@ async function leavesNothing(ready: Ready, pids: Record<string, number>): Promis
 }
 
 onlyInLongRun(() => {
-  test("dev exits with 3 on a configuration with problems, and names its files", async () => {
+  test("dev exits with 3 on an invalid configuration, and names its files", async () => {
     postern.configure({ webhooks: { endpoints: [{ path: "/own", job_id: 1, auth: "bearer" }] } });
     const dev = startDev(postern, ["--config-dir", postern.configDir]);
     expect(await dev.exit).toEqual({ code: 3, signal: null });
@@ -281,7 +281,7 @@ onlyInLongRun(() => {
     );
   });
 
-  test("a second SIGTERM ends dev at once, no part outlives it for long, and its folder of secrets is gone", async () => {
+  test("a second SIGTERM ends dev at once, its parts end soon after, and its folder of secrets is deleted", async () => {
     const dev = startDev(postern);
     const ready = await readyOf(dev);
     const pids = partPids(dev);
@@ -292,7 +292,7 @@ onlyInLongRun(() => {
     await leavesNothing(ready, pids);
   });
 
-  test("a terminal that closes, which sends SIGHUP more than once, ends dev in order, with every part", async () => {
+  test("a closed terminal, which sends SIGHUP more than once, ends dev in order, with every part", async () => {
     const dev = startDev(postern);
     await readyOf(dev);
     const pids = partPids(dev);
@@ -329,7 +329,7 @@ onlyInLongRun(() => {
     expect([ready.endpoints.length, ready.jobs, ready.x402]).toEqual([4, [], undefined]);
   });
 
-  test("dev serves an operator's own x402.toml as it is, on no devnet", async () => {
+  test("dev uses an operator's own x402.toml unchanged, without a devnet", async () => {
     const [webhooks, runner, x402] = [await address(), await address(), await address()];
     const token = {
       network: "eip155:84532",
@@ -407,7 +407,7 @@ onlyInLongRun(() => {
       );
     });
 
-    test("dev prints a command that signs and sends as the sender of an operator's own endpoint would", async () => {
+    test("dev prints a command that signs and sends like the sender of an operator's own endpoint", async () => {
       const [, github] = ready.endpoints;
       const [env, args] = toCommand(github?.send ?? "");
       expect(await runHere([...args, "-o", "json"], { ...env, ...ofGithub })).toMatchObject({
@@ -416,8 +416,8 @@ onlyInLongRun(() => {
       });
     });
 
-    // The last one: it ends the dev of the one before.
-    test("a part that dies takes dev down with exit code 1, and leaves no other part behind", async () => {
+    // This test comes last, because it ends the dev of the test before.
+    test("if a part dies, dev exits with code 1, and leaves no other part behind", async () => {
       const { producer = 0, ...others } = partPids(dev);
       process.kill(producer, "SIGKILL");
       expect(await dev.exit).toEqual({ code: 1, signal: null });
@@ -430,7 +430,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("each of our files makes a folder one that dev says it does not read, and another program's files do not", () => {
+test("dev reports an unread folder for each of our file names, but not for another program's files", () => {
   for (const name of ["postern", "webhooks", "x402", "pricing", "job_pricing", "operator"]) {
     const dir = tempDir();
     writeFileSync(join(dir, "app.toml"), "");
@@ -441,7 +441,7 @@ test("each of our files makes a folder one that dev says it does not read, and a
   expect(hasConfigFiles("/does/not/exist")).toBe(false);
 });
 
-test("dev exits with 3 on a --config-dir that is not there, and starts nothing in its place", async () => {
+test("dev exits with 3 if --config-dir does not exist, and starts nothing instead", async () => {
   const dir = join(postern.configDir, "misspelt");
   const dev = startDev(postern, ["--config-dir", dir]);
   expect(await dev.exit).toEqual({ code: 3, signal: null });

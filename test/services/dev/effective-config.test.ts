@@ -7,7 +7,7 @@ import { newDevSecrets } from "../../../shared/dev/config.ts";
 import { dirWith } from "../../shared/config/files.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
-test("dev runs an operator's configuration with its own Redis alone, wherever the operator's are and however one logs in there", async () => {
+test("dev runs an operator's configuration only with dev's own Redis, for every kind of Redis address and login", async () => {
   const postern = [
     ...["[redis]", 'sentinels = ["10.0.0.1:26379"]', 'master_name = "main"', 'password = "of the servers"'],
     ...["[runner]", 'secret = "of the runner, 32 bytes or so long"'],
@@ -16,7 +16,7 @@ test("dev runs an operator's configuration with its own Redis alone, wherever th
   const target = tempDir();
   await writeEffectiveConfig({
     ...{ own: readOwn(dirWith({ "postern.toml": postern.join("\n") }), {}), target, env: {}, serviceId: "7" },
-    ...{ sellsByItself: false, devnet: undefined, ownRunner: undefined, secrets: newDevSecrets },
+    ...{ sellsOnDevnet: false, devnet: undefined, ownRunner: undefined, secrets: newDevSecrets },
     ...{
       redisUrl: "redis://127.0.0.1:7777",
       ports: createPorts(undefined),

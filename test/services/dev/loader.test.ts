@@ -7,7 +7,7 @@ import { loaderPlugin } from "../../../services/dev/loader.mjs";
 import { FROM_SOURCE } from "../../support/from-source.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
-/** A program of two Lua files, the one of which stands in the other. */
+/** Writes a program with two Lua files, one of which includes the other. */
 function writeProgram(): { dir: string; file: string } {
   const dir = tempDir();
   mkdirSync(join(dir, "inner"));
@@ -23,13 +23,13 @@ function writeProgram(): { dir: string; file: string } {
 
 const PRINTED = '-- first\nlocal one = "\'`$1\\\\"\nreturn one\n';
 
-test("an include stands for the text of its file, to the byte, in a process that runs the sources", () => {
+test("an include is replaced by the exact text of its file in a process that runs the sources", () => {
   const { file } = writeProgram();
   const { stdout, stderr } = spawnSync(process.execPath, [...FROM_SOURCE, file], { encoding: "utf8" });
   expect({ stdout, stderr }).toEqual({ stdout: PRINTED, stderr: "" });
 });
 
-test("and in a bundle, which needs the files no more", async () => {
+test("an include is replaced in a bundle, which no longer needs the files", async () => {
   const { file } = writeProgram();
   const bundle = await rolldown({ input: file, plugins: [loaderPlugin], platform: "node" });
   const { output } = await bundle.generate({ format: "esm" });
@@ -39,7 +39,7 @@ test("and in a bundle, which needs the files no more", async () => {
   expect({ stdout, stderr }).toEqual({ stdout: PRINTED, stderr: "" });
 });
 
-test("an include of a file that is not there ends the process, and names the file", () => {
+test("an include of a missing file ends the process, and the message names the file", () => {
   const { dir, file } = writeProgram();
   writeFileSync(join(dir, "two.lua"), '--@include "./gone.lua"\n');
   const { status, stderr } = spawnSync(process.execPath, [...FROM_SOURCE, file], { encoding: "utf8" });

@@ -18,7 +18,7 @@ beforeEach(async () => {
   url = `http://${address}`;
 });
 
-/** A runner that dev has not started: it takes only what is signed with this secret. */
+/** Starts a runner outside of dev. It accepts only requests that are signed with this secret. */
 async function startRunner(redis: string, secret: string): Promise<void> {
   postern.configure({ postern: { redis: { url: redis }, runner: { bind_address: address, secret } } });
   await postern.start(["runner", "--ops-address", "127.0.0.1:0"]).waitForEvent("service.started");
@@ -31,13 +31,13 @@ async function sendTo({ webhooks }: Ready, path: string): Promise<unknown> {
 }
 
 onlyInLongRun(() => {
-  test("dev with --runner starts no runner, says that yours is not there yet, and keeps calls that it then signs with the secret it told", async () => {
+  test("dev with --runner starts no runner, says that yours does not answer yet, keeps its calls, and signs them with the printed secret", async () => {
     const { dist, env } = withoutAnvil();
     const entry = [join(dist, "services/cli/main.js")];
     const base = await freeBase();
     const dev = startDev(postern, ["--runner", url, "--port-base", String(base)], { entry, env });
     const ready = await readyOf(dev);
-    const deliverTo = `http://127.0.0.1:${base + 3}`; // docs/runner.md has it for a base of 9400
+    const deliverTo = `http://127.0.0.1:${base + 3}`; // docs/runner.md names this port for a base of 9400
     expect([ready.runner, ready.ownRunner]).toEqual([
       url,
       expect.objectContaining({ answers: false, deliverTo }),
@@ -49,7 +49,7 @@ onlyInLongRun(() => {
     await dev.waitForEvent("call.injected", { where: (event) => event["callId"] === callId });
   });
 
-  test("dev with --runner sells jobs by their numbers alone, since it does not know what your runner does", async () => {
+  test("dev with --runner sells jobs only by their numbers, because it does not know what your runner does", async () => {
     const ready = await readyOf(startDev(postern, ["--runner", url, ...(await apart())]));
     const sold = ready.jobs.map(({ name, schema, pay }) => [name, schema, typeof pay]);
     expect(sold).toEqual([1, 2, 3].map(() => [undefined, undefined, "string"]));
@@ -65,7 +65,7 @@ onlyInLongRun(() => {
       },
     });
 
-    test("uses the runner that listens there, and does not tell its secret", async () => {
+    test("uses the runner that listens there, and does not print its secret", async () => {
       postern.configure(await own({ url }));
       const dev = startDev(postern, ["--config-dir", postern.configDir, ...(await apart())]);
       const ready = await readyOf(dev);
@@ -77,7 +77,7 @@ onlyInLongRun(() => {
       expect(dev.tail()).not.toContain(secret);
     });
 
-    test("--runner wins over it", async () => {
+    test("is overridden by --runner", async () => {
       postern.configure(await own({ url: "http://127.0.0.1:1" }));
       const ready = await readyOf(
         startDev(postern, ["--config-dir", postern.configDir, ...(await apart()), "--runner", `${url}/`]),
@@ -88,7 +88,7 @@ onlyInLongRun(() => {
       ]);
     });
 
-    test("starts the reference runner where only its bind_address is given, and sends it the calls", async () => {
+    test("starts the reference runner if only its bind_address is given, and sends it the calls", async () => {
       postern.configure(await own({ bind_address: address }));
       const dev = startDev(postern, ["--config-dir", postern.configDir]);
       const ready = await readyOf(dev);
@@ -110,14 +110,14 @@ test.each([
   [{ url: "http://127.0.0.1:8645/mine" }, "http://127.0.0.1:8645/mine"],
   [{ url: "https://127.0.0.1:8645" }, "https://127.0.0.1:8645"],
 ] as const)(
-  "dev takes the runner of %o for your own if it is not where the reference runner listens",
+  "dev treats the runner of %o as your own if it is not at the reference runner's address",
   (runner, expected) => {
     expect(ownRunnerUrl(undefined, runner)).toBe(expected);
   },
 );
 
 test.each(["9000", "localhost:9000", "redis://127.0.0.1"])(
-  "--runner %s is refused with what it has to be",
+  "--runner %s is refused with an explanation",
   async (text) => {
     const { code, stderr } = await runHere(["dev", "--runner", text]);
     expect([code, stderr]).toEqual([2, expect.stringContaining("it must be an http or https URL")]);

@@ -19,7 +19,7 @@ const postern = usePostern();
 const ends = useEnds();
 
 onlyInLongRun(() => {
-  test("--port-base gives everything that listens its port in the documented order, also what x402.toml names, and a payment goes through", {
+  test("--port-base gives every listener its port in the documented order, also those in x402.toml, and a payment succeeds", {
     timeout: PATIENCE_MS,
   }, async () => {
     const base = await freeBase();
@@ -53,7 +53,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("a port of --port-base that is taken ends dev with its number and what it is for", async () => {
+test("if a port of --port-base is in use, dev ends and says which one and what it is for", async () => {
   const base = await freeBase();
   const taker = createServer().listen(base + 9, "127.0.0.1");
   ends.defer(() => taker.close());
@@ -69,7 +69,7 @@ test("a port of --port-base that is taken ends dev with its number and what it i
 });
 
 onlyInLongRun(() => {
-  test("a part whose address is taken ends dev with what to do about it", async () => {
+  test("if the address of a part is in use, dev ends and says what to do", async () => {
     const port = await freePort();
     const taker = createServer().listen(port, "127.0.0.1");
     ends.defer(() => taker.close());
@@ -93,7 +93,7 @@ onlyInLongRun(() => {
   });
 });
 
-/** config/devnet with the gateway and the devnet at other ports. */
+/** Writes config/devnet with other ports for the gateway and the devnet. */
 async function devnetConfig(
   ports: Record<"rpc" | "facilitator" | "x402" | "runner", number>,
 ): Promise<string> {
@@ -122,7 +122,7 @@ async function devnetConfig(
 }
 
 onlyInLongRun(() => {
-  test("dev starts the devnet at the very ports that an operator's x402.toml names, and a second dev pays on the same one", {
+  test("dev starts the devnet at exactly the ports that an operator's x402.toml names, and a second dev uses the same one", {
     timeout: PATIENCE_MS,
   }, async () => {
     const base = await freeBase(3);
@@ -144,7 +144,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("a relative --config-dir is read from the folder that dev is started in", async () => {
+test("a relative --config-dir begins at the folder in which dev is started", async () => {
   const cwd = tempDir();
   cpSync(DEVNET_CONFIG, join(cwd, "mine"), { recursive: true });
   writeFileSync(join(cwd, "mine/webhooks.toml"), "no TOML");
@@ -153,7 +153,7 @@ test("a relative --config-dir is read from the folder that dev is started in", a
   expect(dev.events("service.failed")[0]?.["reason"]).toContain("mine/webhooks.toml");
 });
 
-test("docs/dev.md lists the ports from the base on as dev gives them, and the usual ones", () => {
+test("docs/dev.md lists the same ports as dev uses, from the base on and by default", () => {
   const page = readFileSync(new URL("../../../docs/dev.md", import.meta.url), "utf8");
   const rows = page.matchAll(/^\| base(?:\+(\d+))? \| (.*) \| (.*) \|$/gm);
   const listed = [...rows].map(([, offset = "0", what, usual]) => [Number(offset), what, usual]);

@@ -17,7 +17,7 @@ const PATIENCE_MS = 300_000;
 const postern = usePostern();
 const ends = useEnds();
 
-/** What dev prints on a terminal until it is ready. */
+/** Returns what dev prints on a terminal until it is ready. */
 async function screenOf(...options: string[]): Promise<string> {
   const command = [
     process.execPath,
@@ -48,7 +48,7 @@ async function screenOf(...options: string[]): Promise<string> {
   return stripVTControlCharacters(said);
 }
 
-test("dev prints one banner on a terminal and warns of nothing that it chose itself; --verbose prints what its parts log", {
+test("dev prints one banner on a terminal without warnings about its own choices, and --verbose prints the logs of its parts", {
   timeout: PATIENCE_MS,
   ...needs("script"),
 }, async () => {
@@ -118,13 +118,13 @@ describe("the lines that dev prints for an operator's own configuration", () => 
     ready = await readyOf(dev);
   }, PATIENCE_MS);
 
-  /** Runs a printed line in a shell, in which `postern` is this program. */
+  /** Runs a printed line in a shell in which `postern` is this program. */
   const paste = (line: string): string => {
     const program = [process.execPath, ...builtEntry("services/cli/main.js")].join(" ");
     return execFileSync("sh", ["-c", `postern() { ${program} "$@"; }; ${line}`], { env, encoding: "utf8" });
   };
 
-  test("each is accepted as it is pasted, and none shows a secret", () => {
+  test("each works when it is pasted, and none shows a secret", () => {
     const lines = ready.endpoints.map(({ path, curl, send }) => [path, curl ?? send ?? ""] as const);
     expect(lines.map(([path, line]) => [path, /^\S+/.exec(line)?.[0]])).toEqual([
       ["/open", "curl"],
@@ -141,12 +141,12 @@ describe("the lines that dev prints for an operator's own configuration", () => 
     expect(JSON.stringify(dev.events())).not.toContain(own);
   });
 
-  test("a job is bought with the example of its schema, whatever it costs", async () => {
+  test("a job can be bought with the example of its schema, at any price", async () => {
     const [job] = ready.jobs;
     expect(jsonLines({ stdout: paste(`${job?.pay} -o json`) }).at(-1)).toMatchObject({ outcome: "injected" });
   });
 
-  test("no line but that of a purchase holds a payer's key", async () => {
+  test("only the line of a purchase contains a payer's key", async () => {
     const { payers } = (await (await fetch(ready.devnet?.control ?? "")).json()) as {
       payers: { privateKey: string }[];
     };

@@ -26,8 +26,8 @@ async function start(): Promise<PosternProcess> {
   });
 }
 
-/** What one start of dev tells of its secrets. */
-async function secretsOfAStart(): Promise<unknown> {
+/** Starts dev and returns its secrets. */
+async function readSecretsOfStart(): Promise<unknown> {
   const dev = await start();
   const { endpoints, ownRunner } = await readyOf(dev);
   await dev.kill("SIGTERM");
@@ -36,21 +36,21 @@ async function secretsOfAStart(): Promise<unknown> {
 }
 
 onlyInLongRun(() => {
-  test("the secrets that dev makes up are the same at the next start in the same folder, and others elsewhere", async () => {
-    const first = await secretsOfAStart();
-    expect(await secretsOfAStart()).toEqual(first);
+  test("the secrets that dev generates are the same at the next start in the same folder, and different in others", async () => {
+    const first = await readSecretsOfStart();
+    expect(await readSecretsOfStart()).toEqual(first);
     cwd = tempDir();
-    expect(await secretsOfAStart()).not.toEqual(first);
+    expect(await readSecretsOfStart()).not.toEqual(first);
   });
 
-  test("the file of dev's secrets is its owner's alone, and git does not see it", async () => {
+  test("only its owner may read the file of dev's secrets, and git ignores it", async () => {
     execFileSync("git", ["init", "--quiet"], { cwd });
     await readyOf(await start());
     expect(statSync(join(cwd, FILE)).mode & 0o777).toBe(0o600);
     expect(execFileSync("git", ["status", "--porcelain"], { cwd, encoding: "utf8" })).toBe("");
   });
 
-  test("dev that cannot keep its secrets says so, and runs", async () => {
+  test("dev that cannot store its secrets says so, and runs", async () => {
     writeFileSync(join(cwd, ".postern"), "no folder");
     const dev = await start();
     const { ownRunner } = await readyOf(dev);
@@ -61,7 +61,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("dev with a file of secrets that is not its own exits with 3 and says to delete it", async () => {
+test("dev with a file of secrets that it did not write exits with 3 and says to delete it", async () => {
   mkdirSync(join(cwd, ".postern"));
   writeFileSync(join(cwd, FILE), 'runner = "short"\n');
   const dev = await start();
@@ -73,7 +73,7 @@ test("dev with a file of secrets that is not its own exits with 3 and says to de
 });
 
 onlyInLongRun(() => {
-  test("dev without a terminal writes JSON lines alone to stdout, and to stderr the commands for people", async () => {
+  test("dev without a terminal writes only JSON lines to stdout, and to stderr the commands for people", async () => {
     const args = ["dev", "--runner", "http://127.0.0.1:1", ...(await apart())];
     const { code, stdout, stderr } = await postern.run(args, {
       cwd,

@@ -5,7 +5,7 @@ import { jsonLines, type Postern } from "../../fixtures/postern.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { runHere } from "../cli/run-here.ts";
 
-/** What dev says once everything is ready. */
+/** The summary that dev prints once everything is ready. */
 export type Ready = {
   webhooks: string;
   runner: string;
@@ -18,12 +18,12 @@ export type Ready = {
   x402?: string;
   devnet?: { rpc: string; facilitator: string; control: string };
   pricing?: { grpc: string; http: string };
-  /** Sentences on what a user may not expect. */
+  /** Sentences about things that a user may not expect. */
   notes: string[];
   jobs: { name?: string; url: string; price: string; schema?: string; pay?: string }[];
 };
 
-/** Starts dev in a folder of its own, unless `cwd` names one. No other command finds it, unless it has the same XDG_RUNTIME_DIR. */
+/** Starts dev in a new folder, unless `cwd` names one. Only commands with the same XDG_RUNTIME_DIR find it. */
 export function startDev(
   postern: Postern,
   args: readonly string[] = [],
@@ -33,25 +33,25 @@ export function startDev(
   return postern.start(["dev", ...args], { cwd: tempDir(), lastSignal: "SIGTERM", env: own, ...options });
 }
 
-/** Options that keep it apart from whoever else starts one with the usual ports. */
+/** Returns options that keep this dev apart from any other with the usual ports. */
 export async function apart(): Promise<string[]> {
   return ["--port-base", String(await freeBase())];
 }
 
-/** The first of so many ports in a row for dev alone. */
+/** Returns the first of `count` free ports in a row. */
 export const freeBase = (count = Object.keys(PLACES).length): Promise<number> => freePorts(count);
 
 export async function readyOf(dev: PosternProcess): Promise<Ready> {
   return (await dev.waitForEvent("dev.ready")) as unknown as Ready;
 }
 
-/** The process ids of the parts, from the lines dev passes on. */
+/** Returns the process ids of the parts, from the lines that dev passes on. */
 export function partPids(dev: PosternProcess): Record<string, number> {
   const started = dev.events("service.started");
   return Object.fromEntries(started.map(({ service, pid }) => [String(service), Number(pid)]));
 }
 
-/** Buys the job with a payer of the devnet; the outcome that `postern pay` tells. */
+/** Buys the job with a payer of the devnet. Returns the outcome that `postern pay` prints. */
 export async function buy({ url, pay = "" }: Ready["jobs"][number]): Promise<unknown> {
   const [, payer = ""] = /POSTERN_PAYER_KEY=(0x\w+)/.exec(pay) ?? [];
   const env = { POSTERN_PAYER_KEY: payer };

@@ -12,7 +12,7 @@ beforeAll(async () => {
 const QUOTE = "/pricing/jobs/42/3/quote";
 const Origin = "https://shop.example";
 
-test("a browser's preflight for a quote is answered with what the request needs, for every page and without credentials", async () => {
+test("a browser's preflight for a quote permits the request's headers, for every origin and without credentials", async () => {
   const wanted = ["content-type", "traceparent"];
   const { status, headers, text } = await send(engine.http.address, {
     method: "OPTIONS",
@@ -38,7 +38,7 @@ test.each<[number, string, string, object]>([
   [405, "PUT", QUOTE, {}],
   [503, "POST", QUOTE, toJson(wireRequest({ require_tee: true }))],
 ])(
-  "a browser's page may read an answer of %i to %s %s, and when to ask again",
+  "a page in a browser may read an answer of %i to %s %s, and its Retry-After",
   async (status, method, path, json) => {
     const answer = await send(engine.http.address, {
       method,

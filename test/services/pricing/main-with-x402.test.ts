@@ -14,7 +14,7 @@ const fixture = useRateSources();
 const redis = useRedis();
 const ends = useEnds();
 
-/** A price of a thousandth, and a token whose rate is the feed's. */
+/** Configures a price of a thousandth of a native unit, and a token with the feed's rate. */
 async function configure(): Promise<string> {
   const feed = await fixture.feed();
   await fixture.write(feed);
@@ -37,7 +37,7 @@ async function configure(): Promise<string> {
   return dir;
 }
 
-test("the pricing engine's settlement options follow a source that is read, and the engine ends when it is told to", async () => {
+test("the pricing engine's settlement options follow a rate source, and the engine ends on SIGTERM", async () => {
   const entry = builtEntry("services/pricing/main-with-x402.js");
   const [args, env] = [[await configure()], { ...process.env, POSTERN_PRICING_KEY: KEY }];
   const engine = startProcess({ name: "pricing", entry, args, env });

@@ -23,7 +23,7 @@ const env = { ...process.env, POSTERN_PRICING_KEY: KEY };
 const redis = useRedis();
 const mortal = useOwnRedis();
 
-// These tests run at once, and most of their time is spent waiting: what one starts ends with the file.
+// These tests run at once, because they mostly wait. So the processes of a test end with the file.
 const started: PosternProcess[] = [];
 afterAll(() => Promise.all(started.map((engine) => engine.kill("SIGKILL"))));
 
@@ -48,7 +48,7 @@ function startPricing(dir: string, more: { args?: string[]; env?: NodeJS.Process
   return engine;
 }
 
-/** Has the loader of native modules look for a binary that no package brings. */
+/** Makes the loader of native modules search for a binary that no package has. */
 const WITHOUT_NATIVE = { npm_config_arch: "none" };
 
 async function start(redisUrl = redis.url, env: NodeJS.ProcessEnv = {}) {
@@ -60,7 +60,7 @@ async function start(redisUrl = redis.url, env: NodeJS.ProcessEnv = {}) {
 
 describe.concurrent("each in a process of its own", () => {
   onlyInLongRun(() => {
-    test("`postern pricing` quotes, counts it, and ends with 0 on SIGTERM though a client still watches its health", async () => {
+    test("`postern pricing` quotes, counts its quotes, and exits with 0 on SIGTERM even if a client still watches its health", async () => {
       const { engine, address, ops, operator } = await start();
       expect(operator).toBe(OPERATOR);
       const client = reflectedClient(address);
@@ -79,24 +79,24 @@ describe.concurrent("each in a process of its own", () => {
       expect(metrics).toContain('postern_pricing_quotes_total{code="job.not_found"} 1');
 
       const watch = await client.methodOf("grpc.health.v1.Health", "Watch");
-      const told: string[] = [];
+      const statuses: string[] = [];
       const stream = client.client.makeServerStreamRequest(
         watch.path,
         watch.requestSerialize,
         watch.responseDeserialize,
         { service: ENGINE },
       );
-      stream.on("data", (message) => told.push(message.status));
+      stream.on("data", (message) => statuses.push(message.status));
       stream.on("error", () => {});
-      await eventually("it is told", () => told.includes("SERVING"));
+      await eventually("it is told", () => statuses.includes("SERVING"));
       const startedAt = performance.now();
       expect(await engine.kill("SIGTERM")).toMatchObject({ code: 0 });
       expect(performance.now() - startedAt).toBeLessThan(9000);
-      expect(told.at(-1)).toBe("NOT_SERVING");
+      expect(statuses.at(-1)).toBe("NOT_SERVING");
       client.close();
     });
 
-    test("without the native module of secp256k1, `postern pricing` says so once at its start and signs the same quotes", async () => {
+    test("without the native module of secp256k1, `postern pricing` logs this once at its start and signs the same quotes", async () => {
       const withModule = await start();
       expect(withModule.engine.events("signatures.slow")).toEqual([]);
       const { engine, address, operator } = await start(redis.url, WITHOUT_NATIVE);
@@ -113,7 +113,7 @@ describe.concurrent("each in a process of its own", () => {
     });
   });
 
-  test("`postern pricing` stops with 0 on SIGTERM though Redis is away", async () => {
+  test("`postern pricing` exits with 0 on SIGTERM even if Redis is unavailable", async () => {
     const { engine, ops } = await start(mortal.url);
     await mortal.server.kill("SIGKILL");
     await engine.waitForEvent("redis.unreachable");
@@ -145,7 +145,7 @@ describe.concurrent("each in a process of its own", () => {
   );
 
   onlyInLongRun(() => {
-    test("`postern pricing` exits with 1 where its address is taken, and gRPC says nothing of its own beside it", async () => {
+    test("`postern pricing` exits with 1 if its address is in use, and gRPC prints no message of its own", async () => {
       const taken = createServer().listen(0, "127.0.0.1");
       await once(taken, "listening");
       const address = `127.0.0.1:${(taken.address() as AddressInfo).port}`;
@@ -154,8 +154,8 @@ describe.concurrent("each in a process of its own", () => {
         code: "start.address_unavailable",
       });
       expect(await engine.exit).toMatchObject({ code: 1 });
-      const said = engine.tail().split("\n");
-      expect(said.filter((line) => !line.startsWith("{"))).toEqual([]);
+      const lines = engine.tail().split("\n");
+      expect(lines.filter((line) => !line.startsWith("{"))).toEqual([]);
       taken.close();
     });
 

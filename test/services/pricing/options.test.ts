@@ -6,13 +6,13 @@ import { useRedis } from "../../fixtures/redis.ts";
 
 const redis = useRedis();
 
-/** Makes an engine with these options, and ends it. */
+/** Makes an engine with these options, and closes it. */
 async function make(change: object): Promise<void> {
   const options = { postern: { redis: { url: redis.url } }, ...PRICING, ...change };
   await createPricingService(options as PricingOptions).close();
 }
 
-/** The lines of `start.config_invalid`; none if it was made. */
+/** Returns the lines of `start.config_invalid`; none if the engine was made. */
 async function problems(change: object): Promise<string[]> {
   try {
     await make(change);
@@ -99,11 +99,11 @@ test.each<[string, object, RegExp]>([
     { postern: { http: { trusted_proxies: ["proxy"] } } },
     /^postern: http\.trusted_proxies\[0\]: /,
   ],
-])("an engine with %s is not made, and the option is named", async (_, change, reason) => {
+])("an engine with %s is refused, and the message names the option", async (_, change, reason) => {
   expect(await problems(change)).toEqual([expect.stringMatching(reason)]);
 });
 
-test("an engine that is wrong in several options says so at once, and nothing of its key", async () => {
+test("an engine with several invalid options is refused with all of them, without its key", async () => {
   const key = KEY.slice(0, 60);
   const found = await problems(pricing({ key, pow_difficulty: 99, domain: { chain_id: -1 } }));
   expect(found.map((line) => line.split(": ")[1]).sort()).toEqual([
@@ -138,12 +138,7 @@ describe("the settlement through x402", () => {
   const at = "settlement: accepted_tokens\\[0\\]";
 
   test.each<[string, object, object, string]>([
-    [
-      "a URL that is none",
-      { public_url: "pay" },
-      {},
-      "settlement: public_url: must be an http or https URL$",
-    ],
+    ["an invalid URL", { public_url: "pay" }, {}, "settlement: public_url: must be an http or https URL$"],
     [
       "a rate of nothing",
       {},
@@ -165,12 +160,15 @@ describe("the settlement through x402", () => {
     ["37 decimals", {}, { decimals: 37 }, `${at}\\.decimals: must be at most 36, not 37$`],
     ["a markup below 0", {}, { markup_bps: -1 }, `${at}\\.markup_bps: must be at least 0, not -1$`],
     ["an unknown network", {}, { network: "base" }, `${at}\\.network: must be "eip155:"`],
-    ["nobody to pay", {}, { pay_to: "0x0" }, `${at}\\.pay_to: must be an address`],
-  ])("a settlement with %s is not made, and the option is named", async (_, change, ofToken, reason) => {
-    expect(await settled(change, ofToken)).toEqual([expect.stringMatching(new RegExp(`^${reason}`))]);
-  });
+    ["an invalid recipient", {}, { pay_to: "0x0" }, `${at}\\.pay_to: must be an address`],
+  ])(
+    "a settlement with %s is refused, and the message names the option",
+    async (_, change, ofToken, reason) => {
+      expect(await settled(change, ofToken)).toEqual([expect.stringMatching(new RegExp(`^${reason}`))]);
+    },
+  );
 
-  test("a settlement is made with a rate that is read from its source", async () => {
+  test("a settlement may have a rate that is read from its source", async () => {
     const source = { source: "http_json", url: "https://rates.example.com", pointer: "/price" };
     expect(await settled({}, { rate_per_native_unit: source })).toEqual([]);
   });

@@ -14,7 +14,7 @@ test.each([
   ["is zero", `0x${"0".repeat(64)}`],
   ["is a digit short", KEY.slice(0, -1)],
   ["is no number of the curve", `0x${"f".repeat(64)}`],
-])("an engine whose key %s is not made", (_, key) => {
+])("an engine whose key %s is refused", (_, key) => {
   expect(() =>
     createPricingService({
       postern: { redis: { url: weak.url } },
@@ -24,7 +24,7 @@ test.each([
   ).toThrow(/^pricing: key: (?:must be a private key|is empty)/);
 });
 
-test("an engine's key is taken with and without 0x, from the file and in code, and is the same operator's", async () => {
+test("an engine's key is accepted with and without 0x, from the file and in code, with the same address", async () => {
   const table = { key: "env:KEY", domain: { chain_id: 1, verifying_contract: DOMAIN.verifyingContract } };
   for (const text of [KEY, KEY.slice(2)]) {
     const { key } = pricingToml({ env: { KEY: text } }).parse(table);
@@ -33,7 +33,7 @@ test("an engine's key is taken with and without 0x, from the file and in code, a
   }
 });
 
-test("an engine on a Redis that loses writes fails its first check and gives no quotes", async () => {
+test("an engine with a Redis that may lose writes fails its first check and gives no quotes", async () => {
   const engine = await pricing.engine({ early: true });
   await expect(engine.service.firstCheck).rejects.toMatchObject({ code: "start.redis_not_durable" });
   expect(await engine.ask(wireRequest())).toMatchObject({ code: status.UNAVAILABLE });

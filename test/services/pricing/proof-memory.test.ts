@@ -30,12 +30,12 @@ beforeAll(async () => {
 
 const proofs = () => pricing.redis.client.keys("{postern}:pricing:proof:*");
 
-/** Who signed what an engine answers, for this domain. */
+/** Returns the signer of an engine's answer, for this domain. */
 function signerOf({ response = {} }: Unary, separator: string) {
   return recoverAddress(jobQuoteDigest(separator, toQuote(response)), toHex(response["signature"] as Buffer));
 }
 
-test("a proof of work that is used again for the same content gets the first quote, whichever replica answers and however late", async () => {
+test("a repeated proof of work with the same content gets the first quote, at any replica and at any time", async () => {
   const request = wireRequest();
   const first = await one.ask(request);
   now += 29_000;
@@ -45,7 +45,7 @@ test("a proof of work that is used again for the same content gets the first quo
   expect(again).toEqual([first, first]);
 });
 
-test("a proof of work that is used again gets the first quote, even where the price is another one by now", async () => {
+test("a repeated proof of work gets the first quote even after the price has changed", async () => {
   const jobs = [{ serviceId: 42, jobIndex: 3, priceWei: 5000n }];
   const changed = await pricing.engine({ jobs });
   const request = wireRequest();
@@ -62,7 +62,7 @@ const others: [string, Pick<EngineOptions, "key" | "domain">][] = [
   ["contract", { domain: { ...DOMAIN, verifyingContract: OPERATOR } }],
 ];
 test.each(others)(
-  "an engine with another %s on the same Redis is another engine: it answers with a quote of its own",
+  "an engine with another %s on the same Redis is separate and gives its own quote",
   async (_, its) => {
     const other = await pricing.engine(its);
     const signer = createSigner(its.key?.reveal() ?? KEY).address;
@@ -83,7 +83,7 @@ test.each([
   ["inputs_hash", { inputs_hash: Buffer.alloc(32, 9) }],
   ["job_index", { job_index: 255 }],
 ])(
-  "two clients that find one proof of work and differ in %s get a quote each, and each the same again at every replica",
+  "two clients with one proof of work and a different %s each get a quote, and each gets the same one again at every replica",
   async (_, other) => {
     const request = wireRequest();
     const requests = [request, { ...request, ...other }];
@@ -97,7 +97,7 @@ test.each([
   },
 );
 
-test("of many contents that race for one proof of work from one address at two replicas, eight get a quote, and their repeats the same", async () => {
+test("if many contents from one address use one proof of work at two replicas, eight get a quote, and their repeats get the same", async () => {
   const request = wireRequest();
   const contents = Array.from({ length: 40 }, (_, i) => ({
     ...request,
@@ -115,7 +115,7 @@ describe("a quote that has expired", () => {
   const LIFE_SECS = 10;
   const shortLived = () => pricing.engine({ clock: () => now, quote_ttl_secs: LIFE_SECS });
 
-  test("a repeated proof of work gets its first quote while that has five seconds left, and then a new one that takes its place", async () => {
+  test("a repeated proof of work gets its first quote until that has less than five seconds left, and then a new one that replaces it", async () => {
     const [engine, replica] = await Promise.all([shortLived(), shortLived()]);
     const request = wireRequest();
     const first = await engine.ask(request);
@@ -132,7 +132,7 @@ describe("a quote that has expired", () => {
     now = startedAt;
   });
 
-  test("the new quote takes no further place: a proof of work serves as many contents as before", async () => {
+  test("the new quote does not count as a further content of its proof of work", async () => {
     const engine = await shortLived();
     const request = wireRequest();
     const ask = (i: number) => engine.ask({ ...request, inputs_hash: Buffer.alloc(32, i) });
@@ -148,7 +148,7 @@ describe("a quote that has expired", () => {
   });
 });
 
-test("of many requests that race with one proof of work and the same content, all get one quote", async () => {
+test("many concurrent requests with one proof of work and the same content all get one quote", async () => {
   const request = wireRequest();
   const answers = await Promise.all(
     Array.from({ length: 20 }, (_, i) => {
@@ -161,7 +161,7 @@ test("of many requests that race with one proof of work and the same content, al
   expect(answers[0]?.code).toBe(status.OK);
 });
 
-test("nothing is written to Redis for a request without its work, nor for one that is refused", async () => {
+test("a request without a valid proof of work, or one that is refused, writes nothing to Redis", async () => {
   const before = (await proofs()).length;
   await one.ask(wireRequest({ proof_of_work: Buffer.alloc(48) }));
   await one.ask(wireRequest({ require_tee: true }));
@@ -172,7 +172,7 @@ test("nothing is written to Redis for a request without its work, nor for one th
   expect(await proofs()).toHaveLength(before + 1);
 });
 
-test("a proof of work is remembered for longer than any replica's clock lets it be used, and no longer than minutes", async () => {
+test("a proof of work is stored for longer than any replica accepts it, but only for minutes", async () => {
   await one.ask(wireRequest({ challenge_timestamp: String(NOW_SECS + 30) }));
   const lives = await Promise.all((await proofs()).map((key) => pricing.redis.client.pttl(key)));
   expect(Math.max(...lives)).toBeGreaterThan(90_000);

@@ -16,10 +16,10 @@ import {
   wireRequest,
 } from "../../fixtures/pricing.ts";
 import {
-  askForRedemption,
   type Outcome,
   type Redemption,
   requester,
+  requestRedemption,
   stranger,
   useQuoteRedeemer,
 } from "../../fixtures/quote-redeemer.ts";
@@ -36,7 +36,7 @@ const pricing = usePricing();
 const chain = useQuoteRedeemer({ chainId: DOMAIN.chainId });
 const twin = useQuoteRedeemer({ chainId: DOMAIN.chainId + 1 });
 let engine: Engine;
-/** The engine's clock is the chain's: of its latest block, as of the last question. */
+/** The engine's clock, which shows the time of the chain's latest block at the last request. */
 let now = 0n;
 let separator: string;
 
@@ -60,22 +60,22 @@ const start = (options: Parameters<typeof pricing.engine>[0] = {}) =>
     ...options,
   });
 
-/** On inputs of its own, else: quotes of one second that say the same are one quote. */
+/** Counter that makes new inputs: equal quotes of the same second would be one quote. */
 let quotes = 0;
 const newInputs = (): Hex => toHex(`two plus ${++quotes}`);
 
-/** A quote on these inputs, asked for at the chain's time, and what it takes to redeem it. */
+/** Requests a quote on these inputs at the chain's time, and makes its redemption. */
 async function quoted(request: Partial<Wire> = {}, { inputs = newInputs(), from = engine } = {}) {
   now = await chain.timestamp();
-  return askForRedemption(from, inputs, { challenge_timestamp: String(now), ...request });
+  return requestRedemption(from, inputs, { challenge_timestamp: String(now), ...request });
 }
 
-/** What the gateway and the engine call this quote. */
+/** Returns the digest that the gateway and the engine compute for this quote. */
 function digestOf({ price, ...quote }: Quote, of = separator): Hex {
   return toHex(jobQuoteDigest(of, { ...quote, priceWei: price }));
 }
 
-/** The same, signed by the operator: what no client can do. */
+/** Returns the redemption with the operator's signature, which no client can make. */
 function signed(redemption: Redemption, of = separator): Redemption {
   const digest = Buffer.from(digestOf(redemption.quote, of).slice(2), "hex");
   return { ...redemption, signature: toHex(createSigner(KEY).sign(digest)) };
@@ -87,7 +87,7 @@ function taken({ quote, value }: Redemption): Outcome {
   return { redeemed: { digest: digestOf(quote), ...at, paid: value } };
 }
 
-/** The change alone stands in the way: what was changed redeems, right after, as it was. */
+/** Redeems the changed quote and then the original, to prove that only the change was refused. */
 async function refusedOnlyAs(changed: Redemption, original: Redemption): Promise<Outcome> {
   const outcome = await chain.redeem(changed);
   expect(await chain.redeem(original)).toEqual(taken(original));
@@ -105,7 +105,7 @@ test("a quote of GetJobPrice redeems on chain once", async () => {
   expect((await chain.balance()) - before).toBe(PRICE);
 });
 
-test("a quote that is sent twice in one block redeems once", async () => {
+test("a quote that is sent twice in one block is redeemed once", async () => {
   const quote = await quoted();
   const hashes = await chain.inOneBlock(async () => [await chain.send(quote), await chain.send(quote)]);
   expect(await Promise.all(hashes.map(chain.outcomeOf))).toEqual([
@@ -114,7 +114,7 @@ test("a quote that is sent twice in one block redeems once", async () => {
   ]);
 });
 
-test("a quote redeems once, however often it is asked for with one proof of work", async () => {
+test("a quote that was requested several times with one proof of work can be redeemed once", async () => {
   now = await chain.timestamp();
   const { proof_of_work, challenge_timestamp } = wireRequest({ challenge_timestamp: String(now) });
   const inputs = newInputs();
@@ -125,7 +125,7 @@ test("a quote redeems once, however often it is asked for with one proof of work
   expect(await chain.redeem(again)).toMatchObject({ error: "AlreadyRedeemed" });
 });
 
-test("a quote that was asked for twice in one second redeems once: what says the same is the same quote", async () => {
+test("a quote that was requested twice in one second can be redeemed once, because equal quotes are the same quote", async () => {
   const inputs = newInputs();
   const [one, two] = [await quoted({}, { inputs }), await quoted({}, { inputs })];
   expect(two).toEqual(one);
@@ -148,7 +148,7 @@ test.each(sample(REDEEMED))("a quote redeems on chain with %s", async (_, servic
   expect(await chain.redeem(quote)).toEqual(taken(quote));
 });
 
-test("a quote redeems at the second of its expiry, and not one later", async () => {
+test("a quote can be redeemed in the second of its expiry, and not one second later", async () => {
   const [last, late] = [await quoted(), await quoted()];
   const { expiry } = last.quote;
   expect(late.quote.expiry).toBe(expiry);
@@ -187,7 +187,7 @@ describe("the digest of a quote is the same on chain", () => {
 });
 
 describe("changed quotes", () => {
-  /** Everything but the signature is in order for what the quote says now. */
+  /** Changes of each field. Except for the signature, everything matches the changed quote. */
   const changes: readonly (readonly [keyof Quote, string, (from: Redemption) => Partial<Redemption>])[] = [
     ["requester", "another, who sends it", () => ({ sender: stranger })],
     ["price", "a wei less, paid", ({ quote }) => paid(quote, PRICE - 1n)],
@@ -220,12 +220,12 @@ describe("changed quotes", () => {
     return { ...changed, quote: { ...changed.quote, requester: changed.sender.address } };
   }
 
-  test("each member of a quote is among the changes that are tried", async () => {
+  test("each field of a quote is among the tested changes", async () => {
     expect(new Set(changes.map(([field]) => field))).toEqual(new Set(Object.keys((await quoted()).quote)));
   });
 
   test.each(sample(changes, 4))(
-    "a quote does not redeem once its %s is changed to %s",
+    "a quote cannot be redeemed once its %s is changed to %s",
     async (field, _, its) => {
       const original = await quoted();
       const changed = change(original, its);
@@ -234,7 +234,7 @@ describe("changed quotes", () => {
       });
       expect(differs).toEqual([field]);
       expect(await refusedOnlyAs(changed, original)).toEqual(NOT_SIGNED);
-      // With the operator's signature it would be taken: nothing else was wrong with it.
+      // With the operator's signature it would be accepted, so nothing else was wrong with it.
       expect(await chain.redeem(signed(changed))).toEqual(taken(changed));
     },
   );
@@ -274,15 +274,18 @@ describe("other signatures", () => {
     ],
   ];
 
-  test.each(sample(changes, 2))("a quote does not redeem with %s in its signature", async (_, its, error) => {
-    const original = await quoted();
-    const from = parts(original.signature);
-    expect(joined(from)).toBe(original.signature);
-    const signature = joined({ ...from, ...its(from) });
-    expect(await refusedOnlyAs({ ...original, signature }, original)).toEqual(error);
-  });
+  test.each(sample(changes, 2))(
+    "a quote cannot be redeemed with %s in its signature",
+    async (_, its, error) => {
+      const original = await quoted();
+      const from = parts(original.signature);
+      expect(joined(from)).toBe(original.signature);
+      const signature = joined({ ...from, ...its(from) });
+      expect(await refusedOnlyAs({ ...original, signature }, original)).toEqual(error);
+    },
+  );
 
-  test("a signature's twin, which recovers the operator as well, does not redeem what was redeemed", async () => {
+  test("a signature's malleable twin, which recovers the operator as well, cannot redeem a quote again", async () => {
     const original = await quoted();
     expect(await chain.redeem(original)).toEqual(taken(original));
     const { r, s, v } = parts(original.signature);
@@ -329,12 +332,12 @@ describe("other signatures", () => {
     });
   });
 
-  test("no contract has the zero address for its operator, which a broken signature would recover", async () => {
+  test("no contract has the zero address as its operator, because a broken signature would recover it", async () => {
     await expect(chain.deployFor(`0x${"0".repeat(40)}`)).rejects.toThrow(toFunctionSelector("NoOperator()"));
   });
 });
 
-test("a quote does not redeem for another sender", async () => {
+test("a quote cannot be redeemed by another sender", async () => {
   const original = await quoted();
   expect(await refusedOnlyAs({ ...original, sender: stranger }, original)).toEqual({
     error: "NotTheRequester",
@@ -346,7 +349,7 @@ test.each([
   ["other inputs", () => newInputs()],
   ["no inputs", () => "0x"],
   ["one byte more", (from: Hex) => `${from}00`],
-] as [string, (from: Hex) => Hex][])("a quote does not redeem on %s", async (_, its) => {
+] as [string, (from: Hex) => Hex][])("a quote cannot be redeemed on %s", async (_, its) => {
   const original = await quoted();
   const inputs = its(original.inputs);
   const inputsHash = keccak256Hex(Buffer.from(inputs.slice(2), "hex"));
@@ -360,7 +363,7 @@ test.each([
   ["nothing", 0n],
   ["a wei less", PRICE - 1n],
   ["a wei more", PRICE + 1n],
-])("a quote does not redeem for %s", async (_, value) => {
+])("a quote cannot be redeemed for %s", async (_, value) => {
   const original = await quoted();
   expect(await refusedOnlyAs({ ...original, value }, original)).toEqual({
     error: "WrongPayment",
@@ -368,7 +371,7 @@ test.each([
   });
 });
 
-test("a quote does not redeem at a price below 100 wei, which is why the pricing engine refuses to load one", async () => {
+test("a quote cannot be redeemed at a price below 100 wei, so the pricing engine refuses such a price", async () => {
   const least = await quoted({ job_index: 100 });
   const cheaper = signed({ ...least, quote: { ...least.quote, price: 99n }, value: 99n });
   expect(await chain.redeem(cheaper)).toEqual({
@@ -377,21 +380,21 @@ test("a quote does not redeem at a price below 100 wei, which is why the pricing
   });
 });
 
-test("a quote does not redeem once it is expired, however much later", async () => {
+test("a quote cannot be redeemed at any time after its expiry", async () => {
   const quote = await quoted();
   const { expiry } = quote.quote;
   await chain.nextBlockAt(expiry + 86_400n);
   expect(await chain.redeem(quote)).toEqual({ error: "QuoteExpired", args: [expiry + 86_400n, expiry] });
 });
 
-test("a quote does not redeem at the same contract elsewhere on its chain", async () => {
+test("a quote cannot be redeemed at another deployment of the contract on its chain", async () => {
   const elsewhere = await chain.deployFor();
   const quote = await quoted();
   expect(await chain.redeem(quote, elsewhere)).toEqual(NOT_SIGNED);
   expect(await chain.redeem(quote)).toEqual(taken(quote));
 });
 
-test("a quote does not redeem at the same contract, at the same address, of another chain", async () => {
+test("a quote cannot be redeemed at the same contract with the same address on another chain", async () => {
   expect(twin.contract).toBe(chain.contract);
   const quote = await quoted();
   expect(await twin.redeem(quote)).toEqual(NOT_SIGNED);
@@ -403,11 +406,11 @@ test.each([
   ["contract", { verifyingContract: OPERATOR }],
   ["name", { name: "TangleQuotes" }],
   ["version", { version: "2" }],
-])("a quote does not redeem where the engine's %s is another", async (_, other) => {
+])("a quote cannot be redeemed if the engine has another %s", async (_, other) => {
   const wrong = await start({ domain: { ...domain(), ...other } });
   const quote = await quoted({}, { from: wrong });
   expect(await chain.redeem(quote)).toEqual(NOT_SIGNED);
-  // The operator signed it, for elsewhere; here his signature would be another.
+  // The operator signed it for the other domain; for this one the signature would differ.
   expect(signed(quote, domainSeparator({ ...domain(), ...other }))).toEqual(quote);
   expect(await chain.redeem(signed(quote))).toEqual(taken(quote));
 });

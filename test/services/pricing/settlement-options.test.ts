@@ -5,19 +5,19 @@ import { settledAt, TOKENS } from "./x402-settlement.ts";
 
 const pricing = usePricing();
 
-test("settlement options say what the quote comes to in each token, rounded up with the markup, and where", async () => {
+test("settlement options have the quote's amount in each token, rounded up with the markup, and the URL for the payment", async () => {
   const jobs = [{ serviceId: 42, jobIndex: 3, priceWei: 10n ** 15n + 1n }];
   const engine = await pricing.engine({ jobs, settlement: settledAt("https://pay.example.com") });
   const { response = {} } = await engine.ask(wireRequest());
   const { network, asset, symbol, pay_to } = TOKENS[0]!;
-  // 0.001 x 3200 x 1.02 = 3.264 tokens, and a part of a unit more.
+  // 0.001 x 3200 x 1.02 = 3.264 tokens and a fraction of a unit.
   expect(response["settlement_options"]).toEqual([
     { network, asset, symbol, amount: "3264001", pay_to, scheme: "exact" },
   ]);
   expect(response["x402_endpoint"]).toBe("https://pay.example.com/x402/jobs/42/3");
 });
 
-test("settlement options are there only where the service was made with them", async () => {
+test("settlement options are present only if the service was made with them", async () => {
   const settling = await pricing.engine({ settlement: settledAt("https://pay.example.com") });
   const without = await pricing.engine();
   const ask = async ({ service }: Engine) => {
@@ -35,7 +35,7 @@ test("settlement options are there only where the service was made with them", a
   expect(answer).not.toHaveProperty("x402_endpoint");
 });
 
-test("settlement options follow the rates of now, of a repeated quote too, without a token whose rate is unknown", async () => {
+test("settlement options follow the current rates, also for a repeated quote, and skip a token with an unknown rate", async () => {
   let rate: string | undefined = "3200";
   const moving = await pricing.engine({
     settlement: settledAt("https://pay.example.com"),

@@ -26,7 +26,7 @@ beforeAll(async () => {
   engine = await pricing.engine({ http: { trusted_proxies: [PROXY] } });
 });
 
-/** A request with the proof that all who search from nonce 0 find for this second. */
+/** Makes a request with the proof that all clients find who search from nonce 0 in this second. */
 function fromNonceZero(secs: number, content: number): Wire {
   const proof_of_work = solve({ serviceId: 42n, timestamp: BigInt(secs) }, DIFFICULTY);
   const inputs_hash = Buffer.alloc(32);
@@ -37,7 +37,7 @@ function fromNonceZero(secs: number, content: number): Wire {
 type Answered = { isOk: boolean; detail: string };
 type Asker = (request: Wire) => Promise<Answered>;
 
-/** Asks over HTTP on behalf of this address, through the proxy that the engine trusts. */
+/** Requests quotes over HTTP for this address, through the proxy that the engine trusts. */
 function overHttp(address: string): Asker {
   return async (request) => {
     const path = `/pricing/jobs/${request.service_id}/${request.job_index}/quote`;
@@ -49,7 +49,7 @@ function overHttp(address: string): Asker {
   };
 }
 
-/** Asks over gRPC from this address of this machine, with these headers. */
+/** Requests quotes over gRPC from this address of this machine, with these headers. */
 async function overGrpc(address: string, headers: Record<string, string> = {}): Promise<Asker> {
   const { hostname: host, port } = new URL(`http://${engine.grpc.address}`);
   const relay = createServer((from) => {
@@ -80,14 +80,14 @@ test.each<[string, number, Protocol]>([
   ["HTTP", NOW_SECS + 20, overHttp],
   ["gRPC", NOW_SECS + 21, overGrpc],
 ])(
-  "a stranger who has used up the proof of a coming second over %s takes it from no client that finds the same, over either protocol",
+  "a client that has used up the proof of a coming second over %s does not block other clients with the same proof, over either protocol",
   async (_, second, protocol) => {
     const ask = await protocol(STRANGER);
     const made = Array.from({ length: 60 }, (_, content) => fromNonceZero(second, content));
     const answers = await Promise.all(made.map(ask));
     expect(answers.filter(({ isOk }) => isOk)).toHaveLength(OF_ADDRESS);
     expect(answers.find(({ isOk }) => !isOk)?.detail).toMatch(/^proof_of_work: .*Search from a random nonce/);
-    // Whoever changes the protocol is still the same stranger.
+    // The address still counts if the client changes the protocol.
     for (const other of [overHttp(STRANGER), await overGrpc(STRANGER)])
       expect(await other(fromNonceZero(second, 99))).toMatchObject({ isOk: false });
 
@@ -97,7 +97,7 @@ test.each<[string, number, Protocol]>([
   },
 );
 
-test("over gRPC too a trusted proxy is believed for whom it asks, and nobody else", async () => {
+test("over gRPC, too, only a trusted proxy may name its client", async () => {
   const second = NOW_SECS + 24;
   const asFor = (address: string) => ({ "x-forwarded-for": address });
   const use = async (ask: Asker, from: number) => {
@@ -110,14 +110,14 @@ test("over gRPC too a trusted proxy is believed for whom it asks, and nobody els
   expect(await use(await overGrpc("127.0.0.88", asFor("203.0.113.8")), 300)).toBe(0);
 });
 
-test("a subscriber's addresses of IPv6 are one address to a proof of work", async () => {
+test("all IPv6 addresses of a subscriber count as one address for a proof of work", async () => {
   const [at, second] = [(i: number) => overHttp(`2001:db8:1:2::${i + 1}`), NOW_SECS + 22];
   const asked = Array.from({ length: 20 }, (_, i) => at(i)(fromNonceZero(second, i)));
   expect((await Promise.all(asked)).filter(({ isOk }) => isOk)).toHaveLength(OF_ADDRESS);
 });
 
 onlyInLongRun(() => {
-  test("one proof of work takes less than 512 KiB of Redis, however many addresses bring it, and whatever for", async () => {
+  test("one proof of work uses less than 512 KiB of Redis, with any number of addresses and contents", async () => {
     const { client } = pricing.redis;
     const known = new Set(await client.keys("{postern}:pricing:proof:*"));
     const dearest = { job_index: 255 };

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { X402Settlement } from "../../../services/pricing/pricing.ts";
 import { acceptedToken } from "../../../shared/config/x402-toml.ts";
 
-/** What a payment gateway accepts in these tests: a thousandth of a native unit is 3.264 USDC. */
+/** Tokens of the payment gateway in these tests: a thousandth of a native unit is 3.264 USDC. */
 export const TOKENS = z.array(acceptedToken({ env: {} })).parse([
   {
     network: "eip155:31337",

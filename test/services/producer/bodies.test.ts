@@ -15,7 +15,7 @@ const postern = usePostern();
 const MIB = 2 ** 20;
 
 onlyInLongRun(() => {
-  test("a producer with little memory injects as many large bodies as there are, one after the other if need be", async () => {
+  test("a producer with a small memory budget injects every large body, one after the other if necessary", async () => {
     postern.configure({
       postern: {
         redis: { url: redis.url },
@@ -26,16 +26,16 @@ onlyInLongRun(() => {
     const bodies = Array.from({ length: 12 }, (_, i) => Buffer.alloc(6 * MIB, `${i} `));
     for (const [i, body] of bodies.entries()) await producers.add(aCall({ job_id: 1 + (i % 4), body }));
     const sizes = new Map<string, number>();
-    let inHand = 0;
+    let inFlight = 0;
     let most = 0;
     runner.answer = async (offer) => {
-      inHand += 1;
-      most = Math.max(most, inHand);
+      inFlight += 1;
+      most = Math.max(most, inFlight);
       sizes.set(String(offer.headers["idempotency-key"]), offer.body.length);
       offer.body = Buffer.alloc(0);
       if (sizes.size === 1) await eventually("another one comes beside the first", () => most > 1);
       await delay(400);
-      inHand -= 1;
+      inFlight -= 1;
       return { status: 200 };
     };
     const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0"], {
@@ -48,13 +48,13 @@ onlyInLongRun(() => {
     await eventually("all are injected", () => sizes.size === bodies.length || ended);
     expect(ended).toBe(false);
     expect([...sizes.values()]).toEqual(bodies.map(({ length }) => length));
-    // Half of the room is for large calls, and each of these is 8 MiB as stored.
+    // Half of the memory budget is for large calls, and each of these calls is stored with 8 MiB.
     expect(most).toBeGreaterThanOrEqual(2);
     expect(most).toBeLessThanOrEqual(3);
   });
 });
 
-test("a call that has ended three producers fails with a code of its own, and those beside it are injected", async () => {
+test("a call that has ended three producers fails with its own code, and the calls beside it are injected", async () => {
   const [pill, beside] = [aCall(), aCall()];
   for (const call of [pill, beside]) await producers.add(call);
   await redis.client.hset(keys.inQueue("webhook/7/1", pill.id), "stc", 3);

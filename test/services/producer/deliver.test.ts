@@ -14,14 +14,14 @@ const proxy = useRedisProxy(redis);
 const runner = useFakeRunner();
 const producers = useProducer({ redis });
 
-test("a stored call whose bytes no longer match their hash, or that lacks a field, fails without an offer", async () => {
+test("a stored call whose body does not match its hash, or that lacks a field, fails without being sent", async () => {
   const call = aCall();
   await producers.queues.addStored(call, { ...call, body: "AAAA" });
   const other = aCall();
   await producers.queues.addStored(other, { ...other, service_id: "2" });
   producers.start({ runnerUrl: runner.url });
   await eventually(
-    "both lie among the failed",
+    "both are among the failed",
     async () => (await producers.queues.jobs("failed")).length === 2,
   );
   expect((await producers.queues.jobs("failed")).map((job) => job.failedReason)).toEqual(
@@ -34,7 +34,7 @@ test.each([
   ["a state that no process writes", (key: string) => redis.client.hset(key, "st", "LATER")],
   ["a key of another type", (key: string) => redis.client.set(key, "QUEUED")],
 ])(
-  "a call whose record is %s fails without an offer, an attempt or a change of the record",
+  "a call whose record is %s fails without being sent, without an attempt and with its record unchanged",
   async (_, write) => {
     const call = aCall();
     await write(keys.record(call.id));
@@ -74,7 +74,7 @@ test("a call with a field that this release does not know is delivered", async (
   expect(log.events.at(-1)?.fields).toMatchObject({ callId: call.id, serviceId: 7, jobId: 1 });
 });
 
-test("a call whose end is recorded is not offered again, however often it is added", async () => {
+test("a call whose end is recorded is not sent again, however often it is added", async () => {
   const { saw } = producers.start({ runnerUrl: runner.url });
   const call = aCall();
   await producers.add(call);
@@ -93,7 +93,7 @@ test("a call whose end is recorded is not offered again, however often it is add
   );
 });
 
-test("nothing of an injected call stays but its mark, and the mark expires", async () => {
+test("an injected call leaves only its record, and the record expires", async () => {
   const call = aCall();
   await producers.add(call);
   await producers.start({ runnerUrl: runner.url }).saw("call.injected");
@@ -103,7 +103,7 @@ test("nothing of an injected call stays but its mark, and the mark expires", asy
   expect(await redis.client.pttl(left[0]!)).toBeGreaterThan(3_500_000);
 });
 
-test("a 2xx that cannot be recorded at once is recorded later, and the call is offered once", async () => {
+test("a 2xx that cannot be recorded at once is recorded later, and the call is sent once", async () => {
   const { saw, count } = producers.start({ redisUrl: proxy.url, runnerUrl: runner.url, attempts: 1 });
   const full: Fault = { kind: "rewrite", words: ["EVAL", "return redis.error_reply('OOM')", "0"] };
   const call = aCall();
@@ -115,7 +115,7 @@ test("a 2xx that cannot be recorded at once is recorded later, and the call is o
   expect([count("call.failed"), count("call.delayed"), runner.offers.length]).toEqual([0, 0, 1]);
 });
 
-test("an inject of one's own is called again after a plain error, and Refused fails the call", async () => {
+test("a program's own inject is called again after a plain error, and Refused fails the call", async () => {
   const seen: string[] = [];
   const inject: Inject = async ({ call, body }) => {
     seen.push(`${call.id} ${body}`);
@@ -132,8 +132,9 @@ test("an inject of one's own is called again after a plain error, and Refused fa
   expect(log.events.at(-1)?.fields).toMatchObject({ code: "runner.refused", reason: "I cannot use this" });
 });
 
-test("a call whose error holds half a surrogate pair fails once its attempts are spent, and each of them is kept", async () => {
-  // V8 quotes the first half of the emoji alone. The escape is text that a runner sent, and stays as it is.
+test("a call whose errors contain half a surrogate pair fails after its last attempt, and each attempt is kept", async () => {
+  // V8's message quotes only the first half of the emoji, which must be replaced. The escape `\ud83d` is plain text from a
+  // runner, and must stay unchanged.
   const inject: Inject = async () => JSON.parse("\u{1f600} \\ud83d");
   const { saw, count } = producers.start({ inject, attempts: 3 });
   const call = aCall();
@@ -146,7 +147,7 @@ test("a call whose error holds half a surrogate pair fails once its attempts are
     expect(reason).toBe(`Unexpected token '\ufffd', "\u{1f600} \\ud83d" is not valid JSON`);
 });
 
-test("an inject that waits is told by hold.signal that the call is no longer this worker's", async () => {
+test("a program's own inject learns by hold.signal that the call no longer belongs to this worker", async () => {
   let waits = false;
   const inject: Inject = (_, { signal }) => {
     waits = true;

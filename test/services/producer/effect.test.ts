@@ -18,7 +18,10 @@ const proxy = useRedisProxy(redis);
 const runner = useFakeRunner();
 const producers = useProducer({ redis });
 
-/** A call that is watched since it was claimed, as a paid one is. */
+/**
+ * Adds a call with a record that has the field `unsure`, as a paid call has: it says whether an attempt may have had an
+ * effect.
+ */
 async function addWatched() {
   const call = aCall();
   await producers.add(call, { by: "a test", bodySha256: call.sha256, windowMs: 600_000 });
@@ -29,11 +32,14 @@ async function addWatched() {
 const unsureOf = (id: string) => redis.client.hget(keys.record(id), "unsure");
 const stateOf = (id: string) => producers.records.state(id);
 
-/** Runs a call whose attempts end like this, and then with a refusal. */
+/**
+ * Runs a call whose first attempt ends with this answer, and whose next attempt is refused. Returns the record's
+ * `unsure`.
+ */
 async function failsAfter(first: FakeAnswer): Promise<string | null> {
   runner.answer = () => (runner.offers.length === 1 ? first : { status: 422 });
   const { id } = await addWatched();
-  // A busy machine may delay an answer by more than the time-out that a silent runner is to reach soon.
+  // A busy machine may delay an answer, so only the silent runner, whose time-out the test waits for, gets a short one.
   producers.start({ runnerUrl: runner.url, timeoutMs: first === "silence" ? 500 : 60_000 });
   await eventually("it has failed", async () => (await stateOf(id)) === "FAILED");
   expect(runner.offers.length).toBe(first === REFUSAL ? 1 : 2);
@@ -50,18 +56,21 @@ test.each<[string, FakeAnswer]>([
   ["a redirect", { status: 302 }],
   ["408", { status: 408 }],
   ["409: the call still runs", { status: 409, headers: { "Retry-After": "0" } }],
-])("an attempt that ends with %s may have had an effect, whatever comes after it", async (_, answer) => {
-  expect(await failsAfter(answer)).toBe("1");
-});
+])(
+  "an attempt that ends with %s is recorded as a possible effect, even if a later attempt is refused",
+  async (_, answer) => {
+    expect(await failsAfter(answer)).toBe("1");
+  },
+);
 
 test.each<[string, FakeAnswer]>([
   ["429", { status: 429, headers: { "Retry-After": "0" } }],
   ["404", REFUSAL],
-])("an attempt that ends with %s had no effect", async (_, answer) => {
+])("an attempt that ends with %s is recorded as without effect", async (_, answer) => {
   expect(await failsAfter(answer)).toBe("0");
 });
 
-test("a call that could not be sent had no effect", async () => {
+test("a call that could not be sent is recorded as without effect", async () => {
   await runner.leave();
   runner.answer = () => ({ status: 422 });
   const { id } = await addWatched();
@@ -72,7 +81,7 @@ test("a call that could not be sent had no effect", async () => {
   expect(await unsureOf(id)).toBe("0");
 });
 
-test("an inject of one's own that says no had no effect, and one that throws anything else may have had one", async () => {
+test("an error of your own inject counts as without effect if its class says so, and otherwise as a possible effect", async () => {
   const ends = [new NotNow("full", 1), new Refused("never")];
   const { id } = await addWatched();
   const { producer } = producers.start({ inject: () => Promise.reject(ends.shift()) });
@@ -87,7 +96,7 @@ test("an inject of one's own that says no had no effect, and one that throws any
   expect(await unsureOf(other.id)).toBe("1");
 });
 
-test("an attempt that a stopping producer breaks off may have had an effect", async () => {
+test("an attempt that a stopping producer interrupts is recorded as a possible effect", async () => {
   runner.answer = () => "silence";
   const { id } = await addWatched();
   const { producer } = producers.start({ runnerUrl: runner.url, timeoutMs: 60_000 });
@@ -98,7 +107,7 @@ test("an attempt that a stopping producer breaks off may have had an effect", as
 });
 
 onlyInLongRun(() => {
-  test("what an attempt may have done is not forgotten while Redis refuses to keep it", async () => {
+  test("a possible effect is recorded even if Redis refuses the write for a while", async () => {
     runner.answer = () => (runner.offers.length === 1 ? "cut" : { status: 422 });
     const { id } = await addWatched();
     let refusals = 6;
@@ -111,13 +120,13 @@ onlyInLongRun(() => {
   });
 });
 
-/** Redis cannot write now. */
+/** The reply of a Redis that cannot write now. */
 const REFUSED: Fault = { kind: "rewrite", words: ["EVAL", "return redis.error_reply('MISCONF')", "0"] };
 
-/** A script whose first key is a record. */
+/** Whether the command is a script whose first key is a call's record. */
 const isRecord = (words: readonly string[]) => words[3]?.startsWith("{postern}:call:") === true;
 
-/** A runner whose first answer to a call is a 2xx that comes when it is told, and whose others are refusals. */
+/** A runner that answers a call's first attempt with a 2xx once `succeed` is called, and refuses every later attempt. */
 function lateRunner() {
   let offers = 0;
   let succeed: () => void = () => {};
@@ -131,7 +140,7 @@ function lateRunner() {
   return { inject, succeed: () => succeed(), hasIt: () => offers === 1 };
 }
 
-test("a call that was taken back from a silent producer may have had an effect", async () => {
+test("a call that was taken back from a silent producer is marked as having a possible effect", async () => {
   const call = await addWatched();
   const { inject, succeed, hasIt } = lateRunner();
   producers.start({ inject });
@@ -144,7 +153,7 @@ test("a call that was taken back from a silent producer may have had an effect",
   succeed();
 });
 
-test("a call that a process ended with in hand may have had an effect, though nobody has noted it", async () => {
+test("a call that was in flight when a process ended is marked as having a possible effect, even without a note", async () => {
   const { id, queue } = await addWatched();
   await redis.client.hset(redis.partition.keys.inQueue(queue, id), "stc", 1);
   runner.answer = () => ({ status: 422 });
@@ -153,7 +162,7 @@ test("a call that a process ended with in hand may have had an effect, though no
   expect(await unsureOf(id)).toBe("1");
 });
 
-test("a 2xx that arrives after another producer's attempt has failed the call wins, and nothing remains of the failure", async () => {
+test("a 2xx that arrives after another producer's attempt has failed the call wins, and the failure is deleted", async () => {
   const call = await addWatched();
   const { inject, succeed, hasIt } = lateRunner();
   producers.start({ inject });
@@ -169,7 +178,7 @@ test("a 2xx that arrives after another producer's attempt has failed the call wi
   expect(await redis.client.pttl(keys.attempts(call.id))).toBeGreaterThan(0);
 });
 
-test("a 2xx that is told while another worker writes down that the call failed wins too", async () => {
+test("a 2xx that is reported while another worker records the call as failed wins too", async () => {
   const call = await addWatched();
   const { inject, succeed, hasIt } = lateRunner();
   let isHeld = true;
@@ -186,7 +195,7 @@ test("a 2xx that is told while another worker writes down that the call failed w
   expect(await createFailedCalls(redis.partitions.of(call.id)).count({})).toBe(0);
 });
 
-test("a 2xx that is told while an operator discards the call wins, and the call stays injected", async () => {
+test("a 2xx that is reported while an operator discards the call wins, and the call stays injected", async () => {
   const call = await addWatched();
   const { inject, succeed, hasIt } = lateRunner();
   producers.start({ inject });

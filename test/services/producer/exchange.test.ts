@@ -14,7 +14,7 @@ import { sample } from "../../support/long-run.ts";
 
 const ends = useEnds();
 
-/** Injects calls there, one after the other; tells how each ended. */
+/** Returns a function that injects a call at this URL and resolves with "injected" or the error's code. */
 function injectionsTo(url: string, { timeoutMs = 5000, metadata = {} } = {}): () => Promise<string> {
   const { inject, close } = createHttpInject({
     url,
@@ -35,7 +35,7 @@ function injectionsTo(url: string, { timeoutMs = 5000, metadata = {} } = {}): ()
   };
 }
 
-/** A server that does this with each connection. */
+/** Starts a server that handles each connection with `converse`. */
 async function serve(converse: (socket: Socket) => void): Promise<{ port: number; server: Server }> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -58,7 +58,7 @@ test("a runner whose port refuses connections is unreachable", async () => {
   expect(await injectionsTo(`http://127.0.0.1:${await freePort()}`)()).toBe("runner.unreachable");
 });
 
-test("a runner that reads the request and cuts the connection without an answer is disconnected", async () => {
+test("a runner that reads the request and closes the connection without an answer is disconnected", async () => {
   const { port } = await serve((socket) => socket.once("data", () => socket.destroy()));
   expect(await injectionsTo(`http://127.0.0.1:${port}`)()).toBe("runner.disconnected");
 });
@@ -68,12 +68,15 @@ test("a runner that answers with something other than HTTP is disconnected", asy
   expect(await injectionsTo(`http://127.0.0.1:${port}`)()).toBe("runner.disconnected");
 });
 
-test("a runner that takes the request and says nothing has timed out", async () => {
+test("a runner that reads the request and does not answer has timed out", async () => {
   const { port } = await serve((socket) => socket.resume());
   expect(await injectionsTo(`http://127.0.0.1:${port}`, { timeoutMs: 100 })()).toBe("runner.timed_out");
 });
 
-/** Listens and accepts nothing, with its queue of connections full: nobody gets an answer to a SYN. */
+/**
+ * Starts a server that accepts no connection. Its queue of connections is full, so that a client's SYN stays
+ * unanswered. Returns its port.
+ */
 async function blackHole(): Promise<number> {
   const worker = new Worker(
     `const { parentPort } = require("node:worker_threads");
@@ -101,19 +104,19 @@ const NEVER_CONNECTED: readonly [string, number][] = [
   ["undici gives the connection up", 10_000],
 ];
 test.each(sample(NEVER_CONNECTED))(
-  "a runner that makes no connection until %s is unreachable",
+  "a runner that accepts no connection within %s is unreachable",
   async (_, timeoutMs) => {
     const port = await blackHole();
     expect(await injectionsTo(`http://127.0.0.1:${port}`, { timeoutMs })()).toBe("runner.unreachable");
   },
 );
 
-test("a runner whose TLS handshake does not end is unreachable, because nothing of the call has left", async () => {
+test("a runner whose TLS handshake does not end is unreachable, because nothing of the call was sent", async () => {
   const { port } = await serve((socket) => socket.resume());
   expect(await injectionsTo(`https://127.0.0.1:${port}`, { timeoutMs: 200 })()).toBe("runner.unreachable");
 });
 
-test("a connection that the runner closed while it was idle is not used: the next call is sent on a new one", async () => {
+test("a connection that the runner closed while idle is not used: the next call uses a new one", async () => {
   const sockets: Socket[] = [];
   const { port, server } = await serve((socket) => {
     sockets.push(socket);
@@ -132,7 +135,7 @@ test("a connection that the runner closed while it was idle is not used: the nex
   expect(await injected()).toBe("runner.unreachable");
 });
 
-test("a call that cannot be sent to anybody does not count as an unreachable runner", async () => {
+test("a call that cannot be sent to any server does not count as an unreachable runner", async () => {
   const { port } = await serve((socket) => socket.once("data", () => socket.write(OK)));
   const injected = injectionsTo(`http://127.0.0.1:${port}`, { metadata: { "X-PLATFORM-A": "two\nlines" } });
   expect(await injected()).toBe("internal.unexpected");

@@ -25,7 +25,7 @@ const connections = async (): Promise<number> =>
     .trim()
     .split("\n").length;
 
-/** How often Redis has run each of these, within scripts too. */
+/** How often Redis has run these commands in total, including those within scripts. */
 async function calls(...commands: string[]): Promise<number> {
   const stats = await redis.client.info("commandstats");
   const counts = commands.map((name) =>
@@ -34,7 +34,10 @@ async function calls(...commands: string[]): Promise<number> {
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
-/** What an idle producer asks of Redis in so many polls, each of which reads the queues with calls in hand once. */
+/**
+ * How many commands an idle producer sends, and how many reads its scripts make, within this number of polls. Each poll reads
+ * once the queues with calls in flight.
+ */
 async function idle(polls: number) {
   const asked = () => calls("evalsha", "bzpopmin");
   const read = () => calls("exists", "hget", "zcount", "zscore");
@@ -43,7 +46,7 @@ async function idle(polls: number) {
   return { asked: (await asked()) - before.asked, read: (await read()) - before.read };
 }
 
-test("a producer has as many connections, and asks an idle Redis as often, with 300 jobs as with 1", async () => {
+test("a producer has as many connections, and sends an idle Redis as many commands, with 300 jobs as with 1", async () => {
   const { producer, saw } = producers.start({ inject: async () => {} });
   await producer.firstCheck;
   await addMany(1, () => 1);

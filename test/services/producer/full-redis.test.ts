@@ -11,7 +11,7 @@ const runner = useFakeRunner();
 
 const QUEUE = "webhook/7/1";
 
-/** As gateways leave it. */
+/** Makes Redis full, after gateways have written the layout to it. */
 async function fill(): Promise<void> {
   for (const partition of redis.partitions.all) await createClaimLayout(partition)();
   await redis.client.config("SET", "maxmemory", 1);
@@ -19,7 +19,7 @@ async function fill(): Promise<void> {
 
 afterEach(() => redis.client.config("SET", "maxmemory", 0));
 
-test("a full Redis hands out every call that it took: those that wait, that fail at first, and that a dead producer had", async () => {
+test("a full Redis hands out every accepted call: waiting calls, calls that fail at first, and those of a dead producer", async () => {
   const calls = Array.from({ length: 12 }, (_, i) => aCall({ job_id: 1 + (i % 3) }));
   for (const call of calls) await producers.add(call);
   const { id: taken = "" } = calls[0] ?? {};
@@ -40,7 +40,7 @@ test("a full Redis hands out every call that it took: those that wait, that fail
   expect(await producers.queues.countIn("wait", "active", "delayed", "failed")).toBe(0);
   for (const [i, { id }] of calls.entries()) {
     expect(await producers.records.state(id)).toBe("INJECTED");
-    // The dead producer may have sent the first call.
+    // The dead producer may have sent the first call before it died, so that this call gets one attempt more.
     const n = i === 0 ? 2 : 1;
     expect(await producers.records.attempts(id)).toMatchObject([{ n, code: "runner.failed" }]);
   }

@@ -12,8 +12,8 @@ const runner = useFakeRunner();
 const producers = useProducer();
 const start = (options: TestProducerOptions = {}) => producers.start({ runnerUrl: runner.url, ...options });
 
-/** Answers the first offers in this order, then 200. */
-function moods(...answers: FakeAnswer[]): void {
+/** Gives the first requests these answers, in this order, and all later requests 200. */
+function answerInOrder(...answers: FakeAnswer[]): void {
   const left = [...answers];
   runner.answer = () => left.shift() ?? { status: 200 };
 }
@@ -40,14 +40,14 @@ test("a runner gets POST /jobs/{job_id} with the bytes, content type, metadata, 
   });
 });
 
-test("a call with an empty body and no content type is offered with length 0 and no Content-Type", async () => {
+test("a call with an empty body and no content type is sent with length 0 and no Content-Type", async () => {
   await producers.add(aCall({ body: Buffer.alloc(0) }));
   await start().saw("call.injected");
   expect(runner.offers[0]?.headers["content-length"]).toBe("0");
   expect(runner.offers[0]?.headers).not.toHaveProperty("content-type");
 });
 
-test("the signature of an offer covers method, path, digest, content type, key and every metadata header", async () => {
+test("the signature of a request covers method, path, digest, content type, key and every metadata header", async () => {
   await producers.add(aCall({ content_type: "text/plain" }));
   await start().saw("call.injected");
   const offer = runner.offers[0]!;
@@ -90,8 +90,8 @@ const retried: [string, FakeAnswer, ErrorCode][] = [
   ["silence until the time-out", "silence", "runner.timed_out"],
 ];
 
-test.each(retried)("a call answered with %s is offered again under the same key", async (_, answer) => {
-  moods(answer, answer);
+test.each(retried)("a call answered with %s is sent again under the same key", async (_, answer) => {
+  answerInOrder(answer, answer);
   const call = aCall();
   await producers.add(call);
   const { saw, count } = start();
@@ -109,7 +109,7 @@ test.each(retried)("a call answered with %s at each of its attempts fails", asyn
   const { saw } = start(answer === "silence" ? { timeoutMs: 100 } : {});
   await saw("call.failed");
   await eventually(
-    "it lies among the failed",
+    "it is among the failed",
     async () => (await producers.queues.jobs("failed")).length === 1,
   );
   expect(runner.offers).toHaveLength(3);
@@ -117,14 +117,14 @@ test.each(retried)("a call answered with %s at each of its attempts fails", asyn
 });
 
 test.each([400, 401, 403, 404, 410, 413, 415, 422])(
-  "a call answered with %i fails at its first attempt, with the runner's words",
+  "a call answered with %i fails at its first attempt, with the runner's message",
   async (status) => {
     runner.answer = () => ({ status, body: '{"detail": "no thank you"}' });
     const call = aCall();
     await producers.add(call);
     const { producer } = start();
     await eventually(
-      "it lies among the failed",
+      "it is among the failed",
       async () => (await producers.queues.jobs("failed")).length === 1,
     );
     expect(runner.offers).toHaveLength(1);
@@ -144,7 +144,7 @@ test.each([
 ] as const)(
   "a call answered with %s more often than it has attempts is injected at its first attempt",
   async (_, answer) => {
-    moods(...Array<FakeAnswer>(6).fill(answer));
+    answerInOrder(...Array<FakeAnswer>(6).fill(answer));
     await producers.add(aCall());
     const { saw, log } = start();
     await saw("call.injected");
@@ -153,7 +153,7 @@ test.each([
   },
 );
 
-test("a call is not offered again before the runner's Retry-After, whether seconds or a date, with 429, 409 or 503", async () => {
+test("a call is not sent again before the runner's Retry-After, in seconds or as a date, with 429, 409 or 503", async () => {
   const statuses = [429, 409, 503];
   runner.answer = ({ path }) => {
     if (runner.offers.filter((offer) => offer.path === path).length > 1) return { status: 200 };

@@ -26,7 +26,7 @@ async function delivered(answer: FakeAnswer, call: JobCall = aKeptCall()): Promi
   return readKept(call.id);
 }
 
-test("a delivered webhook is kept with the runner's answer, also if that is a 202", async () => {
+test("a delivered webhook is kept with the runner's answer, even if that is a 202", async () => {
   const call = aKeptCall();
   const kept = await delivered(
     { status: 202, headers: { "content-type": "text/plain" }, body: "later" },
@@ -43,12 +43,12 @@ test("a delivered webhook is kept with the runner's answer, also if that is a 20
   expect(await producers.redis.client.exists(keys.result(call.id))).toBe(0);
 });
 
-test("of an answer that is too long the status is kept", async () => {
+test("a kept webhook with a too long answer has only the status of the answer", async () => {
   const kept = await delivered({ status: 200, body: "x".repeat(1001) });
   expect(kept?.answer).toMatchObject({ kind: "too_long", status: 200 });
 });
 
-test("an answer that breaks off is not kept, and the call is delivered all the same, at once", async () => {
+test("an answer that breaks off is not kept, and the call is still delivered at once", async () => {
   const kept = await delivered({ status: 200, body: "half", after: "cut" });
   expect(kept?.call).toBeDefined();
   expect(kept?.answer).toBeUndefined();

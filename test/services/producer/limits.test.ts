@@ -21,14 +21,17 @@ const ORIGINS: Origin[] = ["webhook", "x402"];
 const limits = (job: JobLimits) => new Map([["7/1", job]]);
 const gates = () => openJobs(redis.partitions).gates();
 
-/** Two producers of the same configuration, and how many calls both have injected. */
+/**
+ * Starts two producers with the same configuration. Returns a function that counts the calls that both together have
+ * injected.
+ */
 function startTwo(job: PosternToml["jobs"][string], inject: Inject) {
   const jobs = { "7/1": job };
   const two = [1, 2].map(() => producers.start({ inject, jobs, setsLimits: true, origins: ORIGINS }));
   return () => two.reduce((sum, { count }) => sum + count("call.injected"), 0);
 }
 
-test("a job's concurrency holds over two producers and over all origins of its calls", async () => {
+test("a job's concurrency applies to two producers and all origins of its calls together", async () => {
   const waiting: (() => void)[] = [];
   let running = 0;
   let most = 0;
@@ -47,7 +50,7 @@ test("a job's concurrency holds over two producers and over all origins of its c
   expect(most).toBe(2);
 });
 
-test("a job's rate holds over two producers, and one that starts without it lets the rest go at once", async () => {
+test("a job's rate applies to two producers together, and a producer that starts without it releases the rest at once", async () => {
   const places = redis.partitions.all.map(({ keys }) => keys);
   const injected = startTwo({ rate: { perSecond: 3 / 600, burst: 3 } }, async () => {});
   for (let i = 0; i < 8; i++) await producers.add(aCall());
@@ -63,7 +66,7 @@ test("a job's rate holds over two producers, and one that starts without it lets
   await eventually("the rest is injected", () => injected() + count("call.injected") === 8);
 });
 
-test("a producer removes the limits of jobs that it does not limit any more, before it takes a call", async () => {
+test("a producer removes the limits of jobs that it no longer limits, before it takes a call", async () => {
   const jobs = openJobs(redis.partitions);
   await limitJobs(redis.partitions, limits({ concurrency: 1, rate: { max: 1, periodMs: 1000 } }));
   await jobs.pause("7/1", { at: 1, by: "a@b", reason: "a test" });
@@ -75,14 +78,14 @@ test("a producer removes the limits of jobs that it does not limit any more, bef
   });
 });
 
-test("a producer without limits of its own leaves those that are set", async () => {
+test("a producer without limits of its own keeps existing limits", async () => {
   await limitJobs(redis.partitions, limits({ concurrency: 1 }));
   const { producer } = producers.start({ inject: async () => {} });
   await producer.firstCheck;
   expect((await gates()).get("7/1")?.concurrency).toBe(1);
 });
 
-test("postern producer gives a job the runner, time-out, attempts and limits of its table", async () => {
+test("postern producer gives a job the runner, timeout, attempts and limits of its table", async () => {
   await limitJobs(redis.partitions, new Map([["7/9", { concurrency: 1 }]]));
   special.answer = () => "silence";
   postern.configure({

@@ -22,14 +22,14 @@ beforeEach(async () => {
   partitions = partitionsOver(redis.client, COUNT);
 });
 
-/** Partition `away` lies on another server than the rest. */
+/** Moves the partition `away` to another server than the other partitions. Returns the URL of each partition. */
 function withOneElsewhere(away: number) {
   const at = (index: number): { client: Redis; url: string } => (index === away ? other : redis);
   partitions = partitions.map((each, index) => ({ ...each, redis: at(index).client }));
   return INDEXES.all.map((index) => at(index).url);
 }
 
-/** Adds a call of this job that lies in a certain partition. */
+/** Adds a call of this job whose id belongs to the partition `index`. */
 async function add(index: number, job_id = 1, fields: Parameters<typeof aCall>[0] = {}): Promise<string> {
   let id = randomCallId();
   while (INDEXES.of(id) !== index) id = randomCallId();
@@ -37,14 +37,17 @@ async function add(index: number, job_id = 1, fields: Parameters<typeof aCall>[0
   return id;
 }
 
-/** The same for so many calls in each partition. */
+/** Adds this number of calls to each partition. */
 async function addToAll(calls: number, job_id = 1): Promise<string[]> {
   const ids: string[] = [];
   for (let i = 0; i < calls; i++) for (const index of INDEXES.all) ids.push(await add(index, job_id));
   return ids;
 }
 
-/** As a configuration would limit job 7/1 in several partitions. */
+/**
+ * Sets the limits of job 7/1 in partition 0, and notes in each partition that the job needs permits, as a start with such a
+ * configuration does.
+ */
 async function limit(limits: Record<string, number>): Promise<void> {
   await partitions.control.redis.hset(partitions.control.keys.limits("7/1"), limits);
   for (const { redis: at, keys } of partitions.all) await at.hset(keys.job("7/1"), { permit: 1 });
@@ -53,8 +56,8 @@ async function limit(limits: Record<string, number>): Promise<void> {
 const permitsHeld = async () =>
   Number(await partitions.control.redis.zcard(partitions.control.keys.permits("7/1")));
 
-/** Calls whose injections end when they are told to. */
-function slowly() {
+/** A runner whose calls run until the test ends them, and which counts how many run at once. */
+function createHeldCalls() {
   const running = new Map<string, () => void>();
   const begun: string[] = [];
   let most = 0;
@@ -80,63 +83,63 @@ function slowly() {
 }
 
 test("the calls of all partitions are injected once each, and share the slots", async () => {
-  const hand = slowly();
+  const held = createHeldCalls();
   const ids = (await Promise.all([1, 2, 3, 4, 5, 6].map((job) => addToAll(3, job)))).flat();
   const { count, producer } = producers.start({
     ...{ partitions: COUNT, concurrency: 10, setsLimits: true },
-    inject: ({ call }) => hand.run(call.id),
+    inject: ({ call }) => held.run(call.id),
   });
   await producer.firstCheck;
-  await eventually("what a new job does not need is used", () => hand.running.size === 8);
+  await eventually("what a new job does not need is used", () => held.running.size === 8);
   await eventually("all are injected", () => {
-    hand.endAll();
+    held.endAll();
     return count("call.injected") === ids.length;
   });
-  expect(hand.begun.toSorted()).toEqual(ids.toSorted());
-  expect(hand.most).toBeLessThanOrEqual(10);
+  expect(held.begun.toSorted()).toEqual(ids.toSorted());
+  expect(held.most).toBeLessThanOrEqual(10);
   expect(producer.readiness()).toMatchObject({
     ready: true,
     checks: { redis: "4 of 4 partitions can be used", partitions: Array(COUNT).fill({ redis: "none" }) },
   });
 });
 
-test("a job whose calls hang in all partitions gets half of the slots, and another one goes on", async () => {
-  const hand = slowly();
+test("a job whose calls hang in all partitions gets half of the slots, and another job continues", async () => {
+  const held = createHeldCalls();
   await addToAll(4, 1);
   const { count } = producers.start({
     ...{ partitions: COUNT, concurrency: 10 },
-    inject: ({ call }) => (call.job_id === 1 ? hand.run(call.id) : Promise.resolve()),
+    inject: ({ call }) => (call.job_id === 1 ? held.run(call.id) : Promise.resolve()),
   });
-  await eventually("half of them are used", () => hand.running.size === 5);
+  await eventually("half of them are used", () => held.running.size === 5);
   await addToAll(5, 2);
   await eventually("the other job's are injected", () => count("call.injected") === 20);
-  expect(hand.most).toBe(5);
-  hand.endAll();
+  expect(held.most).toBe(5);
+  held.endAll();
 });
 
 test.each([1, 3])(
-  "a job's concurrency of %i holds over partitions and producers, and every queue gets its turn",
+  "a job's concurrency of %i applies over partitions and producers, and every queue gets its turn",
   async (most) => {
-    const hand = slowly();
+    const held = createHeldCalls();
     await limit({ concurrency: most });
     await addToAll(6);
     const two = [1, 2].map(() =>
-      producers.start({ partitions: COUNT, inject: ({ call }) => hand.run(call.id) }),
+      producers.start({ partitions: COUNT, inject: ({ call }) => held.run(call.id) }),
     );
     const injected = () => two.reduce((sum, { count }) => sum + count("call.injected"), 0);
     for (let ended = 0; ended < 24; ended++) {
-      await eventually("as many run as may", () => hand.running.size === Math.min(most, 24 - ended));
-      [...hand.running.values()][0]?.();
+      await eventually("as many run as may", () => held.running.size === Math.min(most, 24 - ended));
+      [...held.running.values()][0]?.();
       await eventually("it is injected", () => injected() === ended + 1);
     }
-    expect(hand.most).toBe(most);
-    const first = hand.begun.slice(0, 12).map((id) => INDEXES.of(id));
+    expect(held.most).toBe(most);
+    const first = held.begun.slice(0, 12).map((id) => INDEXES.of(id));
     for (const index of INDEXES.all) expect(first.filter((each) => each === index).length).toBeGreaterThan(0);
     await eventually("no permit is held", async () => (await permitsHeld()) === 0);
   },
 );
 
-test("the permit of a producer that is killed ends with its lease, and none is lost", async () => {
+test("the permit of a killed producer ends with its lease, and no permit is lost", async () => {
   await limit({ concurrency: 2 });
   const ids = await addToAll(2);
   const dead = await consumers.start({
@@ -145,21 +148,21 @@ test("the permit of a producer that is killed ends with its lease, and none is l
   });
   await eventually("both permits are in use", () => dead.taken.length === 2);
   await dead.kill();
-  const hand = slowly();
+  const held = createHeldCalls();
   const next = await consumers.start({
     ...{ partitions: COUNT, lockMs: 1000 },
-    deliver: ({ id }) => hand.run(id).then(() => INJECTED),
+    deliver: ({ id }) => held.run(id).then(() => INJECTED),
   });
-  await eventually("both are in use again", () => hand.running.size === 2);
+  await eventually("both are in use again", () => held.running.size === 2);
   await eventually("all calls are taken", () => {
-    hand.endAll();
+    held.endAll();
     return next.taken.length === ids.length;
   });
-  expect(hand.most).toBe(2);
+  expect(held.most).toBe(2);
   await eventually("no permit is held", async () => (await permitsHeld()) === 0);
 });
 
-test("a job's rate holds over partitions and producers, and every queue gets its turn", async () => {
+test("a job's rate applies over partitions and producers, and every queue gets its turn", async () => {
   const [max, duration] = [2, 500];
   await limit({ max, duration });
   await addToAll(3);
@@ -174,15 +177,16 @@ test("a job's rate holds over partitions and producers, and every queue gets its
     "all are injected",
     () => two.reduce((sum, { count }) => sum + count("call.injected"), 0) === 12,
   );
-  // A busy machine may see a call later than it was taken, and the next one at once.
+  // Half of the period is enough: on a busy machine this process may learn of one call late and of the next in time.
   for (let i = 0; i + max < at.length; i += max)
     expect((at[i + max] ?? 0) - (at[i] ?? 0), `call ${i + max}`).toBeGreaterThan(duration / 2);
   expect((at.at(-1) ?? 0) - (at[0] ?? 0)).toBeGreaterThan((at.length / max - 1.5) * duration);
-  // Queues that wait ask again 20 ms after one another. A busy machine may exchange two of them.
+  // Nine of twelve calls must cover all partitions: waiting queues ask for a permit 20 ms apart, and a busy machine may
+  // exchange two of them.
   expect(new Set(begun.slice(0, 9).map((id) => INDEXES.of(id))).size).toBe(COUNT);
 });
 
-test("a permit that no call was taken with gives its place and its rate back", async () => {
+test("a permit that was not used for a call returns its slot and its rate", async () => {
   await limit({ concurrency: 1, max: 5, duration: 3_600_000 });
   const { control } = partitions;
   const consumer = await consumers.start({ partitions: COUNT });
@@ -193,7 +197,7 @@ test("a permit that no call was taken with gives its place and its rate back", a
   for (let i = 0; i < 3; i++) {
     await all?.redis.zadd(all.keys.wake, 0, "webhook/7/1");
     await eventually(
-      "the empty queue is looked at",
+      "the empty queue is fetched from",
       async () => (await all?.redis.zcard(all.keys.wake)) === 0,
     );
   }
@@ -201,7 +205,7 @@ test("a permit that no call was taken with gives its place and its rate back", a
   for (const index of [3, 3]) await consumer.took(await add(index));
 });
 
-test("a new worker passes on a place that is reserved for a queue which has become empty", async () => {
+test("a new worker passes on a permit that is reserved for a queue which is now empty", async () => {
   await limit({ concurrency: 1 });
   const { redis: at, keys } = partitions.control;
   const id = await add(1);
@@ -212,44 +216,44 @@ test("a new worker passes on a place that is reserved for a queue which has beco
   await consumer.took(id);
 });
 
-test("one worker over all partitions takes a call alone", async () => {
+test("only one worker at a time, over all partitions, takes a call alone", async () => {
   const pills = [await add(1, 1), await add(2, 2)];
   for (const [i, id] of pills.entries()) {
     const { redis: at, keys } = partitions.of(id);
     await at.hset(keys.inQueue(`webhook/7/${i + 1}`, id), "stc", 2);
   }
-  const hand = slowly();
-  const deliver = ({ id }: { id: string }) => hand.run(id).then(() => INJECTED);
+  const held = createHeldCalls();
+  const deliver = ({ id }: { id: string }) => held.run(id).then(() => INJECTED);
   const two: TestConsumer[] = [];
   for (let i = 0; i < 2; i++) two.push(await consumers.start({ partitions: COUNT, lockMs: 500, deliver }));
   for (const ended of [0, 1]) {
     await eventually(
       "one is taken",
-      () => hand.begun.filter((id) => pills.includes(id)).length === ended + 1,
+      () => held.begun.filter((id) => pills.includes(id)).length === ended + 1,
     );
-    const held = partitions.map(({ redis: at, keys }) => at.exists(keys.alone));
-    expect(await Promise.all(held.all)).toEqual([1, 0, 0, 0]);
+    const isReserved = partitions.map(({ redis: at, keys }) => at.exists(keys.alone));
+    expect(await Promise.all(isReserved.all)).toEqual([1, 0, 0, 0]);
     await add(3, 3);
-    await eventually("the other worker goes on", () => hand.running.size === 2);
-    hand.endAll();
+    await eventually("the other worker goes on", () => held.running.size === 2);
+    held.endAll();
   }
-  expect(hand.begun.filter((id) => pills.includes(id)).toSorted()).toEqual(pills.toSorted());
+  expect(held.begun.filter((id) => pills.includes(id)).toSorted()).toEqual(pills.toSorted());
 });
 
-test("a partition that goes away keeps no slot, and its calls come once it is back", async () => {
-  const hand = slowly();
+test("a partition that goes away keeps no slot, and its calls are injected once it is back", async () => {
+  const held = createHeldCalls();
   const { producer, count } = producers.start({
     ...{ partitions: withOneElsewhere(2), concurrency: 4, lockMs: 10_000 },
-    inject: ({ call }) => hand.run(call.id),
+    inject: ({ call }) => held.run(call.id),
   });
   await producer.firstCheck;
   const before = await Promise.all([1, 2, 3, 4].map((job) => add(2, job)));
-  await eventually("all slots are used", () => hand.running.size === 4);
+  await eventually("all slots are used", () => held.running.size === 4);
   await other.server.kill("SIGKILL");
-  hand.endAll();
+  held.endAll();
   const others = await Promise.all([0, 1, 3].map((index) => add(index)));
   await eventually("the others go on", () => {
-    hand.endAll();
+    held.endAll();
     return count("call.injected") === 3;
   });
   const { ready, checks } = producer.readiness();
@@ -260,13 +264,13 @@ test("a partition that goes away keeps no slot, and its calls come once it is ba
   await other.server.restart();
   const after = await add(2);
   await eventually("its calls are injected", () => {
-    hand.endAll();
+    held.endAll();
     return count("call.injected") === 8;
   });
-  expect(hand.begun.toSorted()).toEqual([...before, ...others, after].toSorted());
+  expect(held.begun.toSorted()).toEqual([...before, ...others, after].toSorted());
 });
 
-test("a partition that is away or refused at the start is taken from once it can be used", async () => {
+test("a partition that is away or refused at the start is served once it can be used", async () => {
   const urls = withOneElsewhere(2);
   await add(2);
   const { layout } = (partitions.all[2] as (typeof partitions.all)[number]).keys;
@@ -296,7 +300,7 @@ test("while partition 0 is away, only the jobs with limits wait", async () => {
   await add(1);
   const at = partitions.all[1];
   await eventually(
-    "it is put off",
+    "it is postponed",
     async () => (await at?.redis.zscore(at.keys.due, "webhook/7/1")) !== null,
   );
   await Promise.all([1, 2, 3].map((index) => add(index, 2)));
@@ -306,7 +310,7 @@ test("while partition 0 is away, only the jobs with limits wait", async () => {
   await saw("call.injected", 5);
 });
 
-test("what is kept of calls takes no more in several partitions together than in one", async () => {
+test("several partitions together keep at most as much data of calls as one partition", async () => {
   const bytes_max = 8000;
   const keeps = { keep_result: true, keep_delivered: { secs: 3600, bytes_max } };
   for (let i = 0; i < 6; i++) for (const index of INDEXES.all) await add(index, 1, keeps);

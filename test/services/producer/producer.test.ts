@@ -19,7 +19,7 @@ const runner = useFakeRunner();
 const producers = useProducer({ redis });
 const start = () => producers.start({ runnerUrl: runner.url });
 
-test("a call answered with 429 does not slow the others, but several of its job in a row pause the job", async () => {
+test("a call answered with 429 does not slow other calls, but several of its job in a row pause the job", async () => {
   runner.answer = (offer) =>
     offer.path === "/jobs/429" ? { status: 429, headers: { "Retry-After": "1" } } : { status: 200 };
   const { saw, count, log } = start();
@@ -35,7 +35,7 @@ test("a call answered with 429 does not slow the others, but several of its job 
   });
 });
 
-test("a producer that stops takes no new call and lets the one in hand end", async () => {
+test("a stopping producer takes no new call and lets the call in flight end", async () => {
   let answer: (answer: FakeAnswer) => void = () => {};
   runner.answer = () =>
     new Promise((resolve) => {
@@ -53,7 +53,9 @@ test("a producer that stops takes no new call and lets the one in hand end", asy
   expect(await producers.queues.countIn("wait")).toBe(1);
 });
 
-/** How many steps of a producer's batch take a call and end none: eleven words each (`workLua`). */
+/**
+ * How many steps of a producer's batch only take a call, without ending another. Each step has eleven arguments (`workLua`).
+ */
 function takesIn(words: readonly string[]): number {
   const steps = words.slice(9);
   return /^evalsha$/i.test(words[0] ?? "") && steps.length % 11 === 0
@@ -61,7 +63,7 @@ function takesIn(words: readonly string[]): number {
     : 0;
 }
 
-test("a producer that stops while takes are under way begins none of the calls that they bring", async () => {
+test("a producer that stops while takes are in flight begins none of the calls that they bring", async () => {
   let release = (): void => {};
   const until = new Promise<void>((resolve) => {
     release = resolve;
@@ -83,7 +85,7 @@ test("a producer that stops while takes are under way begins none of the calls t
   await expect.poll(() => producers.queues.countIn("wait", "delayed")).toBe(calls.length);
 });
 
-test("a producer that stops and will not wait gives the call in hand back at once, without spending an attempt", async () => {
+test("a producer that stops without waiting returns the call in flight at once, without using up an attempt", async () => {
   runner.answer = () => "silence";
   const { producer, count } = start();
   const call = aCall();
@@ -97,7 +99,7 @@ test("a producer that stops and will not wait gives the call in hand back at onc
   expect([attempts, steps?.at(-1)]).toMatchObject([1, { kind: "attempt lost", n: 1 }]);
 });
 
-test("a call that waited for the end of a pause, or for its replay, says for how long, and any other call says 0", async () => {
+test("a call's event says how long the call waited for the end of a pause or for its replay, and 0 for any other call", async () => {
   const { partitions } = producers.redis;
   const jobs = openJobs(partitions);
   const { saw, log } = producers.start({ runnerUrl: runner.url, attempts: 1 });
@@ -133,7 +135,7 @@ test("a call that waited for the end of a pause, or for its replay, says for how
   expect(heldMsOf(other)).toBeGreaterThanOrEqual(60_000);
 });
 
-test("what is remembered of a call counts the attempts before its replays too, and so does each event", async () => {
+test("the history of a call and each event count the attempts before its replays too", async () => {
   runner.answer = () => ({ status: 500 });
   const history = { history_secs: 3600, history_max: 10, history_bytes_max: 100_000 };
   const { producer, saw, log } = producers.start({ runnerUrl: runner.url, attempts: 2, history });
@@ -146,8 +148,8 @@ test("what is remembered of a call counts the attempts before its replays too, a
   const operator = { partition, clock: Date.now, log: silentLogger, by: "otto" };
   await createReplay(operator)(failed, { selection: "by id" });
   await saw("call.injected");
-  const told = log.events.filter(({ event }) => /^call\.(delayed|failed|injected)$/.test(event));
-  expect(told.map(({ fields }) => [fields["attempt"], fields["attemptsBefore"]])).toEqual([
+  const outcomes = log.events.filter(({ event }) => /^call\.(delayed|failed|injected)$/.test(event));
+  expect(outcomes.map(({ fields }) => [fields["attempt"], fields["attemptsBefore"]])).toEqual([
     ...[
       [1, 0],
       [2, 1],
@@ -163,7 +165,7 @@ test("what is remembered of a call counts the attempts before its replays too, a
   ]);
 });
 
-test("a producer stops though Redis goes away between its last command and its farewell", async () => {
+test("a producer stops even if Redis goes away between its last command and the deletion of its heartbeat", async () => {
   const { producer, saw } = producers.start({ redisUrl: proxy.url, runnerUrl: runner.url });
   await producer.firstCheck;
   proxy.onCommand = (words) => (words.some((word) => /^zrem$/i.test(word)) ? { kind: "hang" } : undefined);
@@ -171,7 +173,7 @@ test("a producer stops though Redis goes away between its last command and its f
   await saw("producer.stopped");
 });
 
-test("a producer is not alive while Redis does not answer its heartbeat, and connects anew", async () => {
+test("a producer is not alive while Redis does not answer its heartbeat, and then reconnects", async () => {
   const toFake = ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "Date"] as const;
   vi.useFakeTimers({ shouldAdvanceTime: true, toFake: [...toFake] });
   const { producer, saw } = producers.start({ redisUrl: proxy.url, runnerUrl: runner.url });

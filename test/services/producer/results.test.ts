@@ -22,7 +22,7 @@ const injects = (inject: Inject) => ({ inject });
 const logs: RecordingLog[] = [];
 beforeEach(() => void logs.splice(0));
 
-/** Adds the call, and has a producer bring it to its end: this one, or an earlier one of the test. */
+/** Starts a producer, adds the call, and waits until a producer of this test has brought the call to its end. */
 async function run(call: JobCall, options: TestProducerOptions = {}) {
   const { log } = producers.start({ runnerUrl: runner.url, ...options });
   logs.push(log);
@@ -45,8 +45,8 @@ async function answered(answer: FakeAnswer, options?: TestProducerOptions) {
   return read(call);
 }
 
-describe("what the runner answers with a 2xx is the result of a call that keeps it:", () => {
-  test("its status, Content-Type and body", async () => {
+describe("the runner's 2xx answer is the result of a call that keeps it:", () => {
+  test("with its status, Content-Type and body", async () => {
     const headers = { "content-type": "text/csv; charset=latin1" };
     expect(await answered({ status: 201, headers, body: "a;b" })).toMatchObject({
       ...{ kind: "answer", status: 201, contentType: "text/csv; charset=latin1", body: Buffer.from("a;b") },
@@ -54,19 +54,19 @@ describe("what the runner answers with a 2xx is the result of a call that keeps 
     });
   });
 
-  test("without a body or a Content-Type, where the answer has none", async () => {
+  test("without a body or a Content-Type, if the answer has none", async () => {
     const none = { kind: "answer", contentType: undefined, body: Buffer.alloc(0) };
     expect(await answered({ status: 204 })).toMatchObject({ ...none, status: 204 });
     expect(await answered({ status: 200 })).toMatchObject({ ...none, status: 200 });
   });
 
-  test("without a Content-Type that is too long to be one", async () => {
+  test("without a Content-Type that is too long to be valid", async () => {
     const headers = { "content-type": `text/plain; x=${"y".repeat(8000)}` };
     const result = await answered({ status: 200, headers, body: "a" });
     expect(result).toMatchObject({ kind: "answer", contentType: undefined, body: Buffer.from("a") });
   });
 
-  test("up to the limit; of a longer body it says that it was too long", async () => {
+  test("up to the limit; if its body is longer, only this fact is stored", async () => {
     const limits = { results: { result_bytes_max: 1000 } };
     const answerOf = (bytes: number) => answered({ status: 200, body: "x".repeat(bytes) }, limits);
     expect(await answerOf(1000)).toMatchObject({ kind: "answer", body: Buffer.alloc(1000, "x") });
@@ -74,19 +74,19 @@ describe("what the runner answers with a 2xx is the result of a call that keeps 
     expect(await answerOf(5_000_000)).toMatchObject({ kind: "too_long", status: 200 });
   });
 
-  test("but a 202 is none: the result is awaited", async () => {
+  test("except a 202: the result is then awaited", async () => {
     expect(await answered({ status: 202, body: "stored" })).toMatchObject({
       kind: "pending",
       state: "INJECTED",
     });
   });
 
-  test("and one that the runner remembers without its body is gone", async () => {
+  test("and is gone if the runner no longer has its body", async () => {
     const headers = { "idempotent-body": "forgotten", "content-type": "text/plain" };
     expect(await answered({ status: 200, headers })).toEqual({ kind: "gone" });
   });
 
-  test("and one with headers that are too long to be read is tried again, as no answer", async () => {
+  test("and headers that are too long count as no answer, so the call is sent again", async () => {
     const bad = { status: 200, headers: { "x-huge": "x".repeat(40_000) } };
     runner.answer = () => (runner.offers.length === 1 ? bad : { status: 200, body: "second" });
     const call = kept();
@@ -96,7 +96,7 @@ describe("what the runner answers with a 2xx is the result of a call that keeps 
   });
 });
 
-test("a call that does not keep its result leaves nothing of it, and none is kept", async () => {
+test("a call that does not keep its result stores none", async () => {
   runner.answer = () => ({ status: 200, body: "secret" });
   const call = aCall();
   await run(call);
@@ -105,7 +105,7 @@ test("a call that does not keep its result leaves nothing of it, and none is kep
   expect(await producers.redis.client.hexists(keys.record(call.id), "rs")).toBe(0);
 });
 
-test("the record of a call with a result outlasts it, however short its own window is", async () => {
+test("the record of a call is kept longer than its result, even if its own window is short", async () => {
   const call = kept();
   await run(call);
   const [result, record] = await Promise.all([
@@ -116,8 +116,8 @@ test("the record of a call with a result outlasts it, however short its own wind
   expect(record - result).toBeGreaterThan(3_500_000);
 });
 
-describe("an own inject", () => {
-  test("gives the result by what it resolves with, as text or as bytes", async () => {
+describe("a program's own inject", () => {
+  test("returns the result as text or as bytes", async () => {
     for (const body of ["text", Buffer.from("text"), new Uint8Array(Buffer.from("text"))]) {
       const call = kept();
       await run(
@@ -132,7 +132,7 @@ describe("an own inject", () => {
     }
   });
 
-  test("that resolves with nothing leaves no result", async () => {
+  test("that resolves with nothing stores no result", async () => {
     const call = kept();
     await run(
       call,
@@ -141,7 +141,7 @@ describe("an own inject", () => {
     expect(await read(call)).toEqual({ kind: "none kept" });
   });
 
-  test("that resolves with what is no 2xx has taken the call, and its result is gone", async () => {
+  test("that resolves with an answer other than 2xx has accepted the call, and its result is gone", async () => {
     const call = kept();
     const { count } = await run(
       call,
@@ -150,7 +150,7 @@ describe("an own inject", () => {
     expect([count("call.injected"), await read(call)]).toEqual([1, { kind: "gone" }]);
   });
 
-  test("tells why it refuses a call by its problem", async () => {
+  test("explains by a problem why it refuses a call", async () => {
     const call = kept();
     const problem = { title: "No such topic", detail: "the topic has to be one of the list" };
     await run(
@@ -161,13 +161,13 @@ describe("an own inject", () => {
   });
 });
 
-describe("a call that failed for good has its code as its result,", () => {
+describe("the result of a call that failed for good is its code,", () => {
   const problemType = { "content-type": "application/problem+json; charset=utf-8" };
   const problem = (fields: object, headers = problemType) => {
     return answered({ status: 422, headers, body: JSON.stringify(fields) });
   };
 
-  test("and the title and detail of the problem document that its runner sent, and no other member", async () => {
+  test("with the title and detail of its runner's problem document, and no other member", async () => {
     const fields = { title: "Too many pages", detail: "at most 20", stack: "at main.ts", instance: "/x" };
     expect(await problem(fields)).toEqual({
       ...{ kind: "failed", code: "runner.refused", title: "Too many pages", detail: "at most 20" },
@@ -175,12 +175,12 @@ describe("a call that failed for good has its code as its result,", () => {
     });
   });
 
-  test("cut, and without control characters", async () => {
+  test("with texts that are cut and have no control characters", async () => {
     const result = await problem({ title: `a\u0000\n${"b".repeat(300)}`, detail: "\u{1F600}".repeat(1500) });
     expect(result).toMatchObject({ title: `a ${"b".repeat(198)}`, detail: "\u{1F600}".repeat(1000) });
   });
 
-  test("and nothing more if what it sent is no problem document, or no JSON, or has no text there", async () => {
+  test("and only the code if the runner sent no problem document, no JSON or no texts", async () => {
     const bare = { kind: "failed", code: "runner.refused", at: expect.any(Number) };
     expect(await problem({ title: "a" }, { "content-type": "application/json" })).toEqual(bare);
     expect(await problem({ title: 1, detail: {} })).toEqual(bare);
@@ -188,7 +188,7 @@ describe("a call that failed for good has its code as its result,", () => {
     expect(await answered({ status: 400, headers: problemType, body: "null" })).toEqual(bare);
   });
 
-  test("that of its last attempt", async () => {
+  test("by its last attempt", async () => {
     runner.answer = () => ({
       status: 500,
       headers: problemType,
@@ -199,7 +199,7 @@ describe("a call that failed for good has its code as its result,", () => {
     expect(await read(call)).toMatchObject({ kind: "failed", code: "runner.failed", title: "try 3" });
   });
 
-  test("which a call that keeps no result does not have", async () => {
+  test("and is not stored if the call keeps no result", async () => {
     runner.answer = () => ({ status: 400, headers: problemType, body: '{"title":"a"}' });
     const call = aCall();
     await run(call);
@@ -207,8 +207,8 @@ describe("a call that failed for good has its code as its result,", () => {
   });
 });
 
-describe("a 2xx whose body does not come whole", () => {
-  test("is offered again under the same key, and the whole answer is the result", async () => {
+describe("a call whose 2xx answer is incomplete", () => {
+  test("is sent again under the same key, and the complete answer becomes the result", async () => {
     runner.answer = () =>
       runner.offers.length === 1
         ? { status: 200, body: "who", after: "cut" }
@@ -222,7 +222,7 @@ describe("a 2xx whose body does not come whole", () => {
     expect(await read(call)).toMatchObject({ kind: "answer", body: Buffer.from("whole") });
   });
 
-  test("in time counts as one that broke off", async () => {
+  test("is sent again too if the answer is not complete in time", async () => {
     runner.answer = () =>
       runner.offers.length === 1
         ? { status: 200, body: "who", after: "silence" }
@@ -233,7 +233,7 @@ describe("a 2xx whose body does not come whole", () => {
     expect(await read(call)).toMatchObject({ kind: "answer", body: Buffer.from("whole") });
   });
 
-  test("is still a success once its attempts are spent, and its result is gone", async () => {
+  test("is still successful after its last attempt, and its result is gone", async () => {
     runner.answer = () => ({ status: 200, body: "who", after: "cut" });
     const call = kept();
     const { count } = await run(call);
@@ -241,7 +241,7 @@ describe("a 2xx whose body does not come whole", () => {
     expect(await read(call)).toEqual({ kind: "gone" });
   });
 
-  test("is a success at once for a call that keeps no result", async () => {
+  test("is successful at once if it keeps no result", async () => {
     runner.answer = () => ({ status: 200, body: "who", after: "cut" });
     const call = aCall();
     const { count } = await run(call);

@@ -11,7 +11,7 @@ import { recordingLog } from "../../support/recording-log.ts";
 const ends = useEnds();
 const URL_OF_RUNNER = "http://runner.test";
 
-/** A watch whose probes wait until the test answers them, and whose clock stands still. */
+/** A watch whose probes wait until the test answers them, and whose clock changes only when the test changes it. */
 function startWatch() {
   const log = recordingLog();
   const answers: ((isThere: boolean) => void)[] = [];
@@ -34,7 +34,7 @@ function startWatch() {
   return { watch, log, answers, changes, time, fail, probed };
 }
 
-test("a runner is away after three failed connections in a row, and not if it answered in between", () => {
+test("a runner is away after three consecutive failed connections, but not if it answered in between", () => {
   const { watch, changes, fail } = startWatch();
   fail(2);
   watch.answered();
@@ -46,7 +46,7 @@ test("a runner is away after three failed connections in a row, and not if it an
   expect(changes).toEqual([true]);
 });
 
-test("its health says whether it answers, since when it does not and why, and when it last answered", () => {
+test("a runner's health says whether it answers, since when and why it does not, and when it last answered", () => {
   const { watch, time, fail } = startWatch();
   const its = { name: "default", url: URL_OF_RUNNER };
   expect(watch.health()).toEqual({ ...its, state: "unasked" });
@@ -54,7 +54,7 @@ test("its health says whether it answers, since when it does not and why, and wh
   expect(watch.health()).toEqual({ ...its, state: "answers", answeredAt: 1000 });
   time.now = 2000;
   watch.unanswered("no answer within 15 s", 500);
-  expect(watch.health().state).toBe("answers"); // that call began before the last answer
+  expect(watch.health().state).toBe("answers"); // the call that failed began before the last answer
   watch.unanswered("no answer within 15 s", 1500);
   time.now = 3000;
   fail(1);
@@ -67,7 +67,7 @@ test("its health says whether it answers, since when it does not and why, and wh
   expect(watch.health()).toEqual({ ...its, state: "answers", answeredAt: 4000 });
 });
 
-test("a producer that has met nothing but trouble since its start says that it may have begun earlier", () => {
+test("the health of a runner that has failed since the producer's start says that this may have begun earlier", () => {
   const { watch, time, fail } = startWatch();
   const its = { name: "default", url: URL_OF_RUNNER };
   fail(3);
@@ -88,7 +88,7 @@ test("a producer that has met nothing but trouble since its start says that it m
   expect(other.health()).not.toHaveProperty("orEarlier");
 });
 
-test("a runner whose newest answer was a failure is failing since the first of them in a row, until another answer or a probe", async () => {
+test("a runner is failing since the first of its consecutive failures, until another answer or a probe", async () => {
   const { watch, answers, time, fail, probed } = startWatch();
   watch.answered();
   time.now = 2000;
@@ -113,7 +113,7 @@ test("a runner whose newest answer was a failure is failing since the first of t
   expect(watch.health()).toEqual({ ...its, state: "answers", answeredAt: 3000 });
 });
 
-test("connections that fail now and then are logged with their number, because no call tells of them", () => {
+test("occasional failed connections are logged with their number, because no call's event reports them", () => {
   const { watch, log, fail } = startWatch();
   for (let i = 0; i < 4; i++) {
     fail(2);
@@ -125,7 +125,7 @@ test("connections that fail now and then are logged with their number, because n
   expect(log.events).toEqual([{ event: "runner.connect_failed", fields }]);
 });
 
-test("a failed connection that was begun before the last answer does not count", () => {
+test("a failed connection that began before the last answer does not count", () => {
   const { watch, time, fail } = startWatch();
   fail(2);
   time.now += 100;
@@ -134,7 +134,7 @@ test("a failed connection that was begun before the last answer does not count",
   expect(watch.isAway()).toBe(false);
 });
 
-test("a runner that is away is probed, once at a time, until it is there; the log has one line for each change", async () => {
+test("a runner that is away gets one probe at a time until it answers; each change logs one line", async () => {
   const { watch, log, answers, changes, time, fail, probed } = startWatch();
   fail(50);
   await probed(1);
@@ -152,7 +152,7 @@ test("a runner that is away is probed, once at a time, until it is there; the lo
   ]);
 });
 
-test("an answer to a call that was on its way ends the outage too, whatever the probe says later", async () => {
+test("an answer to a call in flight ends the outage too, even if the probe fails later", async () => {
   const { watch, answers, changes, fail, probed } = startWatch();
   fail(3);
   await probed(1);
@@ -170,7 +170,7 @@ async function portOf(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-test("a probe asks for /livez below the runner's URL, and any answer says that it is there", async () => {
+test("a probe requests /livez below the runner's URL, and any answer shows that the runner is there", async () => {
   const asked: string[] = [];
   const server = createHttpServer((req, res) => {
     asked.push(`${req.method} ${req.url}`);
@@ -181,7 +181,7 @@ test("a probe asks for /livez below the runner's URL, and any answer says that i
   expect(asked).toEqual(["GET /base/livez"]);
 });
 
-test("a probe counts a connection without an answer as there, and a refused one as not", async () => {
+test("a probe counts a connection without an answer as success, and a refused connection as failure", async () => {
   const cut = createServer((socket) => socket.on("error", () => {}).once("data", () => socket.destroy()));
   expect(await createProbe(`http://127.0.0.1:${await portOf(cut)}`)()).toBe(true);
   expect(await createProbe(`http://127.0.0.1:${await freePort()}`)()).toBe(false);

@@ -41,11 +41,11 @@ test("a call goes to the runner of its job, and to the default one if the job na
   expect(usual.offers.map(({ path }) => path)).toEqual(["/jobs/6", "/jobs/1"]);
 });
 
-test("a job that names a runner which is not there stops the start", () => {
+test("a job that names an unknown runner stops the start", () => {
   expect(() => startRunners({ "7/5": { runner: "speciel" } })).toThrow('no runner "speciel"');
 });
 
-test("a job's own time-out ends its injections, and no others", async () => {
+test("a job's own timeout ends only the injections of that job", async () => {
   const { inject } = startRunners({ "7/5": { timeoutMs: 1000 } });
   let ended: Promise<string> = Promise.resolve("");
   usual.answer = async ({ path }) => {
@@ -57,7 +57,7 @@ test("a job's own time-out ends its injections, and no others", async () => {
   expect(await Promise.all([ended, inject(1)])).toEqual(["runner.timed_out", "injected"]);
 });
 
-test("how each runner is, is told by what its own calls meet", async () => {
+test("the health of each runner depends only on its own calls", async () => {
   const { inject, health } = startRunners({ "7/5": { runner: "special", timeoutMs: 1000 } });
   const states = () => Object.fromEntries(health().map(({ name, state }) => [name, state]));
   expect(states()).toEqual({ default: "unasked", special: "unasked" });
@@ -69,7 +69,7 @@ test("how each runner is, is told by what its own calls meet", async () => {
   expect(health().find(({ name }) => name === "special")?.reason).toMatch(/no answer within/);
 });
 
-test("a runner is failing while its newest answer is a 5xx that does not ask to wait", async () => {
+test("a runner is failing while its newest answer is a 5xx without Retry-After", async () => {
   const { inject, health } = startRunners({});
   const asksToWait = { status: 503, headers: { "Retry-After": "1" } };
   const answers = [...[502, 429, 503].map((status) => ({ status })), asksToWait];
@@ -95,7 +95,7 @@ test("a runner is failing while its newest answer is a 5xx that does not ask to 
   ]);
 });
 
-test("a runner that is away is asked by no call, and the jobs of another runner go on", async () => {
+test("a runner that is away gets no call, and the jobs of another runner continue", async () => {
   const { inject, isAway, onChange } = startRunners({ "7/5": { runner: "special" } });
   const changes: boolean[] = [];
   onChange(() => changes.push(isAway("7/5")));
@@ -112,7 +112,7 @@ test("a runner that is away is asked by no call, and the jobs of another runner 
   expect(await inject(5)).toBe("injected");
 });
 
-test("an outage spends no attempt, records nothing and logs two lines; then every call is injected at its first attempt", async () => {
+test("an outage uses up no attempt, records nothing and logs two lines; then every call is injected at its first attempt", async () => {
   const { saw, count, log } = producers.start({ runnerUrl: usual.url, attempts: 1 });
   await usual.leave();
   const calls = Array.from({ length: 20 }, () => aCall());

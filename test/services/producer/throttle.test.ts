@@ -27,7 +27,7 @@ function startThrottle(hold: (job: string, ms: number) => Promise<void> = async 
   return { throttle, held, time, log, answer };
 }
 
-test("three different calls of a job in a row with 429 pause that job, for a second if the runner does not say", () => {
+test("three different calls of a job in a row with 429 pause that job, for a second if the runner does not say how long", () => {
   const { held, log, answer } = startThrottle();
   for (const call of ["a", "a", "a", "b"]) answer(call, "runner.throttled");
   for (const call of ["x", "y"]) answer(call, "runner.throttled", 5000, "7/2");
@@ -58,7 +58,7 @@ test.each<[string, (its: ReturnType<typeof startThrottle>) => void]>([
   ["a success of another job", ({ throttle }) => throttle.succeeded("7/2")],
   ["a connection that could not be made", ({ answer }) => answer("z", "runner.unreachable")],
   [
-    "a call that the runner still runs, which is about that call alone,",
+    "a call that the runner is still running, which concerns that call alone,",
     ({ answer }) => answer("z", "runner.busy", 1),
   ],
 ])("%s neither counts nor ends the row", (_, interrupt) => {
@@ -70,7 +70,7 @@ test.each<[string, (its: ReturnType<typeof startThrottle>) => void]>([
   expect(its.held).toHaveLength(1);
 });
 
-test("calls that were with the runner when the pause began do not make it longer", () => {
+test("calls that were in flight when the pause began do not extend it", () => {
   const { held, time, answer } = startThrottle();
   for (let call = 0; call < 50; call++) answer(`${call}`, "runner.throttled", 2000);
   expect(held).toHaveLength(1);
@@ -79,7 +79,7 @@ test("calls that were with the runner when the pause began do not make it longer
   expect(held).toHaveLength(2);
 });
 
-test("a pause that cannot be written is logged, and the calls go on being delayed one by one", async () => {
+test("a pause that cannot be written is logged, and the calls are still delayed one by one", async () => {
   const { log, answer } = startThrottle(() => Promise.reject(new Error("Redis is away")));
   for (const call of ["a", "b", "c"]) answer(call, "runner.throttled");
   await Promise.resolve();

@@ -9,7 +9,7 @@ import { gatedLong, gatedShort, hasLogged, stateOf } from "./gated-jobs.ts";
 const redis = useOwnRedis();
 const runners = useRunners({ redis, fresh: "test" });
 
-/** Whether nobody listens there. */
+/** Whether the address refuses connections. */
 async function isRefused(address: string): Promise<boolean> {
   const [host, port] = address.split(":");
   const socket = connect(Number(port), host);
@@ -21,7 +21,7 @@ async function isRefused(address: string): Promise<boolean> {
   return !connected;
 }
 
-test("a stopping runner lets handlers at work end and answer, and begins nothing more", async () => {
+test("a stopping runner lets running handlers end and answer, and begins nothing new", async () => {
   const { at, jobs } = gatedShort();
   const { offer, runner, address } = await runners.start({ jobs });
   const first = offer("k1");
@@ -34,7 +34,7 @@ test("a stopping runner lets handlers at work end and answer, and begins nothing
   await closed;
 });
 
-test("a stopping runner waits for an answer that Redis does not take yet, though its caller went away", async () => {
+test("a stopping runner waits until Redis accepts an answer, even if its client has gone", async () => {
   const { at, jobs } = gatedShort();
   const dying = await runners.start({ jobs });
   dying.offer("k").catch(() => {});
@@ -50,7 +50,7 @@ test("a stopping runner waits for an answer that Redis does not take yet, though
   expect(at.runs).toBe(1);
 });
 
-test("a stopping runner aborts its long calls and gives them back, and the next one resumes them at once", async () => {
+test("a stopping runner aborts its long calls and releases them, and the next runner resumes them at once", async () => {
   const { at, jobs } = gatedLong();
   const stopping = await runners.start({ jobs });
   await stopping.offer("k");

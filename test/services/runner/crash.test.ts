@@ -18,7 +18,7 @@ const entry = programEntry("traced-runner");
 const runners = useRunners({ fresh: "test" });
 const ends = useEnds();
 
-/** A runner's process that dies at this failpoint. */
+/** Starts a runner's process that kills itself at this failpoint. */
 async function startMortal(failpoint: string) {
   const args = [runners.redis.url, effectsFile];
   const env = { ...process.env, POSTERN_FAILPOINT: failpoint };
@@ -35,7 +35,10 @@ const effectsOf = (callId: string) =>
 const JOBS = { short: { job: 1, status: 200 }, long: { job: 2, status: 202 } } as const;
 const RUNS = { once: 1, twice: 2 } as const;
 
-/** Twice is the one stated exception: the handler may have done its work, and the store does not know. */
+/**
+ * How often a call runs in total if the runner is killed at this failpoint. It runs twice only if the handler may have done
+ * its work before the store knows of it: docs state this exception.
+ */
 const KILLS = [
   ["short", "runner.after_remembered", "once"],
   ["short", "runner.in_handler", "twice"],

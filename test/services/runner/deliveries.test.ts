@@ -56,24 +56,28 @@ test.each([
   [{ status: 201, contentType: "text/csv", body: "a;b" }, { status: 201, contentType: "text/csv" }, "a;b"],
   [{ json: { a: 1 } }, { status: 200, contentType: "application/json" }, '{"a":1}'],
   [undefined, { status: 200, contentType: undefined }, ""],
-])("what a long job returns, %j, is delivered as its result", async (answer, told, body) => {
+])("what a long job returns, %j, is delivered as its result", async (answer, expected, body) => {
   handler = () => answer as Answer;
   const gateway = await deliveries.start(POSTERN);
   const runner = await startRunner([gateway.address]);
   await offer(runner);
-  expect(await resultOf(gateway.results)).toMatchObject({ kind: "answer", ...told, body: Buffer.from(body) });
+  expect(await resultOf(gateway.results)).toMatchObject({
+    kind: "answer",
+    ...expected,
+    body: Buffer.from(body),
+  });
   await untilNothingWaits();
   expect(await stateOf(runner, callId)).toBe("done");
 });
 
-test("of an answer that is longer than the runner keeps, that is delivered", async () => {
+test("an answer that is longer than the runner keeps is delivered as too long", async () => {
   handler = () => ({ body: "x".repeat(101) });
   const gateway = await deliveries.start(POSTERN);
   await offer(await startRunner([gateway.address], { result_bytes_max: 100 }));
   expect(await resultOf(gateway.results)).toMatchObject({ kind: "too_long", status: 200 });
 });
 
-test("a result waits, over the end of its runner, until a gateway is there to take it", async () => {
+test("a result waits until a gateway accepts it, even after its runner has ended", async () => {
   handler = () => ({ body: "done" });
   const address = `127.0.0.1:${await freePort()}`;
   const first = await startRunner([address]);
@@ -87,7 +91,7 @@ test("a result waits, over the end of its runner, until a gateway is there to ta
   await untilNothingWaits();
 });
 
-test("a gateway that is away, or does not take deliveries of this runner, leaves them to the next one", async () => {
+test("a result goes to the next gateway if one is away or does not accept deliveries of this runner", async () => {
   handler = () => ({ body: "done" });
   const stranger = await deliveries.start({ ...POSTERN, runner: { secret: "another secret" } });
   const gateway = await deliveries.start(POSTERN);
@@ -99,7 +103,7 @@ test("a gateway that is away, or does not take deliveries of this runner, leaves
   expect(hasLogged(runner, "result.delivery_failed")).toBe(false);
 });
 
-test("a result that no gateway will ever take is given up, and that is logged", async () => {
+test("a result that no gateway will ever accept is dropped, and that is logged", async () => {
   handler = () => ({ body: "done" });
   await redis.client.hset(gatewayKeys.record(callId), { st: "REFUNDED" });
   const gateway = await deliveries.start(POSTERN);
@@ -109,7 +113,7 @@ test("a result that no gateway will ever take is given up, and that is logged", 
   await untilNothingWaits();
 });
 
-test("a call that fails for good delivers so, without what its handler threw, and its answer once it is run again", async () => {
+test("a call that fails for good delivers the failure without the handler's error, and its answer once it is run again", async () => {
   let isWell = false;
   handler = () => {
     if (isWell) return { body: "at last" };
@@ -133,7 +137,7 @@ test("a call that fails for good delivers so, without what its handler threw, an
   });
 });
 
-test("a failure that was not delivered yet is not delivered once its call is run again", async () => {
+test("an undelivered failure is not delivered after its call is run again", async () => {
   handler = () => {
     throw new Error("no luck");
   };
@@ -178,8 +182,8 @@ test.each([
   },
 );
 
-test("word of the progress is told at most once a second, and the newest of it", async () => {
-  const told: string[] = [];
+test("progress is sent at most once a second, and only the newest", async () => {
+  const progressRead: string[] = [];
   let end = () => {};
   const ended = new Promise<void>((resolve) => {
     end = resolve;
@@ -190,18 +194,18 @@ test("word of the progress is told at most once a second, and the newest of it",
   };
   const gateway = await deliveries.start(POSTERN);
   await offer(await startRunner([gateway.address]));
-  await eventually("the newest is told", async () => {
+  await eventually("the newest progress is stored", async () => {
     const read = await gateway.results.read(callId);
     const json = read.kind === "pending" ? read.progress?.json : undefined;
-    if (json !== undefined && told.at(-1) !== json) told.push(json);
+    if (json !== undefined && progressRead.at(-1) !== json) progressRead.push(json);
     return json === '{"step":100}';
   });
-  expect(told.length).toBeLessThanOrEqual(2);
+  expect(progressRead.length).toBeLessThanOrEqual(2);
   end();
   expect(await resultOf(gateway.results)).toMatchObject({ kind: "answer" });
 });
 
-test("without a gateway to deliver to nothing is kept of what a long job returns, and that is said once", async () => {
+test("without a gateway for deliveries, no result of a long job is kept, and that is logged once", async () => {
   handler = () => ({ body: "done" });
   const runner = await startRunner([]);
   await offer(runner);

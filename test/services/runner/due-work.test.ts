@@ -14,18 +14,21 @@ const redis = useOwnRedis();
 const ends = useEnds();
 const runners = useRunners({ redis, fresh: "test" });
 
-/** A runner looks at least once in a third of this, which is too late for every test here. */
+/**
+ * A runner checks for due work at least once in a third of its lease. With this lease that is too rare to help any test here,
+ * so work that runs was found in another way.
+ */
 const LEASE_MS = 600_000;
 const PAUSE_MS = 1000;
 
-/** Failed work waits for exactly `PAUSE_MS`. */
+/** With this configuration, a retry of failed work waits for exactly `PAUSE_MS`. */
 const options = {
   lease_ms: LEASE_MS,
   long_backoff: { base_ms: PAUSE_MS, cap_ms: PAUSE_MS },
   random: () => 1,
 };
 
-/** A long job that fails in its first run. */
+/** A long job that fails in its first run and succeeds in the next one. */
 function failingOnce() {
   let runs = 0;
   return longJob(async () => {
@@ -34,14 +37,14 @@ function failingOnce() {
   });
 }
 
-/** Resolves once the member, which was claimed for a lease, has been postponed for a pause. */
+/** Resolves once the due time of the member, which was a lease ahead while a run held it, is only a pause ahead. */
 const untilPostponed = (key: string, id: string) =>
   eventually("it is postponed", async () => {
     const dueAt = Number(await redis.client.zscore(key, id));
     return dueAt > 0 && dueAt < Date.now() + LEASE_MS / 2;
   });
 
-test("a long call whose pause is not quite over when its runner looks runs as soon as it is", async () => {
+test("a long call whose pause is not quite over at a check runs as soon as it is over", async () => {
   const runner = await runners.start({ ...options, jobs: failingOnce() });
   await runner.offer("k");
   await eventually("it has failed", () => hasLogged(runner, "job.failed"));
@@ -50,7 +53,7 @@ test("a long call whose pause is not quite over when its runner looks runs as so
   await eventually("it is done", async () => (await stateOf(runner, "k")) === "done");
 });
 
-test("a result whose pause is not quite over when its runner looks is tried again as soon as it is", async () => {
+test("a result whose pause is not quite over at a check is delivered as soon as it is over", async () => {
   const jobs = longJob(async () => {});
   const deliver_to = [`http://127.0.0.1:${await freePort()}`];
   const secret = new Secret("s".repeat(32));
@@ -66,7 +69,7 @@ test("a result whose pause is not quite over when its runner looks is tried agai
   });
 });
 
-test("a long call whose runner died runs again when its lease ends, also where the other runner looks rarely", async () => {
+test("a long call whose runner died runs again when its lease ends, even if the other runner checks rarely", async () => {
   const { at, jobs } = gatedLong();
   const dying = await runners.start({ jobs, lease_ms: 2000 });
   await dying.offer("k");
@@ -89,38 +92,38 @@ test("a long call that became due while Redis was away runs when Redis is back",
   await eventually("it is done", async () => (await stateOf(runner, "k")) === "done");
 });
 
-test("a round follows a look that failed", async () => {
-  let looks = 0;
+test("a check follows a failed check", async () => {
+  let checks = 0;
   await new Promise<void>((resolve) => {
     startWork(async () => {
-      looks += 1;
-      if (looks === 1) throw new Error("no luck");
+      checks += 1;
+      if (checks === 1) throw new Error("no luck");
       resolve();
       return { ids: [], nextInMs: undefined };
     });
   });
 });
 
-test("what becomes due every millisecond has no runner look more than 50 times a second", async () => {
+test("work that becomes due every millisecond causes at most 50 checks a second", async () => {
   const startedAt = performance.now();
-  let looks = 0;
+  let checks = 0;
   await new Promise<void>((resolve) => {
     startWork(async () => {
-      looks += 1;
-      if (looks === 11) resolve();
+      checks += 1;
+      if (checks === 11) resolve();
       return { ids: [], nextInMs: 1 };
     });
   });
   expect(performance.now() - startedAt).toBeGreaterThan(180);
 });
 
-test("a runner that is full does not look at what becomes due before something ends", async () => {
-  let looks = 0;
+test("a runner without free slots does not check for due work before something ends", async () => {
+  let checks = 0;
   let end = () => {};
   const work = () => new Promise<void>((resolve) => (end = resolve));
   await new Promise<void>((resolve) => {
     const due = async () => {
-      looks += 1;
+      checks += 1;
       resolve();
       return { ids: ["a", "b"], nextInMs: 1 };
     };
@@ -128,22 +131,22 @@ test("a runner that is full does not look at what becomes due before something e
   });
   ends.defer(() => end());
   await new Promise<void>((resolve) => {
-    let looksOfAnother = 0;
+    let checksOfAnother = 0;
     startWork(async () => {
-      looksOfAnother += 1;
-      if (looksOfAnother === 11) resolve();
+      checksOfAnother += 1;
+      if (checksOfAnother === 11) resolve();
       return { ids: [], nextInMs: 1 };
     });
   });
-  expect(looks).toBe(1);
+  expect(checks).toBe(1);
 });
 
 type WorkOptions = Partial<ConstructorParameters<typeof DueWork<string>>[0]>;
 
-/** Looks by a timer only, into a store that misbehaves on command. */
+/** Starts the work loop with a store whose answers the test decides. Only the loop's timer causes checks. */
 function startWork(due: () => Promise<Due>, options?: WorkOptions): DueWork<string> {
   const work = new DueWork<string>({
-    ...{ everyMs: 100, concurrency: 1, due, onLookFailed() {} },
+    ...{ everyMs: 100, concurrency: 1, due, onCheckFailed() {} },
     ...{ claim: () => Promise.resolve(undefined), work: () => Promise.resolve() },
     ...options,
   });

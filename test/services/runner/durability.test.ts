@@ -13,7 +13,7 @@ test.each([
   ["does not sync while it rewrites its append-only file", "no-appendfsync-on-rewrite", "yes", "no"],
   ["evicts keys", "maxmemory-policy", "allkeys-lru", "noeviction"],
 ])(
-  "a runner whose Redis %s from now on takes no call until that is put right",
+  "a runner whose Redis %s from now on accepts no call until that is fixed",
   async (_, name, weak, strong) => {
     const runner = await runners.start({ jobs: jobs() });
     await redis.client.config("SET", name, weak);
@@ -27,7 +27,7 @@ test.each([
   },
 );
 
-test("a runner whose Redis has no maxmemory warns of it once", async () => {
+test("a runner whose Redis has no maxmemory logs one warning", async () => {
   const { log } = await runners.start({ jobs: jobs() });
   expect(log.events.filter(({ event }) => event === "redis.unbounded")).toHaveLength(1);
 });

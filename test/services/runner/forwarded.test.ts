@@ -24,9 +24,9 @@ const forwarded = {
 };
 
 test.each(["signed", "unsigned"])(
-  "a job's metadata has the sender's headers that came along in a %s call",
+  "a job's metadata has the sender's forwarded headers in a %s call",
   async (how) => {
-    const headers = { ...forwarded, "X-Other": "of somebody on the way" };
+    const headers = { ...forwarded, "X-Other": "from a proxy on the way" };
     const signed = signedHeaders(SECRET, how, { headers: forwarded });
     const answer =
       how === "signed"

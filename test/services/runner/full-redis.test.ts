@@ -12,7 +12,7 @@ const runners = useRunners({ redis, fresh: "test" });
 
 const MIB = 1024 * 1024;
 
-/** From now on Redis has so many bytes more than it uses, or none. */
+/** Limits Redis' memory to what it uses now and `bytes` more. */
 const leaveRoom = async (bytes: number) =>
   redis.client.config("SET", "maxmemory", (await usedBytes(redis)) + bytes);
 const endlessRoom = () => redis.client.config("SET", "maxmemory", 0);
@@ -24,7 +24,7 @@ async function offerAll(runner: TestRunner, keys: readonly string[]): Promise<vo
 }
 
 onlyInLongRun(() => {
-  test("in a nearly full Redis the oldest kept answers are let go until there is room, and every call is still known", async () => {
+  test("in a nearly full Redis the oldest kept answers are evicted until there is space, and every call is still known", async () => {
     const runner = await runners.start({ jobs });
     const keys = Array.from({ length: 200 }, (_, i) => `k-${i}`);
     await offerAll(runner, keys);
@@ -42,11 +42,11 @@ onlyInLongRun(() => {
     await endlessRoom();
   });
 
-  test("while Redis is nearly full of something else, no answer is kept, and calls are still taken", async () => {
+  test("while Redis is nearly full of other data, no answer is kept, and calls are still accepted", async () => {
     await redis.client.setrange("something else", 32 * MIB, "x");
     const runner = await runners.start({ jobs });
     await leaveRoom(8 * MIB);
-    await eventually("answers give way", () => hasLogged(runner, "answers.evicted"));
+    await eventually("answers are evicted", () => hasLogged(runner, "answers.evicted"));
     expect((await runner.offer("k")).text).toHaveLength(100_000);
     expect((await runner.offer("k")).headers["idempotent-body"]).toBe("forgotten");
     await endlessRoom();
@@ -54,14 +54,14 @@ onlyInLongRun(() => {
   });
 });
 
-test("a Redis without maxmemory is never too full, and answers are kept up to their own bound", async () => {
+test("a Redis without maxmemory never counts as too full, and answers are kept up to their own limit", async () => {
   const runner = await runners.start({ jobs, limits: { redis_memory_ratio_max: 0.000_001 } });
   await endlessRoom();
   await offerAll(runner, ["a", "b"]);
   expect((await runner.offer("a")).text).toHaveLength(100_000);
 });
 
-test("a full Redis takes no new call, and calls that were taken before go on, end and are remembered", async () => {
+test("a full Redis accepts no new call, and calls that were accepted before continue, end and are remembered", async () => {
   const { short, long, jobs } = gatedBoth();
   const runner = await runners.start({ jobs, lease_ms: 300, concurrency: 2 });
   const answered = runner.offer("short");
@@ -87,7 +87,7 @@ test("a full Redis takes no new call, and calls that were taken before go on, en
   expect([short.runs, long.runs]).toEqual([1, 3]);
 });
 
-test("a long call that fails in a full Redis is tried again, and kept as failed once its attempts are spent", async () => {
+test("a long call that fails in a full Redis is tried again, and kept as failed after its last attempt", async () => {
   const at = gate();
   const jobs = longJob(async () => {
     at.runs += 1;

@@ -1,7 +1,7 @@
 import { type Call, createRouter } from "../../../services/runner/runner.ts";
 import type { TestRunner } from "../../fixtures/runners.ts";
 
-/** A handler that a test lets go on when it wants, and the count of how often it ran. */
+/** A gate at which a handler waits until the test opens it, and the count of the handler's runs. */
 export function gate() {
   let open: () => void = () => {};
   const opened = new Promise<void>((resolve) => {
@@ -10,7 +10,7 @@ export function gate() {
   return { runs: 0, open, opened };
 }
 
-/** Job 1 is short and runs until the gate opens. */
+/** Short job 1, which runs until the gate opens. */
 export function gatedShort() {
   const at = gate();
   const jobs = createRouter().job(1, {
@@ -24,7 +24,7 @@ export function gatedShort() {
   return { at, jobs };
 }
 
-/** Job 1 is long and runs until the gate opens or the runner stops. */
+/** Long job 1, which runs until the gate opens or the runner stops. */
 export function gatedLong() {
   const at = gate();
   const jobs = longJob(async ({ signal }) => {
@@ -35,7 +35,7 @@ export function gatedLong() {
   return { at, jobs };
 }
 
-/** Job 1 is short and job 2 long; each runs until its gate opens. */
+/** Short job 1 and long job 2. Each runs until its own gate opens. */
 export function gatedBoth() {
   const { at: short, jobs } = gatedShort();
   const long = gate();
@@ -50,12 +50,12 @@ export function gatedBoth() {
   return { short, long, jobs };
 }
 
-/** Job 1 is long. */
+/** A long job 1 with this handler. */
 export function longJob(handler: (call: Call<undefined, Readonly<Record<string, string>>>) => Promise<void>) {
   return createRouter().job(1, { name: "long", long: true, handler });
 }
 
-/** Job 1 counts its runs and answers with the count; job 2 does the same. */
+/** Jobs 1 and 2, which together count their runs and answer with the count. */
 export function counting() {
   const seen = { runs: 0 };
   const handler = () => ({ status: 201, contentType: "text/x-count", body: `run ${++seen.runs}` });
@@ -63,7 +63,7 @@ export function counting() {
   return { seen, jobs };
 }
 
-/** What everybody may see of the call's state. */
+/** The state of the call as GET /calls/{id} reports it. */
 export async function stateOf({ get }: TestRunner, id: string): Promise<unknown> {
   return (await get(`/calls/${id}`)).json()["state"];
 }

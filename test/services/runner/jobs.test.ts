@@ -25,18 +25,18 @@ test.each([
   }
 });
 
-test("the job echo answers without a Content-Type where none came", async () => {
+test("the job echo answers without a Content-Type if the call has none", async () => {
   expect((await runner.offer("plain", { body: "x" })).headers["content-type"]).toBeUndefined();
 });
 
-test("the job keccak256 answers the published digests of nothing and of abc", async () => {
+test("the job keccak256 answers the published digests of the empty text and of abc", async () => {
   const digestOf = async (body: string) => (await runner.offer(`of-${body}`, { job: 2, body })).json();
   const empty = "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470";
   const abc = "0x4e03657aea45a94fc7d47ba826c8d667c0d1e6e33a64a036ec44f58fa12d6c45";
   expect([await digestOf(""), await digestOf("abc")]).toEqual([{ keccak256: empty }, { keccak256: abc }]);
 });
 
-test("the job slow says in the log how far it is", async () => {
+test("the job slow logs its progress", async () => {
   await runner.offer("slow", { job: 3, body: '{"steps":2,"ms_per_step":1}' });
   await eventually("it is done", () => hasLogged(runner, "job.finished", "slow"));
   const progress = runner.log.events.filter(

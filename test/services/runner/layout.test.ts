@@ -21,7 +21,7 @@ const OTHER = JSON.stringify({ layout: RUNNER_LAYOUT + 1, release: "9.8.7" });
 const layout = () => redis.client.get(runnerKeys.layout);
 const allKeys = async () => (await redis.client.keys("*")).sort();
 
-/** A runner that need not start. */
+/** Composes a runner without waiting for its start, which may fail. */
 function compose() {
   const own = connectForRequests({ url: new Secret(asUser(redis.url, "runner")) }, silentLogger);
   const runner = composeRunner({
@@ -37,7 +37,7 @@ function compose() {
   return runner;
 }
 
-test("the first runner writes its layout, on disk before it takes a call, and others start beside it", async () => {
+test("the first runner writes its layout to disk before it accepts a call, and others start beside it", async () => {
   const { jobs } = counting();
   await Promise.all([runners.start({ jobs }), runners.start({ jobs })]);
   expect(JSON.parse(String(await layout()))).toMatchObject({ layout: RUNNER_LAYOUT });
@@ -58,7 +58,7 @@ test("a runner does not start on another layout: it names both, says to keep the
   expect([await allKeys(), await layout()]).toEqual([[runnerKeys.layout], OTHER]);
 });
 
-test("a runner does not start beside keys of runners without a layout, nor if the layout is no string", async () => {
+test("a runner does not start beside runner keys without a layout, nor if the layout is no string", async () => {
   const { jobs } = counting();
   const first = await runners.start({ jobs });
   await first.offer("k");
@@ -71,7 +71,7 @@ test("a runner does not start beside keys of runners without a layout, nor if th
   await expect(compose().firstCheck).rejects.toMatchObject({ code: "start.layout_mismatch" });
 });
 
-test("a runner whose Redis has another layout from now on takes no call, runs none, and delivers nothing", async () => {
+test("a runner whose Redis gets another layout accepts no call, runs none, and delivers nothing", async () => {
   const { seen, jobs } = counting();
   const runner = await runners.start({ jobs });
   await redis.client.set(runnerKeys.layout, OTHER);
@@ -81,7 +81,7 @@ test("a runner whose Redis has another layout from now on takes no call, runs no
   expect(await layout()).toBe(OTHER);
 });
 
-test("a long call and a result of another layout stay where they are", async () => {
+test("a runner leaves a long call and a result of another layout unchanged", async () => {
   let runs = 0;
   const jobs = longJob(async () => {
     runs += 1;
@@ -91,7 +91,9 @@ test("a long call and a result of another layout stay where they are", async () 
   });
   await redis.client.set(runnerKeys.layout, OTHER);
   await eventually("it is not ready", async () => (await runner.get("/readyz")).status === 503);
-  await redis.client.hset(runnerKeys.call("k"), "st", "STORED", "job", 1, "input", "", "attempts", 0);
+  await redis.client.hset(runnerKeys.call("k"), {
+    ...{ st: "STORED", job: 1, at: 1, len: 0, input: "", attempts: 0 },
+  });
   await redis.client.zadd(runnerKeys.due, 1, "k");
   await redis.client.hset(runnerKeys.delivery("k"), "token", "t", "tries", 0, "status", 200, "type", "");
   await redis.client.zadd(runnerKeys.deliveries, 1, "k");
@@ -101,7 +103,7 @@ test("a long call and a result of another layout stay where they are", async () 
   expect(await redis.client.hget(runnerKeys.delivery("k"), "tries")).toBe("0");
 });
 
-test("a Redis that is emptied under a runner gets its layout again, also if a call comes first", async () => {
+test("a Redis that is emptied under a runner gets its layout again, even if a call comes first", async () => {
   const { jobs } = counting();
   const runner = await runners.start({ jobs });
   await redis.client.flushdb();
@@ -110,7 +112,7 @@ test("a Redis that is emptied under a runner gets its layout again, also if a ca
   expect((await runner.offer("k")).headers["idempotent-replayed"]).toBe("true");
 });
 
-test("of two layouts that start on an empty Redis at once, one is refused", async () => {
+test("one of two layouts that start on an empty Redis at once is refused", async () => {
   for (let round = 0; round < 50; round++) {
     await redis.client.flushdb();
     const starts = [
@@ -127,7 +129,7 @@ test("of two layouts that start on an empty Redis at once, one is refused", asyn
   }
 });
 
-test("a runner does not start on a replica, nor while Redis takes no writes, and writes no layout there", async () => {
+test("a runner does not start on a replica, nor while Redis accepts no writes, and writes no layout there", async () => {
   const { client } = redis;
   await client.config("SET", "min-replicas-to-write", "1");
   const waits = compose();

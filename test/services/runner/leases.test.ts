@@ -8,7 +8,7 @@ const LEASE_MS = 300;
 
 const runners = useRunners({ fresh: "test" });
 
-test("a live runner keeps its calls, a short and a long one, for as long as they run, which is many leases", async () => {
+test("a running runner keeps its calls, a short and a long one, for as long as they run, over many leases", async () => {
   const { short, long, jobs } = gatedBoth();
   const [here, there] = await Promise.all([
     runners.start({ jobs, lease_ms: LEASE_MS }),
@@ -29,7 +29,7 @@ test("a live runner keeps its calls, a short and a long one, for as long as they
   expect([short.runs, long.runs]).toEqual([1, 1]);
 });
 
-test("a short call whose runner died runs again at another, once the lease has lapsed", async () => {
+test("a short call whose runner died runs again at another runner once the lease has expired", async () => {
   const { at, jobs } = gatedShort();
   const dying = await runners.start({ jobs, lease_ms: 400 });
   const other = await runners.start({ jobs, lease_ms: 400 });
@@ -42,7 +42,7 @@ test("a short call whose runner died runs again at another, once the lease has l
   expect((await other.offer("k")).text).toBe("run 2");
 });
 
-test("a long call whose runner died is resumed by exactly one of several, once the lease has lapsed", async () => {
+test("a long call whose runner died is resumed by exactly one of several runners once the lease has expired", async () => {
   const { at, jobs } = gatedLong();
   const dying = await runners.start({ jobs, lease_ms: LEASE_MS });
   expect((await dying.offer("k")).status).toBe(202);
@@ -57,7 +57,7 @@ test("a long call whose runner died is resumed by exactly one of several, once t
   expect(resumed.map(({ fields }) => fields)).toMatchObject([{ callId: "k", run: 2, attemptsFailed: 0 }]);
 });
 
-test("a run that another runner took over is no failure of the call", async () => {
+test("a run that another runner took over does not count as a failure of the call", async () => {
   const { at, jobs } = gatedLong();
   const runner = await runners.start({ jobs, long_attempts: 1, lease_ms: LEASE_MS });
   await runner.offer("k");

@@ -7,7 +7,7 @@ import { gatedLong, hasLogged, longJob, stateOf } from "./gated-jobs.ts";
 const redis = useOwnRedis();
 const runners = useRunners({ redis, fresh: "test" });
 
-test("a failing long call is tried again by its runner, then FAILED and kept, and offered again it starts anew", async () => {
+test("a failing long call is tried again by its runner, then FAILED and kept, and a new request starts it again", async () => {
   let runs = 0;
   const healthy = { now: false };
   const jobs = longJob(async () => {
@@ -46,7 +46,7 @@ test("a failing long call is tried again by its runner, then FAILED and kept, an
   await eventually("its end", () => hasLogged(runner, "job.finished", "k"));
 });
 
-test("a failed long call is kept and shows how often it was tried, and a failed short one is forgotten in time", async () => {
+test("a failed long call is kept with the number of its attempts, and a failed short call is deleted after a time", async () => {
   const jobs = longJob(() => Promise.reject(new Error("the dependency is down")));
   jobs.job(2, { name: "short", handler: () => ({ status: 503 }) });
   const runner = await runners.start({ jobs, long_attempts: 2, long_backoff: { base_ms: 1, cap_ms: 1 } });
@@ -59,9 +59,9 @@ test("a failed long call is kept and shows how often it was tried, and a failed 
   expect(await redis.client.pttl(runnerKeys.call("passing"))).toBeGreaterThan(0);
 });
 
-test("a long call outlasts 19 failures where nothing else is configured", async () => {
+test("a long call survives 19 failures with the default configuration", async () => {
   const jobs = longJob(() => Promise.reject(new Error("the dependency is down")));
-  // With nothing but the shortest pauses, only the number of attempts ends it.
+  // All pauses have their shortest length, so that the calls end by the number of attempts and not by time.
   const runner = await runners.start({ jobs, random: () => 0 });
   await runner.offer("k");
   await eventually("it has failed", async () => (await stateOf(runner, "k")) === "failed");
@@ -81,7 +81,7 @@ test("a long call that was stored when Redis crashed runs when Redis is back", a
   await eventually("it is done", async () => (await stateOf(other, "k")) === "done");
 });
 
-test("a long handler does not run again where Redis is restarted between its end and the store", async () => {
+test("a long handler does not run again if Redis is restarted between its end and the write of the result", async () => {
   const { at, jobs } = gatedLong();
   const runner = await runners.start({ jobs, lease_ms: 300 });
   await runner.offer("k");

@@ -12,7 +12,7 @@ const redis = useRedis();
 const ends = useEnds();
 const answers = { answerMs: 60_000, answersBytesMax: 0, toKeep: () => undefined };
 
-test("of two runners that saw the same call due, one takes it", async () => {
+test("one of two runners that saw the same call due takes it", async () => {
   const durable = new DurableRedis({ redis: redis.client, mode: "strict", log: silentLogger });
   ends.defer(() => durable.stop());
   await durable.firstCheck;
@@ -44,7 +44,7 @@ test.each([
   ["a state that no runner writes", (key: string) => redis.client.hset(key, { st: "LATER", input: "" })],
   ["a key of another type", (key: string) => redis.client.set(key, "text")],
 ])(
-  "%s is neither begun, ended nor run again, stays as it is, and holds up no other call",
+  "%s is neither begun, ended nor run again, stays unchanged, and delays no other call",
   async (_, write) => {
     const durable = new DurableRedis({ redis: redis.client, mode: "strict", log: silentLogger });
     ends.defer(() => durable.stop());

@@ -12,7 +12,7 @@ import { tempDir } from "../../support/temp-dir.ts";
 
 const ends = useEnds();
 
-/** `postern runner`, with the example jobs. */
+/** Starts `postern runner` with the example jobs. */
 async function startProgram(redisUrl: string, own: Table = {}, env: NodeJS.ProcessEnv = {}): Promise<Part> {
   const configDir = join(tempDir(), "config");
   const runner = { url: "http://127.0.0.1:1", bind_address: "127.0.0.1:0", ...own };
@@ -26,7 +26,7 @@ async function startProgram(redisUrl: string, own: Table = {}, env: NodeJS.Proce
 const offer = ({ address }: Part, callId: string) =>
   send(address, { path: "/jobs/1", headers: { "Idempotency-Key": callId }, body: "x" });
 
-/** Has the process write down what it keeps, and counts what has this name. */
+/** Has the process write a heap snapshot, and counts the objects in it that have this name. */
 async function countKept(part: Part, dir: string, name: string): Promise<number> {
   const before = readdirSync(dir).length;
   process.kill(part.process.pid, "SIGUSR2");
@@ -70,7 +70,7 @@ describe("on a Redis that is away at first", () => {
 describe("on a Redis that loses writes", () => {
   const redis = useOwnRedis(["--appendfsync", "everysec"]);
 
-  test("`postern runner` with a Redis that loses writes ends with code 1 and says what to do", async () => {
+  test("`postern runner` with a Redis that loses writes ends with code 1 and says how to fix it", async () => {
     const part = await startProgram(redis.url);
     expect(await part.process.exit).toMatchObject({ code: 1 });
     const [failed] = part.process.events("service.failed");
@@ -81,7 +81,7 @@ describe("on a Redis that loses writes", () => {
 describe("with a Redis of its own", () => {
   const redis = useOwnRedis();
 
-  test("`postern runner` uses its own Redis, and keeps there what its settings say", async () => {
+  test("`postern runner` uses its own Redis, and keeps data there as configured", async () => {
     const own = { redis: { url: asUser(redis.url, "runner") }, result_bytes_max: 1 };
     const part = await startProgram("redis://127.0.0.1:1", own);
     const first = await eventually("it takes a call", async () => {
@@ -95,7 +95,7 @@ describe("with a Redis of its own", () => {
   });
 
   onlyInLongRun(() => {
-    test("`postern runner` keeps no weak reference of the long calls that it has run", async () => {
+    test("`postern runner` keeps no weak reference to the long calls that it has run", async () => {
       const dir = tempDir();
       const NODE_OPTIONS = `--heapsnapshot-signal=SIGUSR2 --diagnostic-dir=${dir}`;
       const part = await startProgram(redis.url, {}, { NODE_OPTIONS });

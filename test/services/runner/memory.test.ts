@@ -8,13 +8,16 @@ import { answerOf, openCalls, usedBytes } from "./stores.ts";
 const redis = useOwnRedis();
 const ends = useEnds();
 
-/** Both fill the tables of Redis, which double, by about the same share. */
+/**
+ * With both numbers the hash tables of Redis, whose sizes are powers of two, are filled to about the same degree, so that the
+ * bytes per call are comparable.
+ */
 const CALLS = LONG_RUN ? 5000 : 1300;
 
-/** The bytes of Redis that a finished call takes, whatever its keys. */
+/** Measures how many bytes of Redis a finished call takes, over all its keys. */
 async function bytesPerCall(answerBytes: number, options: { answerMs?: number } = {}): Promise<number> {
   const { run } = await openCalls(redis, ends, options);
-  await run(100, answerOf(answerBytes)); // from now on Redis knows the scripts
+  await run(100, answerOf(answerBytes)); // so that Redis knows the scripts before the measurement
   await redis.client.flushdb();
   const before = await usedBytes(redis);
   await run(CALLS, answerOf(answerBytes));
@@ -22,14 +25,17 @@ async function bytesPerCall(answerBytes: number, options: { answerMs?: number } 
   return ((await usedBytes(redis)) - before) / CALLS;
 }
 
-/** An expired key goes when it is asked for; by itself Redis takes the last ones away very slowly. */
+/**
+ * Whether Redis holds no expired answers. Reads every answer's key, because Redis deletes an expired key when it is read, and
+ * the last expired keys otherwise only very slowly.
+ */
 async function isForgotten(): Promise<boolean> {
   const calls = await redis.client.keys(runnerKeys.call("*"));
   await redis.client.exists(...calls.map((key) => runnerKeys.answer(key.slice(runnerKeys.call("").length))));
   return (await redis.client.dbsize()) <= CALLS + 4;
 }
 
-test("a finished call whose answer has been let go takes less than 400 bytes of Redis, all keys counted", async () => {
+test("a finished call whose answer was evicted takes less than 400 bytes of Redis, including all keys", async () => {
   expect(await bytesPerCall(10_000, { answerMs: 1 })).toBeLessThan(400);
   const [key = ""] = await redis.client.keys(runnerKeys.call("c_*"));
   expect(await redis.client.object("ENCODING", key)).toBe("listpack");
@@ -40,7 +46,7 @@ test("a finished call with an answer of 1 kB takes no more than 2 kB of Redis, a
   expect(await bytesPerCall(10_000)).toBeLessThan(12_000);
 });
 
-test("the count of the bytes of kept answers is what they take of Redis, within a tenth", async () => {
+test("the counted size of kept answers is the memory that they take in Redis, within a tenth", async () => {
   const without = await bytesPerCall(0);
   const kept = await bytesPerCall(1000);
   const counted = Number(await redis.client.get(runnerKeys.answersBytes)) / CALLS;

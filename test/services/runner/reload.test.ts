@@ -14,7 +14,7 @@ const tablesOf = (runner: Table): ConfigTables => ({
   postern: { redis: { url: asUser(redis.url, "runner") }, runner },
 });
 
-/** `postern runner` with its example jobs: 1 answers the body, 3 takes as long as the body says. */
+/** Starts `postern runner` with its example jobs: job 1 answers with the body, and job 3 runs for as long as the body says. */
 async function start() {
   postern.configure(tablesOf({}));
   const anyPort = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
@@ -36,7 +36,7 @@ async function reload(runner: PosternProcess, tables: ConfigTables): Promise<voi
 
 const steps = (count: number) => JSON.stringify({ steps: count, ms_per_step: 20 });
 
-test("a reload of the runner brings its settings into force, and a long job that runs goes on to its end", async () => {
+test("a reload of the runner applies its settings, and a running long job continues to its end", async () => {
   const { runner, offer } = await start();
   expect((await offer("long", 3, steps(100))).status).toBe(202);
   await runner.waitForEvent("job.progressed");
@@ -49,7 +49,7 @@ test("a reload of the runner brings its settings into force, and a long job that
   expect(await runner.kill("SIGTERM")).toMatchObject({ code: 0 });
 });
 
-test("a runner that stops gives back a long job from before its reload", async () => {
+test("a stopping runner releases a long job that began before its reload", async () => {
   const { runner, offer } = await start();
   await offer("long", 3, steps(1000));
   await runner.waitForEvent("job.progressed");
@@ -59,7 +59,7 @@ test("a runner that stops gives back a long job from before its reload", async (
   expect(await redis.client.hget("{postern-runner}:call:long", "st")).toBe("STORED");
 });
 
-test("the runner's metrics count runs by job and outcome, what it refused, and what is in flight", async () => {
+test("the runner's metrics count runs by job and outcome, refused requests, and work in flight", async () => {
   const { runner, offer, metrics } = await start();
   await offer("a", 1, "x");
   await offer("a", 1, "x");

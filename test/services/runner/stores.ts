@@ -9,7 +9,7 @@ import { runnerKeys, type TestRedis } from "../../fixtures/redis.ts";
 
 const DAY_MS = 86_400_000;
 
-/** The stores of a runner without the runner, for many calls in little time. */
+/** The stores that a runner uses, without the runner, so that a test can make many calls quickly. */
 export async function openCalls(redis: TestRedis, ends: Ends, options: { answerMs?: number } = {}) {
   const durable = new DurableRedis({ redis: redis.client, mode: "strict", log: silentLogger });
   ends.defer(() => durable.stop());
@@ -29,7 +29,7 @@ export async function openCalls(redis: TestRedis, ends: Ends, options: { answerM
     answers,
   });
 
-  /** Runs so many calls with keys as a gateway makes them. */
+  /** Begins and finishes this number of calls. Their ids are as long as those of a gateway. */
   async function run(count: number, answer: HttpAnswer): Promise<void> {
     for (let i = 0; i < count; i += 100) await Promise.all(keysFrom(i).map((key) => runOne(key, answer)));
   }
@@ -47,12 +47,14 @@ export async function openCalls(redis: TestRedis, ends: Ends, options: { answerM
 const keysFrom = (first: number) =>
   Array.from({ length: 100 }, (_, i) => `c_${(first + i).toString(16).padStart(32, "0")}`);
 
-/** What Redis has allocated. */
+/** The number of bytes that Redis has allocated. */
 export async function usedBytes({ client }: TestRedis): Promise<number> {
   return Number(/^used_memory:(\d+)/m.exec(await client.info("memory"))?.[1]);
 }
 
-/** So many bytes of JSON, or an answer without anything, for which nothing is kept. */
+/**
+ * An answer with a JSON body of this length. With 0 it has neither body nor content type, and the store keeps nothing for it.
+ */
 export function answerOf(bytes: number): HttpAnswer {
   const contentType = bytes === 0 ? undefined : "application/json";
   return { status: 200, contentType, body: Buffer.alloc(bytes, "x") };

@@ -1,10 +1,10 @@
 import { appendFileSync } from "node:fs";
 import { type Call, createRouter } from "../../../services/runner/runner.ts";
 
-/** How long a call stays with a runner that was killed. */
+/** How long a call of a killed runner waits before another runner takes it over. */
 export const LEASE_MS = 200;
 
-/** Jobs that leave one line in this file for each run: 1 is short, 2 long. */
+/** Short job 1 and long job 2, which append a line to this file for each run. */
 export function tracedJobs(effectsFile: string) {
   const leaveTrace = ({ callId }: Pick<Call<undefined, unknown>, "callId">) =>
     appendFileSync(effectsFile, `${JSON.stringify({ callId })}\n`);

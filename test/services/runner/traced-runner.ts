@@ -1,4 +1,4 @@
-// A runner of the traced jobs. Arguments: Redis' URL, the file of effects.
+// A runner with the traced jobs. Its arguments are the URL of Redis and the file to which the jobs append.
 import { composeRunner } from "../../../services/runner/runner.ts";
 import { posternToml } from "../../../shared/config/postern-toml.ts";
 import { createServedPart } from "../../../shared/part/part.ts";

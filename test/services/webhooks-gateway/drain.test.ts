@@ -14,7 +14,7 @@ const redis = useOwnRedis();
 const webhooks = useWebhooks({ redis });
 const ends = useEnds();
 
-test("a gateway that drains is not ready, which its health tells too, and still takes what arrives", async () => {
+test("a gateway that drains is not ready, also by its health path, and still accepts requests", async () => {
   const { gateway, address } = await webhooks.start({ endpoints: [{ path: "/a", job_id: 1, auth: "none" }] });
   gateway.drain();
   const ready = await send(address, { method: "GET", path: "/readyz" });
@@ -26,7 +26,7 @@ test("a gateway that drains is not ready, which its health tells too, and still 
 
 type Alone = { drainSecs: number; endpoint?: string; awaited?: string };
 
-/** A gateway as a process of its own. */
+/** Starts a gateway in its own process. */
 async function startAlone({ drainSecs, endpoint = "", awaited = "service.started" }: Alone) {
   const dir = tempDir();
   const postern = `drain_secs = ${drainSecs}\n[redis]\nurl = "${webhooks.redis.url}"\n`;
@@ -42,7 +42,7 @@ async function startAlone({ drainSecs, endpoint = "", awaited = "service.started
   return { gateway, port };
 }
 
-test("after SIGTERM a gateway answers who waits for a result at once, however long it drains", async () => {
+test("after SIGTERM a gateway answers clients that wait for a result at once, even if it drains for a long time", async () => {
   const endpoint = 'respond = "result"\nwait_secs = 30\n';
   const { gateway, port } = await startAlone({ drainSecs: 30, endpoint });
   const answers = Array.from({ length: 5 }, () => send(`127.0.0.1:${port}`, { path: "/a", body: "hi" }));
@@ -55,7 +55,7 @@ test("after SIGTERM a gateway answers who waits for a result at once, however lo
   expect(isOver).toBe(false);
 });
 
-test("after SIGTERM and drain_secs a gateway takes no connection, still takes what arrives on an open one, ends it, and exits 0", async () => {
+test("after SIGTERM and drain_secs a gateway accepts no connection, answers requests on open connections, closes these, and exits with 0", async () => {
   const { gateway, port } = await startAlone({ drainSecs: 0 });
   const begun = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\nPOST /a HTTP/1.1\r\nHost: x\r\n";
   const late = openRaw(`127.0.0.1:${port}`, begun);
@@ -70,7 +70,7 @@ test("after SIGTERM and drain_secs a gateway takes no connection, still takes wh
   expect(await ended).toMatchObject({ code: 0 });
 });
 
-test("a gateway without Redis opens its private port alone, the public one once it is ready, and SIGTERM ends it before that", async () => {
+test("a gateway that starts without Redis opens only its private port, opens the public one once it is ready, and exits on SIGTERM before that", async () => {
   await redis.server.kill("SIGKILL");
   const [early, waiting] = await Promise.all([
     startAlone({ drainSecs: 0, awaited: "service.starting" }),

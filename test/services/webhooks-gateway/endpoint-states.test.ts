@@ -28,7 +28,7 @@ const codeOf = async (address: string, secret = SECRET) => {
   return answer.status === 202 ? "202" : answer.json()["code"];
 };
 
-test("all gateways refuse the webhooks of a disabled endpoint within 2 seconds, and those of others go on", async () => {
+test("all gateways refuse the webhooks of a disabled endpoint within 2 seconds, and other endpoints are not affected", async () => {
   const gateways = [await webhooks.start(options), await webhooks.start(options)];
   await set("disabled");
   const since = performance.now();
@@ -48,14 +48,14 @@ test("all gateways refuse the webhooks of a disabled endpoint within 2 seconds, 
   });
 });
 
-test("a gateway that starts knows the disabled endpoints before it takes its first webhook", async () => {
+test("a gateway that starts reads the disabled endpoints before it accepts its first webhook", async () => {
   await set("disabled");
   const { address } = await webhooks.start(options);
   expect(await codeOf(address)).toBe("webhook.endpoint_disabled");
   expect(await webhooks.waiting()).toEqual([]);
 });
 
-test("a request without the credential learns nothing of what operators do with the endpoint", async () => {
+test("a request without the credential does not reveal the state that operators gave the endpoint", async () => {
   const { address } = await webhooks.start(options);
   const before = await deliver(address, { Authorization: "Bearer wrong" });
   await set("disabled");

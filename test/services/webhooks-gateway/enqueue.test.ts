@@ -16,12 +16,13 @@ const redis = useRedis();
 const proxy = useRedisProxy(redis);
 const ends = useEnds();
 let enqueue: Enqueue;
-/** How many calls each script brought. */
+/** Number of calls in each script run. */
 let batches: number[];
 
 beforeEach(async () => {
   await redis.client.flushdb();
   const client = connectForRequests({ url: new Secret(proxy.url) }, silentLogger);
+  client.options.commandTimeout = 60_000; // a test decides when a reply arrives
   ends.defer(() => client.disconnect());
   await whenReady(client, 5000);
   enqueue = createEnqueue(partitionOf(client));
@@ -41,10 +42,10 @@ const claimOf = (bodySha256 = "hash", by = "a test") => ({ by, bodySha256, windo
 const kindOf = (result: PromiseSettledResult<{ kind: string }>) =>
   result.status === "fulfilled" ? result.value.kind : String(result.reason);
 
-test("calls that come in one turn of the event loop are one script, and each has its own answer", async () => {
+test("calls in the same turn of the event loop are added by one script, and each gets its own answer", async () => {
   await enqueue(aCall({ id: "c_0" }), claimOf());
   await enqueue(aCall({ id: "c_1" }), claimOf("another hash"));
-  // No call, so its claim cannot be read.
+  // This value is not a hash, so the call's record cannot be read.
   await redis.client.set(keys.record("c_2"), "no hash");
   await redis.client.hset(keys.record("c_3"), { st: "LATER" });
   batches = [];
@@ -62,7 +63,7 @@ test("calls that come in one turn of the event loop are one script, and each has
   expect(await redis.client.hget(keys.record("c_4"), "st")).toBe("QUEUED");
 });
 
-test("the record of a delivery keeps 128 bits of the body's hash, and one with the whole hash is still compared", async () => {
+test("the record of a delivery stores 128 bits of the body's hash, and an old record with the whole hash is still compared", async () => {
   const [hash, other] = ["a".repeat(64), `${"a".repeat(31)}b${"a".repeat(32)}`];
   await enqueue(aCall({ id: "c_0" }), claimOf(hash, "12345678"));
   expect(await redis.client.hget(keys.record("c_0"), "bh")).toBe(hash.slice(0, 32));
@@ -74,7 +75,7 @@ test("the record of a delivery keeps 128 bits of the body's hash, and one with t
   }
 });
 
-test("no batch is larger than 1 MiB or 24 calls, and four are under way at once", async () => {
+test("a batch has at most 1 MiB and 24 calls, and four batches are in flight at once", async () => {
   let release = (): void => {};
   const until = new Promise<void>((resolve) => {
     release = resolve;
@@ -93,7 +94,7 @@ test("no batch is larger than 1 MiB or 24 calls, and four are under way at once"
   expect(await waiting()).toHaveLength(added.length);
 });
 
-test("a Redis that has become a replica adds nothing, and the connection is made anew, for the master may be elsewhere", async () => {
+test("a Redis that has become a replica adds nothing, and the gateway reconnects because the primary may be elsewhere", async () => {
   let newest = 0;
   proxy.onCommand = (_, connection) => {
     newest = connection;

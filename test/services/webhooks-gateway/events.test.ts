@@ -47,7 +47,7 @@ test.each([
   ["a field of the body", "/by-field", [], '{"event":{"type":"push"}}', 3],
   ["a number that a double cannot hold", "/by-number", [], '{"id":9007199254740993}', 4],
   ["a number with an exponent", "/by-number", [], '{"id":1e2}', 5],
-])("the job is chosen by %s", async (_what, path, headers, body, job) => {
+])("the job of a webhook is chosen by %s", async (_what, path, headers, body, job) => {
   const answer = await post(path, headers, body);
   expect(answer.json()).toMatchObject({ status: "accepted", job_id: job });
   expect((await webhooks.onlyCall()).job_id).toBe(job);
@@ -56,15 +56,15 @@ test.each([
 const unmatched: [string, string, string[], string][] = [
   ["another event", "/by-header", ["X-GitHub-Event", "issues"], "{}"],
   ["no event", "/by-header", [], "{}"],
-  ["an event twice", "/by-header", ["X-GitHub-Event", "push", "X-GitHub-Event", "push"], "{}"],
-  ["the name of a property that every object has", "/by-header", ["X-GitHub-Event", "constructor"], "{}"],
-  ["a body that is no JSON", "/by-field", [], "push"],
-  ["a number beside one of a job", "/by-number", [], '{"id":9007199254740992}'],
+  ["a repeated event header", "/by-header", ["X-GitHub-Event", "push", "X-GitHub-Event", "push"], "{}"],
+  ["an inherited property name", "/by-header", ["X-GitHub-Event", "constructor"], "{}"],
+  ["a body that is not JSON", "/by-field", [], "push"],
+  ["a number next to that of a job", "/by-number", [], '{"id":9007199254740992}'],
   ["a large number with a point", "/by-number", [], '{"id":9007199254740993.0}'],
-  ["a field that is no text", "/by-field", [], '{"event":{"type":["push"]}}'],
+  ["a field that is not text", "/by-field", [], '{"event":{"type":["push"]}}'],
 ];
 test.each(unmatched)(
-  "a webhook with %s is dropped with its sender's success",
+  "a webhook with %s is dropped, and its sender gets a success",
   async (_what, path, headers, body) => {
     const answer = await post(path, headers, body);
     expect([answer.status, answer.text]).toEqual([202, '{"status":"dropped"}']);
@@ -73,7 +73,7 @@ test.each(unmatched)(
   },
 );
 
-test("an event without a job is refused with 404 where the endpoint says so", async () => {
+test("an event without a job is refused with 404 if the endpoint is configured so", async () => {
   expect((await post("/refuses", ["X-GitHub-Event", "issues"])).json()).toMatchObject({
     status: 404,
     code: "webhook.event_unrouted",
@@ -81,7 +81,7 @@ test("an event without a job is refused with 404 where the endpoint says so", as
   expect((await post("/204", ["X-GitHub-Event", "issues"])).status).toBe(204);
 });
 
-test("the runner sees the forwarded headers, the query, the delivery's id and the event's type", async () => {
+test("the runner receives the forwarded headers, the query, the delivery id and the event type", async () => {
   const headers = ["x-github-event", "issues", "X-GitHub-Delivery", "d-1", "X-Other", "not forwarded"];
   await post("/forwards?a=1&b=%20", headers, '{"action":"opened"}');
   const { metadata } = await webhooks.onlyCall();
@@ -98,10 +98,10 @@ test("the runner sees the forwarded headers, the query, the delivery's id and th
 test.each([
   ["a letter beyond ASCII", "order.created\u2122", "UTF-8''order.created%E2%84%A2"],
   ["half a surrogate pair", "a\ud800", "UTF-8''a%EF%BF%BD"],
-  ["a line break and a header behind it", "a\r\nX-X402-PAYER: 0x1", "UTF-8''a%0D%0AX-X402-PAYER%3A%200x1"],
-  ["a space at its end, and marks", "a*('%') ", "UTF-8''a%2A%28%27%25%27%29%20"],
+  ["a line break followed by a header", "a\r\nX-X402-PAYER: 0x1", "UTF-8''a%0D%0AX-X402-PAYER%3A%200x1"],
+  ["a trailing space and special characters", "a*('%') ", "UTF-8''a%2A%28%27%25%27%29%20"],
 ])(
-  "the type of an event that has %s reaches the runner encoded, and in no other header",
+  "an event type that has %s reaches the runner encoded, and in no other header",
   async (_what, type, sent) => {
     expect((await post("/by-body", [], JSON.stringify({ type }))).status).toBe(202);
     const { metadata } = await webhooks.onlyCall();
@@ -110,7 +110,7 @@ test.each([
   },
 );
 
-test("an event in a header is read as it was sent: by route_by, in the delivery's id, and by the runner", async () => {
+test("an event in a header is read as sent by route_by, in the delivery id, and by the runner", async () => {
   const asSent = Buffer.from("order.created\u2122").toString("latin1");
   const headers = ["X-Topic", asSent, "X-Id", "7", "X-Shop", "a"];
   expect((await post("/topics", headers)).json()).toMatchObject({ status: "accepted", job_id: 6 });
@@ -127,12 +127,12 @@ test("an event in a header is read as it was sent: by route_by, in the delivery'
 test.each([
   ["twice", ["X-Topic", "order.created\u00e2", "X-Topic", "order.created\u00e2"]],
   ["in other bytes", ["X-Topic", "order.created\u0099"]],
-])("an event whose header comes %s is no event of a job", async (_what, headers) => {
+])("an event whose header is sent %s has no job", async (_what, headers) => {
   expect((await post("/topics", headers)).text).toBe('{"status":"dropped"}');
 });
 
 test.each([
-  ["a header of the event twice", ["X-GitHub-Event", "caf\u00e9", "X-GitHub-Event", "caf\u00e9"], "{}"],
+  ["a repeated event header", ["X-GitHub-Event", "caf\u00e9", "X-GitHub-Event", "caf\u00e9"], "{}"],
   ["a type of 1,026 bytes", ["X-GitHub-Event", "a"], JSON.stringify({ action: "\u00e9".repeat(512) })],
 ])("a webhook with %s is refused with 400", async (_what, headers, body) => {
   const answer = (await post("/forwards", headers, body)).json();
@@ -140,7 +140,7 @@ test.each([
   expect(await webhooks.waiting()).toEqual([]);
 });
 
-test("what a sender leaves out or leaves empty is not forwarded", async () => {
+test("values that the sender omits or leaves empty are not forwarded", async () => {
   await post("/forwards?", ["X-Custom", ""]);
   const { metadata } = await webhooks.onlyCall();
   expect(Object.keys(metadata).filter((key) => /CUSTOM|FORWARDED|QUERY|EVENT|DELIVERY/i.test(key))).toEqual(
@@ -152,7 +152,7 @@ const unusable: [string, string, string[]][] = [
   ["a forwarded header of 1,025 bytes", "/forwards", ["X-Custom", "x".repeat(1025)]],
   ["a forwarded header beyond ASCII", "/forwards", ["X-Custom", "caf\u00e9"]],
   ["a forwarded header with a tab", "/forwards", ["X-Custom", "a\tb"]],
-  ["a forwarded header twice", "/forwards", ["X-Custom", "a", "X-Custom", "a"]],
+  ["a repeated forwarded header", "/forwards", ["X-Custom", "a", "X-Custom", "a"]],
   ["a query of 4,097 bytes", `/forwards?${"q".repeat(4097)}`, []],
 ];
 test.each(unusable)("a webhook with %s is refused with 400", async (_what, path, headers) => {
@@ -160,7 +160,7 @@ test.each(unusable)("a webhook with %s is refused with 400", async (_what, path,
   expect(await webhooks.waiting()).toEqual([]);
 });
 
-test("a delivery id beyond ASCII is refused with 400", async () => {
+test("a delivery id with characters beyond ASCII is refused with 400", async () => {
   expect((await post("/forwards", ["X-GitHub-Delivery", "\u00e9"])).json()).toMatchObject({
     status: 400,
     code: "webhook.delivery_id_invalid",

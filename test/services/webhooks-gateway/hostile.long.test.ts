@@ -11,7 +11,9 @@ import { SECRET, sign } from "./receive/credentials.ts";
 
 const MIB = 1024 * 1024;
 const BUDGET_MIB = 64;
-/** What the process itself may take more under such load than idle: the collector's slack, sockets, bodies being checked. */
+/**
+ * Memory that the process may use under load besides its budget: garbage, sockets, and bodies that are being checked.
+ */
 const ALLOWANCE_MIB = 128;
 const CONNECTIONS = 150;
 const HOSTILE = 200;
@@ -30,7 +32,7 @@ const postern = usePostern(() => ({
   },
 }));
 
-/** The gateway as a process of its own, and the metrics it has. */
+/** Starts the gateway in its own process, and reads its metrics. */
 async function startGateway() {
   const args = ["webhooks", "--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
   const gateway = postern.start(args);
@@ -56,7 +58,7 @@ function startHostileLoad(address: string) {
   ends.defer(() => load.kill("SIGKILL"));
 }
 
-/** `VmRSS` is what a process has in memory, `VmHWM` the most it ever had. */
+/** Reads the memory of a process: `VmRSS` is its current size, `VmHWM` its largest size so far. */
 function mibOf(pid: number, field: "VmRSS" | "VmHWM"): number {
   const kib = new RegExp(`^${field}:\\s+(\\d+) kB`, "m").exec(readFileSync(`/proc/${pid}/status`, "utf8"));
   return Number(kib?.[1]) / 1024;
@@ -69,14 +71,14 @@ async function isDelivered(address: string, i: number): Promise<boolean> {
   return answer?.status === 202;
 }
 
-test("under 200 hostile connections, stalled, dribbling and flooding, the gateway keeps to its budget and takes honest deliveries", async () => {
+test("with 200 hostile connections that stall, trickle or flood, the gateway stays within its budget and accepts honest deliveries", async () => {
   const gateway = await startGateway();
   for (let i = 0; i < 50; i++) expect(await isDelivered(gateway.address, i)).toBe(true);
   const idleMib = mibOf(gateway.pid, "VmRSS");
 
   startHostileLoad(gateway.address);
   await eventually("bodies are cut", async () => (await gateway.metric("postern_http_bodies_cut_total")) > 0);
-  await eventually("connections give way", async () => {
+  await eventually("connections are closed", async () => {
     return (await gateway.metric("postern_http_connections_closed_total")) > 0;
   });
   let delivered = 0;

@@ -5,7 +5,7 @@ import { send } from "../../support/http.ts";
 const webhooks = useWebhooks();
 const KEEPS = { secs: 3600, bytes_max: 100_000 };
 
-test("a call takes keep_delivered of its endpoint with it, and without the setting not a byte", async () => {
+test("a call stores the endpoint's keep_delivered, and without the setting its stored form has no additional bytes", async () => {
   const gateway = await webhooks.start({
     endpoints: [
       { path: "/keeps", job_id: 1, auth: "none", keep_delivered: KEEPS },

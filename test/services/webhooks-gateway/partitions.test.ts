@@ -13,7 +13,7 @@ const webhooks = useWebhooks({ redis });
 const TOKEN = "a-token-for-the-tests";
 const endpoint = { path: "/a", job_id: 1, auth: "bearer", secret: TOKEN, delivery_id: "{header:x-id}" };
 
-/** A gateway with four partitions, of which one is on a Redis of its own; and a look into them. */
+/** Starts a gateway with four partitions, one of which is on a separate Redis. Returns functions that inspect them. */
 async function started(away: number) {
   const isAway = (index: number) => index === away;
   const urls = [redis.url, redis.url, redis.url, redis.url].map((url, index) =>
@@ -36,14 +36,14 @@ async function started(away: number) {
   return { partitions, gateway, post, partitionOf };
 }
 
-/** A delivery id whose call lies in this partition. */
+/** Returns a delivery id whose call belongs to this partition. */
 function deliveryIn(index: number, partitionOf: (callId: string) => number, name = "delivery"): string {
   for (let n = 0; ; n++) {
     if (partitionOf(callIdOfDelivery("/a", `${name}-${n}`)) === index) return `${name}-${n}`;
   }
 }
 
-test("webhooks go to all partitions, and each delivery is one call in the partition that its id names", async () => {
+test("webhooks are spread over all partitions, and each delivery is one call in the partition of its id", async () => {
   const { partitions, post, partitionOf } = await started(3);
   const random = await Promise.all(Array.from({ length: 64 }, () => post()));
   expect(random.flatMap(({ status, code }) => (status === 202 ? [] : code))).toEqual([]);
@@ -57,7 +57,7 @@ test("webhooks go to all partitions, and each delivery is one call in the partit
 });
 
 test.each([0, 2])(
-  "while partition %i is away, its deliveries are refused with 503, and all other webhooks are accepted",
+  "while partition %i is unavailable, its deliveries are refused with 503, and all other webhooks are accepted",
   async (away) => {
     const { post, gateway, partitionOf } = await started(away);
     const [lost, kept] = [deliveryIn(away, partitionOf), deliveryIn(1, partitionOf)];
@@ -81,7 +81,7 @@ test.each([0, 2])(
   },
 );
 
-test("a partition that was away when an operator held an endpoint holds the first webhook that it takes", async () => {
+test("a partition that was unavailable when an operator held an endpoint holds its first webhook after its return", async () => {
   const away = 2;
   const { post, partitions, partitionOf } = await started(away);
   await other.server.kill("SIGKILL");

@@ -11,7 +11,7 @@ beforeAll(async () => {
 
 const get = (path: string) => send(gateway.address, { method: "GET", path });
 
-test("health and liveness are answered with ok, uncached, and nothing advertises what serves them", async () => {
+test("health and liveness answer ok, uncached, and without a header that names the server software", async () => {
   const health = await get("/webhooks/health");
   const type = "text/plain; charset=utf-8";
   expect([health.status, health.text, health.headers["content-type"]]).toEqual([200, "ok", type]);
@@ -25,7 +25,7 @@ test("a probe's target may be a URL (RFC 9112, section 3.2.2)", async () => {
     expect((await get(`http://gateway.example${path}`)).status).toBe(200);
 });
 
-test("a gateway whose Redis keeps its promises is ready, and says what it found", async () => {
+test("a gateway whose Redis is durable is ready, and reports its checks", async () => {
   const ready = await get("/readyz");
   expect(ready.status).toBe(200);
   expect(ready.json()).toMatchObject({
@@ -42,7 +42,7 @@ test("the metrics are not on the public address", async () => {
 });
 
 test.each(["/webhooks/health", "/livez", "/readyz"])(
-  "any method but GET and HEAD of %s is refused with 405 and Allow",
+  "every method except GET and HEAD is refused at %s with 405 and Allow",
   async (path) => {
     for (const method of ["POST", "PUT", "DELETE", "OPTIONS"]) {
       const answer = await send(gateway.address, { method, path });

@@ -30,14 +30,14 @@ const SLOW = { perSecond: 0.01, burst: 3 };
 
 type Settings = {
   url?: string;
-  /** One partition at each of these. */
+  /** URL of each partition's Redis. */
   urls?: readonly string[];
   refusals?: Rate;
   timeoutMs?: number;
   now?: () => number;
 };
 
-/** A replica of a gateway: its own connections and its own limits. */
+/** Creates a replica of a gateway, with its own connections and limits. */
 async function replica({ url = shared.url, urls = [url], ...settings }: Settings = {}) {
   const log = recordingLog();
   const connections = urls.map((each) => connectForRequests({ url: new Secret(each) }, log));
@@ -60,7 +60,7 @@ const many = <Result>(count: number, work: () => Promise<Result>) =>
   Promise.all(Array.from({ length: count }, work));
 const countOf = (answers: readonly string[]) => answers.filter((answer) => answer === "taken").length;
 
-test("two replicas that are asked at once let through together as many requests as the burst", async () => {
+test("two replicas that get requests at the same time together admit as many as the burst", async () => {
   const takes = [
     await limited({ path: "/a", rate: SLOW }),
     await limited({ path: "/a", rate: SLOW }),
@@ -70,7 +70,7 @@ test("two replicas that are asked at once let through together as many requests 
   expect(new Set(answers.flat())).toEqual(new Set(["taken", "request.rate_limited"]));
 });
 
-test("a limited request may come again at the time it was told, and not before", async () => {
+test("a limited request is admitted again at the stated time, and not before", async () => {
   const { limits } = await replica();
   const take = limits.ofEndpoint({ path: "/b", rate: { perSecond: 5, burst: 1 } })!;
   await take("192.0.2.1");
@@ -84,27 +84,27 @@ test("a limited request may come again at the time it was told, and not before",
   await expect(take("192.0.2.1")).resolves.toBeUndefined();
 });
 
-test("a bucket gains its tokens steadily and holds no more than the burst, however long it rests", async () => {
+test("a bucket gains tokens steadily, and never holds more than the burst", async () => {
   const rate = { perSecond: 1, burst: 3 };
   await many(3, async () => (await limited({ path: "/c", rate }))("192.0.2.1"));
-  await rest(shared.client, keys.limitOfEndpoint("/c"), 2);
+  await passTime(shared.client, keys.limitOfEndpoint("/c"), 2);
   const afterTwoSeconds = await limited({ path: "/c", rate });
   expect(countOf(await many(5, () => afterTwoSeconds("192.0.2.1")))).toBe(2);
-  await rest(shared.client, keys.limitOfEndpoint("/c"), 3600);
+  await passTime(shared.client, keys.limitOfEndpoint("/c"), 3600);
   const afterAnHour = await limited({ path: "/c", rate });
   expect(countOf(await many(5, () => afterAnHour("192.0.2.1")))).toBe(3);
 });
 
-/** Makes a bucket as old as if so many seconds had passed. */
-async function rest(client: Redis, key: string, secs: number): Promise<void> {
+/** Changes a bucket as if this many seconds had passed. */
+async function passTime(client: Redis, key: string, secs: number): Promise<void> {
   const fullAt = Number(await client.get(key));
   await client.set(key, String(fullAt - secs * 1e6));
 }
 
-test("a bucket whose clock was set back is empty at worst, and fills as usual", async () => {
+test("if Redis' clock is set back, a bucket is at most emptied, and fills at its usual rate", async () => {
   const rate = { perSecond: 1, burst: 3 };
   await (await limited({ path: "/d", rate }))("192.0.2.1");
-  await rest(shared.client, keys.limitOfEndpoint("/d"), -86_400);
+  await passTime(shared.client, keys.limitOfEndpoint("/d"), -86_400);
   const { limits } = await replica();
   const refused = await limits.ofEndpoint({ path: "/d", rate })!("192.0.2.1").catch(
     (error: unknown) => error,
@@ -112,7 +112,7 @@ test("a bucket whose clock was set back is empty at worst, and fills as usual", 
   expect((refused as AppError).retryAfterMs).toBeLessThanOrEqual(1000);
 });
 
-test("an address over its own limit uses no token of its endpoint, and leaves other addresses theirs", async () => {
+test("an address over its own limit uses no token of its endpoint or of other addresses", async () => {
   const take = await limited({
     path: "/e",
     rate: { ...SLOW, burst: 4 },
@@ -123,7 +123,7 @@ test("an address over its own limit uses no token of its endpoint, and leaves ot
   expect(await take("192.0.2.3")).toBe("request.rate_limited");
 });
 
-test("a bucket leaves nothing in Redis once it is full again", async () => {
+test("a bucket that is full again has no key in Redis", async () => {
   const { limits } = await replica({ refusals: { perSecond: 0.1, burst: 10 } });
   await limits.refused("192.0.2.1");
   const left = await shared.client.pttl(keys.limitOfRefusals("192.0.2.1"));
@@ -131,7 +131,7 @@ test("a bucket leaves nothing in Redis once it is full again", async () => {
   expect(left).toBeLessThanOrEqual(10_000);
 });
 
-test("an exhausted bucket of refusals never refuses a request whose credential holds", async () => {
+test("an empty bucket of refusals never refuses a request with a valid credential", async () => {
   const { limits } = await replica();
   const refusals = await many(10, () => limits.refused("192.0.2.1"));
   expect(refusals.map((error) => error?.code).filter((code) => code !== undefined)).toEqual(
@@ -153,7 +153,7 @@ function countSent(redis: Redis): () => number {
   return () => sent;
 }
 
-test("a refused address costs no round trip to Redis until its next token, also while Redis is away", async () => {
+test("an address over its limit causes no round trip to Redis until its next token, even while Redis is unavailable", async () => {
   let now = 0;
   const { limits, redis } = await replica({ url: proxy.url, timeoutMs: 30_000, now: () => now });
   await many(4, () => limits.refused("192.0.2.1"));
@@ -178,10 +178,10 @@ test("a system clock that is set back prolongs no refusal", async () => {
   expect(refused?.retryAfterMs).toBeLessThanOrEqual(200);
 });
 
-/** So few that Redis answers all of them long before a command times out. */
+/** Few enough that Redis answers all of them before a command times out. */
 const AT_ONCE = 500;
 
-test("of more refused addresses than a process remembers, Redis refuses the oldest", async () => {
+test("if more addresses are over their limit than a process remembers, Redis decides about the oldest", async () => {
   const { limits, redis } = await replica({ refusals: { ...SLOW, burst: 1 }, timeoutMs: 60_000 });
   const addresses = Array.from({ length: 10_001 }, (_, i) => `2001:db8:${(i + 1).toString(16)}::/64`);
   const refuse = async (these: readonly string[]) => {
@@ -198,14 +198,14 @@ test("of more refused addresses than a process remembers, Redis refuses the olde
   expect(sent()).toBe(1);
 });
 
-test("an endpoint without limits has nothing to ask", async () => {
+test("an endpoint without limits needs no check", async () => {
   const { limits } = await replica();
   expect(limits.ofEndpoint({ path: "/g" })).toBeUndefined();
 });
 
-test("while Redis does not answer, a replica counts by itself, and the log says so once", async () => {
+test("while Redis does not answer, a replica counts requests itself, and logs this once", async () => {
   let now = 0;
-  const { limits, log } = await replica({ url: proxy.url, timeoutMs: 50, now: () => now });
+  const { limits, log } = await replica({ url: proxy.url, timeoutMs: 500, now: () => now });
   const take = limits.ofEndpoint({ path: "/i", rate: { ...SLOW, burst: 2 } })!;
   const taken = () => take("192.0.2.1").then(() => "taken", refusal);
   expect(await taken()).toBe("taken");
@@ -217,12 +217,12 @@ test("while Redis does not answer, a replica counts by itself, and the log says 
   expect(await limits.refused("192.0.2.2")).toBeUndefined();
   now = 100_000;
   expect([await taken(), await taken()]).toEqual(["taken", "request.rate_limited"]);
-  const reason = "Redis did not answer within 50 ms";
+  const reason = "Redis did not answer within 500 ms";
   const told = { event: "rate_limit.unshared", fields: { reason } };
   expect(log.events).toEqual([told, told]);
 });
 
-test("buckets are spread over the partitions, and one that is away leaves replicas the buckets of the others", async () => {
+test("buckets are spread over the partitions, and an unavailable partition does not affect the buckets of the others", async () => {
   const urls = [other.url, shared.url, shared.url, shared.url];
   const two = [await replica({ urls }), await replica({ urls })] as const;
   const one = { ...SLOW, burst: 1 };

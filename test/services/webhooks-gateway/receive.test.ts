@@ -36,7 +36,7 @@ describe("200", () => {
     ["/empty", /^$/, undefined],
     ["/own", /^<Response\/>$/, "text/xml"],
   ])(
-    "a webhook to %s is answered 200 as its sender wants it, once the call is on disk",
+    "a webhook to %s gets the 200 that its sender expects, once the call is on disk",
     async (path, body, type) => {
       const answer = await post(path);
       expect([answer.status, answer.headers["content-type"]]).toEqual([200, type]);
@@ -47,7 +47,7 @@ describe("200", () => {
 });
 
 describe("204", () => {
-  test("a webhook whose sender wants 204 gets it without a body, once the call is on disk", async () => {
+  test("a webhook whose sender expects 204 gets it without a body, once the call is on disk", async () => {
     const { address } = await webhooks.start({
       endpoints: [{ path: "/a", job_id: 1, auth: "none", answer: { status: 204 } }],
     });
@@ -88,11 +88,11 @@ describe("400", () => {
     expect(await webhooks.waiting()).toEqual([]);
   });
 
-  test("a delivery id of 256 bytes is not refused", async () => {
+  test("a delivery id of 256 bytes is accepted", async () => {
     expect((await deliver("x".repeat(256))).status).toBe(202);
   });
 
-  test("a webhook whose body is not in the encoding that it names is refused with 400", async () => {
+  test("a webhook whose body does not have the encoding that its header names is refused with 400", async () => {
     const headers = { "Content-Encoding": "gzip" };
     const answer = await send(gateway.address, { path: "/decodes", headers, body: "plain" });
     expect(answer.json()).toMatchObject({ status: 400, code: "request.encoding_broken" });
@@ -114,7 +114,7 @@ describe("401", () => {
     ["an empty bearer token", "/bearer", ["Authorization", "Bearer "], "malformed"],
     ["a bearer token that differs", "/bearer", ["Authorization", "Bearer nope"], "mismatch"],
     [
-      "the beginning of a bearer token",
+      "only the beginning of a bearer token",
       "/bearer",
       ["Authorization", utf8(`Bearer ${SECRET.slice(0, -1)}`)],
       "mismatch",
@@ -131,9 +131,9 @@ describe("401", () => {
     ["an API key in another header", "/own-key", ["X-API-Key", utf8(SECRET)], "missing"],
     ["no signature", "/hmac", [], "missing"],
     ["a signature of another body", "/hmac", ["X-Signature-256", sign("other")], "mismatch"],
-    ["rubbish behind a good signature", "/hmac", ["X-Signature-256", `${good}zz`], "malformed"],
+    ["garbage after a valid signature", "/hmac", ["X-Signature-256", `${good}zz`], "malformed"],
     ["a list of signatures", "/hmac", ["X-Signature-256", `${good}, sha256=${"0".repeat(64)}`], "malformed"],
-    ["rubbish before a signature's prefix", "/hmac", ["X-Signature-256", `x sha256=${good}`], "malformed"],
+    ["garbage before a signature's prefix", "/hmac", ["X-Signature-256", `x sha256=${good}`], "malformed"],
     [
       "a signature with another algorithm's prefix",
       "/hmac",
@@ -142,9 +142,9 @@ describe("401", () => {
     ],
     ["a signature's prefix in upper case", "/hmac", ["X-Signature-256", `SHA256=${good}`], "malformed"],
     ["a signature of 63 digits", "/hmac", ["X-Signature-256", good.slice(1)], "malformed"],
-    ["a signature twice", "/hmac", ["X-Signature-256", good, "X-Signature-256", good], "repeated"],
+    ["a repeated signature", "/hmac", ["X-Signature-256", good, "X-Signature-256", good], "repeated"],
     [
-      "a good signature behind a bad one",
+      "a valid signature after a wrong one",
       "/hmac",
       ["X-Hub-Signature-256", good, "X-Signature-256", "00"],
       "malformed",
@@ -172,12 +172,12 @@ describe("401", () => {
     },
   );
 
-  test("a webhook whose body is not what was signed is refused with 401, even if it means the same", async () => {
+  test("a webhook whose body differs from the signed one is refused with 401, even if both mean the same", async () => {
     const headers = ["X-Signature-256", sign("{}")];
     expect((await send(gateway.address, { path: "/hmac", headers, body: "{ }" })).status).toBe(401);
   });
 
-  test("a webhook with a bad credential is refused with 401 before its large body is looked at", async () => {
+  test("a webhook with a wrong credential is refused with 401 before its large body is read", async () => {
     const head = "POST /key HTTP/1.1\r\nHost: x\r\nX-API-Key: no\r\nContent-Length: 900000000\r\n\r\n";
     const raw = await sendRaw(gateway.address, head);
     expect(raw).toMatch(/^HTTP\/1\.1 401/);
@@ -188,7 +188,7 @@ describe("401", () => {
     ["received", Buffer.from(BODY)],
     ["decoded", gzipSync(BODY)],
   ])(
-    "a coded webhook is refused with 401 whose signature does not cover its body as %s, if it has to",
+    "an encoded webhook whose signature does not cover its body as %s is refused with 401 if the endpoint requires that",
     async (how, over) => {
       const headers = { "Content-Encoding": "gzip", "X-Signature-256": sign(over) };
       const answer = await send(gateway.address, { path: `/signed-${how}`, headers, body: gzipSync(BODY) });
@@ -213,7 +213,7 @@ describe("403", () => {
     proxied = await webhooks.start({ endpoints, http: { trusted_proxies: ["127.0.0.1"] } });
   });
 
-  test("a webhook from an address outside allow_ips is refused with 403, before its credential is looked at", async () => {
+  test("a webhook from an address outside allow_ips is refused with 403 before its credential is checked", async () => {
     const answer = await send(gateway.address, { path: "/elsewhere", body: "x" });
     expect([answer.status, answer.json()["code"]]).toEqual([403, "request.address_refused"]);
     expect(gateway.log.events.at(-1)).toMatchObject({
@@ -223,7 +223,7 @@ describe("403", () => {
     expect((await send(gateway.address, { path: "/here", body: "x" })).status).toBe(202);
   });
 
-  test("a webhook counts for the address that a trusted proxy names, and a stranger's word for none", async () => {
+  test("a webhook counts for the address that a trusted proxy names, and a client's own claim is ignored", async () => {
     const to = (address: string, forwarded: string) =>
       send(address, { path: "/elsewhere", headers: { "X-Forwarded-For": forwarded }, body: "x" });
     expect((await to(gateway.address, "203.0.113.9")).status).toBe(403);
@@ -231,7 +231,7 @@ describe("403", () => {
     expect((await to(proxied.address, "203.0.113.9, 198.51.100.1")).status).toBe(403);
   });
 
-  test("fillers between a client's X-Forwarded-For and the proxy's own line do not hide the proxy's", async () => {
+  test("extra lines in a client's X-Forwarded-For do not hide the proxy's own line", async () => {
     const head = [
       ...["POST /elsewhere HTTP/1.1", "Host: x", "X-Forwarded-For: 203.0.113.9"],
       ...Array.from({ length: 2100 }, () => "a:"),
@@ -243,7 +243,7 @@ describe("403", () => {
   const handshake = (secret = SECRET) =>
     send(gateway.address, { path: "/asana", headers: { "X-Hook-Secret": secret }, body: "{}" });
 
-  test("a secret in a handshake is refused with 403 unless the operator has opened the endpoint, and then taken once", async () => {
+  test("a secret in a handshake is refused with 403 unless the operator has opened the endpoint, and then it is accepted once", async () => {
     expect((await handshake()).json()).toMatchObject({
       status: 403,
       code: "webhook.handshake_refused",
@@ -265,7 +265,7 @@ describe("403", () => {
     expect(await webhooks.waiting()).toEqual([]);
   });
 
-  test("an endpoint that has no secret yet takes no delivery", async () => {
+  test("an endpoint that has no secret yet accepts no delivery", async () => {
     const headers = { "X-Hook-Signature": "0".repeat(64) };
     expect((await send(gateway.address, { path: "/asana", headers, body: "{}" })).status).toBe(401);
   });
@@ -361,10 +361,10 @@ describe("408", () => {
     expect(await webhooks.waiting()).toEqual([]);
   });
 
-  test("the rest of a body that comes after its 408 is not accepted, and nothing is queued", async () => {
+  test("the rest of a body that arrives after the 408 is not accepted, and nothing is queued", async () => {
     const head = "POST /any HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabcde";
     const sender = openRaw(gateway.address, head);
-    await eventually("it is told", () => sender.received().includes("408"));
+    await eventually("the answer arrives", () => sender.received().includes("408"));
     await sender.sendUntilReset("fghij");
     expect(gateway.log.events.at(-1)).toMatchObject({
       event: "webhook.refused",
@@ -398,7 +398,7 @@ describe("409", () => {
     });
 
   test.each(["QUEUED", "INJECTED", "FAILED", "DISCARDED"])(
-    "a delivery id that comes again with another body is refused with 409 when its call is %s",
+    "a delivery id that is repeated with another body is refused with 409 if its call is %s",
     async (state) => {
       const id = String((await post(first, "/key", "one")).json()["call_id"]);
       const partition = webhooks.redis.partitions.of(id);
@@ -415,7 +415,7 @@ describe("409", () => {
     },
   );
 
-  test("a delivery id that comes again with another body under the same bearer token is refused with 409", async () => {
+  test("a delivery id that is repeated with another body under the same bearer token is refused with 409", async () => {
     expect((await post(first, "/bearer", "one")).status).toBe(202);
     expect((await post(first, "/bearer", "two")).json()).toMatchObject({
       status: 409,
@@ -437,7 +437,7 @@ describe("413", () => {
     gateway = await webhooks.start({ endpoints, webhooks: { body_limit_bytes: 4096 } });
   });
 
-  test("a webhook that declares a body over the limit is refused with 413 before a byte of it", async () => {
+  test("a webhook that declares a body over the limit is refused with 413 before the body is read", async () => {
     const head = `POST /any HTTP/1.1\r\nHost: x\r\nContent-Length: ${10 ** 12}\r\n\r\n`;
     const raw = await sendRaw(gateway.address, head);
     expect(raw).toMatch(/^HTTP\/1\.1 413/);
@@ -445,12 +445,12 @@ describe("413", () => {
     expect(raw).toContain('"code":"request.too_large"');
   });
 
-  test("a webhook that expects 100-continue for a body over the limit gets a 413 and no 100", async () => {
+  test("a webhook that expects 100-continue for a body over the limit gets 413 and no 100", async () => {
     const head = `POST /any HTTP/1.1\r\nHost: x\r\nContent-Length: ${10 ** 9}\r\nExpect: 100-continue\r\n\r\n`;
     expect(await sendRaw(gateway.address, head)).toMatch(/^HTTP\/1\.1 413/);
   });
 
-  test("an endless chunked body is refused with 413 at the limit, and the sender still gets the answer", async () => {
+  test("an endless chunked body is refused with 413 at the limit, and the sender still receives the answer", async () => {
     const chunk = `1000\r\n${"x".repeat(4096)}\r\n`;
     const head = "POST /any HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
     const raw = await sendRaw(gateway.address, [head, ...Array<string>(500).fill(chunk)]);
@@ -462,7 +462,7 @@ describe("413", () => {
     ["gzip", gzipSync],
     ["deflate", deflateSync],
     ["br", brotliCompressSync],
-  ] as const)("a small %s body that stands for a large one is refused with 413", async (encoding, encode) => {
+  ] as const)("a small %s body that decodes to a large one is refused with 413", async (encoding, encode) => {
     const bomb = encode(Buffer.alloc(2 * 1024 * 1024));
     const headers = { "Content-Encoding": encoding };
     expect((await send(gateway.address, { path: "/decodes", headers, body: bomb })).status).toBe(413);
@@ -488,14 +488,19 @@ describe("415", () => {
     const answer = await post("/any", "gzip", gzipSync("text"));
     expect(answer.status).toBe(415);
     expect(answer.json()).toMatchObject({ code: "request.encoding_unsupported" });
+    expect(answer.headers["accept-encoding"]).toBe("identity");
     expect(await webhooks.waiting()).toEqual([]);
   });
 
   test.each([
-    ["in an encoding that nobody decodes", "zstd"],
+    ["in an unsupported encoding", "zstd"],
     ["in two encodings", "gzip, br"],
-  ])("a body %s is refused with 415 where bodies are decoded", async (_what, encoding) => {
-    expect((await post("/decodes", encoding, Buffer.from("plain"))).status).toBe(415);
+  ])("a body %s is refused with 415 by an endpoint that decodes bodies", async (_what, encoding) => {
+    const answer = await post("/decodes", encoding, Buffer.from("plain"));
+    expect([answer.status, answer.headers["accept-encoding"]]).toEqual([
+      415,
+      "gzip, x-gzip, deflate, br, identity",
+    ]);
   });
 });
 
@@ -524,7 +529,7 @@ describe("429", () => {
     second = await webhooks.start({ endpoints });
   });
 
-  /** A gateway whose addresses may have three refused credentials. It remembers those that had more. */
+  /** Starts a gateway that permits three refused credentials per address. */
   const startStrict = () => webhooks.start({ endpoints, webhooks: { refusals_per_minute: 3 } });
 
   const GOOD = ["Authorization", utf8(`Bearer ${SECRET}`)];
@@ -533,7 +538,7 @@ describe("429", () => {
     send(address, { path, headers, body: "x" });
 
   test.each(["/limited", "/per-address"])(
-    "webhooks to %s over its limit are refused with 429 by every replica, and say when to come again",
+    "webhooks to %s over its limit are refused with 429 by every replica, with the time to retry",
     async (path) => {
       expect((await post(first, path)).status).toBe(202);
       expect((await post(second, path)).status).toBe(202);
@@ -544,7 +549,7 @@ describe("429", () => {
     },
   );
 
-  test("over its limit an endpoint answers what makes its sender come again", async () => {
+  test("an endpoint over its limit answers with the status that makes its sender retry", async () => {
     expect((await post(first, "/comes-again-on-503")).status).toBe(202);
     const answer = await post(first, "/comes-again-on-503");
     expect(answer.status).toBe(503);
@@ -552,7 +557,7 @@ describe("429", () => {
     expect(answer.headers["retry-after"]).toBeDefined();
   });
 
-  test("webhooks with a wrong credential use up no limit of the endpoint", async () => {
+  test("webhooks with a wrong credential do not count towards the endpoint's limit", async () => {
     for (let i = 0; i < 5; i += 1) expect((await post(first, "/guessed-at", BAD)).status).toBe(401);
     expect((await post(first, "/guessed-at")).status).toBe(202);
   });
@@ -560,11 +565,11 @@ describe("429", () => {
   const fieldsOf = ({ log }: TestWebhooks, event: string) =>
     log.events.filter((each) => each.event === event).map(({ fields }) => fields);
 
-  /** What is told of the refusals over the limit. */
-  const toldBy = (gateway: TestWebhooks) =>
-    eventually("it is told", () => fieldsOf(gateway, "webhook.refusals_limited")[0]);
+  /** Returns the log entry about refusals over the limit. */
+  const loggedBy = (gateway: TestWebhooks) =>
+    eventually("the refusals are logged", () => fieldsOf(gateway, "webhook.refusals_limited")[0]);
 
-  test("an address with too many refused credentials gets 429 for them, and is served as ever if its credential holds", async () => {
+  test("an address with too many refused credentials gets 429 for wrong ones, and webhooks with a valid credential are still accepted", async () => {
     const strict = await startStrict();
     const statuses: number[] = [];
     for (let i = 0; i < 5; i += 1) statuses.push((await post(strict, "/unlimited", BAD)).status);
@@ -576,7 +581,7 @@ describe("429", () => {
     expect(fieldsOf(strict, "webhook.refused")).toHaveLength(3);
     const list = createRejectedList(webhooks.redis.partition);
     await eventually("recorded", async () => (await list.matching({}, 10)).newest.length === 3);
-    expect(await toldBy(strict)).toEqual({
+    expect(await loggedBy(strict)).toEqual({
       path: "/unlimited",
       code: "request.rate_limited",
       reason: "too many wrong credentials from this address",
@@ -584,7 +589,7 @@ describe("429", () => {
     });
   });
 
-  test("a sender that tries an endpoint with wrong credentials gets 401 for all of them, and those over the limit are only counted", async () => {
+  test("a sender that tests an endpoint with wrong credentials gets 401 for all of them, and those over the limit are only counted", async () => {
     const strict = await startStrict();
     for (let i = 0; i < 5; i += 1) {
       const answer = await post(strict, "/probed", BAD);
@@ -592,10 +597,10 @@ describe("429", () => {
       expect(answer.headers["www-authenticate"]).toBe('Bearer realm="postern"');
     }
     expect(fieldsOf(strict, "webhook.refused")).toHaveLength(3);
-    expect(await toldBy(strict)).toMatchObject({ code: "webhook.credential_rejected", times: 2 });
+    expect(await loggedBy(strict)).toMatchObject({ code: "webhook.credential_rejected", times: 2 });
   });
 
-  test("a wrong verify token counts as a wrong credential of its address", async () => {
+  test("a wrong verify token counts as a wrong credential of the client's address", async () => {
     const strict = await startStrict();
     const path = "/meta?hub.mode=subscribe&hub.challenge=1&hub.verify_token=guess";
     const statuses: number[] = [];
@@ -607,7 +612,7 @@ describe("429", () => {
 });
 
 describe("500", () => {
-  test("an error that nobody foresaw is answered with 500, and only the log says which", async () => {
+  test("an unforeseen error is answered with 500, and only the log contains the error", async () => {
     let reads = Number.POSITIVE_INFINITY;
     const clock = () => {
       reads -= 1;
@@ -615,7 +620,7 @@ describe("500", () => {
       return Date.now();
     };
     const gateway = await webhooks.start({ endpoints: [{ path: "/a", job_id: 1, auth: "none" }], clock });
-    // The second look at the clock is the request's own, unless the gateway's look at the queue comes between.
+    // The request reads the clock second, unless the gateway's check of its queues happens in between.
     const answer = await eventually("the request meets the error", async () => {
       reads = 2;
       const answer = await send(gateway.address, { path: "/a", body: "x" });
@@ -642,7 +647,7 @@ describe("502", () => {
     ...{ respond: "result", wait_secs: 60 },
   };
 
-  test("where the sender waits for the result, a call that fails for good is answered 502, with why: now, and when it is delivered again", async () => {
+  test("if the sender waits for the result, a call that fails for good is answered with 502 and the reason, now and when it is repeated", async () => {
     const run: Inject = async () => {
       throw new AppError("runner.refused", { reason: "the runner answered 402" });
     };
@@ -664,7 +669,7 @@ describe("502", () => {
 });
 
 describe("client-gone", () => {
-  test("a webhook whose sender goes away before the body is whole is not queued", async () => {
+  test("a webhook whose sender disconnects before the whole body arrived is not queued", async () => {
     const gateway = await webhooks.start({ endpoints: [{ path: "/a", job_id: 1, auth: "none" }] });
     const head = "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n";
     const sender = openRaw(gateway.address, head);
@@ -683,7 +688,7 @@ describe("client-gone", () => {
 });
 
 describe("secrecy", () => {
-  test("no credential reaches the queue or the log, whether it is accepted or refused", async () => {
+  test("credentials are neither queued nor logged, no matter whether the webhook is accepted", async () => {
     const gateway = await webhooks.start({ endpoints: ENDPOINTS });
     const good = sign(BODY);
     const sent: [string, string[], number][] = [

@@ -29,9 +29,9 @@ const endpoints = [
 
 const lines = ({ events }: RecordingLog) => events.filter(({ event }) => event === "webhook.refused");
 
-/** Resolves with the count of refusals without a line, once all are told. */
+/** Resolves with the number of refusals that were counted instead of logged, once all were counted. */
 const unlogged = ({ log }: TestWebhooks, times: number) =>
-  eventually("all are told", () => {
+  eventually("all refusals are counted", () => {
     const counts = log.events.filter(({ event }) => event === "webhook.refusals_unlogged");
     const sum = counts.reduce((before, { fields }) => before + Number(fields["times"]), 0);
     return sum === times ? counts[0] : undefined;
@@ -50,21 +50,21 @@ const floods: [string, Sent, string, string?][] = [
 ];
 
 test.each(sample(floods, 3))(
-  "a flood of requests with %s leaves few lines in the log, and each of them is counted",
+  "a flood of requests with %s writes few log lines, and every request is counted",
   async (_what, sent, code, header) => {
     const limits = { refusals_per_minute: 1000 };
     const gateway = await webhooks.start({ endpoints, clock: () => NOW, webhooks: limits });
     const headers = header === undefined ? {} : { [header]: `sha256=${"0".repeat(64)}` };
     for (let i = 0; i < 120; i += 1) await send(gateway.address, { ...sent, headers });
     const { length } = lines(gateway.log);
-    // 50 of the path, and 50 more at most if Redis is slow to take them.
+    // The path may have 50 entries, plus at most 50 more if Redis is slow to store them.
     expect(length).toBeGreaterThanOrEqual(50);
     expect(length).toBeLessThanOrEqual(100);
     expect((await unlogged(gateway, 120 - length))?.fields).toMatchObject({ code });
   },
 );
 
-test("a body that is cut at the budget leaves no line of its own, and is counted", async () => {
+test("a body that is cut at the budget is counted and not logged separately", async () => {
   const http = { body_budget_bytes: 16 * 1024 };
   const gateway = await webhooks.start({ endpoints, http });
   const headers = { "X-Signature-256": `sha256=${"0".repeat(64)}` };
@@ -78,7 +78,7 @@ test("a body that is cut at the budget leaves no line of its own, and is counted
   expect(lines(gateway.log)).toEqual([]);
 });
 
-test("while Redis is away a request that has proven nothing leaves no line of its own, and is counted", async () => {
+test("while Redis is unavailable an unverified request is counted and not logged separately", async () => {
   const gateway = await webhooks.start({ endpoints, early: true, redisUrl: "redis://127.0.0.1:1" });
   for (let i = 0; i < 3; i += 1)
     expect((await send(gateway.address, { path: "/hmac", body: "x" })).status).toBe(503);
@@ -86,7 +86,7 @@ test("while Redis is away a request that has proven nothing leaves no line of it
   expect(lines(gateway.log)).toEqual([]);
 });
 
-test("while Redis is away, the tokens of a handshake that an address may guess are limited as always", async () => {
+test("while Redis is unavailable, guesses at a handshake's token are limited as always", async () => {
   const limits = { refusals_per_minute: 2 };
   const away = { early: true, redisUrl: "redis://127.0.0.1:1", webhooks: limits };
   const { address } = await webhooks.start({ endpoints, ...away });
@@ -96,14 +96,14 @@ test("while Redis is away, the tokens of a handshake that an address may guess a
   expect(statuses).toEqual([403, 403, 429, 429]);
 });
 
-test("the refusals of a sender whose credential holds are logged one by one", async () => {
+test("refused requests with a valid credential are logged one by one", async () => {
   const gateway = await webhooks.start({ endpoints, clock: () => NOW });
   const headers = ["Authorization", utf8(`Bearer ${SECRET}`)];
   for (let i = 0; i < 61; i += 1) await send(gateway.address, { path: "/limited", headers, body: "x" });
   expect(lines(gateway.log)).toHaveLength(60);
 });
 
-test("the metrics count the refusals without a line as those with one", async () => {
+test("the metrics count refusals with and without a log line alike", async () => {
   const metrics = createMetrics();
   const log = metered(silentLogger, createMeters(metrics));
   const refused = { path: "/a", code: "webhook.credential_rejected" };

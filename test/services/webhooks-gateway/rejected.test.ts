@@ -32,6 +32,10 @@ const endpoints = [
   { path: "/field", job_id: 1, secret: SECRET, auth: "token", token_field: "/token" },
   { path: "/hmac", job_id: 1, secret: SECRET, auth: "hmac-sha256" },
   { path: "/gitlab", job_id: 1, secret: SECRET, preset: "gitlab" },
+  {
+    ...{ path: "/message", job_id: 1, secret: SECRET, auth: "http-signature" },
+    ...{ public_url: "https://a.example/message", http_signature: { algorithm: "hmac-sha256" } },
+  },
   { path: "/discord", job_id: 1, secret: PUBLIC_KEY, preset: "discord-interactions" },
   { path: "/keeps", preset: "github", job_id: 1, secret: SECRET, keep_rejected_bodies: true },
 ];
@@ -49,7 +53,7 @@ async function newest() {
   return (await list.matching({}, 1)).newest[0];
 }
 
-test("a refused signature leaves who sent it, which signature headers came and were wanted, and nothing of a credential", async () => {
+test("a refused signature is recorded with its sender and the expected and received signature headers, but without any credential", async () => {
   const headers = { "X-Hub-Signature": `sha1=${"ab".repeat(20)}`, Authorization: "Bearer hidden-token" };
   const answer = await send(gateway.address, {
     path: "/github?key=hidden-key",
@@ -73,7 +77,7 @@ test("a refused signature leaves who sent it, which signature headers came and w
   expect(JSON.stringify([entry, gateway.log.events])).not.toMatch(/hidden|abab/);
 });
 
-test("a refused signature of one's own names the header that came, and the one of the time that did not", async () => {
+test("for an endpoint's own signature scheme, a refusal names the signature header that arrived and the time header that is missing", async () => {
   const answer = await send(gateway.address, {
     path: "/own",
     headers: { "X-Own-Signature": "00" },
@@ -85,13 +89,13 @@ test("a refused signature of one's own names the header that came, and the one o
   expect(await newest()).toMatchObject({ endpoint: "/own", came: ["x-own-signature"] });
 });
 
-test("a refused signature that may be in one of several headers says that one is enough", async () => {
+test("if the signature may be in one of several headers, the refusal says that one suffices", async () => {
   const headers = { "X-Signature-256": "ab".repeat(32) };
   const answer = await send(gateway.address, { path: "/hmac", headers, body: "b" });
   expect(answer.json()["detail"]).toBe("the credential in x-signature-256 is not valid");
 });
 
-test("a refused token names the place in which it was wanted", async () => {
+test("a refusal of a token names the place where the token was expected", async () => {
   const answer = await send(gateway.address, { path: "/token?other=1", body: "b" });
   expect(answer.json()["detail"]).toBe(
     "no complete credential: this endpoint reads it from query parameter token; the request has none",
@@ -108,28 +112,32 @@ test.each([
   ["/gitlab", { "X-Gitlab-Token": "wrong" }, "token", "mismatch"],
   ["/hmac", { "X-Signature-256": "ab".repeat(32) }, "digest", "mismatch"],
   ["/github", {}, "digest", "missing: header x-hub-signature-256"],
+  ["/message", {}, "digest", "missing: header content-digest"],
   ["/discord", {}, "key-pair", "missing: header x-signature-ed25519"],
-])("a refusal at %s with %j is recorded as one of kind %s: %s", async (path, headers, credential, reason) => {
-  const answer = await send(gateway.address, { path, headers, body: '{"token":"wrong"}' });
-  expect(answer.status).toBe(401);
-  expect(await newest()).toMatchObject({ credential, reason: expect.stringContaining(reason) });
-});
+])(
+  "a refusal at %s with %j is recorded with the credential kind %s: %s",
+  async (path, headers, credential, reason) => {
+    const answer = await send(gateway.address, { path, headers, body: '{"token":"wrong"}' });
+    expect(answer.status).toBe(401);
+    expect(await newest()).toMatchObject({ credential, reason: expect.stringContaining(reason) });
+  },
+);
 
 test.each([
   ["/github", { "X-GitHub-Delivery": "72d3162e" }, "72d3162e"],
   ["/github", { "X-GitHub-Delivery": "d".repeat(4000) }, `${"d".repeat(128)}...`],
   ["/github", {}, undefined],
-  // It is in the body, which has proven nothing.
+  // Stripe's delivery id is in the body, which is not verified.
   ["/stripe", {}, undefined],
 ])(
-  "a refusal at %s with %j is recorded with the delivery id that the headers have",
+  "a refusal at %s with %j is recorded with the delivery id in the headers",
   async (path, headers, delivery) => {
     await send(gateway.address, { path, headers, body: '{"id":"evt_1"}' });
     expect((await newest())?.delivery).toBe(delivery);
   },
 );
 
-test("the body of a refused webhook is kept only where the endpoint says so", async () => {
+test("the body of a refused webhook is kept only if the endpoint is configured so", async () => {
   const headers = { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}` };
   await send(gateway.address, { path: "/keeps", headers, body: "what was sent" });
   expect(await newest()).toMatchObject({
@@ -157,7 +165,7 @@ test.each([
   });
 });
 
-test("a wrong bearer token is answered without waiting for its body, of which nothing is kept", async () => {
+test("a wrong bearer token is answered without waiting for the body, and none of the body is kept", async () => {
   const answer = await sendRaw(gateway.address, `${WRONG_TOKEN}Content-Length: 10\r\n\r\n`, {
     enough: isAnswered,
   });
@@ -166,7 +174,7 @@ test("a wrong bearer token is answered without waiting for its body, of which no
   expect(await newest()).not.toHaveProperty("body");
 });
 
-test("a connection whose refused body was kept takes its next request where that body ends", async () => {
+test("after a refusal whose body was kept, the connection's next request is read from the end of that body", async () => {
   const refused = `${WRONG_TOKEN}Content-Length: 6\r\n\r\n${"x".repeat(6)}`;
   const right = refused.replace("wrong", SECRET);
   const answer = await sendRaw(gateway.address, refused + right, {
@@ -175,7 +183,7 @@ test("a connection whose refused body was kept takes its next request where that
   expect(answer.match(/HTTP\/1.1 (\d+)/g)).toEqual(["HTTP/1.1 401", "HTTP/1.1 202"]);
 });
 
-test("the beginning of a body that grows beyond the limit is kept", async () => {
+test("if a body exceeds the limit, its first bytes are kept", async () => {
   const headers = { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}`, "Transfer-Encoding": "chunked" };
   const answer = await send(gateway.address, { path: "/keeps", headers, body: Buffer.alloc(2_000_000, "x") });
   expect(answer.status).toBe(413);
@@ -185,7 +193,7 @@ test("the beginning of a body that grows beyond the limit is kept", async () => 
   });
 });
 
-test("an endpoint that keeps no refused bodies keeps none that has arrived", async () => {
+test("an endpoint that keeps no refused bodies does not keep bytes that have arrived", async () => {
   const head = WRONG_TOKEN.replace("/bearer", "/bearer-keeps-none");
   await sendRaw(gateway.address, `${head}Content-Length: 4\r\n\r\nbody`, { enough: isAnswered });
   const entry = await newest();

@@ -10,7 +10,7 @@ const postern = usePostern(() => ({
   webhooks: { endpoints: [{ path: "/hooks/open", job_id: 1, auth: "none" }] },
 }));
 
-test("the duration of requests has the method, status and route of each, and no label that a stranger can choose", async () => {
+test("request durations have the method, status and route as labels, and no label that a client can choose", async () => {
   const anyPort = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
   const gateway = postern.start(["webhooks", ...anyPort]);
   const { address, opsAddress } = await gateway.waitForEvent("service.started");

@@ -10,7 +10,7 @@ const act = (path: string) =>
   ({ at: Date.now(), action: "test", path, by: "otto", selection: "by path", reason: "it is new" }) as const;
 const order = (path = PATH) => createOrderTest(webhooks.redis.partition)(act(path));
 
-test("a test is signed with the endpoint's secret, checked like any webhook, and is one call, however many gateways there are", async () => {
+test("a test is signed with the endpoint's secret, checked like any webhook, and becomes one call, no matter how many gateways run", async () => {
   const endpoints = [{ path: PATH, job_id: 1, preset: "github", secret: SECRET }];
   await webhooks.start({ endpoints });
   await webhooks.start({ endpoints });
@@ -23,12 +23,12 @@ test("a test is signed with the endpoint's secret, checked like any webhook, and
   expect(others).toEqual([]);
 });
 
-test("a test is accepted whatever addresses the endpoint is limited to", async () => {
+test("a test is accepted even if the endpoint is limited to certain addresses", async () => {
   await webhooks.start({ endpoints: [{ path: PATH, job_id: 1, auth: "none", allow_ips: ["192.0.2.1"] }] });
   expect(await order()).toMatchObject({ status: 202, accepted: true });
 });
 
-test("the outcome is the answer of a disabled endpoint", async () => {
+test("the outcome of a test is the endpoint's answer, even if the endpoint is disabled", async () => {
   await openEndpoints(webhooks.redis.partitions).set(PATH, "disabled", {
     at: 1,
     by: "otto",
@@ -44,7 +44,7 @@ test("the outcome is the answer of a disabled endpoint", async () => {
 test.each([
   ["a sender whose private key only it has", PATH, "which only the sender has"],
   ["a path that the gateway does not have", "/hooks/b", "does not have this endpoint"],
-])("nothing is sent for %s, and the outcome says why", async (_, path, why) => {
+])("a test of %s sends nothing, and the outcome says why", async (_, path, why) => {
   const key = "302a300506032b6570032100".concat("11".repeat(32)).slice(-64);
   await webhooks.start({
     endpoints: [{ path: PATH, job_id: 1, preset: "discord-interactions", secret: key }],

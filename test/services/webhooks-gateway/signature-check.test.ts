@@ -16,7 +16,7 @@ type Asked = { headers?: string[]; target?: string; body?: string };
 const requestOf = ({ headers = [], target = "/x" }: Asked) =>
   ({ method: "POST", url: target, rawHeaders: headers }) as unknown as IncomingMessage;
 
-/** Why a request is refused; undefined if its signature holds. */
+/** Returns why a request is refused; undefined if its signature is valid. */
 function refusal(schemes: readonly Scheme[], asked: Asked, secrets = [SECRET]): string | undefined {
   const options = { publicUrl: URL, clock: () => 0 };
   try {
@@ -40,12 +40,12 @@ function asTwilio(fields: number): Asked {
   return { headers: ["X-Twilio-Signature", signature], body: names.map((name) => `${name}=`).join("&") };
 }
 
-test("a form of up to 1,000 fields is sorted to be checked, and a longer one refused before it is parsed", () => {
+test("a form of up to 1,000 fields is sorted and checked, and a longer one is refused before it is parsed", () => {
   expect(refusal(twilio, asTwilio(1000))).toBeUndefined();
   expect(refusal(twilio, asTwilio(1001))).toBe("malformed: the form has too many fields");
 });
 
-test("a form is taken in either order of letters beyond the basic plane, and no other", () => {
+test("a form is accepted in both orders of letters beyond the basic plane, and in no other order", () => {
   const fields = { "\u{1F600}": "1", "\uFF5E": "2" };
   const signedAs = (order: readonly (keyof typeof fields)[]): Asked => ({
     headers: ["X-Twilio-Signature", signatureOf(order.map((name) => name + fields[name]).join(""))],
@@ -60,7 +60,7 @@ test("a form is taken in either order of letters beyond the basic plane, and no 
   expect(refusal(twilio, { headers: ["X-Twilio-Signature", `${before}=`], body })).toBe("mismatch");
 });
 
-test("of a sender that does not say where its form begins, the query must be that of public_url", () => {
+test("if a sender does not state where its form begins, the query must equal that of public_url", () => {
   const square = [PRESETS["square"]?.endpoint.signature ?? []].flat();
   const signature = mac(`${URL}?a=1b`).digest("base64");
   const headers = ["x-square-hmacsha256-signature", signature];
@@ -71,7 +71,7 @@ test("of a sender that does not say where its form begins, the query must be tha
 
 const listed: Scheme = { header: "X-S", list: { separator: ",", key: "v1" }, algorithm: "hmac-sha256" };
 
-test("of a list, up to 8 signatures are tried, and a longer one is refused", () => {
+test("up to 8 signatures of a list are tried, and a longer list is refused", () => {
   const good = `v1=${mac("b").digest("hex")}`;
   const bad = (times: number) => Array(times).fill(`v1=${"0".repeat(64)}`);
   const withItems = (items: string[]) => ({ headers: ["X-S", items.join(",")], body: "b" });
@@ -83,29 +83,32 @@ const unnamed: Scheme = { header: "X-S", list: { separator: "," }, algorithm: "h
 
 test.each<[string, Partial<Scheme>, "hex" | "base64"]>([
   ["hex", {}, "hex"],
-  ["base64, whose padding is no key", { encoding: "base64" }, "base64"],
-])("an item without a key is a signature in %s, and one with a key is none", (_what, more, encoding) => {
-  const scheme = { ...unnamed, ...more };
-  const good = mac("b").digest(encoding);
-  const other = mac("other").digest(encoding);
-  const asked = (value: string) => refusal([scheme], { headers: ["X-S", value], body: "b" });
-  expect(asked(`v0=${other},${good}`)).toBeUndefined();
-  expect(asked(`${other},${good}`)).toBeUndefined();
-  expect(asked(`v0=${good},${other}`)).toBe("mismatch");
-  expect(asked(`v0=${good}`)).toMatch(/^malformed/);
-  expect(asked(`v0=${other},${good}x`)).toMatch(/^malformed/);
-});
+  ["base64, whose padding is not a key", { encoding: "base64" }, "base64"],
+])(
+  "a list item without a key counts as a signature in %s, and one with a key does not",
+  (_what, more, encoding) => {
+    const scheme = { ...unnamed, ...more };
+    const good = mac("b").digest(encoding);
+    const other = mac("other").digest(encoding);
+    const asked = (value: string) => refusal([scheme], { headers: ["X-S", value], body: "b" });
+    expect(asked(`v0=${other},${good}`)).toBeUndefined();
+    expect(asked(`${other},${good}`)).toBeUndefined();
+    expect(asked(`v0=${good},${other}`)).toBe("mismatch");
+    expect(asked(`v0=${good}`)).toMatch(/^malformed/);
+    expect(asked(`v0=${other},${good}x`)).toMatch(/^malformed/);
+  },
+);
 
 const docusign = [PRESETS["docusign"]?.endpoint.signature ?? []].flat();
 
-/** The signatures of this body under so many keys, of which the last is ours. */
+/** Returns the body's signatures under this many keys. Only the last key is ours. */
 function underKeys(keys: number, last: string, body: string): Asked {
   const ofKey = (key: string) => createHmac("sha256", key).update(body).digest("base64");
   const signatures = Array.from({ length: keys }, (_, at) => ofKey(at === keys - 1 ? last : `key ${at}`));
   return { headers: signatures.flatMap((value, at) => [`X-DocuSign-Signature-${at + 1}`, value]), body };
 }
 
-test("one good signature is enough among as many as there are headers for them, if each is a MAC", () => {
+test("one valid MAC suffices, even if every header of the scheme holds a signature", () => {
   for (const keys of [1, 9, 100]) expect(refusal(docusign, underKeys(keys, SECRET, "b"))).toBeUndefined();
   expect(refusal(docusign, underKeys(100, "a stranger's", "b"))).toBe("mismatch");
   expect(refusal(docusign, { ...underKeys(100, SECRET, "b"), body: "c" })).toBe("mismatch");
@@ -116,7 +119,7 @@ const pair = generateKeyPairSync("ed25519");
 const WHSEC = `whsec_${Buffer.from(SECRET).toString("base64")}`;
 const WHPK = `whpk_${pair.publicKey.export({ format: "der", type: "spki" }).subarray(-32).toString("base64")}`;
 
-test("of signatures under a public key, up to 8 are tried", () => {
+test("up to 8 signatures are tried with a public key", () => {
   const headers = Array.from({ length: 9 }, (_, at) => `X-S-${at}`);
   const scheme: Scheme = {
     ...{ header: headers, any_header: true, encoding: "base64" },
@@ -143,19 +146,19 @@ const asStandard = (signature: string): Asked => ({
 });
 
 test.each([
-  ["both, of which the secret's is good", [WHSEC], `${v1a("other")} ${v1()}`],
-  ["both, of which the public key's is good", [WHPK], `${v1("other")} ${v1a()}`],
-  ["both, under both keys, of which the second is good", [WHSEC, WHPK], `${v1a("other")} ${v1()}`],
-  ["both, under both keys, of which the first is good", [WHSEC, WHPK], `${v1("other")} ${v1a()}`],
+  ["both, and only the secret's is valid", [WHSEC], `${v1a("other")} ${v1()}`],
+  ["both, and only the public key's is valid", [WHPK], `${v1("other")} ${v1a()}`],
+  ["both, under both keys, and only the second is valid", [WHSEC, WHPK], `${v1a("other")} ${v1()}`],
+  ["both, under both keys, and only the first is valid", [WHSEC, WHPK], `${v1("other")} ${v1a()}`],
 ])("a header with the versions v1 and v1a is accepted with %s", (_what, secrets, signature) => {
   expect(refusal(standard, asStandard(signature), secrets)).toBeUndefined();
 });
 
 const foreign = `v1,${createHmac("sha256", "a stranger's").update(CONTENT).digest("base64")}`;
 test.each([
-  ["neither of which is good", [WHSEC, WHPK], `${v1a("other")} ${v1("other")}`],
-  ["of which the one without a key is good", [WHSEC], `${v1a()} ${foreign}`],
-  ["of which the one without a key is good", [WHPK], `${v1a("other")} ${v1()}`],
+  ["neither of which is valid", [WHSEC, WHPK], `${v1a("other")} ${v1("other")}`],
+  ["if only the one without a configured key is valid", [WHSEC], `${v1a()} ${foreign}`],
+  ["if only the one without a configured key is valid", [WHPK], `${v1a("other")} ${v1()}`],
   [
     "whose MAC is made with the public key",
     [WHPK],
@@ -170,7 +173,7 @@ function macWith(text: string): string {
   return keys.map((key) => `v1,${createHmac("sha256", key).update(CONTENT).digest("base64")}`).join(" ");
 }
 
-test("of several versions in one header, the refusal says what was wrong with the one that came", () => {
+test("if one header may have several versions, the refusal explains the fault of the version that was sent", () => {
   const late = { ...asStandard(v1()), headers: ["webhook-id", "1", "webhook-timestamp", "9999999999"] };
   const headers = [...late.headers, "webhook-signature", v1()];
   expect(refusal(standard, { ...late, headers }, [WHSEC, WHPK])).toMatch(/^early/);
@@ -178,7 +181,7 @@ test("of several versions in one header, the refusal says what was wrong with th
 
 const gitlab = [PRESETS["gitlab"]?.endpoint.signature ?? []].flat();
 
-test("a good token is no way around a signature whose key is not configured", () => {
+test("a valid token does not replace a signature whose key is not configured", () => {
   const { headers = [], body } = asStandard(v1("other"));
   const asked = { headers: [...headers, "X-Gitlab-Token", "a token"], body: body ?? "" };
   expect(refusal(gitlab, asked, ["a token"])).toBe("mismatch");
@@ -186,7 +189,7 @@ test("a good token is no way around a signature whose key is not configured", ()
   expect(refusal(gitlab, { headers: ["X-Gitlab-Token", "a token"] }, ["a token"])).toBeUndefined();
 });
 
-test("a way to sign that is in the query is passed over by a request that has another", () => {
+test("a scheme with its signature in the query is skipped if the request has another signature", () => {
   const schemes: Scheme[] = [
     { query: "sig", algorithm: "hmac-sha256" },
     { header: "X-S", algorithm: "hmac-sha256" },
@@ -200,7 +203,7 @@ test("a way to sign that is in the query is passed over by a request that has an
   expect(refusal(schemes, { body: "b" })).toBe("missing: query parameter sig or header x-s");
 });
 
-test("a token is compared as UTF-8 where it was decoded, and as the bytes of a header", () => {
+test("a token is compared as UTF-8 if it was decoded, and as raw bytes if it is in a header", () => {
   const token: Scheme = { algorithm: "equal" };
   const check = (scheme: Scheme, secret: string, asked: Asked) => {
     const req = requestOf(asked);
@@ -214,7 +217,7 @@ test("a token is compared as UTF-8 where it was decoded, and as the bytes of a h
   expect(check({ ...token, header: "X-T" }, "gehëim", { headers: ["X-T", asBytes] })).not.toThrow();
 });
 
-test("a header that came twice is not passed over for another of its names", () => {
+test("a header that occurs twice is refused, even if the scheme has another header name", () => {
   const request = requestOf({ headers: ["webhook-id", "a", "webhook-id", "b", "Idempotency-Key", "c"] });
   expect(new RequestValues(request).header(["webhook-id", "idempotency-key"])).toEqual({
     problem: "repeated",

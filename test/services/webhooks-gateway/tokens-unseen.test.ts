@@ -11,20 +11,20 @@ const webhooks = useWebhooks();
 const token = tokenOf(NOBODYS);
 const CALL = `/webhooks/calls/${NOBODYS}`;
 
-/** Where somebody may put a token by mistake, with the path of the request. */
+/** Places where a client may put a token by mistake, with the request's path. */
 const PLACES: Record<string, { path: string; headers?: Record<string, string>; method?: string }> = {
-  "the query of a state": { path: `${CALL}?token=${token}` },
-  "the query of a path that is mistyped": { path: `${CALL}/reslut?token=${token}` },
-  "the query of a path that is mistyped, as a name": { path: `${CALL}/reslut?token&${token}=1` },
+  "the query of a call's state": { path: `${CALL}?token=${token}` },
+  "the query of a mistyped path": { path: `${CALL}/reslut?token=${token}` },
+  "the query of a mistyped path, as a name": { path: `${CALL}/reslut?token&${token}=1` },
   "the path of a result": { path: `${CALL}/result/${token}` },
-  "the path of a result, for its query": { path: `${CALL}/result&token=${token}` },
+  "the path of a result, in place of its query": { path: `${CALL}/result&token=${token}` },
   "a path, with its sign encoded": { path: `${CALL}/${token.replace("_", "%5F")}` },
-  "a path, right behind a word": { path: `${CALL}/result${token}` },
+  "a path, directly after a word": { path: `${CALL}/result${token}` },
   "the place of a call": { path: `/webhooks/calls/${token}/result` },
   "the query of an endpoint": { path: `${NAMED}?token=${token}`, method: "GET" },
   "the path of an endpoint": { path: `${NAMED}/${token}`, method: "POST" },
   "the name of a header": { path: `${CALL}/reslut`, headers: { [token]: "1" } },
-  "the credential of a path that is mistyped": {
+  "the credential for a mistyped path": {
     path: `${CALL}/reslut`,
     headers: { Authorization: `Bearer ${token}` },
   },
@@ -32,7 +32,7 @@ const PLACES: Record<string, { path: string; headers?: Record<string, string>; m
 };
 
 test.each(Object.entries(PLACES))(
-  "a token in %s is not in any log, answer or event, or in anything that is kept of the request",
+  "a token in %s is in no log, answer, event or stored data of the request",
   async (_place, { path, headers = {}, method = "GET" }) => {
     const gateway = await startAskable(webhooks);
     const answer = await send(gateway.address, { method, path, headers });
@@ -49,7 +49,7 @@ test.each(Object.entries(PLACES))(
   },
 );
 
-test("a token that is asked with, wrong or right, is in no log and is not kept", async () => {
+test("a token in a query for a result, wrong or right, is neither logged nor stored", async () => {
   const gateway = await startAskable(webhooks);
   const wrong = tokenOf(`c_${"1".repeat(32)}`);
   const statuses = [];

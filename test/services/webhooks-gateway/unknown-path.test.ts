@@ -9,7 +9,7 @@ const endpoints = [{ path: "/hooks/github", job_id: 1, auth: "none" }];
 
 const recorded = async () => (await createRejectedList(webhooks.redis.partition).matching({}, 10)).newest;
 
-test("a request that misses an endpoint by a slash is told only 404, and an operator which endpoint was meant", async () => {
+test("a request whose path differs from an endpoint's by a slash gets only a 404, and the log names the endpoint", async () => {
   const { address, log } = await webhooks.start({ endpoints });
   const answer = await send(address, { path: "/hooks/github/?key=hidden", body: "x" });
   expect(answer.status).toBe(404);
@@ -30,18 +30,21 @@ test("a request that misses an endpoint by a slash is told only 404, and an oper
   expect(JSON.stringify([log.events, await recorded()])).not.toContain("hidden");
 });
 
-test("a flood of requests to unknown paths leaves few lines, which count the others", async () => {
+test("a flood of requests to unknown paths writes few log lines, which count the rest", async () => {
   let now = 1_800_000_000_000;
   const { address, log } = await webhooks.start({ endpoints, clock: () => now });
-  for (let i = 0; i < 60; i += 1) await send(address, { method: "GET", path: `/${i}.php` });
+  for (let i = 0; i < 150; i += 1) await send(address, { method: "GET", path: `/${i}.php` });
   now += 1000;
   await send(address, { method: "GET", path: "/last.php" });
   const lines = log.events.filter(({ event }) => event === "webhook.path_unknown");
-  expect(lines).toHaveLength(51);
-  expect(lines.at(-1)!.fields).toMatchObject({ path: "/last.php", count: 11 });
+  // Entries of the path's bucket, and of the bucket of all paths if Redis is slow to store them.
+  expect(lines.length).toBeGreaterThanOrEqual(51);
+  expect(lines.length).toBeLessThanOrEqual(101);
+  expect(lines.at(-1)!.fields).toMatchObject({ path: "/last.php" });
+  expect(lines.reduce((sum, { fields }) => sum + Number(fields["count"]), 0)).toBe(151);
 });
 
-test("probes, and methods that a probe does not take, are no unknown paths", async () => {
+test("probes, even with a method that they refuse, do not count as unknown paths", async () => {
   const { address, log } = await webhooks.start({ endpoints });
   await send(address, { method: "GET", path: "/livez" });
   await send(address, { method: "POST", path: "/livez" });

@@ -43,7 +43,7 @@ test.each([
   expect((await deliver(gateway, "/proven", body)).status).toBe(202);
 });
 
-test("a body that is too deep only once it is decoded is not parsed either", async () => {
+test("an encoded body that is too deep after decoding is not parsed", async () => {
   const gateway = await start();
   const headers = { "Content-Encoding": "gzip" };
   const body = gzipSync(deep);
@@ -52,11 +52,11 @@ test("a body that is too deep only once it is decoded is not parsed either", asy
   );
 });
 
-/** Small JSON within all limits that takes long to parse: each object has a form of its own. */
+/** Small JSON within all limits that is slow to parse, because every object has different member names. */
 const slow = JSON.stringify(Array.from({ length: 25_000 }, (_, n) => ({ [`k${n}`]: n })));
 
 onlyInLongRun(() => {
-  test("of 1,000 wrong and 10 right requests from one address all 10 are accepted, whatever the wrong ones cost", async () => {
+  test("if one address sends 1,000 wrong and 10 right requests, all 10 are accepted, however expensive the wrong ones are", async () => {
     const bodyBudgetBytes = 32 * MIB;
     const gateway = await start({ http: { body_budget_bytes: bodyBudgetBytes } });
     const answers = new Map<number, number>();

@@ -12,14 +12,15 @@ import { needs } from "../../support/needs.ts";
 import { startProxy } from "../../support/nginx.ts";
 import { toPriceList } from "../../support/price-list.ts";
 import { tellProgressOn } from "../../support/results.ts";
-import { DECLARED, schemaOfBytes } from "./job-inputs.ts";
+import { DECLARED, PRINTED, schemaOfBytes } from "./job-inputs.ts";
 import { manyTokens } from "./many-tokens.ts";
+import { PERMIT2_USDC, permit2Token } from "./permit2-gateway.ts";
 
 const fixture = useX402();
 const ends = useEnds();
 const calls = useBoughtCalls(fixture);
 
-/** What a 402 of so many tokens is through an nginx, on a machine whose pages have 4 kB. */
+/** Sends a request for a 402 with this many tokens through an nginx whose memory pages have 4 kB. */
 async function through(lines: string, tokens: number, query = "") {
   const settings = { ...manyTokens(fixture.devnet, tokens - 1), public_url: "https://jobs.example.com" };
   const x402 = await fixture.gateway({ x402: settings, early: true });
@@ -31,7 +32,7 @@ async function through(lines: string, tokens: number, query = "") {
 const STOCK = "proxy_buffer_size 4k;";
 
 test(
-  "six tokens are more than a stock nginx takes in a 402, and five are not, nor six with more room or one network",
+  "nginx with default settings passes a 402 with five tokens but not with six; it passes six with larger buffers or one network",
   needs("nginx"),
   async () => {
     expect((await through(STOCK, 5)).status).toBe(402);
@@ -44,7 +45,7 @@ test(
 );
 
 test(
-  "a stream of events comes through a stock nginx as it is written, and so does the id of a client that comes again",
+  "nginx with default settings passes each event of a stream at once, and passes the id of a client that reconnects",
   needs("nginx"),
   async () => {
     const x402 = await fixture.gateway();
@@ -53,7 +54,7 @@ test(
     ends.defer(nginx.stop);
     const url = `http://${nginx.address}/x402/calls/${id}/events`;
     const stream = await readStream(url, { token });
-    await eventually("its state, while the answer is open", () => stream.events.length === 2);
+    await eventually("it receives the state while the answer is open", () => stream.events.length === 2);
     const lastEventId = stream.events.at(-1)?.id ?? "";
     stream.close();
     const again = await readStream(url, { token, lastEventId });
@@ -64,19 +65,37 @@ test(
   },
 );
 
-test.each([1, 3, 8])("the size that is known of a 402 with %i tokens at load is its size", async (tokens) => {
-  const settings = manyTokens(fixture.devnet, tokens - 1);
-  const gateway = await fixture.gateway({ x402: settings, early: true });
-  const header = String((await gateway.post()).headers["payment-required"]);
-  const table = x402Table({ devnet: fixture.devnet, x402: settings });
-  const prices = toPriceList([{ serviceId: 1, jobIndex: 7, priceWei: 10n ** 15n }]);
-  expect(header).toHaveLength(
-    requiredHeaderBytes(x402Toml({ env: {} }).parse(table), prices, "Payment is required"),
-  );
-});
+test.each([1, 3, 8])(
+  "the estimated size of a 402 with %i tokens at load equals its real size",
+  async (tokens) => {
+    const settings = manyTokens(fixture.devnet, tokens - 1);
+    const gateway = await fixture.gateway({ x402: settings, early: true });
+    const header = String((await gateway.post()).headers["payment-required"]);
+    const table = x402Table({ devnet: fixture.devnet, x402: settings });
+    const prices = toPriceList([{ serviceId: 1, jobIndex: 7, priceWei: 10n ** 15n }]);
+    expect(header).toHaveLength(
+      requiredHeaderBytes(x402Toml({ env: {} }).parse(table), prices, "Payment is required"),
+    );
+  },
+);
 
-test("the size that is known at load of a 402 counts what the job says of itself, and a warning names the job", async () => {
-  const prices = { "7": { ...DECLARED, input_schema: schemaOfBytes(1536), input_example: {} } };
+test.each([
+  ["USDC with permits", () => PERMIT2_USDC],
+  ["USDT", () => permit2Token(fixture.devnet, "usdt")],
+])(
+  "the estimated size of a 402 at load includes the extensions for payers without gas: %s",
+  async (_what, tokenOf) => {
+    const token = tokenOf();
+    const gateway = await fixture.gateway({ token });
+    const header = String((await gateway.post()).headers["payment-required"]);
+    const x402 = x402Toml({ env: {} }).parse(x402Table({ devnet: fixture.devnet, token }));
+    const prices = toPriceList([{ serviceId: 1, jobIndex: 7, priceWei: 10n ** 15n }]);
+    expect(header).toHaveLength(requiredHeaderBytes(x402, prices, "Payment is required"));
+  },
+);
+
+test("the estimated size of a 402 at load includes the description of its job, and a warning names the job", async () => {
+  const prices = { "7": { ...DECLARED, input_schema: schemaOfBytes(1536), input_example: {}, ...PRINTED } };
   const gateway = await fixture.gateway({ prices });
   const header = String((await gateway.post()).headers["payment-required"]);
   const x402 = x402Toml({ env: {} }).parse(x402Table({ devnet: fixture.devnet }));
@@ -84,7 +103,7 @@ test("the size that is known at load of a 402 counts what the job says of itself
   expect(header).toHaveLength(requiredHeaderBytes(x402, jobs, "Payment is required"));
   expect(headWarnings(x402, jobs)).toEqual([
     expect.stringMatching(
-      /one offer, and the input schema of job 1\/7, make .* \d{4} bytes.*\. Set proxy_buffer_size of nginx to 16k/,
+      /one offer, and the schemas of job 1\/7, make .* \d{4} bytes.*\. Set proxy_buffer_size of nginx to 16k/,
     ),
   ]);
 });

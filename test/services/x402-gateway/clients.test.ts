@@ -11,7 +11,7 @@ const fixture = useX402();
 const inject = useInjecting(fixture.redis, "x402");
 const usdt = () => fixture.devnet.permit2Tokens.usdt;
 
-/** The rows of "Clients and wallets" in docs/payments.md: client, version, what is special, what becomes of it. */
+/** The rows of "Clients and wallets" in docs/payments.md: client, version, answer. */
 function rows(): string[][] {
   const [, section = ""] = readDocument("docs/payments.md").split("### Clients and wallets\n");
   const lines =
@@ -27,13 +27,13 @@ function rows(): string[][] {
   );
 }
 
-test("docs/payments.md lists the clients that are tried here, and no others", () => {
+test("docs/payments.md lists exactly the clients that are tested here", () => {
   const listed = rows().map(([name, version]) => [name, version]);
   expect(listed).toEqual(CLIENTS.map(({ name, version }) => [name, String(version)]));
 });
 
 test.each(CLIENTS)(
-  "a purchase by $name becomes what docs/payments.md says",
+  "a purchase by $name has the outcome in docs/payments.md",
   async ({ name, version, settings = {}, payer, permit2, runs, buy }) => {
     const token = permit2 === undefined ? {} : permit2Token(fixture.devnet, "usdt");
     const x402 = await fixture.gateway({ x402: settings, token });
@@ -52,7 +52,7 @@ test.each(CLIENTS)(
   },
 );
 
-/** A producer takes its calls, so they are not among those that wait. */
+/** Takes the calls out of the queue with a producer, so that the fixture does not count them as waiting. */
 function countedElsewhere(x402: TestX402): TestX402 {
   return {
     ...x402,

@@ -16,15 +16,15 @@ import { inItsShape, RECORDED, type Recorded, targetOf } from "./recorded-paymen
 
 type Outcome = { status: number; code: unknown };
 
-/** A client as docs/payments.md lists it, and a purchase as it makes one. */
+/** A client as docs/payments.md lists it, and a function that buys like this client. */
 export type Client = {
   name: string;
   version: 1 | 2;
   settings?: Record<string, number>;
-  /** Who pays, if not a key with money; with Permit2 in USDT instead of the devnet's token. */
+  /** Kind of payer, if not a key with money. With Permit2, the payment is in USDT instead of the devnet's token. */
   payer?: "wallet" | "undeployed wallet";
   permit2?: "approved" | "not approved";
-  /** Whether a runner does the job, and answers. */
+  /** Whether a runner runs the job and answers. */
   runs?: true;
   buy: (x402: TestX402, payer: Payer) => Promise<Outcome>;
 };
@@ -60,7 +60,10 @@ async function posted(x402: TestX402, headers: Record<string, string>, path = JO
   return { status: answer.status, code };
 }
 
-/** Each signs a real payment. Those that are no packages here write it as their sources and their recorded requests have it. */
+/**
+ * Clients that each sign a real payment. A client without a package here has its payment written as its source code and its recorded
+ * requests show.
+ */
 export const CLIENTS: readonly Client[] = [
   {
     name: "`@x402/fetch` 2.27",
@@ -174,7 +177,7 @@ export const CLIENTS: readonly Client[] = [
   },
 ];
 
-/** Buys in the shape of a recorded payment. */
+/** Buys with a payment in the shape of a recorded one. */
 function boughtLike(client: string, change: (sent: Recorded["payment"]) => void = () => {}): Client["buy"] {
   return async (x402, payer) => {
     const recorded = RECORDED.find((each) => each.client === client);

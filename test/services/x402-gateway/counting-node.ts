@@ -1,6 +1,6 @@
 import { startNodeBefore } from "../../support/node-before.ts";
 
-/** A node that is another one, and counts what contracts are asked of it. While it is away, it breaks every connection. */
+/** Starts a node that forwards requests to another one and counts the contract calls. While `away`, it breaks every connection. */
 export async function countingNode(rpcUrl: string) {
   let calls = 0;
   let isAway = false;

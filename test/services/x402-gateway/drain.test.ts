@@ -39,7 +39,7 @@ function configDir(redisUrl: string, user: ProcessKind): string {
   return dir;
 }
 
-test("one authorization sent to two deployments with one pay_to makes two jobs, which the audit tells when it is given the other's", async () => {
+test("one authorization sent to two deployments with the same pay_to buys two jobs, and the audit finds it when it gets the other deployment's payments", async () => {
   const here = await fixture.gateway();
   const there = await fixture.gateway({ redisUrl: otherRedis.url });
   const fromBlock = String((await fixture.devnet.chain.client.getBlockNumber()) + 1n);
@@ -55,7 +55,7 @@ test("one authorization sent to two deployments with one pay_to makes two jobs, 
     const config = ["--config-dir", configDir(redisUrl, "operator")];
     return runHere(["payments", "audit", ...config, "--from-block", fromBlock, ...more]);
   };
-  const upTo = ["--to-block", toBlock]; // a settle that comes too late may make one more block
+  const upTo = ["--to-block", toBlock]; // a late settle request may add one more block
   const theirs = join(tempDir(), "there.json");
   const alone = await audit(otherRedis.url, "-o", "json", ...upTo);
   writeFileSync(theirs, alone.stdout);
@@ -81,7 +81,7 @@ test("one authorization sent to two deployments with one pay_to makes two jobs, 
 });
 
 onlyInLongRun(() => {
-  test("`postern x402 --drain` sells nothing at any gateway of its Redis, and answers those who have bought", async () => {
+  test("`postern x402 --drain` stops sales at every gateway of its Redis, and earlier purchases are still answered", async () => {
     const selling = await fixture.gateway();
     const headers = await selling.pay({ payer: fixture.payer });
     const bought = await selling.post(headers);
@@ -122,7 +122,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("a drain is done once no payment is open and all authorizations, offers, used quotes and caller proofs have ended", async () => {
+test("a drain is complete once no payment is open and all authorizations, offers, used quotes and caller proofs have expired", async () => {
   const x402 = await fixture.gateway();
   const bought = await x402.post(await x402.pay({ payer: fixture.payer }));
   const validBefore = Number((await x402.journal.find(idIn(bought)))?.terms.valid_before) * 1000;
@@ -163,7 +163,7 @@ test("a drain is done once no payment is open and all authorizations, offers, us
   expect(log.events.at(-1)?.event).toBe("drain.done");
   expect(log.events.filter(({ event }) => event === "drain.done")).toHaveLength(1);
 
-  aheadMs = CLOCK_CHANGE_MS + 90_000; // the authorization is of two minutes
+  aheadMs = CLOCK_CHANGE_MS + 90_000; // the authorization lasts two minutes
   await until({ offers_until: null, drained: false });
   await drain.stop();
   drain = startWith(600);
@@ -171,7 +171,7 @@ test("a drain is done once no payment is open and all authorizations, offers, us
   await until({ authorizations_until: null, drained: false });
 });
 
-test("a drain is not done while a failover could lose the mark that refuses payments", async () => {
+test("a drain is not complete while a failover could lose the mark that refuses payments", async () => {
   const connection = connectForWork({ url: new Secret(asUser(otherRedis.url, "x402")) }, silentLogger);
   ends.defer(() => connection.disconnect());
   proveWith(connection, unproven);

@@ -16,7 +16,7 @@ const FAILURES: ((rpc: Rpc, res: ServerResponse) => unknown)[] = [
   (_, res) => res.writeHead(200).end("<h1>busy</h1>"),
 ];
 
-test("every payment is accepted although the token's node fails at two of five questions", async () => {
+test("every payment is accepted although the token's node fails at two of five requests", async () => {
   let questions = 0;
   const node = await startNodeBefore(fixture.devnet.rpcUrl, (rpc, res) => {
     questions += 1;

@@ -10,10 +10,10 @@ const OPTIONS = {
   code: "payment.unavailable",
 } as const;
 
-/** Resolves once all that can go on without an event has gone on. */
+/** Resolves once all work has run that needs no further event. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-/** Work that ends when it is told to. */
+/** Pieces of work that end when the test ends them. */
 function works() {
   const begun: string[] = [];
   const ends: (() => void)[] = [];
@@ -44,7 +44,7 @@ test("waiting clients take turns, however many requests one of them sends", asyn
   expect(begun).toEqual(["a1", "a2", "a3", "b1", "c1", "a4", "b2", "a5"]);
 });
 
-test("a party with too many that wait is refused with 429, and another one is not", async () => {
+test("a client key with too much waiting work is refused with 429, and another key is not", async () => {
   const limit = createFairLimit(OPTIONS);
   const work = works();
   const { begun, of, endOne } = work;
@@ -60,7 +60,7 @@ test("a party with too many that wait is refused with 429, and another one is no
   await work.endAll();
 });
 
-test("who waits too long is refused with the limit's code, and takes no place later", async () => {
+test("work that waits too long is refused with the limit's code, and uses no slot later", async () => {
   const limit = createFairLimit({ ...OPTIONS, max: 1, waitMs: 1 });
   const { begun, of, endOne } = works();
   void limit.within("a", of("a1"));
@@ -70,7 +70,7 @@ test("who waits too long is refused with the limit's code, and takes no place la
   expect(begun).not.toContain("a2");
 });
 
-test("a place is given back whether the work ends well or not", async () => {
+test("a slot is released whether the work succeeds or fails", async () => {
   const limit = createFairLimit({ ...OPTIONS, max: 1 });
   const failing = limit.within("a", () => Promise.reject(new Error("no")));
   const next = limit.within("b", async () => "done");
@@ -79,7 +79,7 @@ test("a place is given back whether the work ends well or not", async () => {
   expect(await limit.within("a", async () => "again")).toBe("again");
 });
 
-test("never are more inside than may be, and everybody gets in or is refused", async () => {
+test("the number of running pieces of work never exceeds the limit, and each one runs or is refused", async () => {
   const schedule = fc.scheduler();
   const parties = fc.array(fc.constantFrom("a", "b", "c"), { minLength: 1, maxLength: 20 });
   await fc.assert(

@@ -8,13 +8,15 @@ import { JOB_PATH, PRICE, useX402 } from "../../fixtures/x402.ts";
 import { newPayer } from "../../support/devnet.ts";
 import { openRaw } from "../../support/http.ts";
 
-/* Clients that end their side of the connection (FIN) and go on reading. */
+/*
+ * Clients that end their side of the connection (FIN) and continue to read.
+ */
 
 const fixture = useX402();
 const calls = useBoughtCalls(fixture);
 const ends = useEnds();
 
-/** A proxy that works on TCP alone, and passes on the end of each side by itself. */
+/** Starts a proxy at the level of TCP that forwards the end of each side separately. */
 async function startRelay(address: string): Promise<string> {
   const [host, port] = address.split(":");
   const relay = createServer({ allowHalfOpen: true }, (client) => {
@@ -33,10 +35,10 @@ const requestText = (line: string, headers: Readonly<Record<string, string>>, bo
   return [`${line} HTTP/1.1`, ...lines, "", body].join("\r\n");
 };
 
-/** The settle outlasts the ten seconds that a connection has after its client's end. */
+/** The settlement takes longer than the ten seconds that a connection stays open after its client has ended its side. */
 const SETTLE_MS = 12_000;
 
-test("a client that ends its side while its payment settles is told after some 8 s that the outcome is unknown, and the payment is one charge and one job", async () => {
+test("a client that ends its side while its payment settles is answered after about 8 s that the outcome is unknown, and the payment is one charge and one job", async () => {
   const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 30 } });
   const payers = [fixture.payer, await newPayer(fixture.devnet)];
   const headers = await Promise.all(payers.map((payer) => x402.pay({ payer })));
@@ -73,7 +75,7 @@ test("a client that ends its side right after its request gets its 202 if the pa
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
-test("a stream of events ends whole, and gives its place up, once its client has ended its side", async () => {
+test("a stream of events ends completely and releases its slot once its client has ended its side", async () => {
   const x402 = await fixture.gateway();
   const { id, token } = await calls.buy(x402);
   const request = requestText(`GET /x402/calls/${id}/events`, { Authorization: `Bearer ${token}` });

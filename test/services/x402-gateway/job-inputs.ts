@@ -1,6 +1,6 @@
 import { JOB_PATH } from "../../fixtures/x402.ts";
 
-/** What the job at JOB_PATH takes, in the tests of input schemas. */
+/** Input schema of the job at JOB_PATH. */
 export const ORDER = {
   type: "object",
   properties: {
@@ -18,16 +18,22 @@ export const DECLARED = {
   input_example: { items: [1, 2] },
 };
 
-/** A gateway's options: the job at JOB_PATH declares its input. */
+/** Output schema of a job. */
+export const PRINTED = {
+  output_schema: { type: "object", properties: { printed: { type: "integer" } }, required: ["printed"] },
+  output_example: { printed: 2 },
+};
+
+/** Gateway options in which the job at JOB_PATH declares its input. */
 export const declaring = { prices: { "7": DECLARED } };
 
 export const DRY_RUN = `${JOB_PATH}/auth-dry-run`;
 export const FITS = '{"items":[3]}';
 export const UNFIT = '{"items":[3,"4"]}';
-/** Whose check takes too long. */
+/** A body whose check takes too long. */
 export const ENDLESS = JSON.stringify({ items: [], code: `${"a".repeat(60)}b` });
 
-/** A schema of so many bytes as JSON, which `{}` fits. */
+/** Returns a schema of this many bytes as JSON, which `{}` matches. */
 export function schemaOfBytes(bytes: number) {
   const schema = { type: "object", description: "" };
   return { ...schema, description: "x".repeat(bytes - JSON.stringify(schema).length) };

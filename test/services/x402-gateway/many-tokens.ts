@@ -1,6 +1,6 @@
 import type { UsedDevnet } from "../../fixtures/devnet.ts";
 
-/** Settings with the devnet's token and so many more, each on a chain of its own that nobody runs: eip155:1001 and on. */
+/** Settings with the devnet's token and `more` others. Each other token is on its own chain without a node: eip155:1001 and up. */
 export function manyTokens({ network, token, seller, rpcUrl, facilitatorUrl }: UsedDevnet, more: number) {
   const shared = { pay_to: seller, decimals: 6, rate_per_native_unit: "3200", eip3009_version: "2" };
   const usdc = { network, asset: token, symbol: "USDC", eip3009_name: "USDC", rpc_url: rpcUrl };
@@ -11,7 +11,7 @@ export function manyTokens({ network, token, seller, rpcUrl, facilitatorUrl }: U
   return {
     accepted_tokens: [usdc, ...others].map((each) => ({ ...shared, ...each })),
     trust_facilitator: true,
-    // The second is never reached, so it is not known what it does not take.
+    // The second facilitator is never reached, so every kind may be supported by it.
     facilitator_url: [facilitatorUrl, "http://127.0.0.1:1"],
   };
 }

@@ -6,7 +6,7 @@ import { domainSeparator } from "../../../shared/chain/typed-data.ts";
 import { encodeQuoteHeader, type JobQuote, jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
 import { PRICE, type TestX402Options } from "../../fixtures/x402.ts";
 
-/** Whose quotes the gateways of these tests honour. */
+/** Operator whose quotes the gateways of these tests accept. */
 export const operator = createSigner(generatePrivateKey());
 export const DOMAIN = {
   name: "TangleQuote",
@@ -14,7 +14,7 @@ export const DOMAIN = {
   chainId: 31337,
   verifyingContract: "0xDeaDbeefdEAdbeefdEadbEEFdeadbeEFdEaDbeeF",
 };
-/** Half of the price list's: 1.60 USDC. */
+/** Half of the list price: 1.60 USDC. */
 export const QUOTED_WEI = 500_000_000_000_000n;
 export const QUOTED = PRICE / 2n;
 
@@ -28,7 +28,7 @@ export const honouringQuotes: Partial<TestX402Options> = {
 
 const now = () => BigInt(Math.floor(Date.now() / 1000));
 
-/** For job 7 of service 1 with the body "hello", for five minutes. */
+/** Makes a quote for job 7 of service 1 with the body "hello", valid for five minutes. */
 export function quoteOf(requester: DevAccount, change: Partial<JobQuote> = {}): JobQuote {
   return {
     requester: requester.address.toLowerCase() as `0x${string}`,

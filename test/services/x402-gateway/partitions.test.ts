@@ -18,7 +18,7 @@ let caller: DevAccount;
 const partitions = () => partitionsOver(fixture.redis.client, PARTITIONS);
 const indexOf = (callId: string) => partitions().of(callId).index;
 
-/** One payer with money for each partition. */
+/** Creates payers with money until each partition has one. */
 async function payers(): Promise<DevAccount[]> {
   const found: DevAccount[] = [];
   while (found.filter(Boolean).length < PARTITIONS) {
@@ -45,7 +45,7 @@ beforeEach(async () => {
   await fixture.devnet.chain.permitCaller(1n, caller.address);
 });
 
-test("a payment lies in the partition of its payer, is charged once however often it comes, and has one call there", async () => {
+test("a payment is stored in the partition of its payer, is charged once however often it is sent, and has one call there", async () => {
   const buyers = await payers();
   for (const [index, payer] of buyers.entries()) {
     const headers = { ...(await payFor(payer)), ...(await proofOf({ by: caller, nonce: `nonce-${index}` })) };
@@ -58,7 +58,7 @@ test("a payment lies in the partition of its payer, is charged once however ofte
   expect(await x402.waiting()).toHaveLength(PARTITIONS);
 });
 
-test("a caller's proof buys once, whichever partitions the payments of its users lie in, also at two gateways at once", async () => {
+test("a caller's proof buys once, whatever partitions its payers have, even at two gateways at once", async () => {
   const buyers = await payers();
   const second = await fixture.gateway({ ...restrictedJobs(fixture.devnet), partitions: PARTITIONS });
   const proof = await proofOf({ by: caller });
@@ -73,7 +73,7 @@ test("a caller's proof buys once, whichever partitions the payments of its users
   expect(charged.flat()).toEqual([PRICE]);
 });
 
-test("a payment that is void frees its caller's nonce in another partition, and a later payment uses that up for all payers", async () => {
+test("a void payment frees its caller's nonce in another partition, and a later payment uses up that nonce for all payers", async () => {
   const { x402: policies } = restrictedJobs(fixture.devnet);
   const trusting = await fixture.gateway({
     ...restrictedJobs(fixture.devnet),

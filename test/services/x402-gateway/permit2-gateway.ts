@@ -8,7 +8,14 @@ import type { Payer } from "../../support/sign-payment.ts";
 
 export type Permit2Symbol = "usdt" | "dai";
 
-/** A token of the devnet that has no EIP-3009, over the settings of the one that has. */
+/** Settings of USDC by Permit2, with its own permits of EIP-2612. They replace the settings of USDC by EIP-3009. */
+export const PERMIT2_USDC: TomlTable = {
+  ...({ eip3009_name: undefined, eip3009_version: undefined } as unknown as TomlTable),
+  transfer_method: "permit2",
+  eip2612_domain: { name: "USDC", version: "2" },
+};
+
+/** Settings of a devnet token without EIP-3009. They replace those of the token with EIP-3009. */
 export function permit2Token({ permit2Tokens }: Devnet, symbol: Permit2Symbol): TomlTable {
   const domain = { eip3009_name: undefined, eip3009_version: undefined } as unknown as TomlTable;
   return {
@@ -20,7 +27,7 @@ export function permit2Token({ permit2Tokens }: Devnet, symbol: Permit2Symbol): 
   };
 }
 
-/** With the tokens, and Permit2 may move them. */
+/** A payer who has the tokens and has approved Permit2. */
 export async function approvedPayer<Kind extends Payer>(
   { devnet }: X402Fixture,
   symbol: Permit2Symbol,
@@ -33,7 +40,7 @@ export async function approvedPayer<Kind extends Payer>(
   return payer;
 }
 
-/** The header of a payment of today's first offer, and what was signed. */
+/** Returns the header of a payment of the first offer, and the signed values. */
 export async function permit2Payment(x402: TestX402, choice: Permit2PaymentChoice) {
   const [offer] = (await x402.ask()).v2.accepts;
   const deadline = BigInt(Math.floor(Date.now() / 1000) + 120);

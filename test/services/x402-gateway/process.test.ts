@@ -16,7 +16,7 @@ import { JOB_PATH, signOffer, x402Table } from "../../fixtures/x402.ts";
 import { newPayer } from "../../support/devnet.ts";
 import { canConnect, openRaw, send } from "../../support/http.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
-import { signedIn } from "../../support/sign-payment.ts";
+import { authorizationIn } from "../../support/sign-payment.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const redis = useRedis();
@@ -50,7 +50,7 @@ async function start({ drainSecs = 0, x402 = {}, prices = PRICES, env = {} } = {
 }
 
 onlyInLongRun(() => {
-  test("without the native module of secp256k1 the x402 process says so once at its start, and takes payments", async () => {
+  test("without the native module of secp256k1 the x402 process logs this once at its start, and accepts payments", async () => {
     await start({ env: { npm_config_arch: "none" } });
     expect(gateway.process.events("signatures.slow")).toMatchObject([
       { remedy: expect.stringContaining("npm rebuild secp256k1") },
@@ -77,14 +77,14 @@ function settleIsAsked(): Promise<unknown> {
 
 const portOf = (address: string) => Number(address.split(":")[1]);
 
-test("the x402 process, told to stop while nothing is under way, exits with 0 at once", async () => {
+test("the x402 process, asked to stop while nothing is in flight, exits with 0 at once", async () => {
   await start();
   expect(await gateway.kill("SIGTERM")).toEqual({ code: 0, signal: null });
   expect(gateway.process.events("service.stopped")).toMatchObject([{ exitCode: 0 }]);
   expect(await canConnect(portOf(gateway.address))).toBe(false);
 });
 
-test("the x402 process, told to stop, finishes the payment that is being settled, answers it 202 and exits with 0", async () => {
+test("the x402 process, asked to stop, finishes the payment that is being settled, answers it 202 and exits with 0", async () => {
   await start();
   const headers = await pay();
   await devnet.control.fault({ on: "settle", kind: "slow", delayMs: 1000, times: 1 });
@@ -103,7 +103,7 @@ test("the x402 process, told to stop, finishes the payment that is being settled
 });
 
 onlyInLongRun(() => {
-  test("the x402 process, told to stop, still answers a first request that waits for its outcome, and exits with 0", async () => {
+  test("the x402 process, asked to stop, still answers a first request that waits for its outcome, and exits with 0", async () => {
     await start({ x402: { settle_timeout_secs: 20 } });
     const headers = await pay();
     await devnet.control.fault({ on: "settle", kind: "pending", landsAfterMs: 1500, times: 1 });
@@ -116,7 +116,7 @@ onlyInLongRun(() => {
     expect(await charges()).toBe(1);
   });
 
-  test("the x402 process, told to stop, still sells for drain_secs", async () => {
+  test("the x402 process, asked to stop, still sells for drain_secs", async () => {
     await start({ drainSecs: 2 });
     const headers = await pay();
     const agent = new Agent({ keepAlive: true });
@@ -131,7 +131,7 @@ onlyInLongRun(() => {
     expect(await ended).toEqual({ code: 0, signal: null });
   });
 
-  test("the x402 process, told to stop, still sells on an open connection, and ends it with the answer", async () => {
+  test("the x402 process, asked to stop, still sells on an open connection, and ends the connection with the answer", async () => {
     await start();
     const [known, fresh] = [await pay(), await pay()];
     const callId = (await post(known)).json()["call_id"];
@@ -159,7 +159,7 @@ onlyInLongRun(() => {
   });
 });
 
-/** The lines of a metric on the ops address, as values by label. */
+/** Reads a metric at the ops address. Returns its values by label. */
 async function metric(name: string, label: string): Promise<Record<string, number>> {
   const { text } = await send(gateway.opsAddress ?? "", { method: "GET", path: "/metrics" });
   const lines = text.matchAll(new RegExp(`^${name}\\{${label}="([^"]+)"\\} (\\S+)$`, "gm"));
@@ -188,7 +188,7 @@ onlyInLongRun(() => {
     const cancelled = await pay();
     await devnet.control.fault({ on: "settle", kind: "drop" });
     expect((await post(cancelled)).status).toBe(503);
-    await devnet.chain.cancelAuthorization(payer, signedIn(cancelled).authorization.nonce);
+    await devnet.chain.cancelAuthorization(payer, authorizationIn(cancelled).authorization.nonce);
     await devnet.chain.finalize();
     await eventually("it is void", async () => (await reconciled())["void"] === 1);
     expect((await post(cancelled)).status).toBe(402);
@@ -202,7 +202,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("a gateway says at its start how many of the jobs with a price are sold, and how those without a policy are", async () => {
+test("a gateway logs at its start how many jobs are for sale, and the default policy of jobs without their own", async () => {
   const wei = "1000000000000000";
   const job_policies = [
     { service_id: 1, job_index: 7, invocation_mode: "public_paid" },

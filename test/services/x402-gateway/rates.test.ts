@@ -34,24 +34,24 @@ beforeEach(async () => {
   chain.proxy.calls = 0;
 });
 
-/** The period of a source that is not read a second time within a test. */
+/** A refresh period that is longer than a test, so that the source is read only once. */
 const seldom = { rateRefreshSecs: 400 };
 const usd = (amount: number) => BigInt(amount) * 10n ** 8n;
 const YEAR_SECS = 365 * 86_400;
 
-/** A token whose rate is the feed's. */
+/** A token whose rate comes from the feed. */
 const live = (more: TomlTable = {}): TomlTable => ({
   rate_per_native_unit: { source: "chainlink", rpc_url: chain.proxy.url, feed, max_age_secs: YEAR_SECS },
   ...more,
 });
 
-/** Another token like this one, which no chain knows, and whose payments only the facilitator can judge. */
+/** A second token like this one on a chain without a node. Only the facilitator judges its payments. */
 const unwatched = (token: TomlTable) => {
   const { rpc_url: _, ...its } = token;
   return { ...its, asset: `0x${"22".repeat(20)}`, symbol: "OTHER" };
 };
 
-/** The source is read ten times a second unless said otherwise. */
+/** Starts a gateway. By default, it reads the source ten times a second. */
 const start = (more: Partial<TestX402Options> = {}) =>
   fixture.gateway({ token: live(), rateRefreshSecs: 0.1, clock, ...more });
 
@@ -71,13 +71,13 @@ async function payV1(offer: PaymentRequirementsV1 | undefined, choice: PaymentCh
   return { "X-PAYMENT": (await signPaymentV1(offer as PaymentRequirementsV1, choice)).header };
 }
 
-/** The replicas' shared value becomes older, and our clock goes on by the same time. */
+/** Makes the shared value in Redis older, and moves our clock by the same time. */
 async function pass({ redis }: TestX402, ms: number): Promise<void> {
   for (const key of await redis.keys("{postern}:rate:*")) await redis.hincrby(key, "read_at", -ms);
   skewMs += ms;
 }
 
-test("offers follow the rate, and what was quoted before is still paid at its price", async () => {
+test("offers follow the rate, and an earlier quote can still be paid at its price", async () => {
   const x402 = await start();
   await untilOffered(x402, "3200000");
   const before = await x402.ask();
@@ -100,7 +100,7 @@ test("offers follow the rate, and what was quoted before is still paid at its pr
   expect(x402.log.text()).not.toContain("canary");
 });
 
-test("of two gateways one reads the source of a rate in a period, and the other takes its value", async () => {
+test("only one of two gateways reads the source of a rate in a period, and the other uses its value", async () => {
   const [one, two] = await Promise.all([start(seldom), start(seldom)]);
   await untilOffered(one, "3200000");
   await untilOffered(two, "3200000");
@@ -123,7 +123,7 @@ test("tokens whose rates have the same source share one read, each with its own 
   expect(chain.proxy.calls).toBe(2);
 });
 
-test("a dead source's last rate counts until max_rate_age_secs and no longer; once it is back, its rate counts again", async () => {
+test("the last rate of an unreachable source counts until max_rate_age_secs and no longer; once the source is back, its rate counts again", async () => {
   const [one, two] = await Promise.all([start(), start()]);
   await untilOffered(one, "3200000");
   await untilOffered(two, "3200000");
@@ -168,7 +168,7 @@ test("a dead source's last rate counts until max_rate_age_secs and no longer; on
   expect(one.log.text() + two.log.text()).not.toContain("canary");
 });
 
-test("a rate outside the bounds is as good as none: the last good one counts", async () => {
+test("a rate outside the bounds is ignored, and the last valid one counts", async () => {
   const x402 = await start({ token: live({ min_rate: "3000", max_rate: "4000" }) });
   await untilOffered(x402, "3200000");
   await chain.write(feed, { answer: usd(1) });
@@ -177,7 +177,7 @@ test("a rate outside the bounds is as good as none: the last good one counts", a
   expect(x402.log.events.filter(({ event }) => event === "rate.failed")).toHaveLength(1);
 });
 
-test("a rate that somebody who does not know the bounds wrote into Redis is not taken", async () => {
+test("a rate in Redis outside the bounds is ignored, even if a process without these bounds wrote it", async () => {
   const token = live({ min_rate: "3000", max_rate: "4000" });
   const x402 = await start({ token });
   await untilOffered(x402, "3200000");
@@ -189,13 +189,13 @@ test("a rate that somebody who does not know the bounds wrote into Redis is not 
   expect(await amounts(second)).toBe("price.unavailable");
 });
 
-test("without Redis the last rate counts until it is too old, and no replica reads the source for itself", async () => {
+test("without Redis the last rate counts until it is too old, and no replica reads the source on its own", async () => {
   const x402 = await start({ redisUrl: proxy.url, directUrl: fixture.redis.url });
   await untilOffered(x402, "3200000");
   let lost = 0;
   proxy.onCommand = (words) => {
     if (!words.some((word) => word.startsWith("{postern}:rate:"))) return undefined;
-    // Away from the first word of a poll on: within a read, its lease of 15 s would stay behind.
+    // Redis becomes unreachable at the first command of a poll. Within a read, the lease of 15 s would remain.
     const beginsPoll = words.length === 7;
     if (lost === 0 && !beginsPoll) return undefined;
     lost += 1;
@@ -263,7 +263,7 @@ describe("beside a token with a fixed rate", () => {
   });
 });
 
-test("two tokens of one symbol are told apart by their asset, in metrics and in readiness", async () => {
+test("metrics and readiness distinguish two tokens of one symbol by their asset", async () => {
   const [token] = x402Table({ devnet: fixture.devnet })["accepted_tokens"] as [TomlTable];
   const [one, other] = [fixture.devnet.token, unwatched(token).asset];
   const x402 = await start({
@@ -285,7 +285,7 @@ test("two tokens of one symbol are told apart by their asset, in metrics and in 
   ]);
 });
 
-test("a rate at which the job would cost nothing is as good as none", async () => {
+test("a rate at which the job would cost nothing is ignored", async () => {
   const [token] = x402Table({ devnet: fixture.devnet })["accepted_tokens"] as [TomlTable];
   const of = (more: TomlTable) => ({
     x402: { accepted_tokens: [{ ...unwatched(token), ...live(more) }], trust_facilitator: true },

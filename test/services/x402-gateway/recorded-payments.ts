@@ -6,14 +6,14 @@ import { type Payer, signPayment, type WireAuthorization } from "../../support/s
 export type Recorded = {
   client: string;
   note: string;
-  /** The target of the request, with its query. */
+  /** Target of the request, with its query. */
   path: string;
   header: string;
   payment: Omit<PaymentPayload, "payload" | "resource"> & {
     resource: { url: string };
     payload: Record<string, unknown> & { signature: string; authorization: WireAuthorization };
   };
-  /** What the 402 before it offered. */
+  /** Offer in the 402 before the payment. */
   offer: PaymentRequirements;
 };
 
@@ -23,12 +23,12 @@ export const RECORDED = JSON.parse(
 ) as Recorded[];
 const RECORDED_PATH = "/x402/jobs/0/1";
 
-/** The target of a request in its shape. */
+/** Returns a request target in the recorded shape. */
 export function targetOf({ path }: Recorded): string {
   return path.replace(RECORDED_PATH, JOB_PATH);
 }
 
-/** A payment of today's offer with the members, the order and the spelling of the recorded one. */
+/** Makes a payment of today's offer with the members, the order and the spelling of the recorded payment. */
 export async function inItsShape({ payment }: Recorded, offer: PaymentRequirements, payer: Payer) {
   const { signed } = await signPayment(offer, inTime({ payer }));
   const sent = structuredClone(payment);
@@ -44,7 +44,9 @@ export async function inItsShape({ payment }: Recorded, offer: PaymentRequiremen
     Object.assign(theirs, Object.fromEntries(Object.entries(ours).filter(([name]) => name in theirs)));
   const { extra, ...core } = offer;
   renew(sent.accepted, core);
-  renew(sent.accepted.extra, extra);
+  // A client that returns some unknown members returns all of them.
+  if ("quoteMac" in sent.accepted.extra) Object.assign(sent.accepted.extra, extra);
+  else renew(sent.accepted.extra, extra);
   sent.resource.url = sent.resource.url.replace(RECORDED_PATH, JOB_PATH);
   return sent;
 }

@@ -3,18 +3,18 @@ import { keccak256 } from "viem/utils";
 import type { DevAccount } from "../../../services/dev/chain/chain.ts";
 import type { TestX402Options } from "../../fixtures/x402.ts";
 
-/** Sold to payers whom the devnet's registry permits. */
+/** A job for payers whom the devnet's registry permits. */
 export const BY_PAYER = "/x402/jobs/1/8";
-/** Sold to anybody who pays, with the proof of a caller whom the registry permits. */
+/** A job for any payer, with the proof of a caller whom the registry permits. */
 export const DELEGATED = "/x402/jobs/1/9";
-/** The same, and the proof must name the gateway. */
+/** A job like DELEGATED, whose proof must also name the gateway. */
 export const BOUND = "/x402/jobs/1/10";
-/** How long a caller's proof may last. */
+/** Maximum life of a caller's proof. */
 export const EXPIRY_SECS_MAX = 600;
 
 type Registry = { callerRegistry: string; rpcUrl: string };
 
-/** Four jobs at one price; anybody may buy the first. */
+/** Four jobs at one price. Every payer may buy the first. */
 export function restrictedJobs({ callerRegistry: contract, rpcUrl: rpc_url }: Registry) {
   const restricted = { service_id: 1, invocation_mode: "restricted_paid", contract, rpc_url };
   return {
@@ -46,7 +46,7 @@ export function restrictedJobs({ callerRegistry: contract, rpcUrl: rpc_url }: Re
 
 type Proof = { by: DevAccount; nonce?: string; body?: string; expiresIn?: number; job?: number; at?: string };
 
-/** The headers by which a caller proves that they ask for this body of this job, at any gateway or at this one. */
+/** Returns the headers of a caller's proof for this body of this job, at any gateway or bound to this one. */
 export async function proofOf({
   by,
   nonce = "nonce-1",

@@ -10,13 +10,13 @@ import { send } from "../../support/http.ts";
 const fixture = useX402();
 const ends = useEnds();
 
-test("the gateway's health is told as text", async () => {
+test("the gateway's health is answered as text", async () => {
   const x402 = await fixture.gateway();
   const health = await send(x402.address, { method: "GET", path: "/x402/health" });
   expect([health.status, health.text]).toEqual([200, "ok"]);
 });
 
-test("a browser's page may read that a path is 404", async () => {
+test("a web page may read that a path is 404", async () => {
   const x402 = await fixture.gateway();
   for (const path of ["/x402/jobs/1/%37", "/x402/calls/nothing", "/x402/jobs/1/99"]) {
     const { status, headers } = await x402.post({}, { path });
@@ -24,12 +24,26 @@ test("a browser's page may read that a path is 404", async () => {
   }
 });
 
+test("a web page may read the refusals that are sent before the gateway handles a request: 431, 417, and malformed HTTP", async () => {
+  const x402 = await fixture.gateway();
+  const refusals = [
+    await x402.post({ "PAYMENT-SIGNATURE": "a".repeat(20_000) }),
+    await x402.post({ Expect: "200-ok" }),
+    await x402.post({ "Transfer-Encoding": "gzip, chunked" }),
+  ];
+  expect(refusals.map(({ status }) => status)).toEqual([431, 417, 501]);
+  for (const { headers } of refusals) {
+    expect(headers["access-control-allow-origin"]).toBe("*");
+    expect(headers["access-control-expose-headers"]).toContain("PAYMENT-RESPONSE");
+  }
+});
+
 test.each([
   ["the default prefix", undefined, ["x-platform-quote", "x-platform-caller-sig"]],
-  // The header that a pricing engine's documents name is taken whatever the prefix is.
+  // The header that a pricing engine's documents name is accepted with any prefix.
   ["another prefix", "X-ACME", ["x-acme-quote", "x-platform-quote", "x-acme-caller", "x-acme-caller-nonce"]],
 ])(
-  "a browser's preflight under %s is answered with what a payment needs, and asks for none",
+  "a browser's preflight under %s is answered with the headers that a payment needs, and needs no payment itself",
   async (_, prefix, branded) => {
     const x402 = await fixture.gateway(prefix === undefined ? {} : { metadataPrefix: prefix });
     const wanted = [
@@ -54,7 +68,7 @@ test.each([
   },
 );
 
-/** The address of a server that a host has around the gateway's handler. */
+/** Starts a host's own server around the gateway's handler. Returns its address. */
 async function hosted(handler: RequestListener): Promise<string> {
   const server = createServer(handler).listen(0, "127.0.0.1");
   ends.defer(() => server.close());

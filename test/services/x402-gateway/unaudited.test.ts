@@ -20,7 +20,7 @@ function command(...words: string[]) {
   return runHere([...words, "--config-dir", dir]);
 }
 
-test("after an adoption no gateway sells until an audit covers the lost time, and it still answers those who have bought", async () => {
+test("after an adoption no gateway sells until an audit covers the lost time, and earlier purchases are still answered", async () => {
   const x402 = await fixture.gateway({ deployment: new Deployment({}, silentLogger) });
   const unaware = await fixture.gateway();
   const bought = await x402.pay({ payer: fixture.payer });

@@ -15,7 +15,7 @@ const SETTLEMENT = {
   by: "operator",
 } as const;
 
-/** Number of the payments in this state in all partitions, and the age of the oldest in seconds. */
+/** Reads from the metrics the number of payments in this state in all partitions, and the age of the oldest in seconds. */
 function gaugesIn(text: string, state: string) {
   const valuesOf = (name: string) =>
     [...text.matchAll(new RegExp(`^${name}\\{state="${state}",partition="\\d+"\\} (\\S+)$`, "gm"))].map(
@@ -28,7 +28,7 @@ function gaugesIn(text: string, state: string) {
   };
 }
 
-test("the gauges count payments that wait for an end by state, with the age of the oldest, until their end", async () => {
+test("the gauges count unresolved payments by state, with the age of the oldest, until they are resolved", async () => {
   const { journal, gateway, redis } = payments.gateway;
   const metrics = createMetrics();
   registerGauges(metrics, { current: gateway }, partitionsOver(redis));
@@ -61,7 +61,7 @@ test("the gauges count payments that wait for an end by state, with the age of t
   expect((await journal.find(reviewed))?.state).toBe("QUEUED");
 });
 
-test("the gauges count the disputed payments that nobody has acknowledged, with the time since the oldest dispute", async () => {
+test("the gauges count the disputed payments that no operator has acknowledged, with the time since the oldest dispute", async () => {
   const { journal, gateway, redis } = payments.gateway;
   const metrics = createMetrics();
   registerGauges(metrics, { current: gateway }, partitionsOver(redis));

@@ -17,7 +17,7 @@ import { callbackQueueOf } from "../../../shared/queue/queue-name.ts";
 import { createReplay } from "../../../shared/queue/replay.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
-import { claimed, makePayment, queued, UNBOUNDED } from "../../support/made-payment.ts";
+import { claimPayment, makePayment, queuePayment, UNBOUNDED } from "../../support/made-payment.ts";
 import { contentsOf } from "../../support/redis-content.ts";
 import { deliverResultOn, tellProgressOn, WORK } from "../../support/results.ts";
 
@@ -27,16 +27,19 @@ const WINDOW_MS = 60_000;
 const WEEK_MS = 7 * 86_400_000;
 const TOKEN = "worker:1";
 
-/** What the sender has said, in each place where it can come to stand. */
-const SAID = "of the sender";
-const BODY = Buffer.from(`body ${SAID}, of three and thirty bytes`);
-const ANSWERED = markOf({ status: 200, contentType: "text/plain", body: `answer ${SAID}` }, 1000, 1);
+/**
+ * A text from the sender. Every key of Redis that can hold data of the sender contains it, so a search for it finds
+ * leftovers.
+ */
+const SENDER_TEXT = "of the sender";
+const BODY = Buffer.from(`body ${SENDER_TEXT}, of three and thirty bytes`);
+const ANSWERED = markOf({ status: 200, contentType: "text/plain", body: `answer ${SENDER_TEXT}` }, 1000, 1);
 const AWAITED: ResultMark = { known: "awaited" };
 const DELIVERY: Delivery = {
   ...{ kind: "answer", status: 200, contentType: "text/plain", at: 1, by: "delivery" },
-  body: Buffer.from(`delivered ${SAID}`),
+  body: Buffer.from(`delivered ${SENDER_TEXT}`),
 };
-const PROGRESS = { at: 1, json: JSON.stringify({ step: `progress ${SAID}` }) };
+const PROGRESS = { at: 1, json: JSON.stringify({ step: `progress ${SENDER_TEXT}` }) };
 
 let backend: QueueBackend;
 let records: CallRecords;
@@ -58,10 +61,10 @@ beforeAll(() => {
 });
 beforeEach(() => redis.client.flushdb());
 
-/** Where Redis holds something that the sender has said. */
-async function whereSaid(): Promise<string[]> {
+/** Returns the keys of Redis that hold data of the sender. */
+async function keysWithSenderText(): Promise<string[]> {
   const all = await contentsOf(redis.client, await redis.client.keys("*"));
-  const words = [SAID, BODY.toString("base64")];
+  const words = [SENDER_TEXT, BODY.toString("base64")];
   return Object.keys(all).filter((key) => words.some((word) => JSON.stringify(all[key]).includes(word)));
 }
 
@@ -70,7 +73,7 @@ const keptMs = (id: string) => redis.client.pttl(keys.record(id));
 
 function newCall(): JobCall {
   const { metadata, ...call } = aCall({ body: BODY, keep_result: true });
-  return { ...call, metadata: { ...metadata, "X-WEBHOOK-EVENT": `event ${SAID}` } };
+  return { ...call, metadata: { ...metadata, "X-WEBHOOK-EVENT": `event ${SENDER_TEXT}` } };
 }
 
 const claimOf = (call: JobCall, by = "a test") => ({
@@ -79,8 +82,8 @@ const claimOf = (call: JobCall, by = "a test") => ({
   windowMs: WINDOW_MS,
 });
 
-/** Adds a call, and has a worker take it. */
-async function inHand({ hasDeliveryId = true } = {}): Promise<JobCall> {
+/** Adds a call and has a worker take it. */
+async function addInFlight({ hasDeliveryId = true } = {}): Promise<JobCall> {
   const call = newCall();
   await createEnqueue(redis.partition)(call, hasDeliveryId ? claimOf(call) : undefined);
   await backend.fetch(TOKEN, { bytes: undefined, alone: false });
@@ -88,31 +91,31 @@ async function inHand({ hasDeliveryId = true } = {}): Promise<JobCall> {
 }
 
 async function attempt(id: string): Promise<void> {
-  const failed = { at: 1, code: "runner.failed", reason: `reason ${SAID}`, worker: "w" };
+  const failed = { at: 1, code: "runner.failed", reason: `reason ${SENDER_TEXT}`, worker: "w" };
   await records.attemptFailed({ id, queue: QUEUE, take: 1 }, failed, 1);
 }
 
 async function fail(id: string): Promise<void> {
-  const problem = { title: `problem ${SAID}` };
+  const problem = { title: `problem ${SENDER_TEXT}` };
   await records.failed({ id, queue: QUEUE }, Date.now(), {
     keepsResult: true,
     code: "runner.failed",
     problem,
   });
   const job = { id, opts: { attempts: 1 } } as Parameters<QueueBackend["moveToFailed"]>[0];
-  await backend.moveToFailed(job, `runner.failed: reason ${SAID}`, false, TOKEN, false);
+  await backend.moveToFailed(job, `runner.failed: reason ${SENDER_TEXT}`, false, TOKEN, false);
 }
 
-/** A call that has failed for good, of which there is something in each place. */
+/** A call that has failed for good, with data of the sender in each place that a call can have. */
 async function failed(options?: { hasDeliveryId: boolean }): Promise<JobCall> {
-  const call = await inHand(options);
+  const call = await addInFlight(options);
   await attempt(call.id);
   await fail(call.id);
   await tellProgressOn(redis.partition)(call.id, PROGRESS);
   return call;
 }
 
-/** A worker tells of a 2xx. It may have lost the call. */
+/** Reports a 2xx for the call. It has no effect if the worker no longer holds the call. */
 async function mark(id: string, result?: ResultMark): Promise<void> {
   const ended = { fetchNext: undefined, windowMs: WINDOW_MS, retried: true, result };
   await backend.injected(id, TOKEN, ended).catch(() => {});
@@ -123,39 +126,39 @@ async function failedRef(id: string): Promise<FailedRef> {
   return { id, queue: QUEUE, failedAt: Number(score) };
 }
 
-describe("of a forgotten call nothing that its sender has said stays in Redis,", () => {
-  test.each([true, false])("if it had failed (with a delivery id: %s)", async (hasDeliveryId) => {
+describe("no data of the sender of a forgotten call stays in Redis", () => {
+  test.each([true, false])("if the call had failed (with a delivery id: %s)", async (hasDeliveryId) => {
     const { id } = await failed({ hasDeliveryId });
-    expect(await whereSaid()).toEqual(
+    expect(await keysWithSenderText()).toEqual(
       [
         ...[keys.inQueue(QUEUE, id), keys.inQueue(QUEUE, "events"), keys.attempts(id)],
         ...[keys.progress(id), keys.record(id)],
       ].sort(),
     );
     expect(await forget(id, "the law")).toEqual({ kind: "done" });
-    expect(await whereSaid()).toEqual([]);
+    expect(await keysWithSenderText()).toEqual([]);
     expect(await recordOf(id)).toMatchObject({ st: "DISCARDED", fg: expect.any(String), rs: "gone" });
     expect(await redis.client.zcard(keys.inQueue(QUEUE, "failed"))).toBe(0);
     expect(await redis.client.hget(keys.bytes, QUEUE)).toBe("0");
     expect(await redis.client.exists(keys.since(QUEUE), keys.results)).toBe(0);
   });
 
-  test("if the runner has taken it, answered it and taken longer over it", async () => {
+  test("if the runner has accepted it, answered it and delivered later", async () => {
     for (const result of [ANSWERED, AWAITED]) {
-      const { id } = await inHand();
+      const { id } = await addInFlight();
       await attempt(id);
       await mark(id, result);
       await tellProgressOn(redis.partition)(id, PROGRESS);
-      expect(await whereSaid()).toContain(keys.attempts(id));
+      expect(await keysWithSenderText()).toContain(keys.attempts(id));
       expect(await forget(id, "the law")).toEqual({ kind: "done" });
-      expect(await whereSaid()).toEqual([]);
+      expect(await keysWithSenderText()).toEqual([]);
       expect(await results.read(id)).toEqual({ kind: "gone" });
       expect(await recordOf(id)).toMatchObject({ st: "INJECTED" });
     }
     expect(await redis.client.get(keys.resultsBytes)).toBe("0");
   });
 
-  test("and a line of the audit says who had it forgotten, and why, in the same step", async () => {
+  test("and a line of the audit log, written in the same script, says who had it forgotten, and why", async () => {
     const { id } = await failed();
     await forget(id, "asked by its sender");
     await forget(id, "asked again");
@@ -167,8 +170,12 @@ describe("of a forgotten call nothing that its sender has said stays in Redis,",
   });
 });
 
-describe("the callback of a forgotten call is told to nobody any more:", () => {
-  const CALLBACK = { url: `https://a.test/?${SAID}`, receiver: "a.test", result_token: `rt_ ${SAID}` };
+describe("the callback of a forgotten call is not delivered:", () => {
+  const CALLBACK = {
+    url: `https://a.test/?${SENDER_TEXT}`,
+    receiver: "a.test",
+    result_token: `rt_ ${SENDER_TEXT}`,
+  };
   const CALLBACKS_QUEUE = callbackQueueOf("7/1", CALLBACK.receiver);
   const ID_OF = (id: string) => callbackId(id, "call.failed");
   let receiver: QueueBackend;
@@ -176,12 +183,12 @@ describe("the callback of a forgotten call is told to nobody any more:", () => {
     receiver = openBackends(redis.partition, WORK)(CALLBACKS_QUEUE);
   });
 
-  /** A call that has failed for good, whose receiver waits to be told. */
+  /** A call that has failed for good and whose callback is still waiting to be sent. */
   async function failedWithCallback(): Promise<string> {
     const call = { ...newCall(), callback: CALLBACK };
     await createEnqueue(redis.partition)(call, claimOf(call));
     await backend.fetch(TOKEN, { bytes: undefined, alone: false });
-    const failure = { code: "runner.failed", title: `problem ${SAID}` };
+    const failure = { code: "runner.failed", title: `problem ${SENDER_TEXT}` };
     const prepared = prepareCallback(call, Date.now(), failure) ?? "";
     const job = { id: call.id, opts: { attempts: 1 } } as Parameters<QueueBackend["moveToFailed"]>[0];
     await records.failed({ id: call.id, queue: QUEUE }, Date.now(), {
@@ -189,19 +196,19 @@ describe("the callback of a forgotten call is told to nobody any more:", () => {
       code: "runner.failed",
     });
     await backend.moveToFailed(job, "runner.failed: no", false, TOKEN, false, { [PREPARED_FIELD]: prepared });
-    expect(await whereSaid()).toContain(keys.inQueue(CALLBACKS_QUEUE, ID_OF(call.id)));
+    expect(await keysWithSenderText()).toContain(keys.inQueue(CALLBACKS_QUEUE, ID_OF(call.id)));
     return call.id;
   }
 
   const take = () => receiver.fetch(TOKEN, { bytes: undefined, alone: false });
 
   async function isGone(id: string): Promise<void> {
-    expect(await whereSaid()).toEqual([]);
+    expect(await keysWithSenderText()).toEqual([]);
     expect(await recordOf(ID_OF(id))).toMatchObject({ st: "DISCARDED", fg: expect.any(String) });
     expect(await redis.client.hget(keys.bytes, CALLBACKS_QUEUE)).toBe("0");
   }
 
-  test("one that waits is ended by the producer that takes it", async () => {
+  test("the producer that takes a waiting callback ends it", async () => {
     const id = await failedWithCallback();
     await forget(id, "the law");
     await isGone(id);
@@ -211,18 +218,18 @@ describe("the callback of a forgotten call is told to nobody any more:", () => {
     expect(await redis.client.exists(keys.inQueue(CALLBACKS_QUEUE, ID_OF(id)))).toBe(0);
   });
 
-  test("one that is being sent is not sent again, whatever comes of it", async () => {
+  test("a callback that is being sent is not sent again, with any outcome", async () => {
     const id = await failedWithCallback();
     await take();
     await forget(id, "the law");
-    const attempted = { at: 1, code: "callback.failed", reason: `500 ${SAID}`, worker: "w" };
+    const attempted = { at: 1, code: "callback.failed", reason: `500 ${SENDER_TEXT}`, worker: "w" };
     await records.attemptFailed({ id: ID_OF(id), queue: CALLBACKS_QUEUE, take: 1 }, attempted, 1);
     await receiver.moveToDelayed(ID_OF(id), Date.now(), 0, TOKEN, {});
     await isGone(id);
     expect(await take()).toMatchObject({ kind: "call", record: "DISCARDED" });
   });
 
-  test("one that is being sent, and then fails for good, leaves no log that nobody deletes", async () => {
+  test("a callback that is being sent, and then fails for good, leaves no log behind", async () => {
     const id = await failedWithCallback();
     await take();
     await forget(id, "the law");
@@ -231,50 +238,50 @@ describe("the callback of a forgotten call is told to nobody any more:", () => {
     expect(await redis.client.exists(keys.attempts(ID_OF(id)))).toBe(0);
   });
 
-  test("one that has failed is discarded", async () => {
+  test("a failed callback is discarded", async () => {
     const id = await failedWithCallback();
     await take();
     const job = { id: ID_OF(id), opts: { attempts: 1 } } as Parameters<QueueBackend["moveToFailed"]>[0];
-    await receiver.moveToFailed(job, `callback.failed: 500 ${SAID}`, false, TOKEN, false);
+    await receiver.moveToFailed(job, `callback.failed: 500 ${SENDER_TEXT}`, false, TOKEN, false);
     await forget(id, "the law");
     await isGone(id);
     expect(await redis.client.zcard(keys.inQueue(CALLBACKS_QUEUE, "failed"))).toBe(0);
   });
 
-  test("one that would tell of a result that is still awaited never comes", async () => {
+  test("a callback of a result that is still awaited is never queued", async () => {
     const call = { ...newCall(), callback: CALLBACK };
     await createEnqueue(redis.partition)(call, claimOf(call));
     await backend.fetch(TOKEN, { bytes: undefined, alone: false });
     const callback = prepareCallback(call, Date.now());
     const ended = { fetchNext: undefined, windowMs: WINDOW_MS, retried: false, result: AWAITED, callback };
     await backend.injected(call.id, TOKEN, ended);
-    expect(await whereSaid()).toEqual([keys.record(call.id)]);
+    expect(await keysWithSenderText()).toEqual([keys.record(call.id)]);
     await forget(call.id, "the law");
     expect(await deliver(call.id, DELIVERY)).toBe("too late");
-    expect([await whereSaid(), await redis.client.exists(keys.inQueue(CALLBACKS_QUEUE, "wait"))]).toEqual([
-      [],
-      0,
-    ]);
+    expect([
+      await keysWithSenderText(),
+      await redis.client.exists(keys.inQueue(CALLBACKS_QUEUE, "wait")),
+    ]).toEqual([[], 0]);
   });
 });
 
-test("whoever watches a call is told that it is forgotten, and that a 2xx came late", async () => {
+test("the watchers of a call are notified that it is forgotten, and that a 2xx came late", async () => {
   const { id } = await failed();
   const listener = redis.client.duplicate();
-  const told: string[] = [];
-  listener.on("message", (_channel: string, text: string) => told.push(text));
+  const notified: string[] = [];
+  listener.on("message", (_channel: string, text: string) => notified.push(text));
   await listener.subscribe(keys.changes);
   await forget(id, "the law");
-  await expect.poll(() => told).toEqual([id]);
+  await expect.poll(() => notified).toEqual([id]);
   await mark(id, ANSWERED);
-  await expect.poll(() => told).toEqual([id, id]);
+  await expect.poll(() => notified).toEqual([id, id]);
   listener.disconnect();
 });
 
 describe("a call is not forgotten", () => {
   const refused = (id: string) => forget(id, "the law").catch((error: { code: string }) => error.code);
 
-  test("while it waits, is in hand or is delayed: call.in_hand", async () => {
+  test("while it waits, is in flight or is delayed: call.in_hand", async () => {
     const waits = newCall();
     await createEnqueue(redis.partition)(waits, claimOf(waits));
     expect(await refused(waits.id)).toBe("call.in_hand");
@@ -282,29 +289,29 @@ describe("a call is not forgotten", () => {
     expect(await refused(waits.id)).toBe("call.in_hand");
     await backend.moveToDelayed(waits.id, Date.now(), 60_000, TOKEN, {});
     expect(await refused(waits.id)).toBe("call.in_hand");
-    expect(await whereSaid()).toEqual([keys.inQueue(QUEUE, waits.id)]);
+    expect(await keysWithSenderText()).toEqual([keys.inQueue(QUEUE, waits.id)]);
   });
 
-  test("once it was replayed: call.in_hand", async () => {
+  test("after it was replayed: call.in_hand", async () => {
     const { id } = await failed();
     await createReplay(operator())(await failedRef(id), { selection: "by id" });
     expect(await refused(id)).toBe("call.in_hand");
   });
 
-  test("whose payment is not decided: call.undecided, in review too", async () => {
-    const id = await claimed(journal, { network: "eip155:1", asset: "0xa" });
+  test("while its payment is not decided, even in review: call.undecided", async () => {
+    const id = await claimPayment(journal, { network: "eip155:1", asset: "0xa" });
     expect(await refused(id)).toBe("call.undecided");
     await journal.markForReview(id, "it contradicts itself");
     expect(await refused(id)).toBe("call.undecided");
     expect((await journal.find(id))?.call).toBeDefined();
   });
 
-  test("that nobody knows: call.unknown", async () => {
+  test("if it is unknown: call.unknown", async () => {
     expect(await refused(newCall().id)).toBe("call.unknown");
     expect(await redis.client.dbsize()).toBe(0);
   });
 
-  test("whose record has a state that no process writes: record.unreadable", async () => {
+  test("if its record has a state that no process writes: record.unreadable", async () => {
     const { id } = newCall();
     await redis.client.hset(keys.record(id), { st: "LATER" });
     expect(await refused(id)).toBe("record.unreadable");
@@ -312,7 +319,7 @@ describe("a call is not forgotten", () => {
   });
 });
 
-test("a call forgotten again was forgotten before, and nothing is written", async () => {
+test("a second request to forget a call reports the first, and writes nothing", async () => {
   const { id } = await failed();
   await forget(id, "the law");
   const at = Number((await recordOf(id))["fg"]);
@@ -321,7 +328,7 @@ test("a call forgotten again was forgotten before, and nothing is written", asyn
   expect(await contentsOf(redis.client, await redis.client.keys("*"))).toEqual(before);
 });
 
-describe("a forgotten call keeps its identity,", () => {
+describe("a forgotten call keeps its identity", () => {
   test("so that a repeat of the delivery is the same call, and adds nothing", async () => {
     const call = await failed();
     await forget(call.id, "the law");
@@ -332,21 +339,21 @@ describe("a forgotten call keeps its identity,", () => {
     });
     const other = { ...claimOf(call, "a repeat"), bodySha256: sha256Hex(Buffer.from("another body")) };
     expect(await enqueue(call, other)).toEqual({ kind: "conflict" });
-    expect(await whereSaid()).toEqual([]);
+    expect(await keysWithSenderText()).toEqual([]);
   });
 
-  test("for a week at least, and as long as it would have anyway", async () => {
+  test("for at least a week, and as long as without the request", async () => {
     const { id } = await failed();
     await forget(id, "the law");
     expect(await keptMs(id)).toBeGreaterThan(WEEK_MS - 60_000);
-    const long = await inHand();
+    const long = await addInFlight();
     await mark(long.id, ANSWERED);
     await redis.client.pexpire(keys.record(long.id), 2 * WEEK_MS);
     await forget(long.id, "the law");
     expect(await keptMs(long.id)).toBeGreaterThan(2 * WEEK_MS - 60_000);
   });
 
-  test("and is not replayed any more, also if the replay had begun", async () => {
+  test("and is not replayed, even if a replay had begun", async () => {
     const { id } = await failed();
     const ref = await failedRef(id);
     await forget(id, "the law");
@@ -355,7 +362,7 @@ describe("a forgotten call keeps its identity,", () => {
   });
 });
 
-describe("what comes late writes nothing back of a forgotten call:", () => {
+describe("a late write stores no data of a forgotten call:", () => {
   const late: Record<string, (id: string) => Promise<unknown>> = {
     "a 2xx with its answer": (id) => mark(id, ANSWERED),
     "a 202": (id) => mark(id, AWAITED),
@@ -371,7 +378,7 @@ describe("what comes late writes nothing back of a forgotten call:", () => {
     const of: Record<string, string> = {};
     for (const state of ["failed", "failed without a delivery id", "answered", "awaited"]) {
       const isFailed = state.startsWith("failed");
-      const { id } = isFailed ? await failed({ hasDeliveryId: state === "failed" }) : await inHand();
+      const { id } = isFailed ? await failed({ hasDeliveryId: state === "failed" }) : await addInFlight();
       if (!isFailed) await mark(id, state === "answered" ? ANSWERED : AWAITED);
       await forget(id, "the law");
       of[state] = id;
@@ -383,7 +390,7 @@ describe("what comes late writes nothing back of a forgotten call:", () => {
     for (const [state, id] of Object.entries(await forgotten())) {
       const lived = await keptMs(id);
       await late[name]?.(id);
-      expect([state, await whereSaid()]).toEqual([state, []]);
+      expect([state, await keysWithSenderText()]).toEqual([state, []]);
       expect([state, await results.read(id)]).toEqual([state, { kind: "gone" }]);
       expect(await redis.client.exists(keys.attempts(id), keys.result(id), keys.progress(id))).toBe(0);
       expect(await keptMs(id)).toBeGreaterThan(lived - 10_000);
@@ -397,7 +404,7 @@ describe("what comes late writes nothing back of a forgotten call:", () => {
     }
   });
 
-  test("a 2xx still says that the job has run, so that nobody pays it back", async () => {
+  test("a 2xx still marks the job as run, so that its payment is not refunded", async () => {
     const { id } = await failed();
     await forget(id, "the law");
     await mark(id, ANSWERED);
@@ -413,31 +420,31 @@ describe("what comes late writes nothing back of a forgotten call:", () => {
       record: "DISCARDED",
     });
     await backend.ended(call.id, TOKEN, undefined);
-    expect(await whereSaid()).toEqual([]);
+    expect(await keysWithSenderText()).toEqual([]);
   });
 });
 
-describe("of a forgotten paid call", () => {
+describe("a forgotten paid call", () => {
   const TOKEN_OF = { network: "eip155:1", asset: "0xa", body: BODY };
   const X402_QUEUE = "x402/1/7";
 
-  /** A call that was paid, and has failed for good. */
+  /** A paid call that has failed for good. */
   async function failedPaid(proven: boolean): Promise<string> {
-    const id = await queued(journal, TOKEN_OF, proven);
+    const id = await queuePayment(journal, TOKEN_OF, proven);
     const worker = openBackends(redis.partition, WORK)(X402_QUEUE);
     await worker.fetch(TOKEN, { bytes: undefined, alone: false });
     await records.failed({ id, queue: X402_QUEUE }, Date.now(), { keepsResult: true, code: "runner.failed" });
     const job = { id, opts: { attempts: 1 } } as Parameters<QueueBackend["moveToFailed"]>[0];
-    await worker.moveToFailed(job, `runner.failed: reason ${SAID}`, false, TOKEN, false);
+    await worker.moveToFailed(job, `runner.failed: reason ${SENDER_TEXT}`, false, TOKEN, false);
     return id;
   }
 
-  test("the body leaves the journal too, and what the payment is known by stays for its month", async () => {
+  test("loses its body in the journal too, and the payment's identity stays for its month", async () => {
     const id = await failedPaid(true);
     const before = await journal.find(id);
     expect(before?.call).toBeDefined();
     await forget(id, "the law");
-    expect(await whereSaid()).toEqual([]);
+    expect(await keysWithSenderText()).toEqual([]);
     const { terms, settlement, bodySha256, route } = before ?? {};
     expect(await journal.find(id)).toMatchObject({
       ...{ state: "DISCARDED", terms, settlement, bodySha256, route, effect: "none" },
@@ -446,7 +453,7 @@ describe("of a forgotten paid call", () => {
     expect(await keptMs(id)).toBeGreaterThan(29 * 86_400_000);
   });
 
-  test("what settling it again would need stays until the chain has shown the payment", async () => {
+  test("keeps the data to settle the payment again until the chain has confirmed it", async () => {
     const id = await failedPaid(false);
     await forget(id, "the law");
     const open = await journal.find(id);
@@ -455,7 +462,7 @@ describe("of a forgotten paid call", () => {
     expect((await journal.find(id))?.request).toBeUndefined();
   });
 
-  test("the same payment is known, and is not claimed again", async () => {
+  test("keeps its payment known, so that it is not claimed again", async () => {
     const payment = makePayment(TOKEN_OF);
     const claim = (by: string) => journal.claim(payment, { ...UNBOUNDED, by, dueInMs: 0 });
     await claim("the first");
@@ -468,7 +475,7 @@ describe("of a forgotten paid call", () => {
     expect((await journal.find(id))?.state).toBe("VOID");
   });
 
-  test("a refund that is exported is neither closed nor let go", async () => {
+  test("keeps its exported refund open and unchanged", async () => {
     const id = await failedPaid(true);
     await redis.client.hset(keys.record(id), "st", "REFUND_PENDING");
     await redis.client.persist(keys.record(id));

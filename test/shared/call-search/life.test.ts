@@ -21,7 +21,7 @@ import { callbackQueueOf } from "../../../shared/queue/queue-name.ts";
 import { openDelayed } from "../../../shared/queue/run-delayed.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
-import { claimed, queued } from "../../support/made-payment.ts";
+import { claimPayment, queuePayment } from "../../support/made-payment.ts";
 import { tellProgressOn, WORK } from "../../support/results.ts";
 
 const redis = useRedis();
@@ -49,7 +49,7 @@ async function lifeOf(id: string): Promise<CallLife> {
   return life;
 }
 
-/** The attempts in its log. */
+/** The steps in the call's log that are attempts, with their numbers. */
 async function attemptsIn(id: string): Promise<string[]> {
   return (await lifeOf(id)).steps.flatMap((step) => ("n" in step ? `${step.kind} ${step.n}` : []));
 }
@@ -87,7 +87,7 @@ async function inject(id: string, body = "done"): Promise<void> {
   await backend.injected(id, TOKEN, { fetchNext: undefined, windowMs: 60_000, retried: true, result });
 }
 
-/** One attempt fails, and the call with it, so many times; each time it is replayed. */
+/** Lets the call fail after one attempt and replays it, this number of times. */
 async function failAndReplay(id: string, times: number): Promise<void> {
   for (let n = 1; n <= times; n++) {
     await fetch();
@@ -97,18 +97,18 @@ async function failAndReplay(id: string, times: number): Promise<void> {
   }
 }
 
-/** An attempt fails, and an operator runs the call before its time. */
+/** Lets an attempt fail, after which the call waits for its delay, and has an operator end the delay. */
 async function delayAndRun(id: string, n = 1): Promise<void> {
   await fetch();
   await attempts(id, 1, n);
   await backend.moveToDelayed(id, Date.now(), 600_000, TOKEN, {});
-  await openDelayed(redis.partition).ofJob("7/1", { at: 1, by: "otto", reason: `repaired ${n}` });
+  await openDelayed(redis.partition).runAllOf("7/1", { at: 1, by: "otto", reason: `repaired ${n}` });
 }
 
-/** The worker that has the call in hand ends, and another one takes the call back. */
+/** Simulates the end of the worker that has the call in flight: its lock is gone, and another worker takes the call back. */
 async function takeBack(id: string): Promise<void> {
   await redis.client.del(keys.inQueue(QUEUE, `${id}:lock`));
-  for (let look = 1; look <= 2; look++) {
+  for (let check = 1; check <= 2; check++) {
     await redis.client.del(keys.inQueue(QUEUE, "stalled-check"));
     await backend.moveStalledJobsToWait();
   }
@@ -134,7 +134,7 @@ describe("the log of a call", () => {
     expect(await redis.client.pttl(keys.attempts(id))).toBeGreaterThan(0);
   });
 
-  test("has who ran the delayed call before its time, and why, and the failure before that stays the last one", async () => {
+  test("has who ran the delayed call early, and why, and the failure before that stays the last one", async () => {
     const { id } = await added();
     await delayAndRun(id);
     await delayAndRun(id, 2);
@@ -162,7 +162,7 @@ describe("the log of a call", () => {
     expect(kinds(await lifeOf(id))).toEqual(["created", "attempt failed"]);
   });
 
-  test("has the one time at which a call failed, which its record and the list of failed calls have too", async () => {
+  test("has the same time of failure as the record and the list of failed calls", async () => {
     const { id } = await added();
     await fetch();
     await attempts(id, 1);
@@ -173,21 +173,21 @@ describe("the log of a call", () => {
     expect(stepOf(life, "failed")).toMatchObject({ at: failedAt });
   });
 
-  test("keeps the newest five of each kind, and all are counted", async () => {
+  test("keeps the newest five of each kind, and counts all", async () => {
     const { id } = await added();
     await failAndReplay(id, 7);
     const life = await lifeOf(id);
     expect(life).toMatchObject({ attempts: 7, replays: 7 });
     expect(stepOf(life, "attempt failed")).toMatchObject({ n: 3, missing: 2 });
-    const told = life.steps.flatMap((step) => (step.kind === "replayed" ? step.reason : []));
-    expect(told).toEqual(["fix 3", "fix 4", "fix 5", "fix 6", "fix 7"]);
+    const reasons = life.steps.flatMap((step) => (step.kind === "replayed" ? step.reason : []));
+    expect(reasons).toEqual(["fix 3", "fix 4", "fix 5", "fix 6", "fix 7"]);
     await fetch();
     await attempts(id, 9, 8);
     expect((await lifeOf(id)).steps.at(-5)).toMatchObject({ kind: "attempt failed", n: 12, missing: 4 });
     expect(await redis.client.llen(keys.attempts(id))).toBe(15);
   });
 
-  test("is its newest entry while Redis is nearly full, and all are counted", async () => {
+  test("keeps only the newest entry while Redis is nearly full, and counts all", async () => {
     const { id } = await added();
     await redis.client.set(keys.historyOff, "a gateway");
     await failAndReplay(id, 2);
@@ -197,29 +197,29 @@ describe("the log of a call", () => {
     expect(stepOf(life, "replayed")).toMatchObject({ by: "vera", missing: 2 });
   });
 
-  test("counts an attempt whose worker ended, and counts it once if that worker had told of it or tells of it late", async () => {
+  test("counts an attempt whose worker ended once, even if that worker reported it before or after", async () => {
     const { id } = await added();
     const take = () => backend.fetch(TOKEN, { bytes: undefined, alone: true });
-    const told = () => attemptsIn(id);
+    const attemptsNow = () => attemptsIn(id);
     await take();
     await takeBack(id);
-    expect(await told()).toEqual(["attempt lost 1"]);
+    expect(await attemptsNow()).toEqual(["attempt lost 1"]);
     expect(await take()).toMatchObject({ attemptsStarted: 2, attemptsBefore: 1 });
     await attempts(id, 1, 2);
     await takeBack(id);
-    expect(await told()).toEqual(["attempt lost 1", "attempt failed 2"]);
+    expect(await attemptsNow()).toEqual(["attempt lost 1", "attempt failed 2"]);
     await take();
     await takeBack(id);
-    expect(await told()).toEqual(["attempt lost 1", "attempt failed 2", "attempt lost 3"]);
+    expect(await attemptsNow()).toEqual(["attempt lost 1", "attempt failed 2", "attempt lost 3"]);
     await take();
     await attempts(id, 1, 3);
-    expect(await told()).toEqual(["attempt lost 1", "attempt failed 2", "attempt failed 3"]);
+    expect(await attemptsNow()).toEqual(["attempt lost 1", "attempt failed 2", "attempt failed 3"]);
     await attempts(id, 1, 4);
     await inject(id);
     expect(await lifeOf(id)).toMatchObject({ attempts: 5, replays: 0 });
   });
 
-  test("counts an attempt once that is recorded again, because the reply was lost", async () => {
+  test("counts an attempt once if it is recorded again after a lost reply", async () => {
     const { id } = await added();
     await attempts(id, 1, 1);
     await attempts(id, 1, 1);
@@ -229,7 +229,7 @@ describe("the log of a call", () => {
     expect(await attemptsIn(id)).toEqual([4, 5, 6, 7, 8].map((n) => `attempt failed ${n}`));
   });
 
-  test("counts a lost attempt once, though its worker wakes after the call has failed and was replayed", async () => {
+  test("counts a lost attempt once, even if its worker wakes after the call has failed and was replayed", async () => {
     const { id } = await added();
     await fetch();
     await takeBack(id);
@@ -262,7 +262,7 @@ describe("the log of a call", () => {
     expect(stepOf(life, "failed")).toMatchObject({ code: "runner.failed", reason: "500 no" });
   });
 
-  test("has a long reason as far as 200 characters, and no half of a character", async () => {
+  test("has the first 200 characters of a long reason, and no half of a character", async () => {
     const { id } = await added();
     await fetch();
     await fail(id);
@@ -274,7 +274,7 @@ describe("the log of a call", () => {
 
 describe("the life of a webhook's call", () => {
   test.each([true, false])(
-    "begins as it waits, is in hand, and is delayed (with a delivery id: %s)",
+    "begins while the call waits, is in flight, and is delayed (with a delivery id: %s)",
     async (isClaimed) => {
       const call = await added({ claimed: isClaimed });
       const waits = await lifeOf(call.id);
@@ -296,7 +296,7 @@ describe("the life of a webhook's call", () => {
   );
 
   test.each([true, false])(
-    "is delayed since its last attempt failed, however old it is (with a delivery id: %s)",
+    "shows the call as delayed since its last attempt failed, at any age (with a delivery id: %s)",
     async (isClaimed) => {
       const { id } = await added({ claimed: isClaimed, acceptedAt: Date.now() - 3_600_000 });
       await fetch();
@@ -308,7 +308,7 @@ describe("the life of a webhook's call", () => {
     },
   );
 
-  test("tells of its failure, its newest attempts, how many came before and how many there were", async () => {
+  test("has its failure, its newest attempts, and the numbers of earlier and of all attempts", async () => {
     const { id } = await added();
     await fetch();
     await attempts(id, 7);
@@ -324,7 +324,7 @@ describe("the life of a webhook's call", () => {
     expect(stepOf(life, "failed")).toMatchObject({ code: "runner.failed", reason: "500 no 7" });
   });
 
-  test("stays in its order where a clock is a little behind, and follows the clocks where they say more", async () => {
+  test("keeps its order if a clock is slightly behind, and follows clocks that differ more", async () => {
     const { id } = await added();
     const { at = 0 } = stepOf(await lifeOf(id), "created") ?? {};
     let take = 0;
@@ -337,7 +337,7 @@ describe("the life of a webhook's call", () => {
     expect(await steps(at - 500)).toEqual(["attempt failed", "created", "attempt failed"]);
   });
 
-  test("ends with what the runner answered, without its bytes", async () => {
+  test("ends with the runner's answer, without its bytes", async () => {
     const { id } = await added();
     await fetch();
     await attempts(id, 1);
@@ -347,14 +347,14 @@ describe("the life of a webhook's call", () => {
     expect(kinds(life)).toEqual(["attempt failed", "result", "injected"]);
     await redis.client.hincrby(keys.record(id), "at", -50);
     expect(kinds(await lifeOf(id))).toEqual(["attempt failed", "injected", "result"]);
-    const told = { status: 200, contentType: "text/plain", bytes: 100_000, by: "answer" };
-    expect(stepOf(life, "result")).toMatchObject(told);
-    expect(life.result).toMatchObject({ kind: "answer", ...told });
+    const answered = { status: 200, contentType: "text/plain", bytes: 100_000, by: "answer" };
+    expect(stepOf(life, "result")).toMatchObject(answered);
+    expect(life.result).toMatchObject({ kind: "answer", ...answered });
     expect(life.result).not.toHaveProperty("body");
     expect([life.head, life.storedBytes]).toEqual([undefined, 0]);
   });
 
-  test("tells of the progress of a long job", async () => {
+  test("has the progress of a long job", async () => {
     const { id } = await added();
     await fetch();
     const result = { known: "awaited" } as const;
@@ -363,7 +363,7 @@ describe("the life of a webhook's call", () => {
     expect(stepOf(await lifeOf(id), "progress")).toEqual({ kind: "progress", at: 7, json: '{"done":3}' });
   });
 
-  test("tells of its callback, and what became of that", async () => {
+  test("has its callback and the callback's state", async () => {
     const call = { ...aCall(), callback: { url: "https://a.test/", receiver: "a.test" } };
     await createEnqueue(redis.partition)(call);
     await fetch();
@@ -371,9 +371,9 @@ describe("the life of a webhook's call", () => {
     const ended = { fetchNext: undefined, windowMs: 60_000, retried: false, callback };
     await backend.injected(call.id, TOKEN, ended);
     const id = callbackId(call.id, "call.completed");
-    const told = { kind: "callback", ending: "call.completed", id };
+    const expectedCallback = { kind: "callback", ending: "call.completed", id };
     expect(stepOf(await lifeOf(call.id), "callback")).toMatchObject({
-      ...told,
+      ...expectedCallback,
       state: "queued",
       attempts: 0,
     });
@@ -384,13 +384,13 @@ describe("the life of a webhook's call", () => {
     await records.attemptFailed({ id, queue, take: 1 }, attempt, 1);
     await receiver.injected(id, TOKEN, { fetchNext: undefined, windowMs: 60_000, retried: true });
     expect(stepOf(await lifeOf(call.id), "callback")).toMatchObject({
-      ...told,
+      ...expectedCallback,
       state: "injected",
       attempts: 2,
     });
   });
 
-  test("tells when it was forgotten, and nothing of its sender", async () => {
+  test("has the time when it was forgotten, and no data of its sender", async () => {
     const { id } = await added();
     await fetch();
     await attempts(id, 2);
@@ -411,14 +411,14 @@ describe("the life of a webhook's call", () => {
     expect(life.result).toEqual({ kind: "gone" });
   });
 
-  test("is undefined if nothing is known of it, and refused if its record has a state that no process writes", async () => {
+  test("is undefined for an unknown call, and refused if the record has a state that no process writes", async () => {
     expect(await readLife(`c_${"0".repeat(32)}`)).toBeUndefined();
     const { id } = await added();
     await redis.client.hset(keys.record(id), "st", "LATER");
     await expect(readLife(id)).rejects.toMatchObject({ code: "record.unreadable" });
   });
 
-  test("is read in so few bytes, whatever the size of body and result", async () => {
+  test("is read in a few bytes, for any size of body and result", async () => {
     const body = Buffer.alloc(3_000_000, "b");
     const [waits, ended] = [await added({ body }), await added()];
     await fetch();
@@ -436,8 +436,8 @@ describe("the life of a webhook's call", () => {
 });
 
 describe("the life of a paid call", () => {
-  test("begins with its claim, while nobody knows whether it is paid", async () => {
-    const id = await claimed(journal, PAID);
+  test("begins with its claim, while the payment is not decided", async () => {
+    const id = await claimPayment(journal, PAID);
     const life = await lifeOf(id);
     expect(life).toMatchObject({ state: "settling", origin: "x402", job: "1/7", place: undefined });
     expect(life).toMatchObject({
@@ -449,10 +449,10 @@ describe("the life of a paid call", () => {
     expect(stepOf(await lifeOf(id), "in review")).toMatchObject({ reason: "it contradicts itself" });
   });
 
-  test("goes on with its settlement, its queue and its end", async () => {
-    const id = await queued(journal, PAID, true);
+  test("continues with its settlement, its queue and its end", async () => {
+    const id = await queuePayment(journal, PAID, true);
     const life = await lifeOf(id);
-    // This fixture makes the call after it has taken the time of the claim.
+    // This fixture creates the call after it has taken the time of the claim, so the two steps may have either order.
     expect(kinds(life).slice(0, 2).toSorted()).toEqual(["claimed", "created"]);
     expect(kinds(life).slice(2)).toEqual(["settled", "queued"]);
     expect(stepOf(life, "settled")).toMatchObject({ by: "facilitator", proven: true });
@@ -465,13 +465,13 @@ describe("the life of a paid call", () => {
     expect(kinds(ended).slice(2)).toEqual(["settled", "queued", "injected"]);
   });
 
-  test("ends where it was void, or was paid back", async () => {
-    const voided = await claimed(journal, PAID);
+  test("ends when the payment is void or refunded", async () => {
+    const voided = await claimPayment(journal, PAID);
     const payment = await journal.find(voided);
     if (payment !== undefined)
       await journal.markVoid(payment, { reason: "never paid" }, { now: Date.now(), from: ["SETTLING"] });
     expect(kinds(await lifeOf(voided))).toEqual(["created", "claimed", "void"]);
-    const refunded = await queued(journal, PAID, true);
+    const refunded = await queuePayment(journal, PAID, true);
     await redis.client.hset(keys.record(refunded), { st: "REFUNDED", at: 9e12, late: 8e12 });
     await redis.client.hset(keys.payment(refunded), {
       refund: JSON.stringify({ export: "r_1", at: 7e12, block: "1" }),
@@ -487,15 +487,15 @@ describe("the life of a paid call", () => {
 });
 
 describe("the body of a call", () => {
-  test("is read from its queue, or from the journal while it is not paid", async () => {
+  test("is read from its queue, or from the journal before it is paid", async () => {
     const readBody = createReadBody(redis.partition);
     const body = Buffer.from([0, 255, 10]);
     expect(await readBody((await added({ body })).id)).toEqual(body);
-    expect(await readBody(await claimed(journal, PAID))).toEqual(PAID.body);
-    expect(await readBody(await queued(journal, PAID))).toEqual(PAID.body);
+    expect(await readBody(await claimPayment(journal, PAID))).toEqual(PAID.body);
+    expect(await readBody(await queuePayment(journal, PAID))).toEqual(PAID.body);
   });
 
-  test("is undefined once it is kept no more", async () => {
+  test("is undefined once it is no longer kept", async () => {
     const { id } = await added();
     await fetch();
     await inject(id);
@@ -503,7 +503,7 @@ describe("the body of a call", () => {
   });
 });
 
-test("a call of which nothing but its line in the history is left has the times and the number of attempts that stand there", async () => {
+test("a call with only a line in the history has the times and the number of attempts of that line", async () => {
   const call = aCall({ accepted_at: 1000 });
   const endedAt = Date.now();
   const limits = { keptMs: 3_600_000, calls: 10, bytes: 100_000 };

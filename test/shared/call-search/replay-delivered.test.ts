@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
 import { JobCall } from "../../../shared/call/job-call.ts";
-import { keepWordsOf } from "../../../shared/call/kept/kept.ts";
+import { encodeKeepArgs } from "../../../shared/call/kept/kept.ts";
 import { createForget } from "../../../shared/call-search/forget.ts";
 import { createReplayDelivered, type ReplayDelivered } from "../../../shared/call-search/replay-delivered.ts";
 import { PaymentJournal } from "../../../shared/payments/journal.ts";
@@ -11,7 +11,7 @@ import { openBackends, type QueueBackend } from "../../../shared/queue/backend.t
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useOwnRedis } from "../../fixtures/redis.ts";
 import { audited } from "../../support/audited.ts";
-import { claimed } from "../../support/made-payment.ts";
+import { claimPayment } from "../../support/made-payment.ts";
 import { WORK } from "../../support/results.ts";
 
 const redis = useOwnRedis();
@@ -31,12 +31,12 @@ beforeEach(() => redis.client.flushdb());
 
 const take = () => backend.fetch(TOKEN, { bytes: undefined, alone: false });
 
-/** A call that its runner has taken, and that is kept. */
+/** A call that its runner has accepted and whose data is kept after that. */
 async function delivered(fields: Parameters<typeof aCall>[0] = {}): Promise<JobCall> {
   const call = aCall({ keep_delivered: { secs: 3600, bytes_max: 8_000_000 }, ...fields });
   await createEnqueue(redis.partition)(call);
   await take();
-  const kept = keepWordsOf(call);
+  const kept = encodeKeepArgs(call);
   await backend.injected(call.id, TOKEN, { fetchNext: undefined, retried: false, kept });
   return call;
 }
@@ -47,7 +47,7 @@ async function taken(): Promise<JobCall | undefined> {
   return fetched.kind === "call" ? JobCall.parse(JSON.parse(fetched.data)) : undefined;
 }
 
-test("a delivered webhook is queued as it was, under a new id, which names the delivered one; with a line in the audit", async () => {
+test("a delivered webhook is queued unchanged under a new id, names the delivered call, and writes a line to the audit log", async () => {
   const body = Buffer.from([0, 0xff, 0x22, 0x5c, 0x0a]);
   const call = await delivered({ body, keep_result: true, callback: CALLBACK, content_type: "text/plain" });
   const before = Date.now();
@@ -73,7 +73,7 @@ test("a delivered webhook is queued as it was, under a new id, which names the d
   expect(await redis.client.hget(keys.bytes, QUEUE)).toBe(String(JSON.stringify(again).length));
 });
 
-test("a header of the name body, and a large body, come as they were", async () => {
+test("a header with the name body, and a large body, are copied unchanged", async () => {
   const metadata = { ...aCall().metadata, body: "a header" };
   const call = await delivered({ body: Buffer.alloc(1_000_000, "é"), metadata });
   await replay(call.id, { reason: "x" });
@@ -85,42 +85,42 @@ test("a header of the name body, and a large body, come as they were", async () 
   ]);
 });
 
-test("the replay is kept as the delivered call was, and can be replayed again", async () => {
+test("the replay is kept like the delivered call, and can be replayed again", async () => {
   const call = await delivered();
   const { callId = "" } = (await replay(call.id, { reason: "x" })) ?? {};
   const again = await taken();
-  const kept = again && keepWordsOf(again);
+  const kept = again && encodeKeepArgs(again);
   await backend.injected(callId, TOKEN, { fetchNext: undefined, retried: false, kept });
   expect(await replay(callId, { reason: "x" })).toMatchObject({ changed: true });
   expect((await taken())?.metadata["X-WEBHOOK-REPLAY-OF"]).toBe(callId);
 });
 
 describe("a request", () => {
-  test("that is sent again is the same new call, also while the first runs and after its end", async () => {
+  test("that is repeated gives the same new call, while the first runs and after its end", async () => {
     const call = await delivered();
-    const asked = { reason: "x", requestId: "one" };
-    const all = await Promise.all([1, 2, 3, 4].map(() => replay(call.id, asked)));
+    const order = { reason: "x", requestId: "one" };
+    const all = await Promise.all([1, 2, 3, 4].map(() => replay(call.id, order)));
     const ids = new Set(all.map((each) => each?.callId));
     expect(ids.size).toBe(1);
     expect(all.filter((each) => each?.changed)).toHaveLength(1);
     const [id = ""] = ids;
     expect(await taken()).toMatchObject({ id });
     await backend.injected(id, TOKEN, { fetchNext: undefined, retried: false });
-    expect(await replay(call.id, asked)).toEqual({ callId: id, changed: false });
+    expect(await replay(call.id, order)).toEqual({ callId: id, changed: false });
     expect(await taken()).toBeUndefined();
     expect(await audited(redis.client)).toHaveLength(1);
   });
 
-  test("that is sent again is the same new call, also once the delivered one is no longer kept", async () => {
+  test("that is repeated gives the same new call, even if the delivered call is no longer kept", async () => {
     const call = await delivered();
-    const asked = { reason: "x", requestId: "one" };
-    const first = await replay(call.id, asked);
+    const order = { reason: "x", requestId: "one" };
+    const first = await replay(call.id, order);
     await createForget(operator())(call.id, "the law");
-    expect(await replay(call.id, asked)).toEqual({ ...first, changed: false });
-    expect(await replay(call.id, { ...asked, requestId: "two" })).toBeUndefined();
+    expect(await replay(call.id, order)).toEqual({ ...first, changed: false });
+    expect(await replay(call.id, { ...order, requestId: "two" })).toBeUndefined();
   });
 
-  test("is remembered for at least as long as the delivered call is kept, also if the new one is not", async () => {
+  test("is remembered for at least as long as the delivered call is kept, even if the new call is not", async () => {
     const call = await delivered({ keep_delivered: { secs: 7200, bytes_max: 8_000_000 } });
     const { callId = "" } = (await replay(call.id, { reason: "x", requestId: "one" })) ?? {};
     const fetched = await take();
@@ -131,7 +131,7 @@ describe("a request", () => {
     );
   });
 
-  test("of another name, or of another call, is another new call", async () => {
+  test("with another id, or for another call, gives another new call", async () => {
     const [one, other] = [await delivered(), await delivered()];
     const made = [
       await replay(one.id, { reason: "x", requestId: "a" }),
@@ -149,7 +149,7 @@ describe("nothing is queued, and no line is written,", () => {
     expect(await audited(redis.client)).toEqual([]);
   };
 
-  test("of a call that is not kept, has failed, waits, or was forgotten or evicted", async () => {
+  test("for a call that is not kept, has failed, waits, or was forgotten or evicted", async () => {
     const unkept = await delivered({ keep_delivered: undefined });
     const evicted = await delivered();
     await redis.client.del(keys.kept(evicted.id));
@@ -162,12 +162,13 @@ describe("nothing is queued, and no line is written,", () => {
     expect(await taken()).toBeUndefined();
   });
 
-  test("if the call is forgotten between the look at it and the step that queues it", async () => {
+  test("if the call is forgotten between the read and the script that queues it", async () => {
     const call = await delivered();
     const forget = createForget(operator());
     await forget(aCall().id, "loads the script").catch(() => {});
     let forgotten: Promise<unknown> | undefined;
-    // The time is asked for after the look. On one connection the two steps come in order.
+    // The replay asks for the time after it has read the call. Both use one connection, so the call is forgotten before the
+    // replay's script runs.
     const clock = () => {
       forgotten = forget(call.id, "the law");
       return Date.now();
@@ -179,8 +180,8 @@ describe("nothing is queued, and no line is written,", () => {
     expect((await audited(redis.client)).map(({ action }) => action)).not.toContain("replay_delivered");
   });
 
-  test("of a paid call, which says so, also if something was kept of it", async () => {
-    const id = await claimed(new PaymentJournal(redis.partition), {
+  test("for a paid call, even if it was kept; the error says so", async () => {
+    const id = await claimPayment(new PaymentJournal(redis.partition), {
       ...{ network: "eip155:84532", asset: `0x${"5".repeat(40)}` },
     });
     await expect(replay(id, { reason: "x" })).rejects.toMatchObject({ code: "call.paid" });
@@ -191,7 +192,7 @@ describe("nothing is queued, and no line is written,", () => {
     await nothing();
   });
 
-  test("of what is kept under the id of another call, or is damaged", async () => {
+  test("if the kept data belongs to another call, or is damaged", async () => {
     const [call, other] = [await delivered(), await delivered()];
     await redis.client.copy(keys.kept(call.id), keys.kept(other.id), "REPLACE");
     await expect(replay(other.id, { reason: "x" })).rejects.toMatchObject({ code: "call.corrupt" });
@@ -202,7 +203,7 @@ describe("nothing is queued, and no line is written,", () => {
     await nothing();
   });
 
-  test("by a full Redis", async () => {
+  test("in a full Redis", async () => {
     const call = await delivered();
     await redis.client.config("SET", "maxmemory", 1);
     await expect(replay(call.id, { reason: "x" })).rejects.toThrow("OOM");

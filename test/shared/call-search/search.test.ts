@@ -16,7 +16,7 @@ import { createFailedCalls } from "../../../shared/queue/failed.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { keys } from "../../fixtures/redis.ts";
-import { claimed } from "../../support/made-payment.ts";
+import { claimPayment } from "../../support/made-payment.ts";
 import { partitionsOver } from "../../support/partitions.ts";
 
 const fixture = useProducer();
@@ -45,7 +45,7 @@ const search = (
 
 const idsOf = async (asked: CallSearch) => (await search(asked)).calls.map(({ id }) => id);
 
-/** Has a producer end these calls: those on the path /refused fail. */
+/** Has a producer bring these calls to their end: those with the path /refused fail. */
 async function run(calls: readonly JobCall[]): Promise<void> {
   for (const call of calls) await fixture.add(call);
   const { producer, saw } = fixture.start({
@@ -61,13 +61,13 @@ async function run(calls: readonly JobCall[]): Promise<void> {
   await producer.close(3000);
 }
 
-test("calls are found by a prefix of their ids: waiting, failed, injected, and a payment that is void", async () => {
+test("calls are found by a prefix of their ids: waiting, failed, injected, and a void payment", async () => {
   const [injected, failed, waiting] = ["1", "2", "3"].map((digit) => `c_abcd${digit.repeat(28)}`) as [
     ...[string, string, string],
   ];
   await run([webhook("/a", "1", { id: injected }), webhook("/refused", "2", { id: failed })]);
   const journal = new PaymentJournal(fixture.redis.partition);
-  const paid = await claimed(journal, { network: "eip155:1", asset: "0xabc" });
+  const paid = await claimPayment(journal, { network: "eip155:1", asset: "0xabc" });
   const payment = await journal.find(paid);
   if (payment === undefined) throw new Error("it was not claimed");
   await journal.markVoid(payment, { reason: "it was never made" }, { now: 0 });
@@ -78,8 +78,8 @@ test("calls are found by a prefix of their ids: waiting, failed, injected, and a
   expect(await idsOf({ id: "c_abcde0" })).toEqual([]);
 });
 
-describe("a call is found wherever it is, by whatever is known of it:", () => {
-  test("one that its runner took, one that failed and one that waits", async () => {
+describe("a call is found in any place, by all that is known of it:", () => {
+  test("an injected, a failed and a waiting call", async () => {
     const injected = webhook("/a", "delivery 1");
     const failed = webhook("/refused", "delivery 2");
     await run([injected, failed]);
@@ -119,10 +119,10 @@ describe("a call is found wherever it is, by whatever is known of it:", () => {
     expect(await idsOf({ origin: "x402" })).toEqual([]);
   });
 
-  test("a sale by its payer and its transaction, while its payment is under way and after its job", async () => {
+  test("a sale by its payer and its transaction, while its payment is in progress and after its job", async () => {
     const journal = new PaymentJournal(fixture.redis.partition);
     const payer = `0x${"a".repeat(40)}`;
-    const settling = await claimed(journal, { network: "eip155:1", asset: "0xabc", payer });
+    const settling = await claimPayment(journal, { network: "eip155:1", asset: "0xabc", payer });
     const metadata = { "X-X402-PAYER": payer, "X-X402-TRANSACTION": "0xfeed" };
     const ended = aCall({ origin: "x402", metadata });
     await run([ended]);
@@ -135,7 +135,7 @@ describe("a call is found wherever it is, by whatever is known of it:", () => {
     expect(await idsOf({ payer, state: "review" })).toEqual([]);
   });
 
-  test("a delivery to a known endpoint by its id, also when nothing but the record of its call is left", async () => {
+  test("a delivery to a known endpoint by its id, even if only the record of its call is left", async () => {
     const id = callIdOfSignedDelivery("/signed", "delivery 9");
     const call = webhook("/signed", "delivery 9", { id });
     await fixture.add(call, { by: "a test", bodySha256: "", windowMs: 60_000 });
@@ -152,7 +152,7 @@ describe("a call is found wherever it is, by whatever is known of it:", () => {
   });
 });
 
-describe("a call that was discarded, of which but its record is left,", () => {
+describe("a discarded call of which only the record is left", () => {
   const deliveryId = "delivery 8";
   const id = callIdOfSignedDelivery("/refused", deliveryId);
   const found = { id, state: "discarded", origin: "webhook", endpoint: "/refused", deliveryId };
@@ -177,7 +177,7 @@ describe("a call that was discarded, of which but its record is left,", () => {
     expect(await discard(failed, { selection: "a test" })).toBe("done");
   });
 
-  test("is found by its delivery id with whatever else is known of it", async () => {
+  test("is found by its delivery id together with any other known value", async () => {
     for (const more of [
       ...([{}, { origin: "webhook" }, { state: "discarded" }, { job: "7/1" }] as const),
       { origin: "webhook", state: "discarded", job: "7/1", since: 1000 } as const,
@@ -190,7 +190,7 @@ describe("a call that was discarded, of which but its record is left,", () => {
     expect((await search({ deliveryId, endpoint: "/refused", origin: "x402" })).calls).toEqual([]);
   });
 
-  test("is not found by its state: such a search says that it has not looked at all", async () => {
+  test("is not found by its state: such a search says that it is incomplete", async () => {
     for (const state of ["discarded", "missing"] as const) {
       expect(await search({ state })).toMatchObject({ calls: [], isComplete: false, isUnlisted: true });
       expect(await search({ state, deliveryId })).toMatchObject({ isComplete: false });
@@ -202,7 +202,7 @@ describe("a call that was discarded, of which but its record is left,", () => {
   });
 });
 
-describe("a text finds calls wherever they are:", () => {
+describe("a text finds calls in any place:", () => {
   const ids = {
     injected: `c_abcd${"1".repeat(28)}`,
     failed: `c_abcd${"2".repeat(28)}`,
@@ -223,14 +223,14 @@ describe("a text finds calls wherever they are:", () => {
     await fixture.add(named("/hooks/shop", "evt_2", "user.created", ids.waiting));
   });
 
-  test("the beginning of an id, in upper or lower case, but no later part of it", async () => {
+  test("by the beginning of an id, ignoring case, but not by a later part of it", async () => {
     expect(await idsBy("C_ABCD")).toEqual(Object.values(ids));
     expect(await idsBy(ids.failed)).toEqual([ids.failed]);
     expect(await idsBy("EVT_1")).toEqual([ids.injected, ids.failed]);
     for (const text of ["abcd", "vt_1", "evt_1c"]) expect(await idsBy(text)).toEqual([]);
   });
 
-  test("a part of the event type, of the endpoint and of the error; and the whole job", async () => {
+  test("by a part of the event type, of the endpoint and of the error; and by the whole job", async () => {
     expect(await idsBy("order.")).toEqual([ids.injected, ids.failed]);
     expect(await idsBy("Created")).toEqual([ids.injected, ids.waiting]);
     expect(await idsBy("shop")).toEqual([ids.injected, ids.waiting]);
@@ -240,9 +240,9 @@ describe("a text finds calls wherever they are:", () => {
     expect(await idsBy("7/")).toEqual([]);
   });
 
-  test("the beginning of a payer or a transaction, also of a payment that is void", async () => {
+  test("by the beginning of a payer or a transaction, even of a void payment", async () => {
     const journal = new PaymentJournal(fixture.redis.partition);
-    const id = await claimed(journal, { network: "eip155:1", asset: "0xabc", payer });
+    const id = await claimPayment(journal, { network: "eip155:1", asset: "0xabc", payer });
     const payment = await journal.find(id);
     if (payment === undefined) throw new Error("it was not claimed");
     await journal.markVoid(payment, { reason: "it was never made" }, { now: 0 });
@@ -265,7 +265,7 @@ describe("a text finds calls wherever they are:", () => {
     expect(await idsOf({ text: "evt_1", until: 1000 })).toEqual([]);
   });
 
-  test("the facets count every call that matches, by state, endpoint, job, event type and error code", async () => {
+  test("the facets count every matching call by state, endpoint, job, event type and error code", async () => {
     const count = createCountFacets(partitionsOver(fixture.redis.client), {
       paths: () => [],
       patienceMs: 5000,
@@ -296,7 +296,7 @@ describe("a text finds calls wherever they are:", () => {
   });
 });
 
-test("a facet has the ten most frequent values, and how many calls have another one", async () => {
+test("a facet has the ten most frequent values, and the number of calls with other values", async () => {
   const { partition } = fixture.redis;
   const history = createCallHistory({ partition, limits: LIMITS, clock: Date.now, log: silentLogger });
   ends.defer(history.stop);
@@ -316,7 +316,7 @@ test("a facet has the ten most frequent values, and how many calls have another 
   expect(facets.event.others).toBe(1200 - facets.event.values.reduce((sum, each) => sum + each.count, 0));
 });
 
-test("a call that failed, and that its runner took later, is found by its error; and one that is delayed by that of its last attempt", async () => {
+test("a call that failed and was injected later is found by its error, and a delayed call by the error of its last attempt", async () => {
   const [later, delayed] = [webhook("/a", "1"), webhook("/b", "2", { job_id: 3 })];
   for (const call of [later, delayed]) await fixture.add(call);
   await setTimeout(20);
@@ -343,7 +343,7 @@ test("a call that failed, and that its runner took later, is found by its error;
   expect((await search({ id: delayed.id })).calls).toEqual([found]);
 });
 
-test("a search for queued calls finds those that are accepted and have not ended; one that its queue has lost is missing", async () => {
+test("a search for queued calls finds all accepted calls that have not ended, including one that its queue has lost, as missing", async () => {
   const waiting = webhook("/a", "1");
   const lost = webhook("/a", "2");
   await run([webhook("/a", "3"), webhook("/refused", "4")]);
@@ -358,7 +358,7 @@ test("a search for queued calls finds those that are accepted and have not ended
   expect((await search({ id: lost.id, state: "waiting" })).calls).toEqual([]);
 });
 
-test("pages follow one another without a call twice or left out, whatever comes in between", async () => {
+test("pages have no call twice and omit none, even if calls change in between", async () => {
   const clock = { now: Date.now() - 100_000 };
   const { partition } = fixture.redis;
   const history = createCallHistory({ partition, limits: LIMITS, clock: () => clock.now, log: silentLogger });
@@ -368,7 +368,7 @@ test("pages follow one another without a call twice or left out, whatever comes 
     const call = webhook("/a");
     ids.push(call.id);
     history.add(call, { attempts: 1 });
-    if (n < 30 ? n % 4 === 3 : n === 45) clock.now += 1; // pages begin and end within calls of one time
+    if (n < 30 ? n % 4 === 3 : n === 45) clock.now += 1; // so that pages begin and end within calls of the same time
   }
   await history.flush();
   const seen: string[] = [];
@@ -382,7 +382,7 @@ test("pages follow one another without a call twice or left out, whatever comes 
   expect(seen.sort()).toEqual(ids.sort());
 });
 
-test("a queue that holds more calls than are looked at is said to", async () => {
+test("the result says if a queue holds more calls than were read", async () => {
   for (let n = 0; n < 21; n++)
     await Promise.all(Array.from({ length: 50 }, () => fixture.add(webhook("/a"))));
   const { calls, isComplete } = await search({ state: "waiting" }, { limit: 2000 });
@@ -392,7 +392,7 @@ test("a queue that holds more calls than are looked at is said to", async () => 
 const forgetting = () =>
   createForget({ partition: fixture.redis.partition, clock: systemClock, log: silentLogger, by: "me@here" });
 
-test("a call that was forgotten is found no more by what its sender said of it", async () => {
+test("a forgotten call is not found by its sender's data", async () => {
   const call = webhook("/a", "delivery 1");
   await run([call]);
   expect(await idsOf({ deliveryId: "delivery 1" })).toEqual([call.id]);
@@ -400,7 +400,7 @@ test("a call that was forgotten is found no more by what its sender said of it",
   expect(await idsOf({ deliveryId: "delivery 1" })).toEqual([]);
 });
 
-test("a call of which only its line in the history is left is forgotten, and that is in the audit; begun before and cut off, it is ended", async () => {
+test("a call with only a line in the history can be forgotten, with a line in the audit log, even after an interruption", async () => {
   const call = webhook("/a", "delivery 1");
   await run([call]);
   await fixture.redis.client.del(keys.record(call.id));

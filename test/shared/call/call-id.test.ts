@@ -1,12 +1,13 @@
 import { expect, test } from "vitest";
 import {
-  callIdBeside,
   callIdFrom,
+  callIdInPartitionOf,
   callIdOfDelivery,
   callIdOfSignedDelivery,
 } from "../../../shared/call/call-id.ts";
 
-// Computed by Python's hashlib. These ids are in Redis and in what clients keep, so no release may change them.
+// These values were computed by Python's hashlib. Redis and clients keep such ids, so no release may change how they are
+// computed.
 test.each([
   [["a", "b"], "c_facdde7abf1eac5b301273ab2e282f79"],
   [["", "ü", "日本語"], "c_f04dd7512e184b30ef7806f353fba4ad"],
@@ -14,12 +15,12 @@ test.each([
   expect(callIdFrom(...parts)).toBe(id);
 });
 
-test("the id of a delivery says whether a signature covers the delivery's id", () => {
+test("the id of a delivery depends on whether a signature covers the delivery's id", () => {
   expect(callIdOfDelivery("/hooks/a", "evt_1")).toBe("c_edb25bc9f2a9ab98f912dadfd5b94290");
   expect(callIdOfSignedDelivery("/hooks/a", "evt_1")).toBe("c_832b647bc41099df00dea939cc962a8d");
 });
 
-test("an id beside another begins as that one does, and differs by its own parts", () => {
+test("an id in the partition of another begins like that one, and differs by its own parts", () => {
   const parent = "c_abc00000000000000000000000000000";
-  expect(callIdBeside(parent, "a", "b")).toBe("c_abcdde7abf1eac5b301273ab2e282f79");
+  expect(callIdInPartitionOf(parent, "a", "b")).toBe("c_abcdde7abf1eac5b301273ab2e282f79");
 });

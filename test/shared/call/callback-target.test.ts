@@ -101,7 +101,7 @@ test.each([
   expect(readReceiver(text)).toEqual({ problem: expect.stringMatching(/^must be a host, such as hooks/) });
 });
 
-test("a receiver's name without a port stands for the ports of https and http", () => {
+test("a receiver's name without a port includes the ports of https and http", () => {
   expect(portsOfReceiver("hooks.example.com")).toEqual([443, 80]);
   expect(portsOfReceiver("[--1]/8443")).toEqual([8443]);
 });
@@ -127,7 +127,7 @@ test.each([
   expect(LIST.match(readUrl(text))).toBe(match);
 });
 
-test("a host with an entry of its own is allowed by that, also below a wildcard", () => {
+test("a host with its own entry is allowed by that entry, even below a wildcard", () => {
   const list = createReceiverList(["*.example.org", "a.example.org"]);
   expect(list.match(readUrl("https://a.example.org/"))).toBe("host");
 });

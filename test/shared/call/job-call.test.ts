@@ -19,7 +19,7 @@ function callOf(body: Buffer, metadata: Record<string, string> = {}) {
   });
 }
 
-test("a call holds no copy of a large body", () => {
+test("a call holds no second copy of a large body", () => {
   const body = Buffer.alloc(16 * MIB, "x");
   const before = process.memoryUsage().external;
   const calls = Array.from({ length: 8 }, () => callOf(body));
@@ -27,7 +27,7 @@ test("a call holds no copy of a large body", () => {
   expect(calls.map(storedBytes)).toEqual(calls.map((call) => call.body.length));
 });
 
-test("what goes to Redis is the call as JSON, whatever its metadata says; of a large one it is bytes", () => {
+test("a call is stored as its JSON, with any metadata; a large one as bytes", () => {
   for (const body of [Buffer.alloc(0), Buffer.from([255, 0, 128, 10]), Buffer.alloc(300_001, "ü")]) {
     const call = callOf(body, { "X-WEBHOOK-PATH": "/hooks/ü", body: '","body":"' });
     for (const same of [call, { ...call }]) {

@@ -13,11 +13,14 @@ type Given = {
   timeoutMs?: number;
 };
 
-/** What reads a chain, and nodes in front of its own; both end after the test. */
+type AfterUrl<Start extends (rpcUrl: string, ...rest: never[]) => unknown> =
+  Parameters<Start> extends [string, ...infer Rest] ? Rest : never;
+
+/** Creates readers of a chain, and nodes in front of the chain's own node. All end after the test. */
 export function useChainReader(on: UsedAnvil) {
   const ends = useEnds();
   return {
-    /** Its clock is a century ahead: no evidence may depend on it. */
+    /** Creates a reader whose clock is a century ahead, because no evidence may depend on this clock. */
     chainOf(
       {
         confirmations = 1,
@@ -31,15 +34,15 @@ export function useChainReader(on: UsedAnvil) {
     ): Chain {
       const depths = { confirmations, voidDepth };
       const its = createChain({
-        ...{ rpcUrl: new Secret(rpcUrl), chainId, ...depths, timeoutMs, lookAgainMs: 100, clock, log },
+        ...{ rpcUrl: new Secret(rpcUrl), chainId, ...depths, timeoutMs, recheckMs: 100, clock, log },
       });
       ends.defer(() => its.close());
       return its;
     },
 
-    /** A node in front of the chain's, which answers some requests by itself. */
-    async nodeThat(answer: Parameters<typeof startNodeBefore>[1]): Promise<NodeBefore> {
-      const node = await startNodeBefore(on.rpcUrl, answer);
+    /** Starts a node in front of the chain's, which answers some requests by itself. */
+    async nodeThat(...answers: AfterUrl<typeof startNodeBefore>): Promise<NodeBefore> {
+      const node = await startNodeBefore(on.rpcUrl, ...answers);
       ends.defer(() => node.close());
       return node;
     },

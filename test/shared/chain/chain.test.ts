@@ -7,7 +7,7 @@ import { useChainReader } from "./chain-reader.ts";
 const fixture = useTokenChain();
 const { chainOf, nodeThat } = useChainReader(fixture);
 
-test("a transaction that does not pay this authorization is no payment for it", async () => {
+test("a transaction that does not pay an authorization proves no payment for it", async () => {
   const [one, two] = [await fixture.authorization(), await fixture.authorization()];
   const chain = chainOf({});
   const transaction = await fixture.pay(one);
@@ -17,7 +17,7 @@ test("a transaction that does not pay this authorization is no payment for it", 
   expect(await chain.proofOf(`0x${"12".repeat(32)}`, one)).toBeUndefined();
 });
 
-test("a node of another chain is not asked for evidence: every payment would look unpaid there", async () => {
+test("a node of another chain is never asked for evidence, because every payment would look unpaid there", async () => {
   const other = chainOf({ chainId: 8453 });
   const its = await fixture.authorization();
   await expect(other.evidenceOf(its, { since: 0n })).rejects.toThrow("the node serves chain 84532, not 8453");

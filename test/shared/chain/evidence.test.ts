@@ -4,7 +4,7 @@ import type { TokenAuthorization } from "../../../shared/chain/payment-schemes.t
 import { toQuantity } from "../../../shared/chain/rpc.ts";
 import { ASSET, payer, SELLER, useTokenChain } from "../../fixtures/token-chain.ts";
 import { onlyInLongRun, sample } from "../../support/long-run.ts";
-import { answerWith, forward, illNode, type Rpc } from "../../support/node-before.ts";
+import { answerWith, faultyNode, forward, type Rpc } from "../../support/node-before.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 import { useChainReader } from "./chain-reader.ts";
 
@@ -17,13 +17,13 @@ beforeEach(async () => {
   since = (await fixture.block()).number;
 });
 
-/** No node lags so long behind the end of an authorization. */
+/** Seconds after the end of an authorization at which every node is assumed to have the logs. */
 const LONG_AFTER = 301n;
 
-/** Makes what has happened final. */
+/** Makes all earlier blocks final. */
 const finalize = () => fixture.mine(2);
 
-test("a payment is paid once it is as deep as configured, and before that only seen", async () => {
+test("a payment counts as paid once it is as deep as configured, and only as seen before", async () => {
   const its = await fixture.authorization();
   expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" });
 
@@ -43,7 +43,7 @@ test("a payment is paid once it is as deep as configured, and before that only s
   expect(await chain.proofOf(transaction, its)).toEqual({ kind: "paid", position: 1, block });
 });
 
-test("an authorization is found whatever the case of its hex digits", async () => {
+test("an authorization is found in any letter case of its hex digits", async () => {
   const its = await fixture.authorization();
   const transaction = await fixture.pay(its);
   const block = (await fixture.block()).number;
@@ -63,14 +63,14 @@ test("an authorization is found whatever the case of its hex digits", async () =
   });
 });
 
-test("an unused authorization is expired by the time of a finalized block and by nothing else", async () => {
+test("an unused authorization expires only by the time of a finalized block", async () => {
   const its = await fixture.authorization({}, 1000n);
   await fixture.mine(5);
-  expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" }); // though our clock is a century ahead
+  expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" }); // although our clock is a century ahead
 
   await fixture.mineAt(its.validBefore);
   await finalize();
-  // the finalized block is of that second, the last that is not past it
+  // The finalized block has the time of `validBefore`. It is the last block that is not past it.
   expect((await fixture.block("finalized")).timestamp).toBe(its.validBefore);
   expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" });
 
@@ -103,7 +103,7 @@ test("a cancelled authorization never paid, once its cancellation is final", asy
   expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "unpaid", reason: "cancelled", block });
 });
 
-test("an authorization that expired first and is cancelled now never paid either", async () => {
+test("an authorization that was cancelled after its expiry never paid", async () => {
   const its = await fixture.authorization({}, 1000n);
   await fixture.mineAt(its.validBefore + 1n);
   await finalize();
@@ -113,10 +113,7 @@ test("an authorization that expired first and is cancelled now never paid either
 
 type Spend = (its: TokenAuthorization) => Promise<unknown>;
 const OTHERWISE: [string, Spend][] = [
-  [
-    "by receiveWithAuthorization, to the payer himself",
-    (its) => fixture.receive({ ...its, to: payer.address }),
-  ],
+  ["by receiveWithAuthorization, to the payer", (its) => fixture.receive({ ...its, to: payer.address })],
   ["to another address", (its) => fixture.pay({ ...its, to: ASSET })],
   ["with another value", (its) => fixture.pay({ ...its, value: its.value - 1n })],
   [
@@ -142,7 +139,7 @@ test.each(sample(OTHERWISE, 2))(
   },
 );
 
-test("each authorization of a batch is paid by the same transaction", async () => {
+test("one transaction pays every authorization of its batch", async () => {
   const [one, two] = [await fixture.authorization(), await fixture.authorization({ value: 7n })];
   const transaction = await fixture.batch([5n, one, two, 6n]);
   await fixture.mine(1);
@@ -151,7 +148,7 @@ test("each authorization of a batch is paid by the same transaction", async () =
   }
 });
 
-test("an authorization spent before the claim is no payment, and a contradiction for a human to look at", async () => {
+test("an authorization spent before the claim is no payment, but a contradiction that an operator must review", async () => {
   for (const spend of [fixture.pay, fixture.cancel]) {
     const its = await fixture.authorization({}, 1000n);
     await spend(its);
@@ -164,7 +161,7 @@ test("an authorization spent before the claim is no payment, and a contradiction
   }
 });
 
-test("a reorganized payment is paid no more", async () => {
+test("a payment that a reorganisation removes no longer counts as paid", async () => {
   const its = await fixture.authorization({}, 5000n);
   const id = await fixture.client.snapshot();
   const transaction = await fixture.pay(its);
@@ -174,13 +171,13 @@ test("a reorganized payment is paid no more", async () => {
   await fixture.client.revert({ id });
   expect(await chain.proofOf(transaction, its)).toBeUndefined();
   expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" });
-  expect(await chain.evidenceOf(its, { since: since + 99n })).toEqual({ kind: "open" }); // claimed on a head that is gone
+  expect(await chain.evidenceOf(its, { since: since + 99n })).toEqual({ kind: "open" }); // claimed at a head that a reorganisation has removed
   await fixture.mineAt(its.validBefore + 1n);
   await finalize();
   expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "unpaid", reason: "expired" });
 });
 
-test("an asset without authorizationState is evidence of nothing", async () => {
+test("an asset without authorizationState gives no evidence", async () => {
   const its = await fixture.authorization({ asset: SELLER }, 1000n);
   await fixture.mineAt(its.validBefore + 1n);
   await finalize();
@@ -256,7 +253,7 @@ const FEES = [
 ] as const;
 
 test.each(sample(FEES))(
-  "a payment in a token that keeps a part of each transfer was not made, whatever the token emits first: %s, %j",
+  "a payment in a token that keeps a part of each transfer was not made, in either order of events: %s, %j",
   async (eventOrder, oddities) => {
     const asset = await fixture.oddToken(oddities);
     const its = await fixture.authorization({ asset, eventOrder });
@@ -307,9 +304,9 @@ test("a payment in a transaction whose receipt is too long to be read is in revi
   });
 });
 
-test("a node that has reported its final block still counts as one that can, although it refuses once", async () => {
-  let ills: Parameters<typeof illNode>[1] = { finalizes: 20 };
-  const { url } = await nodeThat((rpc, res) => illNode(fixture.rpcUrl, ills)(rpc, res));
+test("a node that has reported its final block still counts as able to, even if it refuses once", async () => {
+  let ills: Parameters<typeof faultyNode>[1] = { finalizes: 20 };
+  const { url } = await nodeThat((rpc, res) => faultyNode(fixture.rpcUrl, ills)(rpc, res));
   const its = chainOf({ rpcUrl: url, voidDepth: 2 });
   const unpaid = await fixture.authorization({}, 1000n);
   await fixture.mineAt(unpaid.validBefore + 1n);
@@ -320,14 +317,14 @@ test("a node that has reported its final block still counts as one that can, alt
 });
 
 onlyInLongRun(() => {
-  test("a search that the node breaks off is open, and goes on where it was", async () => {
+  test("a search that the node interrupts leaves the payment open, and continues from the same block", async () => {
     let answers = 3;
     const { url, asked } = await nodeThat((rpc, res) => {
       if (rpc.method !== "eth_getLogs") return false;
       const ills = answers > 0 ? { logRange: 10, logs: false } : ({ rateLimit: "error" } as const);
       const [{ fromBlock, toBlock }] = rpc.params as [{ fromBlock: string; toBlock: string }];
       if (BigInt(toBlock) - BigInt(fromBlock) < 10n) answers -= 1;
-      return illNode(fixture.rpcUrl, ills)(rpc, res);
+      return faultyNode(fixture.rpcUrl, ills)(rpc, res);
     });
     const its = await fixture.authorization({}, 100_000n);
     await fixture.pay(its);
@@ -343,7 +340,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("a payer who spends the authorization on the payer and adds a small transfer has not paid, and the payment is not in review", async () => {
+test("a payer who uses the authorization for a transfer to themselves and adds a small transfer has not paid, and the payment needs no review", async () => {
   const its = await fixture.authorization();
   await fixture.batch([{ ...its, to: payer.address }, its.value / 2n]);
   await finalize();
@@ -359,7 +356,7 @@ test("a transaction of a token that lets a used nonce pass without a transfer pr
   expect(await chain.proofOf(silent, its)).toMatchObject({ kind: "none" });
 });
 
-/** Several nodes behind one URL: what is asked of the one that is behind is answered as of `block`. */
+/** Models several nodes behind one URL. A request to the node that lags is answered as of `block`. */
 function nodesOneBehindAt(block: bigint, isBehind: (rpc: Rpc) => boolean) {
   return nodeThat((rpc, res) => {
     if (!isBehind(rpc)) return false;
@@ -375,7 +372,7 @@ function capped(param: unknown, block: bigint): unknown {
   return { ...param, toBlock: toQuantity(block) };
 }
 
-test("a payment is not void where the head is told by a node that is behind the one that told what is final", async () => {
+test("a payment does not become void if the node that reports the head lags behind the node that reports the final block", async () => {
   const its = await fixture.authorization({}, 1000n);
   const before = (await fixture.block()).number;
   const { url } = await nodesOneBehindAt(before, ({ params }) => (params as unknown[])[0] === "latest");
@@ -386,7 +383,7 @@ test("a payment is not void where the head is told by a node that is behind the 
   expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "paid" });
 });
 
-test("a payment whose log is missing is not void although there is a cancellation: the final state decides", async () => {
+test("a payment whose log is missing does not become void because of a cancellation: the final state decides", async () => {
   const its = await fixture.authorization({}, 1000n);
   const { url } = await nodeThat((rpc, res) => {
     if (rpc.method !== "eth_getLogs") return false;
@@ -401,7 +398,7 @@ test("a payment whose log is missing is not void although there is a cancellatio
   expect(await chainOf({ rpcUrl: url }).evidenceOf(its, { since })).toEqual({ kind: "open" });
 });
 
-test("where finality is instant, one empty answer from a node that is behind with its logs decides nothing", async () => {
+test("on a chain with instant finality, one empty answer from a node whose logs lag decides nothing", async () => {
   let isBehind = true;
   const { url } = await nodeThat((rpc, res) => {
     const [tag] = rpc.params as unknown[];
@@ -420,7 +417,7 @@ test("where finality is instant, one empty answer from a node that is behind wit
   expect(await instant.evidenceOf(its, { since })).toMatchObject({ kind: "paid", transaction });
 });
 
-const nodeWith = (ills: Parameters<typeof illNode>[1]) => nodeThat(illNode(fixture.rpcUrl, ills));
+const nodeWith = (ills: Parameters<typeof faultyNode>[1]) => nodeThat(faultyNode(fixture.rpcUrl, ills));
 
 test("without the tag finalized, a payment is still found, and one that can no longer be made is void at void_depth", async () => {
   const { url } = await nodeWith({ finalized: false });
@@ -503,7 +500,7 @@ test("a search continues where the previous one ended, and ends at the first blo
   expect(asked.length).toBeLessThan(12);
 });
 
-test("an authorization that is unused costs two requests a look, however far back its claim is", async () => {
+test("each check of an unused authorization costs two requests, even if its claim is old", async () => {
   const { url, asked } = await nodeThat(() => false);
   const its = await fixture.authorization({}, 100_000n);
   const steady = chainOf({ rpcUrl: url });
@@ -522,7 +519,7 @@ test.each(sample(["status", "error"] as const))(
     await fixture.mine(1);
     let [isLimited, now] = [true, 1_800_000_000_000];
     const { url, asked } = await nodeThat(
-      (rpc, res) => isLimited && rpc.method === "eth_getLogs" && illNode("", { rateLimit: how })(rpc, res),
+      (rpc, res) => isLimited && rpc.method === "eth_getLogs" && faultyNode("", { rateLimit: how })(rpc, res),
     );
     const limited = chainOf({ rpcUrl: url }, recordingLog(), () => now);
     const searches = () => asked.filter(({ method }) => method === "eth_getLogs").length;

@@ -11,7 +11,7 @@ test("Keccak-256 is the same in WebAssembly and in JavaScript", () => {
   );
 });
 
-test("a hash is not changed by the next one", () => {
+test("a computed hash does not change when the next hash is computed", () => {
   const first = keccak256(Buffer.from("a"));
   const before = Buffer.from(first).toString("hex");
   keccak256(Buffer.from("b"));

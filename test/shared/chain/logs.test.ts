@@ -6,7 +6,7 @@ const fixture = useTokenChain();
 const { chainOf, nodeThat } = useChainReader(fixture);
 
 test.each([10, 1])(
-  "a provider that takes logs of %s blocks at a time is asked for no more",
+  "a provider that accepts at most %s blocks per request for logs gets no larger request",
   async (limit) => {
     let refused = 0;
     const { url } = await nodeThat(({ id, method, params: [range] }, res) => {

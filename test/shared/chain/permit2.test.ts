@@ -20,7 +20,7 @@ import { recordingLog } from "../../support/recording-log.ts";
 const devnet = useDevnet({ fresh: "test" });
 const ends = useEnds();
 const VALUE = 3_200_000n;
-/** No node lags so long behind the end of a permit. */
+/** Seconds after the end of a permit at which every node is assumed to have the logs. */
 const LONG_AFTER = 301;
 
 let chain: Chain;
@@ -37,12 +37,12 @@ beforeEach(async () => {
 function chainAt(confirmations: number): Chain {
   const { rpcUrl, chainId } = devnet;
   const given = { rpcUrl: new Secret(rpcUrl), chainId, confirmations, voidDepth: 512, timeoutMs: 5000 };
-  const its = createChain({ lookAgainMs: 100, ...given, clock: Date.now, log: recordingLog() });
+  const its = createChain({ recheckMs: 100, ...given, clock: Date.now, log: recordingLog() });
   ends.defer(() => its.close());
   return its;
 }
 
-/** A permit of the payer to the seller, and how the chain is asked about it. */
+/** Makes a permit from the payer to the seller, with the functions that read the chain's evidence about it. */
 async function permit(choice: Partial<Permit2Choice> = {}) {
   const { chainId, permit2Tokens, seller: to } = devnet;
   const deadline = (await devnet.chain.now()) + 1000n;
@@ -62,14 +62,14 @@ function toTransfer({ permit2Authorization }: SignedPermit2): TokenAuthorization
   };
 }
 
-/** Makes what has happened final, long after the end of the permit. */
+/** Makes all earlier blocks final, long after the end of the permit. */
 async function longAfter({ validBefore }: TokenAuthorization): Promise<void> {
   const now = await devnet.chain.now();
   await devnet.chain.increaseTime(Number(validBefore - now) + LONG_AFTER);
   await devnet.chain.finalize();
 }
 
-test("a permit is paid by a call of the proxy with it, whatever follows in the call data, once it is deep enough", async () => {
+test("a permit counts as paid once a direct call of the proxy is deep enough, even if other data follows the permit", async () => {
   const { settle } = devnet.chain.permit2;
   for (const suffix of ["0x", "0x80218021802180218021802180218021"] as Hex[]) {
     const { signed, its } = await permit();
@@ -86,7 +86,7 @@ test("a permit is paid by a call of the proxy with it, whatever follows in the c
   }
 });
 
-test("a permit is paid too by the call of the proxy that brings the payer's approval with it", async () => {
+test("a permit also counts as paid by the call of the proxy that contains the payer's approval", async () => {
   const { token, chainId, chain: on, seller } = devnet;
   await on.mint(payer.address, VALUE);
   const { signed, its } = await permit({ token });
@@ -115,7 +115,7 @@ test("a permit is paid too by the call of the proxy that brings the payer's appr
   expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "paid", transaction });
 });
 
-test("what is paid stands at the position of the transfer in the receipt", async () => {
+test("the position of a payment is that of its transfer in the receipt", async () => {
   const { signed, its } = await permit();
   const transaction = await devnet.chain.permit2.settle(signed);
   const proof = await chain.proofOf(transaction, its);
@@ -125,7 +125,7 @@ test("what is paid stands at the position of the transfer in the receipt", async
   expect(BigInt(logs[position]?.data ?? 0)).toBe(VALUE);
 });
 
-test("a call of the proxy does not prove a permit that differs from its own in anything", async () => {
+test("a call of the proxy proves no permit that differs from the permit in the call in any field", async () => {
   const { signed, its } = await permit();
   const transaction = await devnet.chain.permit2.settle(signed);
   const other = devnet.payers[0]?.address as Hex;
@@ -151,7 +151,7 @@ test("two permits of one payer for the same amount are each paid by their own tr
   const second = await devnet.chain.permit2.settle(one.signed);
   expect(await chain.evidenceOf(one.its, { since })).toMatchObject({ kind: "paid", transaction: second });
   expect(await chain.evidenceOf(two.its, { since })).toMatchObject({ kind: "paid", transaction: first });
-  // The first is no earlier one's: what was used before the claim proves nothing.
+  // The first payment does not prove an earlier claim: a transaction before the claim proves nothing.
   const { blockNumber } = await devnet.chain.client.getTransactionReceipt({ hash: first });
   expect(await chain.evidenceOf(two.its, { since: blockNumber + 1n })).toMatchObject({ kind: "open" });
 });
@@ -167,7 +167,7 @@ test("a permit that was never used is expired once a final block is past its dea
 test.each([
   ["was invalidated", (its: TokenAuthorization) => devnet.chain.permit2.invalidate(payer, BigInt(its.nonce))],
   [
-    "was used for a permit to the payer himself",
+    "was used for a permit to the payer",
     (its: TokenAuthorization) =>
       devnet.chain.permit2.spendOtherwise(payer, {
         token: its.asset,
@@ -186,7 +186,7 @@ test.each([
   });
 });
 
-test("a permit that another contract brought to the proxy is for a human, who is shown its transfer", async () => {
+test("a permit that another contract sent to the proxy needs an operator's review, which shows its transfer", async () => {
   const { signed, its } = await permit();
   const transaction = await devnet.chain.permit2.settle(signed, { wrapped: true });
   expect(await chain.proofOf(transaction, its)).toMatchObject({
@@ -202,7 +202,7 @@ test("a wrapped call may not have paid if the payer also invalidates the nonce, 
   const hash = await devnet.chain.permit2.settle(signed, { wrapped: true });
   const reads = createReads(createRpc({ url: new Secret(devnet.rpcUrl), timeoutMs: 5000 }));
   const receipt = (await reads.receipt(hash)) as Receipt;
-  /** The same receipt with one more log, that of a nonce which its owner invalidates. */
+  /** The proof of a receipt to which the log of an invalidated nonce of `owner` was added. */
   const proofBeside = async (owner: Hex, nonce: Hex) => {
     const transaction = await devnet.chain.permit2.invalidate(payer, BigInt(nonce));
     const log = (await reads.receipt(transaction))?.logs[0] as Log;
@@ -216,7 +216,7 @@ test("a wrapped call may not have paid if the payer also invalidates the nonce, 
   expect(await proofBeside(devnet.seller, its.nonce)).toMatchObject({ kind: "wrapped" });
 });
 
-test("a payment in a token that keeps a part of each transfer was not made, and is in review", async () => {
+test("a payment in a token that keeps a part of each transfer was not made, and needs review", async () => {
   const args = [100n, 1_000_000n] as const;
   const data = encodeFunctionData({ abi: usdtAbi, functionName: "setParams", args });
   await devnet.chain.send({ to: devnet.permit2Tokens.usdt, data });
@@ -225,7 +225,7 @@ test("a payment in a token that keeps a part of each transfer was not made, and 
   expect(await chain.proofOf(transaction, its)).toMatchObject({ kind: "short", value: (VALUE * 99n) / 100n });
 });
 
-test("every transfer to the seller is told with the permit that made it, if one shows", async () => {
+test("every transfer to the seller is listed with its permit, if the transaction shows one", async () => {
   const [direct, wrapped] = [await permit(), await permit()];
   const fromBlock = since + 1n;
   const first = await devnet.chain.permit2.settle(direct.signed, { suffix: "0x1234" });
@@ -243,7 +243,7 @@ test("every transfer to the seller is told with the permit that made it, if one 
   expect(transfers[1]).not.toHaveProperty("authorization");
 });
 
-test("what may be moved is the balance and what Permit2 may take of it, and the bit of the nonce", async () => {
+test("the state of an authorization has the balance, the allowance of Permit2 and the bit of the nonce", async () => {
   const { signed, its } = await permit();
   const state = await chain.stateOf(its);
   expect(state).toMatchObject({ isSpent: false, balance: 10n * VALUE, allowance: 2n ** 256n - 1n });
@@ -253,10 +253,29 @@ test("what may be moved is the balance and what Permit2 may take of it, and the 
   expect(await chain.stateOf(its)).toMatchObject({ isSpent: true });
 });
 
-test("a token by Permit2 is as configured if its chain has Permit2 and the proxy", async () => {
+test("a token with Permit2 passes its check if its chain has Permit2 and the proxy", async () => {
   const { usdt, dai } = devnet.permit2Tokens;
   const token = (asset: Hex, decimals: number) => ({ transfer_method: "permit2", asset, decimals }) as const;
   expect(await chain.check(token(usdt, 6))).toEqual({ problems: [], warnings: [] });
   expect(await chain.check(token(dai, 18))).toEqual({ problems: [], warnings: [] });
   expect((await chain.check(token(dai, 6))).problems).toEqual([expect.stringContaining("decimals = 6")]);
+});
+
+test("a token passes as one of EIP-2612 if its domain, nonces and permit type match the standard", async () => {
+  const { usdt, dai } = devnet.permit2Tokens;
+  const problemsOf = async (asset: Hex, decimals: number, name: string, version: string) => {
+    const domain = { eip2612_domain: { name, version } };
+    return (await chain.check({ transfer_method: "permit2", asset, decimals, ...domain })).problems;
+  };
+  expect(await problemsOf(devnet.token, 6, "USDC", "2")).toEqual([]);
+  expect(await problemsOf(devnet.token, 6, "USDC", "1")).toEqual([
+    expect.stringContaining('eip2612_domain = { name = "USDC", version = "1" } is not the EIP-712 domain'),
+  ]);
+  expect(await problemsOf(dai, 18, "Dai Stablecoin", "1")).toEqual([
+    "its permit is not that of EIP-2612: remove eip2612_domain",
+  ]);
+  expect(await problemsOf(usdt, 6, "Tether USD", "1")).toEqual([
+    expect.stringContaining("neither DOMAIN_SEPARATOR() nor eip712Domain()"),
+    expect.stringContaining("nonces(address)"),
+  ]);
 });

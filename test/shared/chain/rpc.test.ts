@@ -17,6 +17,9 @@ const ends = useEnds();
 const TIMEOUT_MS = 100;
 const SECRETS = /api-key-12345678|tok-87654321|pass-w0rd-123|127\.0\.0\.1/;
 
+/** An object of which JavaScript makes no string. */
+const NO_TEXT = { toString: 1 };
+
 const ILL_NODES: [string, Parameters<typeof nodeThat>[0]][] = [
   ["resets", (_, res) => void res.socket?.resetAndDestroy() === undefined],
   ["is silent", () => true],
@@ -26,6 +29,15 @@ const ILL_NODES: [string, Parameters<typeof nodeThat>[0]][] = [
   ["answers a page", (_, res) => Boolean(res.end("<h1>no</h1>"))],
   ["answers null", (_, res) => Boolean(res.end("null"))],
   ["answers an empty object", (_, res) => Boolean(res.end("{}"))],
+  [
+    "answers with an error that is no text",
+    ({ id }, res) => Boolean(res.end(JSON.stringify({ id, error: { code: NO_TEXT, message: NO_TEXT } }))),
+  ],
+  [
+    "answers with an endless word",
+    ({ id }, res) =>
+      Boolean(res.end(JSON.stringify({ id, error: { code: 1, message: "a".repeat(500_000) } }))),
+  ],
   ["redirects", (_, res) => Boolean(res.writeHead(307, { location: fixture.rpcUrl }).end())],
   [
     "repeats its URL in an error",
@@ -37,7 +49,7 @@ const ILL_NODES: [string, Parameters<typeof nodeThat>[0]][] = [
 ];
 
 test.each(ILL_NODES)(
-  "nothing is believed of a node that %s, and its URL is not told",
+  "a read fails if the node %s, and the error does not show the node's URL",
   async (_how, answer) => {
     const { url } = await nodeThat(answer);
     const log = recordingLog();

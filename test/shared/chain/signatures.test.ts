@@ -54,7 +54,7 @@ test("the digest of an authorization is viem's, for every authorization and doma
   );
 });
 
-test("the signer of a typed message is recovered, as viem does, and of a changed one it is not", async () => {
+test("the signer of a typed message is recovered as by viem, and a changed message gives another signer", async () => {
   const message = { from: account.address, to: account.address, value: 7n, validAfter: 0n, validBefore: 9n };
   const signed = { ...message, nonce: `0x${"ab".repeat(32)}` } as const;
   const signature = await account.signTypedData({ domain, types, primaryType, message: signed });
@@ -67,7 +67,7 @@ test("the signer of a typed message is recovered, as viem does, and of a changed
   expect(recovered({ ...signed, value: 8n })).not.toBe(account.address.toLowerCase());
 });
 
-test("only one form of a signature is taken: 65 bytes, v 27 or 28, low s", async () => {
+test("only one form of a signature is accepted: 65 bytes, v 27 or 28, low s", async () => {
   const digest = personalMessageDigest("hello");
   const signature = await account.signMessage({ message: "hello" });
   expect(recoverAddress(digest, signature)).toBe(account.address.toLowerCase());
@@ -111,7 +111,7 @@ describe("libsecp256k1 and the curve in JavaScript", () => {
     expect(verdicts.size).toBe(2);
   });
 
-  test("make the same signature, recover its signer, and refuse it changed to a high s or another v", () => {
+  test("make the same signature, recover its signer, and refuse it with a high s or another v", () => {
     fc.assert(
       fc.property(key, fc.bigInt({ min: 0n, max: ORDER - 1n }).map(bytes32), (its, digest) => {
         const [native, portable] = curves.map((curve) => curve.sign(digest, its));
@@ -134,7 +134,7 @@ describe("libsecp256k1 and the curve in JavaScript", () => {
     );
   });
 
-  test("take the same private keys", () => {
+  test("accept the same private keys", () => {
     fc.assert(
       fc.property(scalar, (its) => {
         const [native, portable] = curves.map((curve) => curve.isPrivateKey(bytes32(its)));

@@ -17,7 +17,7 @@ const token = {
 
 const NO_FUNCTION = { code: 3, message: "execution reverted" };
 
-/** A node whose contracts answer these functions in this way; null is a contract without the function. */
+/** A node whose contracts give these answers to these functions. Null models a contract without the function. */
 async function withAnswers(answers: Record<string, Hex | null>) {
   const bySelector = new Map(
     Object.entries(answers).map(([name, answer]) => [toFunctionSelector(name), answer]),
@@ -46,7 +46,7 @@ const byParts = (version: string) => ({
   "eip712Domain()": domainOf(version),
 });
 
-test("a token is as configured whether its contract tells the hash of its domain or its parts", async () => {
+test("a token passes its check if its contract publishes the hash of its domain or the parts of it", async () => {
   const nothing = { problems: [], warnings: [] };
   expect(await chainOf({}).check(token)).toEqual(nothing);
   expect(await (await withAnswers(byParts("2"))).check(token)).toEqual(nothing);
@@ -64,7 +64,7 @@ test.each<[Record<string, Hex | null>, RegExp]>([
   expect(problems).toEqual([expect.stringMatching(problem)]);
 });
 
-test("a node that cannot answer now says nothing of a token", async () => {
+test("a token's check has no result while the node cannot answer", async () => {
   const { url } = await nodeThat((rpc, res) => {
     if (rpc.method !== "eth_call") return false;
     res.writeHead(500).end("out of order");
@@ -73,7 +73,7 @@ test("a node that cannot answer now says nothing of a token", async () => {
   await expect(chainOf({ rpcUrl: url }).check(token)).rejects.toMatchObject({ code: "payment.unavailable" });
 });
 
-test("a contract that is there a moment later, as on a chain that is just begun, is no problem", async () => {
+test("a contract that exists only a moment later, as on a chain that has just started, is no problem", async () => {
   let isThere = false;
   const { url } = await nodeThat((rpc, res) => {
     if (rpc.method !== "eth_getCode" || isThere) return false;

@@ -8,7 +8,7 @@ const { chainOf } = useChainReader(fixture);
 
 const lower = (text: string) => text.toLowerCase();
 
-test("every transfer to the seller is told, with the authorization that made it", async () => {
+test("every transfer to the seller is listed with its authorization", async () => {
   const [one, two] = [await fixture.authorization(), await fixture.authorization({ value: 7n })];
   const fromBlock = (await fixture.block()).number + 1n;
   const batch = await fixture.batch([5n, one, two, 6n]);

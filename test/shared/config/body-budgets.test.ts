@@ -8,7 +8,7 @@ const MIB = 1024 * 1024;
 
 afterEach(() => vi.restoreAllMocks());
 
-/** Loads what a process reads in a container with this limit; 0: without one. */
+/** Loads the configuration of a process in a container with this memory limit; 0 means none. */
 function inContainer(mebibytes: number, reader: "gateway" | "producer" | "operator", toml = "") {
   vi.spyOn(process, "constrainedMemory").mockReturnValue(mebibytes * MIB);
   const { postern, warnings } = loadConfig(readPostern, {
@@ -20,13 +20,13 @@ function inContainer(mebibytes: number, reader: "gateway" | "producer" | "operat
 }
 
 test.each([0, 800, 4096])(
-  "a gateway in a container of %i MiB, where 0 is no limit, has the default budget of bodies",
+  "a gateway in a container of %i MiB, where 0 means no limit, has the default budget of bodies",
   (limit) => {
     expect(inContainer(limit, "gateway")).toEqual({ http: 256 * MIB, producer: 256 * MIB, warnings: [] });
   },
 );
 
-test("a gateway and a producer in a smaller container have a smaller budget of bodies, each of its own", () => {
+test("a gateway and a producer in a smaller container each have a smaller budget of bodies", () => {
   const gateway = inContainer(512, "gateway");
   expect([gateway.http, gateway.producer, gateway.warnings]).toEqual([
     Math.floor((352 * MIB) / 2.5),
@@ -38,11 +38,11 @@ test("a gateway and a producer in a smaller container have a smaller budget of b
   expect([producer.http, producer.producer]).toEqual([256 * MIB, Math.floor((140 * MIB) / 1.375)]);
 });
 
-test("the memory of one process changes no budget of another that reads the same file", () => {
+test("the memory of one process does not change the budgets of other processes in the same file", () => {
   expect(inContainer(128, "operator")).toEqual({ http: 256 * MIB, producer: 256 * MIB, warnings: [] });
 });
 
-test("a budget in the file counts as it is, and a warning says how much memory it needs and what would fit", () => {
+test("a budget in the file is used unchanged, and a warning says how much memory it needs and what would fit", () => {
   const toml = `[http]\nbody_budget_bytes = ${256 * MIB}\n`;
   const { http, warnings } = inContainer(512, "gateway", toml);
   expect(http).toBe(256 * MIB);
@@ -51,7 +51,7 @@ test("a budget in the file counts as it is, and a warning says how much memory i
   ]);
 });
 
-test("a process with hardly any memory has a budget of 8 MiB, and a warning", () => {
+test("a process with very little memory has a budget of 8 MiB, and a warning", () => {
   const { http, warnings } = inContainer(128, "gateway");
   expect([http, warnings]).toEqual([
     8 * MIB,
@@ -61,7 +61,7 @@ test("a process with hardly any memory has a budget of 8 MiB, and a warning", ()
   ]);
 });
 
-test("a gateway whose memory leaves less than its largest body does not start", () => {
+test("a gateway whose memory is too small for its largest body does not start", () => {
   vi.spyOn(process, "constrainedMemory").mockReturnValue(200 * MIB);
   const webhooks = `[[endpoints]]\npath = "/a"\njob_id = 1\nauth = "none"\nbody_limit_bytes = ${25 * MIB}\n`;
   const dir = dirWith({ "webhooks.toml": webhooks });

@@ -7,7 +7,7 @@ import { dirWith, problemsOf } from "./files.ts";
 const SECRET = `whsec_${Buffer.alloc(32, "s").toString("base64")}`;
 const ENDPOINT = '[[endpoints]]\npath = "/a"\njob_id = 1\nauth = "none"\n';
 
-/** What is wrong with the table, for this reader, or with an endpoint beside it. */
+/** Returns the problems of the table for this reader, or of an endpoint that needs callbacks. */
 function problems(
   table: string,
   { endpoint = "", reader }: { endpoint?: string; reader?: Reader | undefined } = {},
@@ -24,7 +24,7 @@ function problems(
 const on = (rest = "") => `[callbacks]\nsecret = "${SECRET}"\n${rest}`;
 
 test.each([undefined, "producer", "gateway", "command", "runner"] as const)(
-  "callbacks without a secret stop the start of whoever reads the file: %s",
+  "callbacks without a secret stop the start of every process that reads the file: %s",
   (reader) => {
     expect(problems("[callbacks]\n", { reader })).toEqual([
       "callbacks.secret: is missing: receivers verify callbacks with it",
@@ -48,17 +48,17 @@ test.each([
   ["too many bytes", `whsec_${Buffer.alloc(65).toString("base64")}`],
   ["no base64", "whsec_not!base64!at!all!!!!!!!!!!!!!!!!"],
   ["base64 of another alphabet", `whsec_${"_-".repeat(22)}`],
-])("a secret of another form is refused: %s", (_what, secret) => {
+])("a secret in another format is refused: %s", (_what, secret) => {
   expect(problems(`[callbacks]\nsecret = "${secret}"\n`)).toEqual([
     expect.stringMatching(/^callbacks.secret: must be whsec_ and 24 to 64 random bytes in base64/),
   ]);
 });
 
-test("several secrets are good, so that one can be rotated", () => {
+test("several secrets are accepted, so that one can be rotated", () => {
   expect(problems(`[callbacks]\nsecret = ["${SECRET}", "${SECRET}"]\n`)).toEqual([]);
 });
 
-test("no list of ranges turns the guard off", () => {
+test("no list of ranges disables the protection of the own network", () => {
   const everybody =
     "must not cover all addresses together: clients could then send callbacks into your network";
   for (const ranges of ['["0.0.0.0/0"]', '["::/0"]', '["0.0.0.0/1", "128.0.0.0/1"]'])
@@ -66,14 +66,14 @@ test("no list of ranges turns the guard off", () => {
   expect(problems(on('allow_cidrs = ["10.0.0.0/8", "fd00::/8"]\n'))).toEqual([]);
 });
 
-test("a delivery has to end inside its lock", () => {
+test("a delivery must end while its lock is held", () => {
   expect(problems(on("timeout_ms = 20000\n"))).toEqual([
     "callbacks.timeout_ms: must be below producer.lock_ms: an attempt must end before its lock expires",
   ]);
 });
 
 test.each(['callback_url = "https://a.example"', 'callback_hosts = ["a.example"]'])(
-  "an endpoint with %s needs somebody who sends callbacks",
+  "an endpoint with %s needs the table [callbacks]",
   (endpoint) => {
     const [key] = endpoint.split(" ");
     for (const reader of [undefined, "gateway"] as const)
@@ -93,12 +93,12 @@ test.each([
   "http://localhost:9000/told",
   "http://receiver.internal/told",
   "https://198.18.0.1/told",
-])("an endpoint's callback_url may be at %s where allow_cidrs has it", (url) => {
+])("an endpoint's callback_url may be at %s if allow_cidrs contains it", (url) => {
   const allowed = on('allow_cidrs = ["127.0.0.0/8", "198.18.0.0/15"]\n');
   expect(problems(allowed, { endpoint: `callback_url = "${url}"` })).toEqual([]);
 });
 
-test("a range of allow_cidrs opens no other address", () => {
+test("a range of allow_cidrs permits no other address", () => {
   const endpoint = 'callback_url = "https://127.0.0.1/told"';
   expect(problems(on('allow_cidrs = ["10.0.0.0/8"]\n'), { endpoint })).toEqual([`endpoint /a: ${CLOSED}`]);
 });
@@ -130,7 +130,7 @@ test.each([
   expect(more).toEqual([]);
 });
 
-test("a wildcard below a public suffix is warned of, with its port or without, and no other entry", () => {
+test("a wildcard below a public suffix causes a warning, with or without a port, but other entries do not", () => {
   const hosts =
     '["*.github.io", "*.co.uk:8443", "*.example.org", "a.github.io", "*.a.github.io", "*.internal.lan"]';
   const { warnings } = loadConfig(readWebhooks, {

@@ -58,7 +58,7 @@ test.each([
     `${meta}\ndelivery_id = "{query:hub.verify_token}"`,
     "delivery_id: must not read the credential's query parameter",
   ],
-])("a credential cannot be named where it would leave the gateway: %j", (lines, problem) => {
+])("a template that would pass a credential on is refused: %j", (lines, problem) => {
   expect(endpointProblems(lines)).toEqual(onlyProblem(problem));
 });
 
@@ -67,6 +67,6 @@ test.each([
   `${field}\nevent_type = "{body:/0/type}"`,
   `${field}\nevent_type = "{body:/token}"`,
   `${apiKey}\nforward_headers = ["X-API-Key"]`,
-])("what is beside a credential can be named: %j", (lines) => {
+])("a template that reads values beside a credential is accepted: %j", (lines) => {
   expect(endpointProblems(lines)).toEqual([]);
 });

@@ -23,7 +23,7 @@ const problems = (postern: string, env = {}, reader?: Reader) => problemsOf(() =
 
 const ON = `${RUNNERS}[results]\ndeliveries = true\n`;
 
-test("a gateway reads the secrets of runners only while it takes deliveries", () => {
+test("a gateway reads the secrets of runners only if it accepts deliveries", () => {
   const off = load(RUNNERS, {}, "gateway");
   expect([off.runner.secret, off.runners["reports"]?.secret]).toEqual([undefined, undefined]);
   const { runner, runners } = load(ON, SECRETS, "gateway");
@@ -34,14 +34,14 @@ test("a gateway reads the secrets of runners only while it takes deliveries", ()
 });
 
 test.each(["pricing", "command"] as const)(
-  "a %s reads no secret of a runner, whoever takes deliveries",
+  "a %s reads no secret of a runner, even if gateways accept deliveries",
   (reader) => {
     const { runner, runners } = load(ON, {}, reader);
     expect([runner.secret, runners["reports"]?.secret]).toEqual([undefined, undefined]);
   },
 );
 
-test("a gateway that takes deliveries does not start without the secret of each runner, and says what to do", () => {
+test("a gateway that accepts deliveries does not start without the secret of each runner, and says what to do", () => {
   const without = ON.replace(/secret = .*\n/g, "").replace(/deliver_to.*\n/, "");
   for (const reader of ["gateway", undefined] as const)
     expect(problems(without, {}, reader)).toEqual([
@@ -51,7 +51,7 @@ test("a gateway that takes deliveries does not start without the secret of each 
   for (const reader of ["producer", "runner", "pricing", "command"] as const) load(without, {}, reader);
 });
 
-test("a runner that is to deliver needs a secret to sign with", () => {
+test("a runner that must deliver needs a secret to sign with", () => {
   const unsigned = '[runner]\ndeliver_to = ["http://127.0.0.1:9091"]\n';
   expect(problems(unsigned, {}, "runner")).toEqual([
     expect.stringMatching(/runner\.deliver_to: needs secret, which signs/),

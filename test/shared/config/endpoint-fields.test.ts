@@ -12,7 +12,7 @@ test("an endpoint without limits has none, and keeps no bodies", () => {
   expect(data).not.toHaveProperty("rate_limit_per_address");
 });
 
-test("a burst that is not given is what comes in a second, and at least one", () => {
+test("the default burst is the number of requests in a second, and at least one", () => {
   const rate_limit = { per_second: 2.5 };
   const rate_limit_per_address = { per_second: 0.01 };
   expect(parse({ rate_limit, rate_limit_per_address }).data).toMatchObject({
@@ -34,7 +34,7 @@ test.each([
   expect(parse({ rate_limit }).success).toBe(false);
 });
 
-test("an address has 60 refusals a minute if nothing else is said, and at least one", () => {
+test("by default one address may have 60 refusals a minute, and the limit is at least one", () => {
   const file = (keys: object) => webhooksToml({ env: {} }).safeParse({ endpoints: [open], ...keys });
   expect(file({}).data?.refusals_per_minute).toBe(60);
   expect(file({ refusals_per_minute: 0 }).success).toBe(false);

@@ -34,9 +34,19 @@ test.each([
     `${bearer}\nanswer = { status = 204, body = "ok" }`,
     "answer.body: must not be set with status 204, which has no body",
   ],
+  [
+    `job_id = 1\nauth = "token"\ntoken_field = "/token"\n${SECRET}\nkeep_rejected_bodies = true`,
+    "keep_rejected_bodies: must be false: the body contains the credential",
+  ],
   [`${bearer}\nwait_secs = 2`, 'wait_secs: is not used: only respond = "result" waits'],
 ])("the contradiction in %j is refused at its key", (lines, problem) => {
   expect(endpointProblems(lines)).toEqual(onlyProblem(problem));
+});
+
+test("refused bodies may be kept if the body contains only a signature", () => {
+  const topic = "arn:aws:sns:us-east-1:123456789012:orders";
+  const lines = `job_id = 1\npreset = "aws-sns"\ntopics = ["${topic}"]\nkeep_rejected_bodies = true`;
+  expect(endpointProblems(lines)).toEqual([]);
 });
 
 const endpointOf = (lines: string) => {
@@ -44,7 +54,7 @@ const endpointOf = (lines: string) => {
   return loadConfig(readWebhooks, { dir: dirWith(files), env: {} }).webhooks?.endpoints[0];
 };
 
-test("an answer of 204 takes the preset's body and its type away", () => {
+test("an answer of 204 removes the preset's body and its type", () => {
   const { answer } = endpointOf('preset = "slack"\nanswer = { status = 204 }') ?? {};
   expect(answer).toEqual({ status: 204, limited: 429, refusals_limited: 429 });
   const twilio = endpointOf(
@@ -53,7 +63,7 @@ test("an answer of 204 takes the preset's body and its type away", () => {
   expect(twilio?.answer).toEqual({ status: 204, limited: 429, refusals_limited: 429 });
 });
 
-test("encoded bodies that are refused, and another credential, take away what the preset says of signing them", () => {
+test("refusing encoded bodies, or another credential, removes what the preset says about signing them", () => {
   expect(endpointOf('preset = "quicknode"\nencoded_bodies = "refuse"')).toMatchObject({
     signature_over: "received",
   });

@@ -9,7 +9,7 @@ const load = (files: Files) => problemsOf(() => loadConfig(readWebhooks, { dir: 
 const endpoint = (lines: string) => `[[endpoints]]\n${lines}\n`;
 const GOOD = 'path = "/a"\njob_id = 1\nauth = "bearer"\nsecret = "a secret of our own 0123"';
 
-/** Faults of one table; each is found beside any other. */
+/** Faults of one table; each must be found beside any other. */
 const FAULTS: [what: string, line: string, instead: RegExp, problem: string][] = [
   ["a missing variable", 'secret = "env:ABSENT"', /secret = .*/, "secret: names the environment variable"],
   ["a missing job_id", "", /job_id = 1/, "job_id: is missing: set job_id or route_by"],
@@ -21,14 +21,14 @@ const FAULTS: [what: string, line: string, instead: RegExp, problem: string][] =
 
 test.each(
   FAULTS.flatMap((one, at) => FAULTS.slice(at + 1).map((other) => [one[0], other[0], one, other] as const)),
-)("of an endpoint with two faults both are told: %s, and %s", (_one, _other, one, other) => {
+)("both faults of an endpoint are reported: %s, and %s", (_one, _other, one, other) => {
   const lines = [one, other].reduce((text, [, line, instead]) => text.replace(instead, line), GOOD);
   const found = load({ "webhooks.toml": endpoint(lines) });
   expect(found).toHaveLength(2);
   for (const [, , , problem] of [one, other]) expect(found.join("\n")).toContain(problem);
 });
 
-test("a sender that is not known hides nothing of the endpoint's other keys", () => {
+test("an unknown sender does not hide problems of the endpoint's other keys", () => {
   const lines =
     'path = "hooks"\npreset = "githbu"\nsecret = "env:ABSENT"\nrate_limit = 5\nwait_secs = 3\nwait = 3\ncallback_url = "https://example.com/"\ncallback_hosts = ["example.com"]';
   const found = load({ "webhooks.toml": endpoint(lines) });
@@ -46,7 +46,7 @@ test("a sender that is not known hides nothing of the endpoint's other keys", ()
     expect(found.join("\n")).toContain(problem);
 });
 
-test("a missing secret of postern.toml hides nothing else of it, and nothing between the files", () => {
+test("a missing secret in postern.toml hides no other problem of the file, and none between the files", () => {
   const found = load({
     "postern.toml": [
       '[runner]\nsecret = "env:ABSENT"\ntimeout_ms = 30000\nanswer_secs = 9\nmemory_secs = 3',
@@ -75,7 +75,7 @@ test("a missing secret of postern.toml hides nothing else of it, and nothing bet
   expect(found).toHaveLength(10);
 });
 
-test("a wrong value makes up no problem of a key that is judged by it", () => {
+test("a wrong value does not cause false problems of a key that depends on it", () => {
   expect(load({ "postern.toml": '[runner]\ntimeout_ms = 30000\n[producer]\nlock_ms = "60 s"' })).toEqual([
     expect.stringContaining("producer.lock_ms: must be"),
   ]);
@@ -94,7 +94,7 @@ test("a wrong value makes up no problem of a key that is judged by it", () => {
   ).toEqual([expect.stringContaining("signature.algorithm: must be")]);
 });
 
-test("a wrong token of operator.toml hides neither an open address nor a name that is listed twice", () => {
+test("a wrong token in operator.toml hides neither an open address nor a repeated name", () => {
   const dir = dirWith({
     "operator.toml":
       'session_secs = 1\n[[tokens]]\nname = "a"\nrole = "viewer"\ntoken = "env:ABSENT"\n[[tokens]]\nname = "a"\nrole = "viewer"\ntoken = "a-token-of-our-own-0123"',
@@ -106,7 +106,7 @@ test("a wrong token of operator.toml hides neither an open address nor a name th
   ]);
 });
 
-test("a missing secret of postern.toml hides no job that calls back without [callbacks]", () => {
+test("a missing secret in postern.toml does not hide jobs with callbacks but without [callbacks]", () => {
   const dir = dirWith({
     "postern.toml": '[runner]\nsecret = "env:ABSENT"',
     "job_pricing.toml": '[1]\n7 = { price_wei = "1000000000000000", callback_url = "https://example.com/" }',
@@ -138,11 +138,11 @@ test.each([
     "[runner]\ntimeout_m = 5000\n[producer]\nlock_ms = 10000",
     ["runner.timeout_m: unknown key; did you mean timeout_ms?"],
   ],
-])("%s makes up no problem of the keys that are judged by it", (_what, text, problems) => {
+])("%s does not cause false problems of the keys that depend on it", (_what, text, problems) => {
   expect(load({ "postern.toml": text })).toEqual(problems.map((problem) => expect.stringContaining(problem)));
 });
 
-test("a wrong key of x402.toml hides no body limit that is above the budget in postern.toml", () => {
+test("a wrong key of x402.toml does not hide a body limit above the budget in postern.toml", () => {
   const dir = dirWith({
     "postern.toml": "[http]\nbody_budget_bytes = 1000",
     "x402.toml": "typo_key = 1\nbody_limit_bytes = 60000000",
@@ -172,12 +172,12 @@ test.each([
     '[producer]\nlock_ms = "x"\n[jobs."7/2"]\nrunner = "fasst"',
     ["producer.lock_ms: must be", "jobs.7/2.runner: must be a configured runner"],
   ],
-])("%s that is wrong hides nothing of other jobs", (_what, text, problems) => {
+])("a wrong value of %s does not hide problems of other jobs", (_what, text, problems) => {
   expect(load({ "postern.toml": text })).toEqual(problems.map((problem) => expect.stringContaining(problem)));
 });
 
 test.each(['forward_headers = ["a b"]', 'preset = "githbu"'])(
-  "a wrong key of an endpoint hides nothing between postern.toml and other endpoints: %s",
+  "a wrong key of an endpoint does not hide problems between postern.toml and other endpoints: %s",
   (line) => {
     const other = GOOD.replace("/a", "/b");
     const problems = load({
@@ -199,7 +199,7 @@ test.each(['forward_headers = ["a b"]', 'preset = "githbu"'])(
   },
 );
 
-test("a wrong key of an endpoint hides nothing of its other keys that one rule judges", () => {
+test("a wrong key of an endpoint does not hide problems of its other keys in the same rule", () => {
   const lines = [
     'event_type = "{nothing}"\ndelivery_id = "{header:Authorization}"',
     'forward_headers = ["Authorization", "a b"]',
@@ -212,7 +212,7 @@ test("a wrong key of an endpoint hides nothing of its other keys that one rule j
   ]);
 });
 
-test("a wrong token of operator.toml hides no secret that other tokens share", () => {
+test("a wrong token in operator.toml does not hide a secret that other tokens share", () => {
   const tokens = ['"env:ABSENT"', '"a-token-of-our-own-0123"', '"a-token-of-our-own-0123"'].map(
     (token, at) => `[[tokens]]\nname = "t${at}"\nrole = "viewer"\ntoken = ${token}\n`,
   );
@@ -223,7 +223,7 @@ test("a wrong token of operator.toml hides no secret that other tokens share", (
   ]);
 });
 
-test("a wrong key of a job that is sold hides nothing else of the job", () => {
+test("a wrong key of a job for sale does not hide its other problems", () => {
   const job = (line: string) => `{ price_wei = "1", name = "a", callback_url = "http://10.0.0.1/", ${line} }`;
   const dir = dirWith({
     "postern.toml": '[callbacks]\nsecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="',
@@ -238,7 +238,7 @@ test("a wrong key of a job that is sold hides nothing else of the job", () => {
   ]);
 });
 
-test("a wrong price or id of a job that is sold hides nothing else of the job", () => {
+test("a wrong price or id of a job for sale does not hide its other problems", () => {
   const table = [
     '[1]\n1 = { price_wei = 5, name = "a", keep_result = 1, callback_url = "http://10.0.0.1/" }',
     '2 = { price_wei = "1", name = "a" }\n"1.5" = { price_wei = "0", description = "" }',
@@ -267,7 +267,7 @@ test("a wrong price or id of a job that is sold hides nothing else of the job", 
 test.each([
   ["[[facilitator]]", "facilitator"],
   ["facilitatr_url = 1", "facilitatr_url"],
-])("who settles is not missing too if its key is misspelt: %s", (line, key) => {
+])("a facilitator with a misspelt key is not also reported as missing: %s", (line, key) => {
   const dir = dirWith({ "x402.toml": line });
   const found = problemsOf(() => loadConfig(readX402, { dir, env: {} })).join("\n");
   expect(found).toContain(`${key}: unknown key`);
@@ -288,7 +288,7 @@ test.each([
     { "postern.toml": '[runner]\nsecrt = "x"\ndeliver_to = ["http://127.0.0.1:1"]' },
     "secrt",
   ],
-])("a misspelt key is not missing too: %s", (_what, files, key) => {
+])("a misspelt key is not also reported as missing: %s", (_what, files, key) => {
   const found = load(files);
   expect(found.join("\n")).toContain(`${key}: unknown key; did you mean`);
   expect(found.join("\n")).not.toMatch(/is missing|needs secret/);

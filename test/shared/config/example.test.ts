@@ -13,7 +13,7 @@ import { readX402 } from "../../../shared/pricing/read-x402.ts";
 import { AUTH_KEYS } from "../../../shared/webhook-auth/auth-modes.ts";
 import { dirWith, exampleFile, type Files, filledExample, problemsOf } from "./files.ts";
 
-/** The compiler wants every key here. What is in the tables of a description, docs/senders.md says. */
+/** The compiler requires every key here. docs/senders.md describes the keys inside a description's tables. */
 const WEBHOOKS_KEYS: Readonly<Record<keyof WebhooksToml, true>> = {
   bind_address: true,
   body_limit_bytes: true,
@@ -38,12 +38,13 @@ const JOB_KEYS: Readonly<Record<keyof PosternToml["jobs"][string], true>> = {
   },
 };
 
-/** What the table of a job that is sold has. */
+/** Keys in the table of a job for sale. */
 const PRICED_JOB_KEYS: Readonly<
   Record<"price_wei" | keyof Omit<JobPrice, keyof JobIds | "priceWei">, readonly string[]>
 > = {
   ...{ price_wei: ["price_wei"], name: ["name"], description: ["description"] },
   input: ["input_schema", "input_example"],
+  output: ["output_schema", "output_example"],
   keepsResult: ["keep_result"],
   callbackUrl: ["callback_url"],
 };
@@ -74,7 +75,7 @@ test("the example configuration is valid once its secrets are replaced, and stat
   expect(found.warnings).toEqual([]);
 });
 
-/** What a file with only the keys that have no default says. */
+/** Returns the values of a file with only the required keys. */
 function x402Defaults() {
   const token =
     'network = "eip155:1"\nasset = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"\nsymbol = "A"\ndecimals = 6';
@@ -82,9 +83,10 @@ function x402Defaults() {
   const payTo = 'pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"\nrpc_url = "https://a.example"';
   const top = 'public_url = "https://a.example"\nfacilitator_url = "https://a.example"\nquote_secret = "x"';
   const { x402 } = loadAll({ "x402.toml": `${top}\n[[accepted_tokens]]\n${token}\n${domain}\n${payTo}\n` });
-  const { public_url, facilitators, quote_secret, ...defaults } = x402!;
+  const { public_url, facilitators, quote_secret, shop, ...defaults } = x402!;
   const { accepted_tokens, job_policies, ...rest } = defaults;
   expect(job_policies).toEqual([]);
+  expect(shop).toEqual({ name: "a.example", tags: [] });
   const { transfer_method, confirmations } = accepted_tokens[0]!;
   return { ...rest, accepted_tokens: [{ transfer_method, confirmations }, {}] };
 }
@@ -97,7 +99,7 @@ test("the example of operator.toml is valid once its tokens are replaced, and st
     expect(exampleFile("operator.toml")).toMatch(new RegExp(`\\b${key}\\b`));
 });
 
-test("the example configuration names every key there is", () => {
+test("the example configuration names every existing key", () => {
   const text = Object.values(files()).join("\n");
   const keys = (value: object): string[] =>
     Object.entries(value).flatMap(([key, inner]) => [
@@ -116,7 +118,7 @@ test("the example configuration names every key there is", () => {
     "oldest_age_secs_max",
     "callback_hosts",
     ...Object.keys(x402!),
-    ...["facilitator_url", "facilitator_headers", "cdp", "key_id", "key_secret"],
+    ...["icon_url", "facilitator_url", "facilitator_headers", "cdp", "key_id", "key_secret"],
     ...x402!.facilitators.flatMap(Object.keys),
     ...x402!.accepted_tokens.flatMap(Object.keys),
     ...x402!.job_policies.flatMap(Object.keys),
@@ -131,7 +133,7 @@ const policyKind = (policy: { invocation_mode: string; auth_mode?: string }) =>
 
 const CALLBACKS_TABLE = /^# (\[callbacks\][\s\S]*?)^$/m;
 
-test("the table of callbacks that the example shows in comments is valid, and states the true defaults", () => {
+test("the commented table of callbacks in the example is valid, and states the true defaults", () => {
   const [, shown = ""] = CALLBACKS_TABLE.exec(exampleFile("postern.toml")) ?? [];
   const text = shown.replaceAll(/^# /gm, "");
   const secret = 'secret = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="';
@@ -142,7 +144,7 @@ test("the table of callbacks that the example shows in comments is valid, and st
   expect(Object.keys(callbacks ?? {}).sort()).toEqual(Object.keys(CALLBACKS_KEYS).sort());
 });
 
-test("the tables of jobs and runners that the example shows in comments are valid", () => {
+test("the commented tables of jobs and runners in the example are valid", () => {
   const shown = exampleFile("postern.toml")
     .replace(CALLBACKS_TABLE, "")
     .replaceAll(

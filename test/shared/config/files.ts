@@ -5,10 +5,10 @@ import { loadConfig } from "../../../shared/config/config-dir.ts";
 import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
-/** Texts by the name of their file. */
+/** File contents by name. */
 export type Files = Readonly<Record<string, string | undefined>>;
 
-/** A new folder with these files. */
+/** Makes a folder with these files. */
 export function dirWith(files: Files): string {
   const dir = tempDir();
   for (const [name, text] of Object.entries(files)) {
@@ -20,7 +20,7 @@ export function dirWith(files: Files): string {
 export const exampleFile = (name: string): string =>
   readFileSync(new URL(`../../../config/example/${name}`, import.meta.url), "utf8");
 
-/** An example file with each secret, and where the money goes, replaced by one of the kind that its key wants. */
+/** Returns an example file in which each secret and recipient is replaced by a valid value. */
 export function filledExample(name: string): string {
   return exampleFile(name)
     .replaceAll("replace-this-rpc-url", "https://node.example.com")
@@ -29,12 +29,12 @@ export function filledExample(name: string): string {
     .replaceAll(/replace-this-[a-z-]+/g, "a secret of one's own");
 }
 
-/** The problems that loading throws, without the folder before them and without their lines. */
+/** Returns the problems that loading throws, without the folder and the lines. */
 export function problemsOf(load: () => unknown): string[] {
   return placedProblemsOf(load).map((line) => line.replace(/(?<=^[^/: ]*\.toml):\d+(?=: )/, ""));
 }
 
-/** The problems that loading throws, without the folder before them. */
+/** Returns the problems that loading throws, without the folder. */
 export function placedProblemsOf(load: () => unknown): string[] {
   try {
     load();
@@ -46,13 +46,13 @@ export function placedProblemsOf(load: () => unknown): string[] {
   }
 }
 
-/** The problems of a webhooks.toml with one endpoint, at the path `/a`. */
+/** Returns the problems of a webhooks.toml with one endpoint, at the path `/a`. */
 export function endpointProblems(lines: string): string[] {
   const files = { "webhooks.toml": `[[endpoints]]\npath = "/a"\n${lines}\n` };
   return problemsOf(() => loadConfig(readWebhooks, { dir: dirWith(files), env: {} }));
 }
 
-/** Tells that a configuration has this problem of the endpoint `/a`, and no other. */
+/** Returns the list that has only this problem of the endpoint `/a`. */
 export function onlyProblem(problem: string): unknown[] {
   return [expect.stringContaining(`webhooks.toml: endpoint /a: ${problem}`)];
 }

@@ -37,12 +37,12 @@ test.each([
     `${GET}, ${keys}`,
     `${key}: must not read the body, except with proof = "credential"`,
   ]),
-] as [string, string][])("the handshake %j is refused, with the key and what is wrong", (keys, problem) => {
+] as [string, string][])("the handshake %j is refused, with the key and the problem", (keys, problem) => {
   expect(endpointProblems(endpoint(keys))).toEqual(onlyProblem(`handshakes[0].${problem}`));
 });
 
 test.each(['proof = "none"', 'proof = "credential"', 'proof = { secret_header = "X-Hook-Secret" }'])(
-  "a handshake that would be every delivery is refused, with %s",
+  "a handshake that every delivery would match is refused, with %s",
   (proof) => {
     expect(endpointProblems(endpoint(proof))).toEqual(
       onlyProblem("handshakes[0].when: is missing: without it, every delivery would match this handshake"),
@@ -51,7 +51,7 @@ test.each(['proof = "none"', 'proof = "credential"', 'proof = { secret_header = 
 );
 
 test.each(['auth = "none"', 'auth = "token"\ntoken_field = "/t"\nsecret = "0123456789abcdef"'])(
-  "a handshake with a form is refused where deliveries show no credential in their head: %s",
+  "a handshake with a form is refused if deliveries have no credential in their head: %s",
   (auth) => {
     const form = 'when = { "{query:a}" = "1" }, proof = "none", form = { a = "1" }';
     expect(endpointProblems(`job_id = 1\n${auth}\nhandshakes = [{ ${form} }]`)).toEqual(
@@ -60,7 +60,7 @@ test.each(['auth = "none"', 'auth = "token"\ntoken_field = "/t"\nsecret = "01234
   },
 );
 
-test("a handshake of another method than deliveries needs no condition", () => {
+test("a handshake with another method than deliveries needs no condition", () => {
   expect(endpointProblems(endpoint(GET))).toEqual([]);
 });
 
@@ -70,7 +70,7 @@ test.each([
   '{ header = "X-S", algorithm = "hmac-sha256", signed = "{body:/id}" }',
   '{ header = "X-S", algorithm = "hmac-sha256", signed = "{form}" }',
   '[{ header = "X-S", algorithm = "hmac-sha256" }, { header = "X-T", algorithm = "hmac-sha256", signed = "{body:/id}" }]',
-])("no handshake makes MACs for anybody beside the signature %s", (signature) => {
+])("a handshake without a credential cannot have a MAC if the signature %s", (signature) => {
   expect(endpointProblems(endpoint(oracle, signature))).toEqual(
     onlyProblem(
       "handshakes[0].mac: is computed for unauthenticated requests, so it could sign a delivery: signed must contain {body}",
@@ -78,14 +78,14 @@ test.each([
   );
 });
 
-test("a handshake makes a MAC for anybody where every signature covers the body, and for the sender anywhere", () => {
+test("a handshake without a credential may have a MAC if every signature covers the body, and one with a credential always may", () => {
   const mine = `${POST}, json = { a = "{mac}" }, mac = { of = "{body:/c}", encoding = "hex" }`;
   const signature = '{ header = "X-S", algorithm = "hmac-sha256", signed = "{body:/id}" }';
   expect(endpointProblems(endpoint(oracle))).toEqual([]);
   expect(endpointProblems(endpoint(mine, signature))).toEqual([]);
 });
 
-test("a MAC needs a signature that is one", () => {
+test("a MAC needs an HMAC signature", () => {
   expect(endpointProblems(endpoint(oracle, '{ header = "X-S", algorithm = "equal" }'))).toEqual(
     onlyProblem("handshakes[0].mac: is allowed only if deliveries have an HMAC signature"),
   );

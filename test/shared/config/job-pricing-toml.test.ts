@@ -90,6 +90,23 @@ test.each([
     described('input_schema = { type = "object" }\ninput_example = 1'),
     /1\.7\.input_example: does not match the schema: # must be object/,
   ],
+  [
+    "an output example of nothing",
+    described("output_example = 1"),
+    /1\.7\.output_schema: is missing: output_example needs it/,
+  ],
+  [
+    "an output example that does not fit",
+    described('output_schema = { type = "object" }\noutput_example = 1'),
+    /1\.7\.output_example: does not match the schema: # must be object/,
+  ],
+  [
+    "an input and an output of 2561 bytes",
+    described(
+      `input_schema = {}\ninput_example = 1\noutput_schema = {}\noutput_example = ["${"a".repeat(2552)}"]`,
+    ),
+    /1\.7\.output_schema: is too long: .* have 2561 bytes together as JSON, and a 402 has room for 2560\. Shorten them/,
+  ],
   ["text that is no TOML", "[1\n", /^job_pricing\.toml: Invalid TOML document: /],
 ])("a job_pricing.toml with %s is refused", (_what, text, problem) => {
   expect(jobs(text)).toEqual([expect.stringMatching(problem)]);
@@ -111,6 +128,8 @@ name = "keccak-256"
 description = "Hashes a text"
 input_schema = "schemas/text.json"
 input_example = "schemas/text.example.json"
+output_schema = "schemas/text.json"
+output_example = "schemas/text.example.json"
 [2.7]
 price_wei = "3000000000000000"
 input_schema = { type = "object", properties = { text = { type = "string" } }, required = ["text"] }
@@ -125,14 +144,16 @@ input_example = { text = "hello" }
   const input = { schema: SCHEMA, example: { text: "hello" } };
   expect(prices.get("1/7")).toMatchObject({
     ...{ priceWei: 2n * 10n ** 15n, name: "keccak-256", description: "Hashes a text" },
-    input,
+    ...{ input, output: input },
   });
   expect(prices.get("2/7")).toMatchObject({ priceWei: 3n * 10n ** 15n, input });
   expect(loadConfig(readPricing, { dir, env: {} }).jobs.get("1/7")?.priceWei).toBe(2n * 10n ** 15n);
 
   const copy = tempDir();
   writeConfig(copy, readTables(dir));
-  expect(loadConfig(readX402, { dir: copy, env: {} }).prices.get("1/7")).toMatchObject({ input });
+  expect(loadConfig(readX402, { dir: copy, env: {} }).prices.get("1/7")).toMatchObject({
+    ...{ input, output: input },
+  });
 });
 
 test("every problem of the jobs' tables is reported at once, with file, key and what is wrong", () => {

@@ -5,9 +5,9 @@ import { readX402 } from "../../../shared/pricing/read-x402.ts";
 import { readDocument } from "../../docs/blocks.ts";
 import { dirWith, type Files, filledExample, placedProblemsOf } from "./files.ts";
 
-/* What an operator reads of a mistake, to the letter. */
+/* The exact messages about mistakes that an operator reads. */
 
-/** The words of `auth` in the table of docs/webhooks.md: "a", "b" or "c". */
+/** Returns the values of `auth` in the table of docs/webhooks.md: "a", "b" or "c". */
 function documentedWays(): string {
   const [, table = ""] = readDocument("docs/webhooks.md").split("| `auth` | The request must have |\n");
   const [rows = ""] = table.split("\n\n");
@@ -15,7 +15,7 @@ function documentedWays(): string {
   return `${ways.slice(0, -1).join(", ")} or ${ways.at(-1)}`;
 }
 
-const said = (files: Files) =>
+const messagesOf = (files: Files) =>
   placedProblemsOf(() => loadConfig(readWebhooks, { dir: dirWith(files), env: {} }));
 const endpoint = (...lines: string[]) => ["[[endpoints]]", ...lines, ""].join("\n");
 const open = (path: string) => endpoint(`path = "${path}"`, "job_id = 1", 'auth = "none"');
@@ -33,24 +33,24 @@ test("a problem of an endpoint names the file, the line and the endpoint by its 
       "job_id = -1",
     ),
   ].join("\n");
-  expect(said({ "webhooks.toml": webhooks })).toEqual([
+  expect(messagesOf({ "webhooks.toml": webhooks })).toEqual([
     "webhooks.toml:8: endpoint /hooks/acme: secret: is missing",
     "webhooks.toml:16: endpoint /hooks/b: secret[1]: is empty",
     "webhooks.toml:18: endpoint /hooks/b: job_id: must be at least 0, not -1",
   ]);
 });
 
-test("an endpoint whose path is none is told by what stands there, and one without a path by its place", () => {
+test("an endpoint with an invalid path is named by that value, and one without a path by its position", () => {
   const toml =
     endpoint('path = "hooks"', "job_id = 1", 'auth = "none"') + endpoint("job_id = 1", 'auth = "none"');
-  expect(said({ "webhooks.toml": toml })).toEqual([
+  expect(messagesOf({ "webhooks.toml": toml })).toEqual([
     'webhooks.toml:2: endpoint "hooks": path: must start with /',
     "webhooks.toml:5: endpoints[1].path: is missing",
   ]);
 });
 
-test("a path that two endpoints have is told with the lines of both", () => {
-  expect(said({ "webhooks.toml": `${open("/a")}${open("/b")}${open("/a")}` })).toEqual([
+test("a path of two endpoints is reported with the lines of both", () => {
+  expect(messagesOf({ "webhooks.toml": `${open("/a")}${open("/b")}${open("/a")}` })).toEqual([
     "webhooks.toml:10: endpoint /a: path: must be unique: another endpoint has this path (line 2)",
   ]);
 });
@@ -80,8 +80,8 @@ test.each([
     '[http]\ntrusted_proxies = ["10.0.0.1"]\nforwarded_header = "X-Forward-For"',
     '3: http.forwarded_header: must be "X-Forwarded-For" or "Forwarded"; did you mean "X-Forwarded-For"?',
   ],
-])("a wrong key or value of %s is told with the one that was meant: %s", (file, toml, problem) => {
-  expect(said({ [file]: toml })).toEqual([`${file}:${problem}`]);
+])("a wrong key or value of %s is reported with a suggestion: %s", (file, toml, problem) => {
+  expect(messagesOf({ [file]: toml })).toEqual([`${file}:${problem}`]);
 });
 
 test.each([
@@ -103,25 +103,39 @@ test.each([
     'signature.algorithm: must be "hmac-sha1", "hmac-sha256", "hmac-sha512", "sha256", "keccak-256", "ed25519", "ecdsa-p256" or "equal"; did you mean "hmac-sha256"?',
   ],
 ] as [string, number, string][])(
-  "the mistake in an endpoint is told to the letter: %j",
+  "the exact message about the mistake in an endpoint: %j",
   (lines, line, problem) => {
     const toml = `[[endpoints]]\npath = "/hooks/a"\njob_id = 1\n${lines}\n`;
-    expect(said({ "webhooks.toml": toml })).toContain(`webhooks.toml:${line}: endpoint /hooks/a: ${problem}`);
+    expect(messagesOf({ "webhooks.toml": toml })).toContain(
+      `webhooks.toml:${line}: endpoint /hooks/a: ${problem}`,
+    );
   },
 );
 
-test("a preset whose key is misspelt is told with the key that was meant", () => {
-  expect(said({ "webhooks.toml": endpoint('path = "/a"', "job_id = 1", 'prest = "github"') })).toEqual([
+test("a misspelt key in an endpoint with a preset is reported with a suggestion", () => {
+  expect(messagesOf({ "webhooks.toml": endpoint('path = "/a"', "job_id = 1", 'prest = "github"') })).toEqual([
     "webhooks.toml:4: endpoint /a: prest: unknown key; did you mean preset?",
   ]);
 });
 
-test("a wrong word for auth hides no misspelt key beside it", () => {
+test("a wrong value of auth does not hide a misspelt key beside it", () => {
   const lines = ['path = "/a"', "job_id = 1", 'auth = "hmac-sha265"', 'secert = "x"'];
-  expect(said({ "webhooks.toml": endpoint(...lines) })).toEqual([
+  expect(messagesOf({ "webhooks.toml": endpoint(...lines) })).toEqual([
     expect.stringMatching(/^webhooks\.toml:4: endpoint \/a: auth: must be .*; did you mean "hmac-sha256"\?$/),
     "webhooks.toml:5: endpoint /a: secert: unknown key; did you mean secret?",
   ]);
+});
+
+test.each([
+  ['body.action === "opened"', "is not a valid expression: Unexpected character: = (at character 15)"],
+  ['body.ref.matches("^a+$")', "must not use the function matches"],
+  [`body.a == "${"a".repeat(1014)}"`, "must have at most 1024 characters"],
+])("an invalid filter expression is refused with its endpoint and its error: %s", (when, problem) => {
+  expect(
+    messagesOf({
+      "webhooks.toml": endpoint('path = "/a"', "job_id = 1", 'auth = "none"', `when = '${when}'`),
+    }),
+  ).toEqual([`webhooks.toml:5: endpoint /a: when: ${problem}`]);
 });
 
 test.each([
@@ -131,8 +145,8 @@ test.each([
   ["/hooks/(a|b)", "("],
   ["/hooks/<id>", "<"],
   ["/hooks/[id]", "["],
-])("the path %s is refused with a word on patterns", (path, pattern) => {
-  expect(said({ "webhooks.toml": open(path) })).toEqual([
+])("the path %s is refused with a hint about patterns", (path, pattern) => {
+  expect(messagesOf({ "webhooks.toml": open(path) })).toEqual([
     `webhooks.toml:2: endpoint ${path}: path: must not contain the pattern ${pattern}: paths are matched exactly; give each path its own endpoint, or choose the job with route_by`,
   ]);
 });
@@ -147,22 +161,22 @@ test.each([
   ["producer.attempts = 9007199254740993", "producer.attempts: must be an integer between -2^53 and 2^53"],
   ["limits.redis_memory_ratio_max = 0", "limits.redis_memory_ratio_max: must be above 0, not 0"],
 ])("a number that a key does not accept is reported with the type or the limit: %s", (line, problem) => {
-  expect(said({ "postern.toml": line })).toEqual([`postern.toml:1: ${problem}`]);
+  expect(messagesOf({ "postern.toml": line })).toEqual([`postern.toml:1: ${problem}`]);
 });
 
-test("a path may hold a colon that begins no name, and a percent escape", () => {
+test("a path may contain a colon that begins no name, and a percent escape", () => {
   for (const path of ["/hooks/a:b", "/hooks/12:30", "/a/:1", "/a%20b", "/~x/@y;z=1"])
-    expect(said({ "webhooks.toml": open(path) })).toEqual([]);
+    expect(messagesOf({ "webhooks.toml": open(path) })).toEqual([]);
 });
 
-test("a file that is no TOML is told with the line", () => {
-  expect(said({ "postern.toml": "a = 1\nb = = 2" })).toEqual([
+test("a file that is not TOML is reported with the line", () => {
+  expect(messagesOf({ "postern.toml": "a = 1\nb = = 2" })).toEqual([
     "postern.toml:2: Invalid TOML document: invalid value",
   ]);
 });
 
-test("a misspelt file is told with the one that was meant", () => {
-  const [problem] = said({ "webhook.toml": "" });
+test("a misspelt file name is reported with a suggestion", () => {
+  const [problem] = messagesOf({ "webhook.toml": "" });
   expect(problem).toMatch(
     /^webhook\.toml: is not a Postern file \(known: .*\); did you mean webhooks\.toml\?$/,
   );
@@ -173,7 +187,7 @@ test.each([
   ['network = "eip155:84532"', 'network = "base-sepola"', '"eip155:8453"; did you mean "eip155:84532"?'],
   ['network = "eip155:8453"', 'network = "8453"', '"eip155:8453"; did you mean "eip155:8453"?'],
 ])(
-  "a network of x402.toml that is written otherwise is told with its form: %s for %s",
+  "a network of x402.toml in another notation is reported with the right one: %s for %s",
   (right, wrong, end) => {
     const example = filledExample("x402.toml");
     const line = example.slice(0, example.indexOf(right)).split("\n").length;
@@ -217,13 +231,16 @@ test.each([
     'default_invocation_mode = "public"',
     'must be "public_paid" or "disabled"; did you mean "public_paid"?',
   ],
-])("a closed set of x402.toml tells what was meant: %s for %s", (right, wrong, problem) => {
-  const example = filledExample("x402.toml");
-  const line = example.slice(0, example.indexOf(right)).split("\n").length;
-  const files = {
-    "x402.toml": example.replace(right, wrong),
-    "job_pricing.toml": filledExample("job_pricing.toml"),
-  };
-  const [first] = placedProblemsOf(() => loadConfig(readX402, { dir: dirWith(files), env: {} }));
-  expect(first).toMatch(new RegExp(`^x402\\.toml:${line}: [\\w.[\\]]+: ${problem.replace("?", "\\?")}$`));
-});
+])(
+  "a wrong value of a closed set in x402.toml is reported with a suggestion: %s for %s",
+  (right, wrong, problem) => {
+    const example = filledExample("x402.toml");
+    const line = example.slice(0, example.indexOf(right)).split("\n").length;
+    const files = {
+      "x402.toml": example.replace(right, wrong),
+      "job_pricing.toml": filledExample("job_pricing.toml"),
+    };
+    const [first] = placedProblemsOf(() => loadConfig(readX402, { dir: dirWith(files), env: {} }));
+    expect(first).toMatch(new RegExp(`^x402\\.toml:${line}: [\\w.[\\]]+: ${problem.replace("?", "\\?")}$`));
+  },
+);

@@ -20,13 +20,13 @@ function problemsOf(text: string): string[] {
   }
 }
 
-test("operator.toml may be absent: then it serves this machine, without a token", () => {
+test("without operator.toml the console serves only this machine, without a token", () => {
   expect(loadConfig(readOperator, { dir: dirWith({}), env: {} }).operator).toEqual({
     ...{ bind_address: "127.0.0.1:9300", allowed_hosts: [], session_secs: 14_400, tokens: [] },
   });
 });
 
-test("tokens come from variables and files as other secrets do, also several for a name", () => {
+test("tokens come from variables and files like other secrets, and a name may have several", () => {
   const { operator, warnings } = load(
     `bind_address = "0.0.0.0:9300"\npublic_url = "https://ops.example.com/"\n${token("vera", "viewer", `["env:VERA", "${TOKEN}-of-vera"]`)}`,
     { VERA: `the-${TOKEN}-of-vera` },
@@ -84,14 +84,14 @@ test.each([
   expect(problemsOf(text)).toEqual([expect.stringContaining(problem)]);
 });
 
-test("an address that others reach, without https before it, is warned of", () => {
+test("an address that other machines reach without https causes a warning", () => {
   const { warnings } = load(`bind_address = "0.0.0.0:9300"\n${token("vera")}`);
   expect(warnings).toEqual([
     expect.stringMatching(/^operator\.toml: bind_address: tokens and sessions cross the network/),
   ]);
 });
 
-test("a token that may be guessed is warned of by its entry, and stands in no warning", () => {
+test("a token that could be guessed causes a warning with its entry, but without the token", () => {
   const list = `["${TOKEN}-of-otto", "a-token-that-otto-made-up"]`;
   const { warnings } = load(token("vera") + token("otto", "operator", list));
   expect(warnings).toEqual([

@@ -10,13 +10,13 @@ import { dirWith, type Files, problemsOf } from "./files.ts";
 const problems = (files: Files) =>
   problemsOf(() => loadConfig(readWebhooks, { dir: dirWith(files), env: {} }));
 
-test("a forwarded_header that no proxy may set is refused", () => {
+test("a forwarded_header that no proxy sets is refused", () => {
   expect(problems({ "postern.toml": '[http]\nforwarded_header = "Forwarded"' })).toEqual([
     "postern.toml: http.forwarded_header: is not used: trusted_proxies is empty",
   ]);
 });
 
-test("a forwarded_header is X-Forwarded-For, if nothing else is said", () => {
+test("the default forwarded_header is X-Forwarded-For", () => {
   const http = (lines: string) =>
     loadConfig(readWebhooks, {
       dir: dirWith({ "postern.toml": `[http]\ntrusted_proxies = ["10.0.0.1"]\n${lines}` }),
@@ -31,14 +31,14 @@ test.each([
   ["0.0.0.0/8", "0.0.0.0/1", "128.0.0.0/1", "128.0.0.0/1"],
   ["10.0.0.0/8", "0.0.0.0/2", "64.0.0.0/2", "192.0.0.0/2", "128.0.0.0/2"],
   ["::/1", "8000::/1", "10.0.0.0/8"],
-])("proxies that are everybody together are refused: %s", (...ranges) => {
+])("trusted proxies that together cover every address are refused: %s", (...ranges) => {
   const toml = `[http]\ntrusted_proxies = ${JSON.stringify(ranges)}`;
   expect(problems({ "postern.toml": toml })).toEqual([
     expect.stringContaining("postern.toml: http.trusted_proxies: must not cover all addresses together"),
   ]);
 });
 
-test("many proxies may be trusted that are not everybody", () => {
+test("many trusted proxies are accepted if they do not cover every address", () => {
   const ranges = ["0.0.0.0/1", "128.0.0.0/2", "0.0.0.0/1", "64.0.0.0/2", "::/1"];
   expect(problems({ "postern.toml": `[http]\ntrusted_proxies = ${JSON.stringify(ranges)}` })).toEqual([]);
 });
@@ -66,7 +66,7 @@ test.each([
   ]);
 });
 
-test("a budget that the largest body just fits is taken", () => {
+test("a budget that is just large enough for the largest body is accepted", () => {
   const webhooks = endpoint("/a", `body_limit_bytes = ${MIB}\nencoded_bodies = "decode"`);
   expect(problems({ "postern.toml": budget(2 * MIB), "webhooks.toml": webhooks })).toEqual([]);
 });
@@ -113,11 +113,11 @@ test.each([
   ],
   [`[runners.a]\n[jobs."1/1"]\nrunner = "a"`, "runners.a.url: must be an http or https URL"],
   [REPORTS, "runners.reports: is not used: no job has this runner"],
-])("the mistake in %j is named with its key, and with what is wrong", (toml, problem) => {
+])("the mistake in %j is reported with its key and the problem", (toml, problem) => {
   expect(problems({ "postern.toml": toml })).toEqual([`postern.toml: ${problem}`]);
 });
 
-test("what a job does not say of its backoff is the producer's, and its rate is so many calls in a period", () => {
+test("missing backoff keys of a job come from the producer, and its rate becomes a number of calls per period", () => {
   const toml = `
     [producer.backoff]
     cap_ms = 60000
@@ -137,7 +137,7 @@ test("what a job does not say of its backoff is the producer's, and its rate is 
 const runner = (lines: string) => ({ "postern.toml": `[runner]\n${lines}` });
 const loaded = (files: Files) => loadConfig(readWebhooks, { dir: dirWith(files), env: {} }).postern;
 
-test("the runner has the Redis of all, unless it has one of its own, which is strict unless it says otherwise", () => {
+test("the runner uses the deployment's Redis, unless it has its own, which is strict by default", () => {
   const all = '[redis]\nurl = "redis://all"\ndurability = "relaxed"\n';
   const redisOf = (own: string) => toRunnerRedis(loaded({ "postern.toml": all + own }));
   expect(redisOf("")).toMatchObject({ durability: "relaxed" });
@@ -163,7 +163,7 @@ test.each([
     "result_bytes_max = 2\nanswers_bytes_max = 1",
     "runner.result_bytes_max: must be at most answers_bytes_max",
   ],
-])("what the runner could not do is refused: %s", (lines, problem) => {
+])("settings that the runner cannot meet are refused: %s", (lines, problem) => {
   expect(problems(runner(lines))).toEqual([expect.stringContaining(problem)]);
 });
 
@@ -172,8 +172,8 @@ test("an answer is kept for a day, or for as long as its key is remembered if th
   expect(loaded(runner("memory_secs = 10")).runner.answer_secs).toBe(10);
 });
 
-/** Later retries than those of a lost answer find the compact form, which also says 2xx. */
-test("by default an answer is kept for longer than the retries of a call may take, whatever Retry-After they are told", () => {
+/** Retries that come later find the compact form of a lost answer, which also says 2xx. */
+test("by default an answer is kept for longer than a call is retried, even with the longest Retry-After", () => {
   const { producer, runner } = loaded({});
   const { judge } = createRetryPolicy({
     attempts: producer.attempts,

@@ -68,11 +68,11 @@ function problems(...args: Parameters<typeof load>): string[] {
   }
 }
 
-test("a fixed source of a rate is its number", () => {
+test("a fixed rate source becomes its number", () => {
   expect(rateOf({ rate_per_native_unit: { source: "fixed", rate: "3200.5" } })).toBe("3200.5");
 });
 
-test("sources of rates have the defaults of the example", () => {
+test("rate sources have the defaults of the example", () => {
   expect(rateOf({ rate_per_native_unit: median, ...bounds })).toMatchObject({
     source: "median",
     min_sources: 2,
@@ -89,22 +89,22 @@ test("sources of rates have the defaults of the example", () => {
   });
 });
 
-test("a max_rate_age_secs of two refreshes and 15 s is accepted: one read may be missed", () => {
+test("a max_rate_age_secs of two refreshes and 15 s is accepted, so that one read may fail", () => {
   expect(problems({ rate_per_native_unit: http, rate_refresh_secs: 60, max_rate_age_secs: 135 })).toEqual([]);
 });
 
-test("a source of rates at the top is every token's that has none of its own", () => {
+test("a rate source at the top applies to every token without its own", () => {
   expect(rateOf(bounds, { top: { rate_per_native_unit: chainlink } })).toMatchObject({ feed: FEED });
 });
 
-test("nodes' URLs, rates' URLs and headers come from the environment and cannot be printed", () => {
+test("URLs of nodes and rates and their headers come from the environment and cannot be printed", () => {
   const source = { ...http, url: "env:RATES_URL", headers: { Authorization: "env:RATES_TOKEN" } };
   const env = { RATES_URL: "https://rates.example.com/canary", RATES_TOKEN: "Bearer canary-canary" };
   const { x402 } = load({ rate_per_native_unit: { ...median, of: [chainlink, source] } }, { env });
   expect(inspect(x402, { depth: 20 }) + JSON.stringify(x402)).not.toContain("canary");
 });
 
-describe("what is refused", () => {
+describe("invalid sources", () => {
   const at = (rest: string) => new RegExp(`accepted_tokens\\[0\\]\\.rate_per_native_unit${rest}`);
   test.each([
     ["an unknown source", { source: "oracle" }, at('\\.source: must be "fixed", .* or "median"$')],
@@ -137,12 +137,12 @@ describe("what is refused", () => {
       at("\\.url: must be an https URL"),
     ],
     [
-      "a URL with a pointer that is none",
+      "a URL with an invalid pointer",
       { ...http, pointer: "price" },
       at("\\.pointer: must be a JSON Pointer"),
     ],
     [
-      "a URL with a pointer whose escape is none",
+      "a URL with a pointer with an invalid escape",
       { ...http, pointer: "/a~2" },
       at("\\.pointer: must be a JSON Pointer"),
     ],
@@ -209,7 +209,7 @@ describe("what is refused", () => {
     },
   );
 
-  test("a job whose price at a rate's bound is more than can be paid is refused", () => {
+  test("a job whose price at a rate's bound is too large for a payment is refused", () => {
     const found = problems(
       { rate_per_native_unit: http, min_rate: "0.0000001", max_rate: "1" },
       { jobs: { "8": "1000000000", "9": String(10n ** 77n) } },
@@ -221,7 +221,7 @@ describe("what is refused", () => {
     ]);
   });
 
-  test("everything that is wrong with a token's rate is said at once", () => {
+  test("all problems of a token's rate are reported at once", () => {
     const token = {
       rate_per_native_unit: {
         ...median,
@@ -247,7 +247,7 @@ describe("what is refused", () => {
   });
 });
 
-test("a source of rates without both bounds is warned about, and a fixed rate without is not", () => {
+test("a rate source without both bounds causes a warning, but a fixed rate does not", () => {
   const warnings = (token: TomlTable) => load(token).warnings.filter((line) => line.includes("_rate"));
   expect(warnings({ rate_per_native_unit: "3200" })).toEqual([]);
   expect(warnings({ rate_per_native_unit: http, ...bounds })).toEqual([]);

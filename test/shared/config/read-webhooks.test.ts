@@ -145,11 +145,11 @@ test.each([
   ],
   ['auth = "none"\nhandshakes = [{ proof = "non" }]', 'handshakes[0].proof: must be "none", "credential", '],
   ['auth = "none"\nanswer = { status = 203 }', "answer.status: must be 200, 201, 202 or 204"],
-])("the mistake in %j is named with its key, and with what would be right", (lines, problem) => {
+])("the mistake in %j is reported with its key, and with the right value", (lines, problem) => {
   expect(problems({ "webhooks.toml": endpoint(lines) })[0]).toContain(problem);
 });
 
-test("a configuration folder that is not there is refused", () => {
+test("a missing configuration folder is refused", () => {
   expect(() => loadConfig(readWebhooks, { dir: "/does/not/exist", env: {} })).toThrow(
     /there is no directory \/does\/not\/exist/,
   );
@@ -157,7 +157,7 @@ test("a configuration folder that is not there is refused", () => {
 
 const keeping = endpoint('auth = "none"\nkeep_result = true');
 
-test("an endpoint that keeps results is refused without a secret that makes their tokens, with its line", () => {
+test("an endpoint that keeps results is refused without the secret for result tokens, with its line", () => {
   const placed = (files: Files) => placedProblemsOf(() => load(files));
   const line = keeping.split("\n").indexOf("keep_result = true") + 1;
   expect(placed({ "webhooks.toml": keeping })).toEqual([
@@ -173,7 +173,7 @@ test("an endpoint whose sender waits for the result keeps it, and needs no secre
   expect(webhooks?.endpoints[0]).toMatchObject({ respond: "result", keep_result: true });
 });
 
-test("a sender that would wait for longer than anybody may is refused, with its line", () => {
+test("a sender that would wait for longer than the limit is refused, with its line", () => {
   const waiting = (more: string) => endpoint(`auth = "none"\nrespond = "result"\n${more}`);
   const ofAll = (secs: number) => `[results]\nwait_secs_max = ${secs}`;
   const found = (webhooks: string, postern: string) =>
@@ -186,7 +186,7 @@ test("a sender that would wait for longer than anybody may is refused, with its 
   expect(found(waiting(""), ofAll(3))).toEqual([]);
 });
 
-test("only gateways, and what reads everything, need the secret of results", () => {
+test("only gateways, and readers without a kind, need the secret of results", () => {
   const dir = dirWith({ "webhooks.toml": keeping, "postern.toml": '[results]\nsecret = "env:NOT_SET"' });
   const read = (reader?: Reader) =>
     placedProblemsOf(() => loadConfig(readWebhooks, { dir, env: {}, reader }));
@@ -195,7 +195,7 @@ test("only gateways, and what reads everything, need the secret of results", () 
   for (const reader of ["gateway", undefined] as const) expect(read(reader)[0]).toContain("NOT_SET");
 });
 
-test("an endpoint below the path where results are asked for is refused", () => {
+test("an endpoint below the path for results is refused", () => {
   for (const path of ["/webhooks/calls/", `/webhooks/calls/c_${"0".repeat(32)}`, "/webhooks/calls/github"]) {
     const toml = `[[endpoints]]\npath = "${path}"\njob_id = 1\nauth = "none"`;
     expect(problems({ "webhooks.toml": toml })).toEqual([

@@ -16,7 +16,7 @@ const problems = (lines: string, table?: string) =>
 const SENTINELS = 'sentinels = ["10.0.0.1:26379", "[::1]:26380"]\nmaster_name = "mymaster"\n';
 const NODES = 'nodes = ["redis-0.redis:6379"]\n';
 
-test("without a place and a name, Redis is on this machine and has the keys of always", () => {
+test("by default Redis is on this machine and has the default prefix", () => {
   const { redis } = load("");
   expect(redis.url?.reveal()).toBe("redis://127.0.0.1:6379");
   expect(prefixOf(redis.name)).toBe(PREFIX);
@@ -86,13 +86,13 @@ test.each([
     '[{ url = "redis://a" }, { url = "redis://u:p@b" }]\npassword = "a-long-password!"',
     "redis.password: is not used: url has a user or a password",
   ],
-])("partitions that cannot be are refused: %s", (written, problem) => {
+])("impossible partitions are refused: %s", (written, problem) => {
   expect(problems(`${ID}partitions = ${written}`)).toEqual([problem]);
 });
 
 test("a deployment with partitions needs an id", () => {
   expect(problems("partitions = 2")).toEqual([
-    "redis.deployment_id: is missing: with partitions it tells one that has lost its data from a new one",
+    "redis.deployment_id: is missing: with several partitions, it tells a new one from one that has lost its data",
   ]);
 });
 
@@ -124,11 +124,11 @@ test.each([
   [`${NODES}tls = { ca = "env:CERT", server_name = "a b" }`, "redis.tls.server_name: must be a host name"],
   ['name = "Shop"', "redis.name: must be 1 to 40 lower-case letters, digits and hyphens"],
   ['name = "shop-runner"', "redis.name: must not end with -runner: the prefix of runners' keys does"],
-])("what cannot be is refused: %s", (lines, problem) => {
+])("an impossible Redis table is refused: %s", (lines, problem) => {
   expect(problems(lines)).toEqual([problem]);
 });
 
-test("a certificate that is none is told of with the reason, and a runner's own Redis needs a place and has no name", () => {
+test("an invalid certificate is reported with the reason, and a runner's own Redis needs an address and has no name", () => {
   const broken = "-----BEGIN CERTIFICATE-----\\nAAAA\\n-----END CERTIFICATE-----";
   expect(problems(`${NODES}tls = { ca = "${broken}" }`)).toEqual([
     expect.stringMatching(/^redis\.tls\.ca: cannot be used: /),

@@ -41,7 +41,7 @@ test("the secrets of a configuration cannot be printed", () => {
   }
 });
 
-test("no problem of a configuration tells a secret", () => {
+test("no problem of a configuration contains a secret", () => {
   const found = problems({
     "webhooks.toml": endpoint(`auth = "none"\nsecret = "${CANARY}"`),
     "postern.toml": `[redis]\nurl = "http://${CANARY}"`,
@@ -50,7 +50,7 @@ test("no problem of a configuration tells a secret", () => {
   expect(found.join("\n")).not.toContain(CANARY);
 });
 
-test("a secret under 16 bytes is taken, with a warning", () => {
+test("a secret under 16 bytes is accepted with a warning", () => {
   const { warnings } = load({
     "webhooks.toml": endpoint('auth = "bearer"\nsecret = ["short", "long enough to be one"]'),
   });
@@ -66,7 +66,7 @@ test("a secret that is empty, in the configuration, the environment or a file, i
   }
 });
 
-test("of several line breaks at the end of a secret, one is not part of it", () => {
+test("of several line breaks at the end of a secret, only one is removed", () => {
   const config = load(
     { "webhooks.toml": endpoint('auth = "bearer"\nsecret = "env:HOOK"') },
     { HOOK: "long enough to be one\n\n" },
@@ -84,7 +84,7 @@ test.each([
   ['"a secret of one self"', "quotes"],
   ["$POSTERN_HOOK_SECRET", "variable"],
   [`\${POSTERN_HOOK_SECRET}`, "variable"],
-])("the secret %j is taken, with a warning that does not tell it", (secret, warned) => {
+])("the secret %j is accepted, with a warning that does not contain it", (secret, warned) => {
   const { warnings } = load({
     "webhooks.toml": endpoint(`auth = "bearer"\nsecret = ${JSON.stringify(secret)}`),
   });
@@ -101,7 +101,7 @@ test.each(["ENV:HOOK", "Env:HOOK", "FILE:/run/secrets/hook"])("the secret %s is 
   ]);
 });
 
-test("a copy of the files elsewhere names the same files of secrets, and changes no other text", () => {
+test("a copy of the files in another folder names the same files of secrets, and changes no other text", () => {
   const tables = (path: string): ConfigTables => ({
     postern: {
       redis: { password: path, sentinel_password: path, tls: { ca: path, cert: path, key: path } },

@@ -70,6 +70,6 @@ test.each([
     '[{ header = "X-S", algorithm = "hmac-sha256" }, { field = "/s", algorithm = "hmac-sha256" }]',
     "signature[1].field: is allowed only with one scheme: one of several is chosen before the body is read",
   ],
-])("the signature %j is refused, with the key and what is wrong", (scheme, problem) => {
+])("the signature %j is refused, with the key and the problem", (scheme, problem) => {
   expect(endpointProblems(signed(scheme))).toEqual(onlyProblem(problem));
 });

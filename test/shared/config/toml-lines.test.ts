@@ -4,19 +4,19 @@ import { expect, test } from "vitest";
 import { linesIn } from "../../../shared/config/toml-lines.ts";
 
 type Path = readonly (string | number)[];
-/** A piece of a document, and on which of its lines, from 0, what it names is. */
+/** A piece of a document, and the lines, from 0, of the keys that it names. */
 type Piece = { text: string; places: readonly { path: Path; line: number }[] };
 
 const bare = fc.stringMatching(/^[A-Za-z0-9_-]{1,6}$/);
 const quoted = fc.string({ unit: "grapheme", maxLength: 6 });
-/** A key, as it is and as it is written: bare, basic or literal. */
+/** A key, as a value and in a notation: bare, basic or literal. */
 const key = fc.oneof(
   bare.map((name) => ({ name, written: name })),
   quoted.map((name) => ({ name, written: JSON.stringify(name) })),
   fc.stringMatching(/^[a-z."#=[\]{} ]{0,6}$/).map((name) => ({ name, written: `'${name}'` })),
 );
 
-/** One value over several lines that look like other keys, heads, comments and ends of strings. */
+/** One value over several lines that look like keys, heads, comments and ends of strings. */
 const MISLEADING = ["[[endpoints]]", "a = 1", "# no comment", "]", "}", "[a.b]", "''", '"', "a.b = {"];
 const longText = fc.array(fc.constantFrom(...MISLEADING), { maxLength: 4 }).map((lines) => lines.join("\n"));
 const scalar = fc.oneof(
@@ -28,7 +28,7 @@ const scalar = fc.oneof(
 const plain = (text: string): Piece => ({ text, places: [] });
 const linesOf = (text: string): number => text.split("\n").length - 1;
 
-/** Pieces after one another, each at a path of its own below the whole. */
+/** Joins pieces, each at its own path below the root. */
 function joined(
   pieces: readonly (Piece & { at: Path })[],
   [open, between, close]: [string, string, string],
@@ -46,7 +46,7 @@ function joined(
 
 const distinctKeys = { maxLength: 3, selector: ([{ name }]: [{ name: string }, unknown]) => name };
 
-/** A value that may be a list over several lines or an inline table, in one another. */
+/** A value, possibly a multi-line list or an inline table. Both may contain such values again. */
 const { value } = fc.letrec<{ value: Piece }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 2 },
@@ -84,7 +84,10 @@ const line = fc
 const body = fc.array(line, { maxLength: 3 }).map((lines) => joined(lines, ["", "\n\n# [a] = 1\n", "\n"]));
 const head = fc.tuple(fc.array(key, { minLength: 1, maxLength: 3 }), fc.boolean(), body);
 
-/** A document of such lines and tables; what TOML does not take (a key twice) is left out by the property. */
+/**
+ * A document of such lines and tables. Documents that TOML refuses (because of a repeated key) are skipped by the
+ * property.
+ */
 const document = fc.tuple(body, fc.array(head, { maxLength: 4 })).map(([top, tables]) => {
   const counts = new Map<string, number>();
   let { text, places } = top as { text: string; places: { path: Path; line: number }[] };
@@ -122,14 +125,14 @@ function isToml(text: string): boolean {
   }
 }
 
-test("the line of each key, element and table of any document is the one it is written on", () => {
+test("the line of each key, element and table of any document is the one on which it is written", () => {
   let seen = 0;
   fc.assert(
     fc.property(document, ({ text, places }) => {
       fc.pre(isToml(text));
       const lineOf = linesIn(text);
       const table = parse(text);
-      // Of a list of tables below another list the count is not known here.
+      // The index in a list of tables below another list is not known here, so only existing paths are checked.
       for (const { path, line } of places.filter(({ path }) => valueAt(table, path) !== undefined)) {
         expect([path, lineOf(path)], text).toEqual([path, line + 1]);
         seen += 1;
@@ -140,7 +143,7 @@ test("the line of each key, element and table of any document is the one it is w
   expect(seen).toBeGreaterThan(1000);
 });
 
-test("a key that is not there is on the line of the table it is missing in, and one of the document itself on none", () => {
+test("a missing key is on the line of its table, and a missing key of the document itself has no line", () => {
   const lineOf = linesIn("a = 1\n\n[[list]]\nb = 1\n\n[[list]]\nc = { d = [\n1,\n{ e = 1 }] }\n");
   expect(lineOf(["list", 1, "path"])).toBe(6);
   expect(lineOf(["list", 1, "c", "d", 1, "f"])).toBe(9);
@@ -148,7 +151,7 @@ test("a key that is not there is on the line of the table it is missing in, and 
   expect(lineOf([])).toBeUndefined();
 });
 
-test("keys count the lines of Windows, and are found behind a byte order mark", () => {
+test("lines are counted with Windows line ends, too, and keys are found after a byte order mark", () => {
   const lineOf = linesIn('\uFEFFa = 1\r\n"b c".d = 2\r\n[e]\r\nf = """\r\n"""\r\ng = 1\r\n');
   expect([["a"], ["b c", "d"], ["e"], ["e", "f"], ["e", "g"]].map(lineOf)).toEqual([1, 2, 3, 4, 6]);
 });

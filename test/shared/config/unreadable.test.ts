@@ -23,7 +23,7 @@ const NOT_TEXT: [what: string, make: (text: string) => Buffer, remedy: string][]
 ];
 
 describe.each(NOT_TEXT)("%s", (_what, make, remedy) => {
-  test("a configuration file that is not UTF-8 text is refused with the remedy, also one that may be absent", () => {
+  test("a configuration file that is not UTF-8 is refused with the remedy, even if it is optional", () => {
     const dir = tempDir();
     writeFileSync(join(dir, "postern.toml"), make("drain_secs = 1\n"));
     writeFileSync(join(dir, "webhooks.toml"), make(withSecret(TEXT)));
@@ -33,7 +33,7 @@ describe.each(NOT_TEXT)("%s", (_what, make, remedy) => {
     ]);
   });
 
-  test("a secret's file that is not UTF-8 text is refused with the remedy", () => {
+  test("a secret's file that is not UTF-8 is refused with the remedy", () => {
     const dir = dirWith({ "webhooks.toml": withSecret("file:secret") });
     writeFileSync(join(dir, "secret"), make(TEXT));
     expect(problemsOf(() => loadConfig(readWebhooks, { dir, env: {} }))).toEqual([
@@ -42,7 +42,7 @@ describe.each(NOT_TEXT)("%s", (_what, make, remedy) => {
     expect(problemsOf(() => loadConfig(readWebhooks, { dir, env: {} }))[0]).toContain(remedy);
   });
 
-  test("a job's schema that is not UTF-8 text is refused", () => {
+  test("a job's schema that is not UTF-8 is refused", () => {
     const dir = dirWith({
       "job_pricing.toml": '[1]\n7 = { price_wei = "1000000000000000", input_schema = "s.json" }',
     });
@@ -53,7 +53,7 @@ describe.each(NOT_TEXT)("%s", (_what, make, remedy) => {
   });
 });
 
-test("a key file of 32 raw bytes is refused, and told to be written as hex or base64", () => {
+test("a key file of 32 raw bytes is refused, with the advice to write it as hex or base64", () => {
   const dir = dirWith({ "webhooks.toml": withSecret("file:key") });
   writeFileSync(join(dir, "key"), Buffer.alloc(32, 0xa7));
   expect(problemsOf(() => loadConfig(readWebhooks, { dir, env: {} }))).toEqual([
@@ -61,7 +61,7 @@ test("a key file of 32 raw bytes is refused, and told to be written as hex or ba
   ]);
 });
 
-test("a byte order mark of UTF-8 is no part of a file or of a secret, as little as a Windows line break at its end", () => {
+test("a UTF-8 byte order mark is removed from a file or a secret, and so is a Windows line break at its end", () => {
   const dir = tempDir();
   writeFileSync(join(dir, "webhooks.toml"), `\ufeff${withSecret("file:secret").replaceAll("\n", "\r\n")}`);
   writeFileSync(join(dir, "secret"), `\ufeff${TEXT}\r\n`);
@@ -69,7 +69,7 @@ test("a byte order mark of UTF-8 is no part of a file or of a secret, as little 
   expect(endpoint?.auth === "bearer" && endpoint.secret[0]?.reveal()).toBe(TEXT);
 });
 
-test("a secret that holds U+FFFD or NUL is refused as a variable, as text and as an escape", () => {
+test("a secret that contains U+FFFD or NUL is refused as a variable, as text and as an escape", () => {
   const env = { HOOK: "caf\ufffd of our own 0123456789" };
   for (const value of ["env:HOOK", "caf\ufffd", "nul\0 nul 0123456789"]) {
     const dir = dirWith({ "webhooks.toml": withSecret(value) });
@@ -84,7 +84,7 @@ test("a secret that holds U+FFFD or NUL is refused as a variable, as text and as
   ]);
 });
 
-test("a variable of the program that is not UTF-8 is refused by its name, one of somebody else is not", () => {
+test("a variable of the program that is not UTF-8 is refused with its name, but not another program's variable", () => {
   expect(() => requireUtf8({ POSTERN_OPERATOR_TOKEN: "t\ufffdken" })).toThrow(
     /^POSTERN_OPERATOR_TOKEN: contains U\+FFFD.*write it again as UTF-8/,
   );
@@ -109,7 +109,7 @@ describe.each(CANNOT_BE_READ)("%s", (_what, put, why) => {
     ["operator.toml", readOperator],
     ["x402.toml", readX402],
     ["job_pricing.toml", readX402],
-  ] as const)("in the place of %s is a problem, and not a file that is absent", (name, read) => {
+  ] as const)("in the place of %s is a problem, and does not count as an absent file", (name, read) => {
     const dir = tempDir();
     put(join(dir, name));
     expect(problemsOf(() => loadConfig<unknown>(read, { dir, env: {} }))).toEqual([
@@ -125,14 +125,14 @@ describe.each(CANNOT_BE_READ)("%s", (_what, put, why) => {
     ]);
   });
 
-  test("does not fail the look for variables that nothing reads", () => {
+  test("does not break the search for unused variables", () => {
     const dir = tempDir();
     put(join(dir, "webhooks.toml"));
     expect(environmentWarnings({ POSTERN_ODD: "x" }, dir)).toEqual([]);
   });
 });
 
-test("a configuration directory that is a link to nothing, or a file, is a problem", () => {
+test("a configuration directory that is a file, or a link to nothing, is a problem", () => {
   const [dangling, file] = [join(tempDir(), "config"), join(tempDir(), "config")];
   symlinkSync("/does/not/exist", dangling);
   writeFileSync(file, "");
@@ -142,7 +142,7 @@ test("a configuration directory that is a link to nothing, or a file, is a probl
   expect(() => loadConfig(readWebhooks, { dir: file, env: {} })).toThrow("config: cannot be read (ENOTDIR");
 });
 
-test("hidden files of editors and of macOS do not stop a start, and a misspelt file does", () => {
+test("hidden files of editors and of macOS do not stop a start, but a misspelt file does", () => {
   const dir = dirWith({ "webhooks.toml": withSecret(TEXT), "._webhooks.toml": "\0\x05\x16\x07" });
   symlinkSync("me@host.123:456", join(dir, ".#webhooks.toml"));
   expect(loadConfig(readWebhooks, { dir, env: {} }).webhooks?.endpoints).toHaveLength(1);
@@ -157,7 +157,7 @@ describe("a relative path of a secret's file", () => {
   const NAME = "postern-relative-secret-of-a-test";
   const here = join(process.cwd(), NAME);
 
-  test("start at the configuration directory, which may be a link, and may lead out of it", () => {
+  test("starts at the configuration directory, which may be a link, and may lead outside of it", () => {
     const home = tempDir();
     mkdirSync(join(home, "real"));
     symlinkSync("real", join(home, "config"));
@@ -168,7 +168,7 @@ describe("a relative path of a secret's file", () => {
     expect(webhooks?.endpoints[0]).toHaveProperty("secret.length", 1);
   });
 
-  test("is refused if the working directory has another file there, and not if it is the same file", ({
+  test("is refused if the working directory has another file with that path, but not if it is the same file", ({
     onTestFinished,
   }) => {
     onTestFinished(() => rmSync(here, { force: true }));

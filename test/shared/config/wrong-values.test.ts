@@ -17,7 +17,7 @@ import { dirWith, filledExample } from "./files.ts";
 type Table = { [key: string]: unknown };
 type Path = readonly (string | number)[];
 
-/** What an operator may write by mistake, of each type of TOML, and no key at all. */
+/** Values that an operator may write by mistake, of each type of TOML, and a missing key. */
 const WRONG: readonly unknown[] = [
   undefined,
   "",
@@ -36,7 +36,7 @@ const WRONG: readonly unknown[] = [
   new Date(0),
 ];
 
-/** Endpoints that between them have every table of a sender's description. */
+/** Endpoints that together have every table of a sender's description. */
 const DESCRIBED = [
   {
     preset: "stripe",
@@ -47,12 +47,13 @@ const DESCRIBED = [
   { preset: "slack", handshakes: PRESETS["slack"]?.endpoint.handshakes, secret: "a secret of one's own" },
   { preset: "zoom", handshakes: PRESETS["zoom"]?.endpoint.handshakes, secret: "a secret of one's own" },
   { preset: "twilio", public_url: "https://a.example/x", secret: "a secret of one's own" },
+  { preset: "google-pubsub", audience: "a", claims: { email: "b" }, jwks: "https://a.example" },
 ].map((endpoint, index) => ({ path: `/described/${index}`, job_id: 1, ...endpoint }));
 
 const SOMEWHERE = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 const NODE = "https://node.example.com";
 
-/** A source of a rate of each kind. */
+/** A rate source of each kind. */
 const SOURCES = [
   { source: "fixed", rate: "3200" },
   { source: "chainlink", rpc_url: NODE, feed: SOMEWHERE, max_age_secs: 3600, sequencer_feed: SOMEWHERE },
@@ -61,7 +62,7 @@ const SOURCES = [
 ];
 const MEDIAN = { source: "median", of: SOURCES, max_deviation_bps: 50, min_sources: 2 };
 
-/** Whatever no example file has. */
+/** Tables that no example file has. */
 const RARE: readonly Base[] = [
   {
     name: "postern.toml",
@@ -107,7 +108,7 @@ const RARE: readonly Base[] = [
 
 const env = { POSTERN_TEST_KEY: `0x${"1".repeat(64)}` };
 
-/** How each file is checked, with schemas that are made once: that takes longer than a check. */
+/** The check of each file. The schemas are made once, because that takes longer than a check. */
 const CHECKS: Readonly<Record<string, Omit<Parameters<CheckedTables["read"]>[0], "name">>> = {
   "postern.toml": { schema: posternToml({ env }) },
   "webhooks.toml": { schema: webhooksToml({ env }), problemsIn: repeatedPaths },
@@ -115,10 +116,10 @@ const CHECKS: Readonly<Record<string, Omit<Parameters<CheckedTables["read"]>[0],
   "pricing.toml": { schema: pricingToml({ env }) },
 };
 
-/** A file with as little as possible beside the key that is wrong. */
+/** A minimal valid file around the wrong key. */
 type Base = { name: string; table: Table };
 
-/** A file for each of its tables of this name, and one without them. */
+/** Returns a file for each of its tables of this name, and one without them. */
 function apart(name: string, key: string): Base[] {
   const { [key]: tables, ...rest } = parse(filledExample(name)) as Record<string, Table[]>;
   return (tables ?? []).map((table, at) => ({ name, table: { ...(at === 0 && rest), [key]: [table] } }));
@@ -167,14 +168,14 @@ function problemsWith(dir: string, name: string, table: unknown): string[] {
 const names = [...new Set(bases.map(({ name }) => name))];
 
 test.each(names)(
-  "a wrong value of any key of %s is named with its key and in words, or is allowed",
+  "a wrong value of any key of %s is reported with its key and an explanation, or is permitted",
   (name) => {
     const dir = dirWith({});
     for (const { table } of bases.filter((base) => base.name === name)) {
       for (const [at, path] of pathsOf(table).entries()) {
         for (const wrong of LONG_RUN ? WRONG : [WRONG[at % WRONG.length]]) {
-          const said = problemsWith(dir, name, withValue(table, path, wrong));
-          for (const line of said) {
+          const lines = problemsWith(dir, name, withValue(table, path, wrong));
+          for (const line of lines) {
             const what = `${path.join(".")} = ${JSON.stringify(wrong)} is answered "${line}"`;
             expect(line, what).toMatch(
               /\.toml(?::\d+)?: (?:endpoint (?:\/\S+|".+"): )?[^:]+(?::[^: ][^:]*)*: [a-z"]/,

@@ -13,7 +13,7 @@ const toml = (lines: Lines): string =>
     .flatMap(([key, value]) => (value === undefined ? [] : [`${key} = ${value}\n`]))
     .join("");
 
-/** A valid x402.toml, but for what is said here; undefined takes a key away. Values are TOML. */
+/** Returns a valid x402.toml with these changes; undefined removes a key. Values are TOML. */
 export function x402(
   top: Lines = {},
   { token = {}, more = "" }: { token?: Lines; more?: string } = {},
@@ -43,7 +43,7 @@ export const tokenTable = (token: Lines = {}): string =>
 
 export const policyTable = (policy: Lines): string => `[[job_policies]]\n${toml(policy)}`;
 
-/** A job policy that has all a restricted job needs. */
+/** A job policy with all keys of a restricted job. */
 export const restricted = {
   service_id: "1",
   job_index: "7",
@@ -65,6 +65,6 @@ export const load = (files: X402Files, env = {}) => loadConfig(readX402, { dir: 
 
 export const problems = (files: X402Files): string[] => problemsThrown(() => load(files));
 
-/** Of an x402.toml with this at its top. */
+/** Returns the problems of an x402.toml with this at its top. */
 export const problemsOf = (top: Lines, rest?: { token?: Lines; more?: string }): string[] =>
   problems({ x402: x402(top, rest) });

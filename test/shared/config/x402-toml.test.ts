@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { x402Toml } from "../../../shared/config/x402-toml.ts";
 import { currentOffers } from "../../../shared/pricing/prices.ts";
 import { fixedRateOf } from "../../../shared/pricing/rates/sources/fixed.ts";
+import { newReceiptKey } from "../../support/receipt-key.ts";
 import { problemsOf as problemsThrown } from "./files.ts";
 import {
   CONTRACT,
@@ -20,7 +21,12 @@ import {
   x402,
 } from "./x402-files.ts";
 
-test("an x402.toml of only the keys that must be there has the defaults of the design", () => {
+const RECEIPT = newReceiptKey();
+const EC_KEY = JSON.stringify(
+  generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ format: "jwk" }),
+);
+
+test("an x402.toml with only the required keys has the defaults of the design", () => {
   const { x402: found } = load({ x402: x402(), jobs: JOBS });
   expect(found).toMatchObject({
     bind_address: "0.0.0.0:8402",
@@ -42,11 +48,38 @@ test("an x402.toml of only the keys that must be there has the defaults of the d
   });
 });
 
+test("the seller's name is the host of public_url by default, and [shop] sets it, its tags and its icon", () => {
+  expect(load({ x402: x402({ public_url: '"https://jobs.example.com:8443/sold"' }) }).x402?.shop).toEqual({
+    name: "jobs.example.com:8443",
+    tags: [],
+  });
+  const table =
+    '[shop]\nname = "Example jobs"\ntags = ["text"]\nicon_url = "https://jobs.example.com/i.png"\n';
+  expect(load({ x402: x402({}, { more: table }) }).x402?.shop).toEqual({
+    name: "Example jobs",
+    tags: ["text"],
+    icon_url: "https://jobs.example.com/i.png",
+  });
+});
+
+test.each([
+  ['name = ""', /shop\.name: must be 1 to 32 printable ASCII/],
+  [`name = "${"a".repeat(33)}"`, /shop\.name: must be 1 to 32 printable ASCII/],
+  ['name = "Caf\u00e9"', /shop\.name: must be 1 to 32 printable ASCII/],
+  ['name = " a"', /shop\.name: .*without a space/],
+  ['tags = ["a", "b", "c", "d", "e", "f"]', /shop\.tags: /],
+  ['tags = [""]', /shop\.tags\[0\]: must be 1 to 32 printable ASCII/],
+  ['icon_url = "data:image/png;base64,AAAA"', /shop\.icon_url: must be an http or https URL/],
+  ['logo = "a"', /shop\.logo: /],
+])("[shop] with %s is refused, because x402 limits these values", (line, message) => {
+  expect(problemsOf({}, { more: `[shop]\n${line}\n` })).toEqual([expect.stringMatching(message)]);
+});
+
 test("without x402.toml the payment gateway is off", () => {
   expect(load({})).toMatchObject({ x402: undefined, prices: new Map() });
 });
 
-test("rate and markup at the top of x402.toml hold for every token that says nothing else", () => {
+test("rate and markup at the top of x402.toml apply to every token without its own", () => {
   const own = tokenTable({ network: '"eip155:1"', rate_per_native_unit: '"0.5"', markup_bps: "7" });
   const found = load({
     x402: x402(
@@ -71,7 +104,7 @@ test("a job's offers are its price in every token, in the order of the tokens", 
   ]);
 });
 
-test("every problem of x402.toml and job_pricing.toml is reported at once, repeats included", () => {
+test("every problem of x402.toml and job_pricing.toml is reported at once, including repeats", () => {
   const huge = `"${10n ** 77n}"`;
   const found = problems({
     postern: "nope = 1\n",
@@ -111,7 +144,7 @@ test("every problem of x402.toml and job_pricing.toml is reported at once, repea
   );
 });
 
-test("an x402.toml that does not parse is one problem", () => {
+test("an x402.toml with a syntax error is one problem", () => {
   expect(problems({ x402: "a = 1\nb = = 2", jobs: JOBS })).toEqual([
     expect.stringMatching(/^x402\.toml: Invalid TOML document: invalid value$/),
   ]);
@@ -131,6 +164,26 @@ test.each([
     "a host that only begins like loopback",
     { facilitator_url: '"http://127.0.0.1.example"' },
     /facilitator_url/,
+  ],
+  [
+    "a receipt key that is no key",
+    { receipt_keys: '"x"' },
+    /receipt_keys\[0\]: must be an Ed25519 private key/,
+  ],
+  [
+    "a public key in place of the one that signs",
+    { receipt_keys: `'${RECEIPT.publicJwk}'` },
+    /receipt_keys\[0\]: must be an Ed25519 private key as PEM or JWK/,
+  ],
+  [
+    "hex digits, which may be a public key, as a receipt key",
+    { receipt_keys: `'${"ab".repeat(32)}'` },
+    /receipt_keys\[0\]: must be/,
+  ],
+  [
+    "a receipt key of another curve",
+    { receipt_keys: `['${RECEIPT.jwk}', '${EC_KEY}']` },
+    /receipt_keys\[1\]: must be an Ed25519 key/,
   ],
   ["no quote_secret", { quote_secret: undefined }, /quote_secret: is missing/],
   ["a quote that lives too short", { quote_ttl_secs: "9" }, /quote_ttl_secs/],
@@ -224,7 +277,7 @@ test.each([
   expect(problemsOf({}, { token })).toEqual([expect.stringMatching(problem)]);
 });
 
-test("a token without an EIP-712 domain is told of Permit2, and one by Permit2 that it has none of its own", () => {
+test("a token without an EIP-712 domain gets a hint about Permit2, and a token with Permit2 must have none", () => {
   const without = { eip3009_name: undefined, eip3009_version: undefined };
   expect(problemsOf({}, { token: without })).toEqual([
     expect.stringMatching(
@@ -244,18 +297,24 @@ test.each([
   ["a facilitator on this machine over http", { facilitator_url: '"http://127.0.0.1:4022/x402"' }, {}],
   ["a facilitator at ::1", { facilitator_url: '["http://[::1]:4022", "http://localhost:1"]' }, {}],
   ["no rpc_url where the facilitator is trusted", { trust_facilitator: "true" }, { rpc_url: undefined }],
+  ["a receipt key, and a retired one", { receipt_keys: `['${RECEIPT.jwk}', '${RECEIPT.publicJwk}']` }, {}],
+  [
+    "receipt keys as PEM, also in one line",
+    { receipt_keys: JSON.stringify([RECEIPT.pem, RECEIPT.publicPem.replaceAll("\n", "\\n")]) },
+    {},
+  ],
   ["several quote secrets", { quote_secret: '["0123456789abcdef", "env:OLD_SECRET"]' }, {}],
-] as [string, Lines, Lines][])("an x402.toml with %s is taken", (_what, top, token) => {
+] as [string, Lines, Lines][])("an x402.toml with %s is accepted", (_what, top, token) => {
   expect(load({ x402: x402(top, { token }) }, { OLD_SECRET: "fedcba9876543210" }).x402).toBeDefined();
 });
 
-test("an address in one case is taken, and comes out with its checksum", () => {
+test("an address in one case is accepted, and is converted to its checksum form", () => {
   const token = { asset: `"${USDC.toLowerCase()}"`, pay_to: `"0x${PAY_TO.slice(2).toUpperCase()}"` };
   const [found] = load({ x402: x402({}, { token }) }).x402?.accepted_tokens ?? [];
   expect([found?.asset, found?.pay_to]).toEqual([USDC, PAY_TO]);
 });
 
-test("headers for facilitators are taken under their lower-case name, with values nobody can print", () => {
+test("headers for facilitators are stored under their lower-case name, with values that cannot be printed", () => {
   const top = { facilitator_headers: '{ Authorization = "env:FACILITATOR" }' };
   const { x402: found } = load({ x402: x402(top) }, { FACILITATOR: "Bearer canary-canary" });
   expect(found?.facilitators[0]?.headers["authorization"]?.reveal()).toBe("Bearer canary-canary");
@@ -265,7 +324,7 @@ test("headers for facilitators are taken under their lower-case name, with value
 
 const policy = (lines: Lines) => ({ x402: x402({}, { more: policyTable({ ...restricted, ...lines }) }) });
 
-test("a job policy allows a caller's proof an hour at most, if it does not say how long", () => {
+test("by default a job policy permits a caller's proof for at most an hour", () => {
   const caps = [{}, { caller_expiry_secs_max: "9000000000" }].map(
     (lines) => load(policy(lines)).x402?.job_policies[0],
   );
@@ -287,7 +346,7 @@ test.each([
   ],
   ["a job index beyond 2^32-1", { job_index: "4294967296" }, /job_index/],
   [
-    "a cap on expiry where nobody signs",
+    "a limit on expiry for a policy without signatures",
     { auth_mode: '"payer_is_caller"', caller_expiry_secs_max: "10" },
     /caller_expiry_secs_max: unknown key/,
   ],
@@ -302,7 +361,7 @@ test.each([
 
 const warnings = (top: Lines, more = "") => load({ x402: x402(top, { more }), jobs: JOBS }).warnings;
 
-test("an x402.toml where all is well has no warning", () => {
+test("a complete x402.toml causes no warning", () => {
   expect(warnings({ public_url: '"http://localhost:8402"' })).toEqual([]);
 });
 test.each([
@@ -316,44 +375,44 @@ test.each([
     /job 8 of service 1/,
   ],
 ] as [string, Lines, string, RegExp][])(
-  "an x402.toml with %s is taken with a warning",
+  "an x402.toml with %s is accepted with a warning",
   (_what, top, more, warning) => {
     expect(warnings(top, more)).toEqual([expect.stringMatching(warning)]);
   },
 );
-test("an x402.toml without any job that has a price is taken with a warning", () => {
+test("an x402.toml without any job with a price is accepted with a warning", () => {
   expect(load({ x402: x402() }).warnings).toEqual([expect.stringMatching(/no job has a price/)]);
 });
 
 test.each([
   ["by default", { default_invocation_mode: '"disabled"' }, ""],
   ["by its policy", {}, policyTable({ service_id: "1", job_index: "7", invocation_mode: '"disabled"' })],
-])("an x402.toml whose only job is disabled %s is taken with a warning", (_what, top, more) => {
+])("an x402.toml whose only job is disabled %s is accepted with a warning", (_what, top, more) => {
   expect(warnings(top, more)).toEqual([
     expect.stringMatching(/every job with a price is disabled, so no job is sold/),
   ]);
 });
 
-/** So many tokens, each on a chain of its own. */
+/** Makes `count` tokens, each on its own chain. */
 const tokens = (count: number) =>
   Array.from({ length: count - 1 }, (_, index) => tokenTable({ network: `"eip155:${index + 1}"` })).join("");
 
-test("an x402.toml with more offers than a stock nginx takes in a 402 is taken with a warning, by size", () => {
+test("an x402.toml whose 402 is too large for a default nginx is accepted with a warning that names the size", () => {
   const bySize = (top: Lines, more: string) => warnings(top, more).filter((line) => / 502 /.test(line));
-  expect(bySize({}, tokens(5))).toEqual([]);
-  expect(bySize({}, tokens(6))).toEqual([
+  expect(bySize({}, tokens(4))).toEqual([]);
+  expect(bySize({}, tokens(5))).toEqual([
     expect.stringMatching(
-      /x402\.toml: accepted_tokens: 6 offers .* \d{4} bytes.* 502 .*\. Set max_offers, .*proxy_buffer_size/,
+      /x402\.toml: accepted_tokens: 5 offers .* \d{4} bytes.* 502 .*\. Set max_offers, .*proxy_buffer_size/,
     ),
   ]);
-  expect(bySize({ max_offers: "5" }, tokens(6))).toEqual([]);
-  expect(bySize({ max_offers: "6" }, tokens(7))).toEqual([
-    expect.stringMatching(/6 offers .*lower max_offers/),
+  expect(bySize({ max_offers: "4" }, tokens(6))).toEqual([]);
+  expect(bySize({ max_offers: "5" }, tokens(7))).toEqual([
+    expect.stringMatching(/5 offers .*lower max_offers/),
   ]);
   expect(problemsOf({ max_offers: "0" })).toEqual([expect.stringMatching(/max_offers: must be at least 1/)]);
 });
 
-test("no problem of x402.toml tells a secret", () => {
+test("no problem of x402.toml contains a secret", () => {
   const canary = "canary-canary-canary";
   const found = problemsOf(
     { facilitator_headers: `{ aa = "${canary}\\n" }`, quote_secret: `[["${canary}"]]` },
@@ -370,7 +429,7 @@ const facilitatorTable = (lines: Lines = {}): string =>
 const instead = { facilitator_url: undefined };
 const WITH_CREDENTIAL = { facilitator_headers: '{ Authorization = "0123456789abcdef" }' };
 
-test("each of [[facilitators]] has its own credentials, and one facilitator_url is a list of one", () => {
+test("each of [[facilitators]] has its own credentials, and one facilitator_url becomes a list of one", () => {
   const more =
     facilitatorTable({ headers: '{ X-Key = "env:KEY_OF_A" }' }) +
     facilitatorTable({ url: '"https://b.example/x402/"' });
@@ -432,7 +491,7 @@ test.each([
   expect(problemsOf(top, { more })).toEqual([expect.stringMatching(problem)]);
 });
 
-test("what lies between the keys of facilitators is checked in a library's table as well", () => {
+test("rules between the keys of facilitators also apply to a library's table", () => {
   const table = {
     public_url: "https://a.example",
     facilitator_url: ["https://b.example", "https://c.example"],
@@ -463,7 +522,7 @@ const cdp = (key_secret: string, more: Lines = {}) => ({
   env: { CDP_ID: "organizations/0/apiKeys/1", CDP_SECRET: key_secret },
 });
 
-test("an API key of CDP is 64 bytes of Ed25519 in base64, or an ES256 key as PEM, its line breaks written or not", () => {
+test("an API key of CDP is 64 bytes of Ed25519 in base64, or an ES256 key as PEM, with real or escaped line breaks", () => {
   const { seed, publicKey } = ed25519();
   const pem = ecPem("P-256");
   for (const secret of [
@@ -496,7 +555,7 @@ test.each([
       generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey.export({ format: "pem", type: "spki" }),
   ],
 ])(
-  "a CDP key %s stops the start with a sentence that names the setting and reveals nothing of the key",
+  "a CDP key %s stops the start with a message that names the setting and contains nothing of the key",
   (_what, make) => {
     const secret = String(make());
     const { x402, env } = cdp(secret);
@@ -510,7 +569,7 @@ test.each([
   },
 );
 
-test("an Ed25519 key whose halves are of two keys is refused, and so is an Authorization beside one", () => {
+test("an Ed25519 key whose halves belong to different keys is refused, and so is an Authorization beside a key", () => {
   const torn = cdp(Buffer.concat([ed25519().seed, ed25519().publicKey]).toString("base64"));
   expect(problemsThrown(() => load({ x402: torn.x402 }, torn.env))).toEqual([
     expect.stringMatching(/cdp\.key_secret: is an Ed25519 key whose public half does not match its seed/),

@@ -29,7 +29,7 @@ const sumOf = (count: number, amount: string) => ({
   unreadable: 0,
 });
 
-test("what a discard made due leaves out a paid call that somebody else has replayed since it was counted", async () => {
+test("a discard does not count a refund as due if another operator has replayed the paid call since the count", async () => {
   const [first = ""] = await failPaid(calls, [
     { ...USDC, amount: "1" },
     { ...USDC, amount: "20" },
@@ -43,7 +43,7 @@ test("what a discard made due leaves out a paid call that somebody else has repl
   expect(result).toMatchObject({ done: 2, left: 1, refundsDue: { ...sumOf(2, "320"), is_whole: false } });
 });
 
-test("a discard that goes on adds what it makes due to what it had made due before", async () => {
+test("a resumed discard adds its due refunds to those from before the interruption", async () => {
   await failPaid(calls, [
     { ...USDC, amount: "10" },
     { ...USDC, amount: "10" },
@@ -56,16 +56,16 @@ test("a discard that goes on adds what it makes due to what it had made due befo
     { signal, onProgress() {} },
   );
   expect(half.refundsDue).toEqual(dueOf(1, "10"));
-  const told: unknown[] = [];
+  const progress: unknown[] = [];
   const whole = await bulk.operate(ALL, counted, {
     ...{ signal, before: half },
-    onProgress: ({ done, refundsDue }) => told.push([done, refundsDue]),
+    onProgress: ({ done, refundsDue }) => progress.push([done, refundsDue]),
   });
   expect(whole.refundsDue).toEqual(dueOf(2, "20"));
-  expect(told).toEqual([[2, dueOf(2, "20")]]);
+  expect(progress).toEqual([[2, dueOf(2, "20")]]);
 });
 
-test("what a discard made due leaves out a paid call that another discard had begun with, and says so", async () => {
+test("a discard does not count a refund as due if another discard had begun with the call, and says that its sum is incomplete", async () => {
   const [first = ""] = await failPaid(calls, [
     { ...USDC, amount: "1" },
     { ...USDC, amount: "20" },
@@ -77,7 +77,7 @@ test("what a discard made due leaves out a paid call that another discard had be
   expect(result).toMatchObject({ done: 2, left: 0, refundsDue: { ...sumOf(1, "20"), is_whole: false } });
 });
 
-test("of two discards of the same calls at once each refund becomes due in one", async () => {
+test("if two discards of the same calls run at once, each refund becomes due in exactly one of them", async () => {
   await failPaid(
     calls,
     Array.from({ length: 40 }, () => ({ ...USDC, amount: "1" })),

@@ -8,13 +8,16 @@ test.each([
   ["1893456000", "expires at 2030-01-01T00:00:00.000Z"],
   ["253402300800", "never expires"],
   [String(2n ** 256n - 1n), "never expires"],
-])("the evidence tells when an authorization expires, as the terms do: %s", (valid_before, says) => {
-  const terms = { payer: "0xa", valid_before };
-  expect(evidenceOf({ ...OPEN, terms } as Payment)).toContain(`The authorization of 0xa ${says}.`);
-});
+])(
+  "the evidence says when an authorization expires, in the same form as the terms: %s",
+  (valid_before, says) => {
+    const terms = { payer: "0xa", valid_before };
+    expect(evidenceOf({ ...OPEN, terms } as Payment)).toContain(`The authorization of 0xa ${says}.`);
+  },
+);
 
 test.each([undefined, { by: "otto", reason: "seen" }])(
-  "the evidence of a payment that the chain contradicts does not say that it is only not confirmed yet, nor that it was in review (acknowledged: %o)",
+  "the evidence of a payment that the chain contradicts does not call it unconfirmed or in review (acknowledged: %o)",
   (acknowledged) => {
     const settlement = { transaction: "0xb", by: "facilitator" };
     const payment = { ...OPEN, state: "INJECTED", settlement, proven: false, terms: {}, acknowledged };
@@ -27,9 +30,9 @@ test.each([undefined, { by: "otto", reason: "seen" }])(
   },
 );
 
-test("a sentence of the evidence has one full stop, also if the reason in it has its own", () => {
-  const said = (by: string) => ({ by, reason: "No money came." });
-  const by = { acknowledged: said("otto"), decided: said("ada"), dropped: said("eve") };
+test("a sentence of the evidence ends with one full stop, even if the reason in it has its own", () => {
+  const decisionBy = (by: string) => ({ by, reason: "No money came." });
+  const by = { acknowledged: decisionBy("otto"), decided: decisionBy("ada"), dropped: decisionBy("eve") };
   const payment = { ...OPEN, state: "VOID", terms: {}, reason: "It expired.", ...by };
   const evidence = evidenceOf(payment as unknown as Payment);
   expect(evidence).toEqual(

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { spawnChild, untilAnswers } from "../../../shared/dev/child.ts";
+import { spawnChild, waitUntilAnswers } from "../../../shared/dev/child.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { isAlive } from "../../support/is-alive.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -65,7 +65,7 @@ test("a child's pid, exit code, signal and last lines are the program's own", as
 
 test("a program that is not there is a start that failed, and the failure names it", async () => {
   const child = spawnChild({ command: "/nowhere/program", args: [], env: process.env });
-  await expect(untilAnswers("it", child, async () => false)).rejects.toThrow(
+  await expect(waitUntilAnswers("it", child, async () => false)).rejects.toThrow(
     /it did not start: it exited immediately\n.*\/nowhere\/program/,
   );
 });

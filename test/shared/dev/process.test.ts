@@ -15,7 +15,7 @@ function run(script: string) {
 const LOG = `const log = (event, fields) => console.log(JSON.stringify({ event, ...fields }));`;
 const FOREVER = `setInterval(() => {}, 1000);`;
 
-test("an event of a process is found whether it was logged before or after it was asked for", async () => {
+test("an event of a process is found whether it was logged before or after the wait for it began", async () => {
   const sample = run(`${LOG} log("a", { n: 1 }); setTimeout(() => log("b", { n: 2 }), 50); ${FOREVER}`);
   expect(await sample.waitForEvent("b")).toMatchObject({ n: 2 });
   expect(await sample.waitForEvent("a")).toMatchObject({ n: 1 });
@@ -23,7 +23,7 @@ test("an event of a process is found whether it was logged before or after it wa
   expect(await sample.kill("SIGKILL")).toEqual({ code: null, signal: "SIGKILL" });
 });
 
-test("of several events of one name the condition picks one", async () => {
+test("among events with the same name, the one that meets the condition is found", async () => {
   const sample = run(`${LOG} log("a", { n: 1 }); log("a", { n: 2 }); ${FOREVER}`);
   expect(await sample.waitForEvent("a", { where: ({ n }) => n === 2 })).toMatchObject({ n: 2 });
 });

@@ -18,7 +18,7 @@ async function start(options: { dir?: string; port?: number; args?: string[] } =
   return redis;
 }
 
-/** The reply's first line. */
+/** Sends a command, and resolves with the first line of the reply. */
 function ask(port: number, command: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, "127.0.0.1", () => socket.write(`${command}\r\n`));

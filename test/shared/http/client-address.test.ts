@@ -19,7 +19,7 @@ const xff = (value: string, peer = "10.0.0.1") => addressOf(peer, [["X-Forwarded
 const forwarded = (value: string, peer = "10.0.0.1") =>
   addressOf(peer, [["Forwarded", value]], { header: "Forwarded" });
 
-test("without trusted proxies a request counts for its peer, whatever its headers say", () => {
+test("without trusted proxies a request counts for its peer, and its headers are ignored", () => {
   const headers: Headers = [
     ["X-Forwarded-For", "192.0.2.1"],
     ["Forwarded", "for=192.0.2.1"],
@@ -27,7 +27,7 @@ test("without trusted proxies a request counts for its peer, whatever its header
   expect(addressOf("::ffff:10.0.0.1", headers, { trusted: [] })).toBe("10.0.0.1");
 });
 
-test("a peer that is no trusted proxy is not believed", () => {
+test("an address from a peer that is not a trusted proxy is ignored", () => {
   expect(xff("192.0.2.1", "203.0.113.9")).toBe("203.0.113.9");
   expect(forwarded("for=192.0.2.1", "203.0.113.9")).toBe("203.0.113.9");
 });
@@ -45,7 +45,7 @@ test.each([
   ["10.1.1.1, 10.2.2.2", "10.1.1.1"],
   ["192.0.2.1,", "192.0.2.1"],
   ["198.51.100.1, 192.0.2.1, , ,\t10.9.9.9 ,, ", "192.0.2.1"],
-])("the header X-Forwarded-For: %s of a trusted proxy gives %s", (value, address) => {
+])("the header X-Forwarded-For: %s of a trusted proxy yields the address %s", (value, address) => {
   expect(xff(value)).toBe(address);
 });
 
@@ -63,16 +63,16 @@ test.each([
   "fe80::1%eth0",
   '"192.0.2.1"',
   "for=192.0.2.1",
-])("the header X-Forwarded-For: %j of a trusted proxy ends at the proxy itself", (value) => {
+])("the search in the header X-Forwarded-For: %j of a trusted proxy ends at the proxy itself", (value) => {
   expect(xff(value)).toBe("10.0.0.1");
 });
 
-test("an entry that is no address ends the walk at the proxy that wrote it", () => {
+test("an entry that is not an address ends the search at the proxy that wrote it", () => {
   expect(xff("192.0.2.1, unknown, 10.9.9.9")).toBe("10.9.9.9");
   expect(forwarded("for=192.0.2.1, for=_hidden, for=10.9.9.9")).toBe("10.9.9.9");
 });
 
-test("header lines that come apart are one list, in their order", () => {
+test("separate header lines form one list in their order", () => {
   const lines: Headers = [
     ["x-forwarded-for", "198.51.100.1"],
     ["X-FORWARDED-FOR", "192.0.2.1, 10.9.9.9"],
@@ -80,7 +80,7 @@ test("header lines that come apart are one list, in their order", () => {
   expect(addressOf("10.0.0.1", lines)).toBe("192.0.2.1");
 });
 
-test("a header line that is empty is no entry", () => {
+test("an empty header line is not an entry", () => {
   const lines: Headers = [
     ["X-Forwarded-For", "192.0.2.1"],
     ["X-Forwarded-For", ""],
@@ -88,7 +88,7 @@ test("a header line that is empty is no entry", () => {
   expect(addressOf("10.0.0.1", lines)).toBe("192.0.2.1");
 });
 
-test("only the configured header counts, because a proxy passes the other one on as a stranger wrote it", () => {
+test("only the configured header counts, because a proxy passes the other one on unchanged", () => {
   expect(addressOf("10.0.0.1", [["Forwarded", "for=192.0.2.1"]])).toBe("10.0.0.1");
   expect(addressOf("10.0.0.1", [["X-Forwarded-For", "192.0.2.1"]], { header: "Forwarded" })).toBe("10.0.0.1");
 });
@@ -102,7 +102,7 @@ test.each([
   ['for=192.0.2.60;host="a,b;c=d"', "192.0.2.60"],
   ["for=192.0.2.60, ,", "192.0.2.60"],
   ["for=198.51.100.1, for=192.0.2.60 ; by=_x", "192.0.2.60"],
-])("the header Forwarded: %s of a trusted proxy gives %s", (value, address) => {
+])("the header Forwarded: %s of a trusted proxy yields the address %s", (value, address) => {
   expect(forwarded(value)).toBe(address);
 });
 
@@ -117,11 +117,11 @@ test.each([
   'for="192.0.2.1\\"',
   "for=[2001:db9::1]",
   "for =192.0.2.1",
-])("the header Forwarded: %j of a trusted proxy ends at the proxy itself", (value) => {
+])("the search in the header Forwarded: %j of a trusted proxy ends at the proxy itself", (value) => {
   expect(forwarded(value)).toBe("10.0.0.1");
 });
 
-test("what a stranger writes into either header never changes what the trusted proxy adds to it", () => {
+test("a stranger's text in either header never changes the address that the trusted proxy adds", () => {
   const alphabet = fc.constantFrom(...'for=192.0.2.1,;"\\ []:_unkow\t');
   const anything = fc.oneof(fc.string(), fc.string({ unit: alphabet, maxLength: 60 }));
   fc.assert(
@@ -135,7 +135,7 @@ test("what a stranger writes into either header never changes what the trusted p
   );
 });
 
-test("the walk ends after 16 proxies, at the last address that a trusted one vouched for", () => {
+test("the search ends after 16 proxies, at the last address that a trusted proxy named", () => {
   const proxies = Array.from({ length: 1000 }, (_, i) => `10.0.${Math.floor(i / 256)}.${i % 256}`);
   expect(xff(["192.0.2.1", ...proxies].join(", "))).toBe(proxies.at(-16));
 });

@@ -10,7 +10,10 @@ import { TEST_TLS } from "../../support/tls.ts";
 const ends = useEnds();
 
 const CONTINUE = "HTTP/1.1 100 Continue\r\n\r\n";
-/** A connection is free again a turn after its response, so a client in a hurry opens a second one. */
+/**
+ * Request at which the first connection is reused. It becomes free one turn after its response, so an immediate request
+ * opens a second one.
+ */
 const REUSED = 2;
 
 const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -18,7 +21,7 @@ const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 type Converse = (socket: Socket, request: number) => void;
 type Setup = { tls?: boolean; answerBytesMax?: number };
 
-/** A client of a server that converses so about each request. */
+/** Creates a client of a server that answers each request with `converse`. */
 async function clientOf(converse: Converse, { tls = false, answerBytesMax = 1024 * 1024 }: Setup = {}) {
   const sockets: Socket[] = [];
   let requests = 0;
@@ -36,7 +39,7 @@ async function clientOf(converse: Converse, { tls = false, answerBytesMax = 1024
   const client = createHttpClient({ base, headers: {}, answerBytesMax, ca: TEST_TLS.cert });
   ends.defer(client.close);
   const post = async (timeoutMs = 5000): Promise<string> => {
-    const exchange = client.exchange({ path: "/", body: "hi", signal: AbortSignal.timeout(timeoutMs) });
+    const exchange = client.exchange({ path: "/", body: "hi", timeoutMs });
     return exchange.then(
       ({ status, text }) => `${status} ${text}`,
       (error: Error) => `${error.name}: ${error.message}`,
@@ -47,7 +50,7 @@ async function clientOf(converse: Converse, { tls = false, answerBytesMax = 1024
 
 const says = (text: string) => clientOf((socket) => socket.write(text));
 
-/** Sends a text so that the client reads it in these pieces: each is answered for before the next leaves. */
+/** Sends a text so that the client reads it in these pieces. Each piece is acknowledged before the next one is sent. */
 async function inPieces(socket: Socket, pieces: readonly string[]): Promise<void> {
   socket.setNoDelay(true);
   for (const piece of pieces) {
@@ -57,7 +60,7 @@ async function inPieces(socket: Socket, pieces: readonly string[]): Promise<void
 }
 
 const EXTRAS = [
-  ["100 that nobody asked for", CONTINUE],
+  ["unasked 100", CONTINUE],
   ["100 without a reason", "HTTP/1.1 100\r\n\r\n"],
   ["100 of HTTP/1.0", "HTTP/1.0 100 Continue\r\n\r\n"],
   ["100 whose lines end with a line feed", "HTTP/1.1 100 Continue\n\n"],
@@ -70,7 +73,7 @@ const EXTRAS = [
   ["one of 16 KiB", `HTTP/1.1 100 Continue\r\nA: ${"x".repeat(16 * 1024 - 30)}\r\n\r\n`],
 ] as const;
 
-test.each(EXTRAS)("a response after %s is the response", async (_, extra) => {
+test.each(EXTRAS)("a response after %s is returned", async (_, extra) => {
   const { post, sockets } = await says(`${extra}${OK}`);
   for (const _ of Array(4)) expect(await post()).toBe("200 ok");
   expect(sockets.length).toBeLessThanOrEqual(REUSED);
@@ -81,7 +84,7 @@ test.each([
   ["one of more than 16 KiB", `HTTP/1.1 100 Continue\r\nA: ${"x".repeat(16 * 1024 - 29)}\r\n\r\n`],
   ["two of more than 16 KiB", `HTTP/1.1 103 Early Hints\r\nA: ${"x".repeat(9000)}\r\n\r\n`.repeat(2)],
   ["one that goes on after 16 KiB", `HTTP/1.1 100 Continue\r\nA: ${"x".repeat(17 * 1024)}`],
-])("a response after %s is a failure", async (_, extra) => {
+])("a response after %s is an error", async (_, extra) => {
   const { post } = await says(`${extra}${OK}`);
   expect(await post()).toBe("Error: too many informational responses");
 });
@@ -93,26 +96,26 @@ test.each([
     /bad upgrade/,
   ],
   [
-    "an informational response and then no HTTP",
+    "an informational response followed by bytes that are not HTTP",
     `${CONTINUE}220 mail.example.com ESMTP\r\n`,
     /HTTP\/1.1 protocol/,
   ],
   ["a status line that is not of HTTP/1", "HTTP/3.0 100 Continue\r\n\r\n", /HTTP\/1.1 protocol/],
-])("%s is a failure", async (_, text, failure) => {
+])("%s is an error", async (_, text, failure) => {
   expect(await (await says(text)).post()).toMatch(failure);
 });
 
-test("informational responses without an end take the time of the exchange, and no more", async () => {
+test("endless informational responses fail at the deadline of the exchange", async () => {
   const { post } = await clientOf((socket) => socket.write(`${CONTINUE}HTTP/1.1 1`));
   expect(await post(200)).toMatch(/^TimeoutError/);
 });
 
-test("a connection that ends after an informational response has no response", async () => {
+test("a connection that ends after an informational response gives an error", async () => {
   const { post } = await clientOf((socket) => socket.end(CONTINUE));
   expect(await post()).toMatch(/other side closed/);
 });
 
-test.each([false, true])("a head that is cut anywhere is read as a whole (TLS: %s)", async (tls) => {
+test.each([false, true])("a head that is split at any position is read completely (TLS: %s)", async (tls) => {
   const text = `${CONTINUE}HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n${OK}`;
   const cuts = [...text].map((_, at) => [text.slice(0, at), text.slice(at)].filter((piece) => piece !== ""));
   const { post, sockets } = await clientOf(
@@ -135,23 +138,23 @@ test.each([
     "0\r\n\r\n",
   ],
   ["until the connection closes", "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", BODY, "close"],
-])("a body %s that contains an informational response stays whole", async (_, head, body, end) => {
+])("a body %s that contains an informational response is read unchanged", async (_, head, body, end) => {
   const { base, sockets } = await clientOf((socket) => socket.write(`${CONTINUE}${head}`));
   const response = await fetch(base, { method: "POST", body: "hi", redirect: "error" });
-  // The head has been read, so the body comes as a piece of its own.
+  // The head has been read, so the body arrives separately.
   sockets[0]?.write(body);
   if (end === "close") sockets[0]?.end();
   else sockets[0]?.write(end);
   expect(await response.body.text()).toBe(BODY);
 });
 
-test("informational responses are counted for each response of a connection", async () => {
+test("informational responses are counted separately for each response of a connection", async () => {
   const { post, sockets } = await says(`${CONTINUE.repeat(10)}${OK}`);
   for (const _ of Array(5)) expect(await post()).toBe("200 ok");
   expect(sockets.length).toBeLessThanOrEqual(REUSED);
 });
 
-test("what follows a response is not taken for the response to the next request", async () => {
+test("bytes after a response are not read as the response to the next request", async () => {
   const { post } = await clientOf((socket, request) =>
     socket.write(request === 1 ? `${OK}${CONTINUE}HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged` : OK),
   );

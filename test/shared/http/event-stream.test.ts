@@ -10,7 +10,7 @@ import { readStream } from "../../support/event-source.ts";
 const ends = useEnds();
 const PADDING = "p".repeat(4000);
 
-/** A server of a host's own, with Node's high-water mark at this many bytes. */
+/** Starts a host's server with this high-water mark. */
 async function serve(highWaterMark: number, stalledMs: number) {
   const opened: { res: ServerResponse; stream: EventStream }[] = [];
   let ready = 0;
@@ -30,7 +30,10 @@ async function serve(highWaterMark: number, stalledMs: number) {
   return { res, stream, reader, ready: () => ready };
 }
 
-/** Sends events, one in each turn of the event loop, until the reader lags. Resolves with how many, and with the most bytes that waited. */
+/**
+ * Sends one event in each turn of the event loop until the reader lags. Resolves with the number of events, and the
+ * most bytes that waited.
+ */
 async function sendUntilFull({ res, stream }: { res: ServerResponse; stream: EventStream }) {
   let [sent, held] = [0, 0];
   while (stream.isReady()) {
@@ -43,7 +46,7 @@ async function sendUntilFull({ res, stream }: { res: ServerResponse; stream: Eve
 }
 
 test.each([4 * 1024, 1024 * 1024])(
-  "a reader that lags is held 16 KiB at most beside one event, whatever its server's high-water mark (%i), and is told when it may go on",
+  "at most 16 KiB and one event wait for a slow reader, independent of its server's high-water mark (%i), and onReady is called once it has caught up",
   async (highWaterMark) => {
     const opened = await serve(highWaterMark, 60_000);
     const { stream, reader } = opened;
@@ -62,7 +65,7 @@ test.each([4 * 1024, 1024 * 1024])(
   },
 );
 
-test("a reader that takes nothing for long is cut off", async () => {
+test("a reader that reads nothing for a long time is disconnected", async () => {
   const opened = await serve(1024 * 1024, 20);
   opened.reader.pause();
   await sendUntilFull(opened);

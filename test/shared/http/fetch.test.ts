@@ -22,53 +22,56 @@ async function serve(answer: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** Lets all that nothing refers to any more be collected: a reference that is weak holds until the turn of the event loop ends. */
-async function forgetAll(): Promise<void> {
+/**
+ * Runs garbage collections. Several turns are needed, because a weak reference keeps its target until the turn of the
+ * event loop ends.
+ */
+async function collectUnreferenced(): Promise<void> {
   for (let turns = 0; turns < 3; turns++) {
     await new Promise(setImmediate);
     collectGarbage();
   }
 }
 
-test("a request ends by its signal while no answer has come, also after a garbage collection", async () => {
-  let asked = (): void => {};
+test("the signal ends a request that has no answer yet, even after a garbage collection", async () => {
+  let received = (): void => {};
   const isAsked = new Promise<void>((resolve) => {
-    asked = resolve;
+    received = resolve;
   });
-  const url = await serve(() => asked());
+  const url = await serve(() => received());
   const { signal, abort } = abortable();
   const answer = fetch(url, { redirect: "error", signal }).then(String, String);
   await isAsked;
-  await forgetAll();
+  await collectUnreferenced();
   abort();
   expect(await answer).toBe("Error: too late");
 });
 
-test("a request ends by its signal while its answer is read, also after a garbage collection", async () => {
+test("the signal ends a request whose answer is being read, even after a garbage collection", async () => {
   const url = await serve((_req, res) => void res.write("begun"));
   const { signal, abort } = abortable();
   const { body } = await fetch(url, { redirect: "error", signal });
   const chunks = body[Symbol.asyncIterator]();
   expect(Buffer.from((await chunks.next()).value ?? []).toString()).toBe("begun");
   const rest = chunks.next().then(String, String);
-  await forgetAll();
+  await collectUnreferenced();
   abort();
   expect(await rest).toBe("Error: too late");
 });
 
-test("a redirect is an error or an answer, and is not followed", async () => {
-  const asked: unknown[] = [];
+test("a redirect is an error or an answer, and is never followed", async () => {
+  const urls: unknown[] = [];
   const url = await serve((req, res) => {
-    asked.push(req.url);
+    urls.push(req.url);
     res.writeHead(307, { Location: "/elsewhere" }).end();
   });
   await expect(fetch(url, { redirect: "error" })).rejects.toThrow("is a redirect (307)");
   const { status, body } = await fetch(url, { redirect: "manual" });
   expect([status, await body.text()]).toEqual([307, ""]);
-  expect(asked).toEqual(["/", "/"]);
+  expect(urls).toEqual(["/", "/"]);
 });
 
-test("a body that nobody reads can be destroyed, and its connection closes", async () => {
+test("a body that is not read can be destroyed, and its connection closes", async () => {
   let open = 0;
   const url = await serve((req, res) => {
     open += 1;

@@ -28,18 +28,18 @@ describe("400", () => {
   const LENGTH_AND_CHUNKS = "Content-Length: 3\r\nTransfer-Encoding: chunked";
 
   test.each([
-    ["is no HTTP", "nonsense\r\n\r\n"],
+    ["is not HTTP", "nonsense\r\n\r\n"],
     ["names no HTTP version", "GET /\r\n\r\n"],
     ["names no HTTP version, and has a Host", "GET /\r\nHost: x\r\n\r\n"],
-    ["is of HTTP/0.9", "GET / HTTP/0.9\r\nHost: x\r\n\r\n"],
+    ["has the version HTTP/0.9", "GET / HTTP/0.9\r\nHost: x\r\n\r\n"],
     ["has no Host", "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"],
     ["has two Hosts", "POST / HTTP/1.1\r\nHost: x\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"],
-    ["has two Hosts and is of HTTP/1.0", "POST / HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n"],
+    ["has two Hosts and the version HTTP/1.0", "POST / HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n"],
     ["has two Hosts, and a URL as its target", "GET http://x/ HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n"],
     ["has a URL as its target and no Host", "GET http://x/ HTTP/1.1\r\n\r\n"],
     ["names no transfer coding", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:\r\n\r\n"],
     [
-      "does not end its codings with chunks",
+      "does not have chunked as its last coding",
       "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\nabc",
     ],
     ["has a length and chunks", `POST / HTTP/1.1\r\nHost: x\r\n${LENGTH_AND_CHUNKS}\r\n\r\n0\r\n\r\n`],
@@ -52,7 +52,7 @@ describe("400", () => {
   });
 
   test.each([
-    ["bytes that are no request", "nonsense\r\n\r\n"],
+    ["bytes that are not a request", "nonsense\r\n\r\n"],
     ["a request without a Host", "GET / HTTP/1.1\r\n\r\n"],
     ["a request with two Hosts", "GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n"],
   ])("a 400 for %s is a problem document", async (_what, bytes) => {
@@ -73,7 +73,7 @@ describe("408", () => {
       /HTTP\/1\.1 408 /,
     ],
     [
-      "sends half of a body that nobody reads",
+      "sends half of a body that is not read",
       "POST /unread HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\nabc",
       /HTTP\/1\.1 404 /,
     ],
@@ -81,16 +81,16 @@ describe("408", () => {
 
   let received: Promise<string>[];
 
-  // Each of them waits for the time-out, so they are sent at once.
+  // These requests wait for the time-out, so all are sent at once.
   beforeAll(async () => {
     const started = await Promise.all(UNFINISHED.map(() => servers.serve(readOrRefuse)));
     received = UNFINISHED.map(([, bytes], i) => untilGone(started[i] as TestServer, bytes));
-    for (const each of received) each.catch(() => {}); // its test reports it
+    for (const each of received) each.catch(() => {}); // the test of this request reports the error
   });
 
   const readOrRefuse: Handler = (req, res) => (req.url === "/unread" ? refuse : echo)(req, res);
 
-  /** What a peer that never ends the connection has received when the server has. */
+  /** Returns what a peer that never ends the connection has received by the time the server has closed it. */
   async function untilGone(server: TestServer, bytes: string): Promise<string> {
     const sender = openRaw(server.address, bytes);
     await eventually("it is answered", () => /HTTP\/1\.1 \d+ /.test(sender.received()));
@@ -100,7 +100,7 @@ describe("408", () => {
   }
 
   test.each(UNFINISHED.map(([what, , status], i) => [what, status, i] as const))(
-    "a peer that %s gets one answer and loses its connection",
+    "a peer that %s gets one answer, and its connection is closed",
     async (_what, status, i) => {
       const answers = await received[i];
       expect(answers).toMatch(status);
@@ -109,7 +109,7 @@ describe("408", () => {
     },
   );
 
-  test("a body that did not arrive in time is refused at once, and again if it is asked for later", async () => {
+  test("a body that did not arrive in time is refused at once, and again on a later read", async () => {
     const reasons: string[] = [];
     const server = await servers.serve((req, res) => {
       const asked = () => readBody(req, res, 1000).catch((error: AppError) => reasons.push(error.code));
@@ -126,7 +126,7 @@ describe("408", () => {
 });
 
 describe("417", () => {
-  test("a request with an expectation that cannot be met is refused with 417, as a problem document", async () => {
+  test("a request with an unsupported expectation is refused with 417 and a problem document", async () => {
     const server = await servers.serve(echo);
     const headers = "Host: x\r\nExpect: foo\r\nContent-Length: 3\r\n\r\nabc";
     const raw = await sendRaw(server.address, `POST / HTTP/1.1\r\n${headers}`);
@@ -142,7 +142,7 @@ describe("431", () => {
     webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "none" }] },
   }));
 
-  test("a request whose headers are too long is refused with 431, as a problem document", async () => {
+  test("a request whose headers are too long is refused with 431 and a problem document", async () => {
     const server = await servers.serve(echo);
     const raw = await sendRaw(
       server.address,
@@ -153,7 +153,7 @@ describe("431", () => {
     expect(raw).toContain("application/problem+json");
   });
 
-  test("every header of a request that stays under 16 KiB counts, however many there are", async () => {
+  test("all headers of a request below 16 KiB count, no matter how many they are", async () => {
     const server = await servers.serve(echo);
     const fillers = "a:\r\n".repeat(3900);
     const raw = await sendRaw(
@@ -163,7 +163,7 @@ describe("431", () => {
     expect(raw).toMatch(/^HTTP\/1\.1 200 [\s\S]*\r\n\r\nbody/);
   });
 
-  test("16 KiB are the bound at a gateway whatever Node's own is", async () => {
+  test("a gateway limits headers to 16 KiB, independent of Node's own limit", async () => {
     const args = ["webhooks", "--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
     const gateway = postern.start(args, { env: { NODE_OPTIONS: "--max-http-header-size=65536" } });
     const { address } = await gateway.waitForEvent("service.started");
@@ -181,10 +181,10 @@ describe("501", () => {
 
   test.each([
     ["another coding before chunks", "Transfer-Encoding: gzip, chunked"],
-    ["another coding in a header of its own", "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked"],
-    ["a coding that nobody knows", "Transfer-Encoding: x-new, Chunked"],
+    ["another coding in a separate header", "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked"],
+    ["an unknown coding", "Transfer-Encoding: x-new, Chunked"],
   ])(
-    "a request with %s is refused with 501 as a problem document, and its connection ends",
+    "a request with %s is refused with 501 and a problem document, and its connection ends",
     async (_what, codings) => {
       const server = await servers.serve(echo);
       const raw = await sendRaw(server.address, withCodings(codings));
@@ -195,7 +195,7 @@ describe("501", () => {
     },
   );
 
-  test("a body in an unknown transfer coding is not asked for, and no handler sees its request", async () => {
+  test("a body in an unknown transfer coding is refused without 100 Continue, and no handler gets its request", async () => {
     const handled: string[] = [];
     const server = await servers.serve((req, res) => {
       handled.push(`${req.method} ${req.url}`);
@@ -206,14 +206,14 @@ describe("501", () => {
     expect(handled).toEqual([]);
   });
 
-  test("what follows a body in an unknown transfer coding is no request", async () => {
+  test("bytes after a body in an unknown transfer coding are not read as a request", async () => {
     const server = await servers.serve(echo);
     const hidden = "POST /hidden HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
     const raw = await sendRaw(server.address, withCodings("Transfer-Encoding: gzip, chunked") + hidden);
     expect(raw.match(/HTTP\/1\.1 /g)).toHaveLength(1);
   });
 
-  test("chunks in any letters are read", async () => {
+  test("the transfer coding chunked is accepted in upper and lower case", async () => {
     const server = await servers.serve(echo);
     const { socket, received } = openRaw(server.address, withCodings("Transfer-Encoding: CHUNKED"));
     await expect.poll(received).toMatch(/^HTTP\/1\.1 200[\s\S]*abc/);
@@ -229,7 +229,7 @@ describe("keep-alive", () => {
 
   const REQUEST = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
-  test("an idle connection outlives the time that a request has to arrive, serves another, and is closed keepAliveMs after it", async () => {
+  test("an idle connection outlives the time limit of a request, serves another one, and is closed after keepAliveMs", async () => {
     const keepAliveMs = 1200;
     const options = { requestTimeoutMs: 200, keepAliveMs };
     const server = await listen((_req, res) => res.end("here"), "127.0.0.1:0", options);
@@ -237,7 +237,7 @@ describe("keep-alive", () => {
     const idle = openRaw(server.address, REQUEST);
     const answers = () => idle.received().match(/HTTP\/1\.1 200 /g)?.length ?? 0;
     await eventually("the first is answered", () => answers() === 1);
-    // Another connection shows when the time for a request is over.
+    // A second connection shows when the time for a request is over.
     expect(
       await sendRaw(server.address, "GET / HTTP/1.1\r\nHo", { enough: (soFar) => soFar !== "" }),
     ).toMatch(/^HTTP\/1\.1 408 /);
@@ -250,7 +250,7 @@ describe("keep-alive", () => {
     expect(idleMs).toBeLessThan(keepAliveMs + 3000);
   });
 
-  test("a gateway tells its clients for how long it keeps an idle connection, and closes it after http.keep_alive_secs", async () => {
+  test("a gateway announces how long it keeps an idle connection, and closes it after http.keep_alive_secs", async () => {
     const gateway = postern.start([
       ...["webhooks", "--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"],
     ]);
@@ -297,13 +297,13 @@ describe("target", () => {
 });
 
 describe("unread", () => {
-  /** What the system hands over at once. */
+  /** Bytes that the operating system delivers at once. */
   const CHUNK_BYTES = 64 * 1024;
   const BODY_BYTES = 32 * 1024 * 1024;
-  /** By then a connection that is still read has brought more. */
+  /** Turns of the event loop after which a connection that is still read would have delivered more. */
   const TURNS = 20;
 
-  test("of a body that nobody reads a connection keeps one chunk, whatever Node's own high-water mark is", async () => {
+  test("a connection buffers one chunk of a body that is not read, independent of Node's own high-water mark", async () => {
     let asked: IncomingMessage | undefined;
     const server = await servers.serve((req) => {
       asked = req;

@@ -40,6 +40,6 @@ test.each([
   "/favicon.ico",
   "/hooks/%/%",
   `/${"x".repeat(5000)}`,
-])("%s was not meant for another path", (sent) => {
+])("%s is not similar to another path", (sent) => {
   expect(findNear(sent)).toBeUndefined();
 });

@@ -29,14 +29,14 @@ function ask(method: string, url: string) {
   }
 }
 
-test("a request finds the route of its method and raw path, whose parameters are as they stand there", () => {
+test("a request finds the route of its method and raw path, with undecoded parameters", () => {
   expect(ask("GET", "/calls?limit=1")).toEqual(["GET /calls", {}]);
   expect(ask("POST", "/calls")).toEqual(["POST /calls", {}]);
   expect(ask("GET", "/calls/c%2Fx")).toEqual(["GET /calls/{call_id}", { call_id: "c%2Fx" }]);
   expect(ask("GET", "/calls/count")).toEqual(["GET /calls/count", {}]);
 });
 
-test("a parameter with a plus is one segment or more, and the path with more text of its own goes first", () => {
+test("a parameter with a plus matches one or more segments, and a path with more literal text goes first", () => {
   expect(ask("GET", "/jobs/callback/a.example/8443")).toEqual([
     ...["GET /jobs/{job+}", { job: "callback/a.example/8443" }],
   ]);
@@ -46,17 +46,17 @@ test("a parameter with a plus is one segment or more, and the path with more tex
   ]);
 });
 
-test("HEAD finds the route of GET, and another method than those of a path is refused with these", () => {
+test("HEAD finds the route of GET, and a method that the path does not accept is refused with the accepted ones", () => {
   expect(ask("HEAD", "/calls")).toEqual(["GET /calls", {}]);
   expect(ask("PUT", "/calls")).toEqual(["request.method_not_allowed", undefined, "GET, HEAD, POST, OPTIONS"]);
 });
 
-test("a path that is only like a route's finds nothing", () => {
+test("a path that only resembles a route's path finds no route", () => {
   for (const path of ["/calls/", "/Calls", "//calls", "/calls/a/b", "/calls/%2e%2e/x", "/openapi-json", "/x"])
     expect([path, ask("GET", path)]).toEqual([path, undefined]);
 });
 
-test("a name as long as any, or of many segments, is found without much work", () => {
+test("a very long name, or one with many segments, is matched quickly", () => {
   expect(ask("GET", `/calls/${"a".repeat(257)}`)).toBeUndefined();
   const began = performance.now();
   ask("GET", `/jobs/${"a/".repeat(8000)}`);

@@ -20,12 +20,15 @@ test.each([
   ["/postern?b", "/?b of /postern?b"],
   ["/postern//x", "//x of /postern//x"],
   ["/postern/postern/x", "/postern/x of /postern/postern/x"],
-])("a handler under /postern sees of %s what lies below, and can tell the whole", async (path, seen) => {
-  expect((await send(await serve("/postern"), { path, method: "GET" })).text).toBe(seen);
-});
+])(
+  "a handler mounted at /postern gets the path below it for %s, and can find the whole target",
+  async (path, seen) => {
+    expect((await send(await serve("/postern"), { path, method: "GET" })).text).toBe(seen);
+  },
+);
 
 test.each(["/", "/posternx/hooks", "/Postern/hooks", "/%70ostern/hooks", "/other/postern/hooks"])(
-  "a request for %s is not below /postern",
+  "a request for %s is not below the mount path /postern",
   async (path) => {
     const answer = await send(await serve("/postern"), { path, method: "GET" });
     expect(answer.json()).toMatchObject({ status: 404, code: "request.not_found" });

@@ -10,7 +10,9 @@ import { type Answer, openRaw, send } from "../../support/http.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
 import { deliverResultOn } from "../../support/results.ts";
 
-/* No producer runs here: a call ends when its result is delivered. */
+/*
+ * No producer runs in these tests. A call ends when its result is delivered.
+ */
 
 const webhooks = useWebhooks();
 const proxy = useRedisProxy(webhooks.redis);
@@ -24,7 +26,7 @@ const start = (more: More = {}) => webhooks.start({ endpoints: [ENDPOINT], ...mo
 const deliver = ({ address }: TestWebhooks, body: string | Buffer = "hello") =>
   send(address, { path: PATH, body });
 
-/** Once so many clients wait. */
+/** Resolves once this many clients wait. */
 const untilWaiting = ({ gateway }: TestWebhooks, count: number) =>
   eventually(`${count} wait`, () => gateway.waiting() === count);
 
@@ -39,9 +41,9 @@ async function endAll(body = "done"): Promise<void> {
 const endingsOf = ({ log }: TestWebhooks) =>
   log.events.filter(({ event }) => event === "wait.ended").map(({ fields }) => fields["ending"]);
 
-const told = (answers: readonly Answer[]) => answers.map(({ status, text }) => [status, text]);
+const contentOf = (answers: readonly Answer[]) => answers.map(({ status, text }) => [status, text]);
 
-test("all who wait are answered once their calls have ended, over one connection that listens", async () => {
+test("all waiting clients are answered once their calls have ended, over one subscribed connection", async () => {
   const gateway = await start();
   const answers = Array.from({ length: 20 }, () => deliver(gateway));
   await untilWaiting(gateway, 20);
@@ -50,11 +52,11 @@ test("all who wait are answered once their calls have ended, over one connection
   await eventually("it listens", async () => (await listening()) > 0);
   expect(await listening()).toBe(1);
   await endAll();
-  expect(told(await Promise.all(answers))).toEqual(Array(20).fill([200, "done"]));
+  expect(contentOf(await Promise.all(answers))).toEqual(Array(20).fill([200, "done"]));
   expect(endingsOf(gateway)).toEqual(Array(20).fill("answered"));
 });
 
-test("a client whose call ends while the connection that listens is lost is answered all the same", async () => {
+test("a client whose call ends while the subscribed connection is lost still gets its answer", async () => {
   const gateway = await start();
   const answer = deliver(gateway);
   await untilWaiting(gateway, 1);
@@ -65,10 +67,10 @@ test("a client whose call ends while the connection that listens is lost is answ
   );
   const killed = webhooks.redis.client.call("CLIENT", "KILL", "TYPE", "pubsub");
   await Promise.all([killed, endAll()]);
-  expect(told([await answer])).toEqual([[200, "done"]]);
+  expect(contentOf([await answer])).toEqual([[200, "done"]]);
 });
 
-test("a client whose result cannot be read when it comes is answered once it can be", async () => {
+test("a client whose result cannot be read at first is answered once it can be read", async () => {
   let isAway = false;
   let lost = 0;
   proxy.onCommand = (words) => {
@@ -83,10 +85,10 @@ test("a client whose result cannot be read when it comes is answered once it can
   await endAll();
   await eventually("a read is lost", () => lost > 0);
   isAway = false;
-  expect(told([await answer])).toEqual([[200, "done"]]);
+  expect(contentOf([await answer])).toEqual([[200, "done"]]);
 });
 
-test("a client that hangs up is waited for no more, and its call is left alone", async () => {
+test("the wait of a client that hangs up ends, and its call is not affected", async () => {
   const gateway = await start();
   const raw = openRaw(gateway.address, `POST ${PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi`);
   await untilWaiting(gateway, 1);
@@ -98,7 +100,7 @@ test("a client that hangs up is waited for no more, and its call is left alone",
 
 const REQUEST = `POST ${PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello`;
 
-test("a client that ends its side before or while it waits gets its 202 at once", async () => {
+test("a client that ends its side before or during the wait gets its 202 at once", async () => {
   const gateway = await start();
   const clients = [openRaw(gateway.address, REQUEST), openRaw(gateway.address, REQUEST)];
   await untilWaiting(gateway, 2);
@@ -113,7 +115,7 @@ test("a client that ends its side before or while it waits gets its 202 at once"
   expect(gateway.gateway.waiting()).toBe(0);
 });
 
-test("nothing is left of 2000 clients that hang up while they wait, whether they close or end their side and read nothing", async () => {
+test("2000 clients that hang up while they wait leave nothing in memory, whether they close the connection or only end their side", async () => {
   const gateway = await start({ results: { waiters_max: 2000 } });
   const clients = Array.from({ length: 2000 }, () => openRaw(gateway.address, REQUEST).socket);
   await untilWaiting(gateway, 2000);
@@ -126,7 +128,7 @@ test("nothing is left of 2000 clients that hang up while they wait, whether they
   for (const socket of clients) socket.destroy();
 });
 
-test("above the bound the answer is 202 at once, and those who wait already go on", async () => {
+test("a request over the limit on waits gets 202 at once, and the existing waits go on", async () => {
   const gateway = await start({ results: { waiters_max: 1 } });
   const first = deliver(gateway);
   await untilWaiting(gateway, 1);
@@ -139,7 +141,7 @@ test("above the bound the answer is 202 at once, and those who wait already go o
 });
 
 test.each(["drain", "stop"] as const)(
-  "a gateway that is told to %s answers all who wait at once, and ends their connections",
+  "a gateway that is told to %s answers all waiting clients at once, and closes their connections",
   async (end) => {
     const gateway = await start();
     const answers = Array.from({ length: 3 }, () => deliver(gateway));
@@ -151,7 +153,7 @@ test.each(["drain", "stop"] as const)(
   },
 );
 
-test("the time that a request takes to arrive is part of the time that its client waits", async () => {
+test("the time in which a request arrives counts as part of its wait", async () => {
   let aheadMs = 0;
   const gateway = await start({ clock: () => Date.now() + aheadMs });
   const head = `POST ${PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nha`;
@@ -164,14 +166,14 @@ test("the time that a request takes to arrive is part of the time that its clien
   raw.socket.destroy();
 });
 
-test("a gateway that drains lets nobody wait any more", async () => {
+test("a gateway that drains begins no new waits", async () => {
   const gateway = await start();
   gateway.gateway.drain();
   expect((await deliver(gateway)).status).toBe(202);
 });
 
 onlyInLongRun(() => {
-  test("who waits holds nothing of the request's body", async () => {
+  test("a wait does not keep the request's body in memory", async () => {
     const [count, bytes] = [24, 4 * 1024 * 1024];
     const gateway = await start({ endpoints: [{ ...ENDPOINT, body_limit_bytes: bytes }] });
     const before = await heldBytes();
@@ -189,7 +191,7 @@ onlyInLongRun(() => {
   });
 });
 
-/** What is reachable, in the heap and outside of it. */
+/** Returns the reachable bytes inside and outside the heap. */
 async function heldBytes(): Promise<number> {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;

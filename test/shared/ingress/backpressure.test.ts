@@ -16,7 +16,7 @@ import { testPostern } from "../../support/test-postern.ts";
 const redis = useRedis();
 const ends = useEnds();
 
-test("a gateway that can no longer read its queues soon knows nothing of them, until it can read them again", async () => {
+test("a gateway that can no longer read its queues soon reports them as unknown, until it can read them again", async () => {
   const own = connectForRequests({ url: new Secret(redis.url) }, silentLogger);
   const partition = partitionOf(own);
   const durable = new DurableRedis({ redis: own, mode: "strict", log: silentLogger });
@@ -36,7 +36,7 @@ test("a gateway that can no longer read its queues soon knows nothing of them, u
     durable.stop();
     own.disconnect();
   });
-  const isKnown = () => backpressure.seen() !== undefined;
+  const isKnown = () => backpressure.latest() !== undefined;
   await eventually("the queues were seen", isKnown);
 
   await redis.client.set(partition.keys.queues, "no list of queues");

@@ -34,7 +34,7 @@ let changes: Changes;
 let log: RecordingLog;
 let server: Listening;
 let streams: CallStreams;
-/** The answers that the server has begun. */
+/** Answers that the server has begun. */
 let answers: ServerResponse[];
 
 beforeAll(() => {
@@ -53,7 +53,10 @@ const LIMITS = { streamsMax: 1000, perCallMax: 16 };
 
 type Options = Partial<Parameters<typeof createCallStreams>[0]> & { mayBegin?: boolean };
 
-/** A server that opens a stream for whoever asks for a call, at `/<call id>`; `?proven` is a proof, and `?clientKey` an address. */
+/**
+ * Starts a server that opens a stream of the call at `/<call id>`. `?proven` makes the request authenticated, and
+ * `?clientKey` sets its address.
+ */
 async function serve({ mayBegin = false, ...options }: Options = {}): Promise<void> {
   changes = createChanges(redis.partition, { sweepEveryMs: 3_600_000 });
   streams = createCallStreams({ results, changes, limits: LIMITS, clock: systemClock, log, ...options });
@@ -78,7 +81,7 @@ async function serve({ mayBegin = false, ...options }: Options = {}): Promise<vo
     closeChanges();
     await close(100);
   });
-  // From here on nothing is told of but by messages: who begins to listen looks through all calls once.
+  // From here on, changes are noticed only by messages, because the sweep on subscribing has already happened.
   let isListening = false;
   changes.watch("none", () => {
     isListening = true;
@@ -112,8 +115,8 @@ async function injected(id: string): Promise<void> {
 const tellProgress = (id: string, at: number, fields: object) =>
   tellProgressOn(redis.partition)(id, { at, json: JSON.stringify(fields) });
 
-describe("a stream tells who has proven a right to the call", () => {
-  test("how it stands, each change, the progress of a long job, and the end; then it ends", async () => {
+describe("a stream sends an authenticated client", () => {
+  test("the state, each change, the progress of a long job, and the end of the call, and then ends", async () => {
     await serve();
     const id = await aRecord();
     const stream = await open(id);
@@ -145,7 +148,7 @@ describe("a stream tells who has proven a right to the call", () => {
     expect(log.events).toMatchObject([{ event: "stream.ended", fields: { callId: id, ending: "ended" } }]);
   });
 
-  test("that an attempt has failed, and why the call failed for good", async () => {
+  test("the failure of an attempt, and the reason why the call failed for good", async () => {
     await serve();
     const id = await aRecord({ rt: "/x402/jobs/7/1" });
     const stream = await open(id);
@@ -177,7 +180,7 @@ describe("a stream tells who has proven a right to the call", () => {
     expect(lastOf(stream)?.data).toMatchObject({ result });
   });
 
-  test("of a call that has no record yet, once it has one", async () => {
+  test("the events of a call without a record, once the record exists", async () => {
     await serve({ mayBegin: true });
     const { id } = aCall();
     const stream = await open(id);
@@ -188,7 +191,7 @@ describe("a stream tells who has proven a right to the call", () => {
   });
 });
 
-describe("who has proven nothing", () => {
+describe("an unauthenticated client", () => {
   test("gets only the state words, whose event ids reveal nothing more, and nothing about a later result", async () => {
     await serve();
     const id = await aRecord();
@@ -218,8 +221,8 @@ describe("who has proven nothing", () => {
   });
 });
 
-describe("a client that comes again with the id of the last event it has seen", () => {
-  test("is told what is another by now, and not what it knows", async () => {
+describe("a client that reconnects with the id of the last event it has seen", () => {
+  test("receives what has changed since, and not what it has already received", async () => {
     await serve();
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
     await tellProgress(id, 7, { step: 1 });
@@ -242,7 +245,7 @@ describe("a client that comes again with the id of the last event it has seen", 
     expect((await open(id, "?proven", lastOf(late)?.id)).status).toBe(204);
   });
 
-  test("gets 204 once it knows the end, unless the call has gone on since", async () => {
+  test("gets 204 once it has received the end, unless the call has changed since", async () => {
     await serve();
     const id = await aRecord({ st: "FAILED", fc: "runner.refused" });
     for (const query of ["", "?proven"]) {
@@ -260,7 +263,7 @@ describe("a client that comes again with the id of the last event it has seen", 
     expect(await eventually("no stream is left", () => streams.count() <= 2)).toBeDefined();
   });
 
-  test("is told all if the id is none of ours, or it has proven its right since", async () => {
+  test("receives everything if the id is unknown, or if the client has authenticated since", async () => {
     await serve();
     const id = await aRecord();
     for (const lastEventId of ["nonsense", "::::", "QUEUED::", `${"x".repeat(5000)}:`]) {
@@ -271,7 +274,7 @@ describe("a client that comes again with the id of the last event it has seen", 
   });
 });
 
-test("an EventSource comes again by itself after a break, misses nothing, and stops after the end", async () => {
+test("an EventSource reconnects by itself after a break, misses nothing, and stops after the end", async () => {
   await serve();
   const id = await aRecord({ st: "INJECTED", rs: "awaited" });
   const source = new EventSource(urlOf(id), { node: { reconnectionTime: 1 } });
@@ -281,7 +284,7 @@ test("an EventSource comes again by itself after a break, misses nothing, and st
     source.addEventListener(kind, (event) => seen.push(`${kind} ${(event as MessageEvent).data}`));
   await eventually("the state", () => seen.length === 1);
   const { address } = server;
-  // The gateway goes, and something happens before another one is there.
+  // The gateway stops, and the call changes before another gateway runs.
   streams.end();
   await server.close(100);
   await tellProgress(id, 7, { step: 2, steps: 3 });
@@ -309,8 +312,8 @@ async function serveAt(address: string): Promise<void> {
   });
 }
 
-describe("between the first look and the beginning of the stream", () => {
-  /** Reads the status; what `meanwhile` does comes before the first reader has it. */
+describe("between the first read of a call and the start of its stream,", () => {
+  /** Reads the status, and runs `meanwhile` before the first reader gets it. */
   function lookedAt(meanwhile: (id: string) => Promise<unknown>) {
     let looks = 0;
     const status: Results["status"] = async (id) => {
@@ -322,7 +325,7 @@ describe("between the first look and the beginning of the stream", () => {
     return { results: { status }, looks: () => looks };
   }
 
-  test("no change is missed", async () => {
+  test("no change of the call is missed", async () => {
     const looked = lookedAt(async (id) => {
       await injected(id);
       await eventually("it was looked at for the change", () => looked.looks() > 1);
@@ -336,20 +339,20 @@ describe("between the first look and the beginning of the stream", () => {
     ]);
   });
 
-  test("a client that hangs up leaves nothing", async () => {
+  test("a client that hangs up leaves no stream", async () => {
     const looked = lookedAt(async () => {
-      asked.socket?.resetAndDestroy(); // a mere end would leave the connection half open
+      req.socket?.resetAndDestroy(); // end() would leave the connection half open
       await eventually("it is gone", () => answers[0]?.destroyed);
     });
     await serve(looked);
-    const asked = request(urlOf(await aRecord())).on("error", () => {});
-    asked.end();
+    const req = request(urlOf(await aRecord())).on("error", () => {});
+    req.end();
     await eventually("it has left", () => log.events.length > 0);
     expect(log.events[0]?.fields).toMatchObject({ ending: "left" });
     expect([streams.count(), answers[0]?.headersSent]).toEqual([0, false]);
   });
 
-  test("a gateway that ends has the client come again", async () => {
+  test("a gateway that shuts down makes the client reconnect", async () => {
     await serve(lookedAt(async () => streams.end()));
     const stream = await open(await aRecord());
     await stream.ended;
@@ -357,10 +360,10 @@ describe("between the first look and the beginning of the stream", () => {
   });
 });
 
-describe("streams are bounded:", () => {
+describe("the number of streams is limited:", () => {
   const refusedWith = (stream: ReadStream) => [stream.status, stream.headers["retry-after"]];
 
-  test("at a gateway, where unauthenticated clients get at most half", async () => {
+  test("for a gateway, where unauthenticated clients get at most half", async () => {
     await serve({ limits: { streamsMax: 4, perCallMax: 9 } });
     const id = await aRecord();
     for (const clientKey of ["a", "b"]) expect((await open(id, `?clientKey=${clientKey}`)).status).toBe(200);
@@ -378,7 +381,7 @@ describe("streams are bounded:", () => {
     );
   });
 
-  test("for each call, where unauthenticated clients take no place of those with a right to it", async () => {
+  test("for each call, where unauthenticated clients use no slot of authenticated ones", async () => {
     await serve({ limits: { streamsMax: 100, perCallMax: 2 } });
     const [id, other] = [await aRecord(), await aRecord()];
     for (const query of ["?clientKey=a", "?clientKey=b", "?proven", "?proven"])
@@ -387,7 +390,7 @@ describe("streams are bounded:", () => {
     expect((await open(other)).status).toBe(200);
   });
 
-  test("for each address that has proven nothing", async () => {
+  test("for each address of unauthenticated clients", async () => {
     await serve();
     for (let i = 0; i < 16; i++) expect((await open(await aRecord(), "?clientKey=a")).status).toBe(200);
     expect((await open(await aRecord(), "?clientKey=a")).status).toBe(429);
@@ -395,27 +398,27 @@ describe("streams are bounded:", () => {
     expect((await open(await aRecord(), "?clientKey=a&proven")).status).toBe(200);
   });
 
-  test("0 is none, for nobody", async () => {
+  test("a limit of 0 disables all streams", async () => {
     await serve({ limits: { streamsMax: 0, perCallMax: 1 } });
     expect((await open(await aRecord())).status).toBe(404);
   });
 
-  test("a refused one takes no place", async () => {
+  test("a refused stream uses no slot", async () => {
     await serve({ limits: { streamsMax: 2, perCallMax: 2 } });
     for (let i = 0; i < 5; i++) expect((await open(aCall().id)).status).toBe(404);
     expect(streams.count()).toBe(0);
   });
 });
 
-describe("a stream is kept and let go:", () => {
-  test("comments keep its connection while nothing happens", async () => {
+describe("an open stream is kept or closed:", () => {
+  test("comments keep its connection open while nothing happens", async () => {
     await serve({ times: { heartbeatMs: 5 } });
     const stream = await open(await aRecord());
     await eventually("three comments", () => stream.comments() >= 3);
     expect(kindsOf(stream)).toEqual(["state"]);
   });
 
-  test("one that is old ends, and its client comes again", async () => {
+  test("an old stream ends, and its client reconnects", async () => {
     let now = 0;
     await serve({ times: { heartbeatMs: 5, lifeMs: 1000 }, clock: () => now });
     const stream = await open(await aRecord());
@@ -426,15 +429,15 @@ describe("a stream is kept and let go:", () => {
     expect(log.events.at(-1)?.fields).toMatchObject({ ending: "outlived", ms: 1000 });
   });
 
-  test("a reader that hangs is told less, holds no more than a few events, and is cut off", async () => {
+  test("a reader that stops reading gets fewer events, delays at most a few in memory, and is disconnected", async () => {
     await serve({ times: { stalledMs: 50 } });
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
     const stream = await open(id);
     await untilEvents(stream, 1);
     stream.pause();
     let held = 0;
-    for (let told = 1; streams.count() > 0; told++) {
-      await tellProgress(id, told, { padding: "p".repeat(3500) });
+    for (let sent = 1; streams.count() > 0; sent++) {
+      await tellProgress(id, sent, { padding: "p".repeat(3500) });
       held = Math.max(held, answers[0]?.writableLength ?? 0);
     }
     expect(held).toBeGreaterThan(0);
@@ -442,24 +445,24 @@ describe("a stream is kept and let go:", () => {
     expect(log.events.at(-1)?.fields).toMatchObject({ ending: "left" });
   });
 
-  test("a reader that has been slow is told the newest once it reads on", async () => {
+  test("a slow reader gets the newest state once it reads again", async () => {
     await serve({ times: { stalledMs: 60_000 } });
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
     const stream = await open(id);
     await untilEvents(stream, 1);
     stream.pause();
-    let told = 0;
-    for (; answers[0]?.writableNeedDrain !== true; told++)
-      await tellProgress(id, told + 1, { padding: "p".repeat(3500) });
-    for (let more = 0; more < 10; more++) await tellProgress(id, ++told, { padding: "p".repeat(3500) });
+    let sent = 0;
+    for (; answers[0]?.writableNeedDrain !== true; sent++)
+      await tellProgress(id, sent + 1, { padding: "p".repeat(3500) });
+    for (let more = 0; more < 10; more++) await tellProgress(id, ++sent, { padding: "p".repeat(3500) });
     await deliver(id, ANSWER);
     stream.resume();
     await stream.ended;
     expect(lastOf(stream)).toMatchObject({ event: "end" });
-    expect(kindsOf(stream).length).toBeLessThan(told);
+    expect(kindsOf(stream).length).toBeLessThan(sent);
   });
 
-  test("a gateway that ends, ends its streams and each that begins, with a time to come again after", async () => {
+  test("a gateway that shuts down ends its open and new streams, with a time to reconnect", async () => {
     await serve();
     const id = await aRecord();
     const [watching, stranger] = [await open(id), await open(id, "")];
@@ -488,7 +491,7 @@ describe("a stream is kept and let go:", () => {
     expect((await open(id)).status).toBe(503);
   });
 
-  test("while Redis cannot be read the stream stays, and looks again", async () => {
+  test("while Redis cannot be read the stream stays open, and the call is read again later", async () => {
     let isAway = false;
     let inVain = 0;
     const status: Results["status"] = (id) => {
@@ -508,7 +511,7 @@ describe("a stream is kept and let go:", () => {
     expect(lastOf(stream)).toMatchObject({ data: { state: "injected" } });
   });
 
-  test("a HEAD is answered without a stream", async () => {
+  test("a HEAD request is answered without a stream", async () => {
     await serve();
     const head = await readStream(urlOf(await aRecord()), { method: "HEAD" });
     expect(head.headers["content-type"]).toBe("text/event-stream");

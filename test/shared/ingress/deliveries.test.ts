@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { randomCallId } from "../../../shared/call/call-id.ts";
 import { listen } from "../../../shared/http/listen.ts";
 import { serveRoutes } from "../../../shared/http/router.ts";
-import { REFUSED_DELIVERIES } from "../../../shared/ingress/deliveries.ts";
+import { DISABLED_DELIVERY_ROUTES } from "../../../shared/ingress/deliveries.ts";
 import { deliver, type SentDelivery, type TestDeliveries, useDeliveries } from "../../fixtures/deliveries.ts";
 import { keys } from "../../fixtures/redis.ts";
 
@@ -24,7 +24,7 @@ beforeEach(async () => {
   gateway = await deliveries.start(POSTERN);
 });
 
-/** A call that its runner has taken, and has to deliver. */
+/** Creates a call that its runner has accepted and must deliver. */
 async function aCall(fields: Record<string, string> = {}): Promise<string> {
   const id = randomCallId();
   const record = { st: "INJECTED", at: "5", rs: "awaited", jb: "7/1", ...fields };
@@ -38,8 +38,8 @@ const codeOf = async (id: string, sent?: SentDelivery) => {
   return [answer.status, answer.status < 300 ? undefined : answer.json()["code"]];
 };
 
-describe("what a runner delivers is the result of its call:", () => {
-  test("status, Content-Type and bytes, once, however often it comes and to whichever replica", async () => {
+describe("a runner's delivery becomes the result of its call:", () => {
+  test("with status, Content-Type and bytes, stored once, for any number of repeats to any replica", async () => {
     const id = await aCall();
     const headers = { "content-type": "image/png", "result-status": "201" };
     const body = Buffer.from([0, 255, 10]);
@@ -54,14 +54,14 @@ describe("what a runner delivers is the result of its call:", () => {
     });
   });
 
-  test("with 200 where it says no status, and without a body or a Content-Type where it has none", async () => {
+  test("with status 200 by default, and without a body or a Content-Type if the delivery has none", async () => {
     const id = await aCall();
     expect((await put(id, { body: "" })).status).toBe(204);
     const bare = { kind: "answer", status: 200, contentType: undefined, body: Buffer.alloc(0) };
     expect(await gateway.results.read(id)).toMatchObject(bare);
   });
 
-  test("only that it was too long, if it is longer than results may be, or if its runner says so", async () => {
+  test("only as a note that it was too long, if it exceeds the limit or the runner says so", async () => {
     const [long, told] = [await aCall(), await aCall()];
     expect((await put(long, { body: "x".repeat(200_000) })).status).toBe(204);
     expect((await put(told, { body: "", headers: { "result-body": "too-long" } })).status).toBe(204);
@@ -69,7 +69,7 @@ describe("what a runner delivers is the result of its call:", () => {
       expect(await gateway.results.read(id)).toMatchObject({ kind: "too_long", status: 200 });
   });
 
-  test("of a failure only the title and the detail of its problem document", async () => {
+  test("for a failure, with only the title and the detail of its problem document", async () => {
     const id = await aCall();
     const problem = { title: "No such page", detail: "404", stack: "at secret.ts:1" };
     const headers = { "content-type": "application/problem+json", "result-status": "500" };
@@ -80,7 +80,7 @@ describe("what a runner delivers is the result of its call:", () => {
     expect(await deliveries.redis.client.get(keys.result(id))).not.toContain("secret.ts");
   });
 
-  test("and another one is refused with 409, unless it is the answer after a failure", async () => {
+  test("and a different result is refused with 409, unless it is the answer after a failure", async () => {
     const id = await aCall();
     const failed = { headers: { "result-status": "500" }, body: "" };
     expect((await put(id, failed)).status).toBe(204);
@@ -91,7 +91,7 @@ describe("what a runner delivers is the result of its call:", () => {
   });
 
   test.each(["DISCARDED", "REFUND_PENDING", "REFUNDED"])(
-    "and comes too late for a call that is %s",
+    "and it is too late for a call that is %s",
     async (st) => {
       const id = await aCall({ st });
       expect(await codeOf(id)).toEqual([409, "result.too_late"]);
@@ -100,10 +100,10 @@ describe("what a runner delivers is the result of its call:", () => {
   );
 });
 
-describe("word of the progress", () => {
+describe("progress of a call", () => {
   const tell = (id: string, body: string) => codeOf(id, { what: "progress", body });
 
-  test("is shown until the result is there, the newest of it", async () => {
+  test("is shown until the result exists, and only the newest", async () => {
     const id = await aCall();
     for (const step of [1, 2]) expect(await tell(id, `{ "step": ${step} }`)).toEqual([204, undefined]);
     const progress = { json: '{"step":2}' };
@@ -120,7 +120,7 @@ describe("word of the progress", () => {
   });
 });
 
-describe("a delivery is refused with 401, and stores nothing,", () => {
+describe("a delivery is refused with 401 and stores nothing,", () => {
   const now = () => Math.floor(Date.now() / 1000);
   const REFUSED: [string, () => SentDelivery][] = [
     ["by another secret", () => ({ secret: "guessed" })],
@@ -144,21 +144,21 @@ describe("a delivery is refused with 401, and stores nothing,", () => {
     const id = await aCall();
     const { changed, ...rest } = sent();
     const path = changed?.path?.replace("ID", id);
-    const asked = {
+    const request = {
       ...rest,
       ...(changed && { changed: { ...changed, ...(path !== undefined && { path }) } }),
     };
-    expect(await codeOf(id, asked)).toEqual([401, "runner.signature_rejected"]);
+    expect(await codeOf(id, request)).toEqual([401, "runner.signature_rejected"]);
     expect(await gateway.results.read(id)).toMatchObject({ kind: "pending" });
   });
 
-  test("for another call", async () => {
+  test("if it is signed for another call", async () => {
     const [id, other] = [await aCall(), await aCall()];
     const path = `/calls/${other}/result`;
     expect(await codeOf(id, { changed: { path } })).toEqual([401, "runner.signature_rejected"]);
   });
 
-  test("before its body is read, and before Redis is asked", async () => {
+  test("before its body or Redis is read", async () => {
     const id = await aCall();
     await put(await aCall());
     const seen = Number(
@@ -183,8 +183,8 @@ describe("a delivery is refused with 401, and stores nothing,", () => {
   });
 });
 
-describe("one runner does not answer for the jobs of another:", () => {
-  test("where the record tells the job, only its runner's secret counts", async () => {
+describe("a runner may not deliver for the jobs of another runner:", () => {
+  test("if the record names the job, only its runner's secret is valid", async () => {
     const own = await aCall({ jb: "7/2" });
     expect(await codeOf(own)).toEqual([401, "runner.signature_rejected"]);
     expect(await codeOf(own, { secret: REPORTS })).toEqual([204, undefined]);
@@ -194,14 +194,14 @@ describe("one runner does not answer for the jobs of another:", () => {
     expect(await codeOf(bought, { secret: "an older one of the same" })).toEqual([204, undefined]);
   });
 
-  test("where there is no record yet, any runner's counts, for the id is known to its own alone", async () => {
+  test("if there is no record yet, any runner's secret is valid, because only the call's own runner knows the id", async () => {
     const id = randomCallId();
     expect(await codeOf(id, { secret: REPORTS })).toEqual([204, undefined]);
     expect(await gateway.results.read(id)).toMatchObject({ kind: "answer" });
   });
 });
 
-describe("a request that is none is refused", () => {
+describe("a malformed delivery is refused", () => {
   test.each([
     [404, "request.not_found", "/calls/c_1/result", {}],
     [404, "request.not_found", "/calls/ID/results", {}],
@@ -217,7 +217,7 @@ describe("a request that is none is refused", () => {
   });
 
   test.each([{ "result-status": "302" }, { "result-status": "2000" }, { "result-body": "empty" }])(
-    "with 400 if it says %j",
+    "with 400 if it contains %j",
     async (headers) => {
       expect(await codeOf(await aCall(), { headers: headers as unknown as Record<string, string> })).toEqual([
         400,
@@ -227,8 +227,8 @@ describe("a request that is none is refused", () => {
   );
 });
 
-test("a gateway that takes no deliveries refuses them with 404, and says which setting is missing", async () => {
-  const server = await listen(serveRoutes(REFUSED_DELIVERIES), "127.0.0.1:0");
+test("a gateway that accepts no deliveries refuses them with 404, and names the missing setting", async () => {
+  const server = await listen(serveRoutes(DISABLED_DELIVERY_ROUTES), "127.0.0.1:0");
   try {
     for (const what of ["result", "progress"] as const) {
       const answer = await deliver(server.address, randomCallId(), { what });

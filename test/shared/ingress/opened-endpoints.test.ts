@@ -33,14 +33,14 @@ beforeEach(async () => {
   await redis.client.flushdb();
 });
 
-test("a handshake's secret is refused unless this very endpoint is open", async () => {
+test("a handshake's secret is refused unless an operator has opened exactly this endpoint", async () => {
   expect(await take()).toBe(false);
   await endpoints().open(opening("me@here"), MINUTE);
   expect(await take(SECRET, "/b")).toBe(false);
   expect(await take()).toBe(true);
 });
 
-test("of many handshakes at once one secret is taken, and only that one may come again", async () => {
+test("many concurrent handshakes store one secret, and only a handshake with that secret may be repeated", async () => {
   await endpoints().open(opening("me@here"), MINUTE);
   const secrets = Array.from({ length: 20 }, (_, i) => `secret-${i}`);
   const taken = await Promise.all(secrets.map((secret) => take(secret)));
@@ -50,7 +50,7 @@ test("of many handshakes at once one secret is taken, and only that one may come
   expect(await take("another")).toBe(false);
 });
 
-test("a secret is shown once; then nothing of it is in Redis, and the endpoint is closed", async () => {
+test("a secret is shown once, and then it is deleted from Redis and the endpoint is closed", async () => {
   const opened = await endpoints().open(opening("me@here"), MINUTE);
   expect(await opened.look()).toEqual({ kind: "open" });
   await take();
@@ -65,7 +65,7 @@ test("a secret is shown once; then nothing of it is in Redis, and the endpoint i
   expect(await take()).toBe(false);
 });
 
-test("of two operators who open an endpoint the later one is shown the secret, and the earlier one is told", async () => {
+test("if two operators open an endpoint, the later one gets the secret, and the earlier one learns who took over", async () => {
   const earlier = await endpoints().open(opening("ann@here"), MINUTE);
   const later = await endpoints().open(opening("bob@there"), MINUTE);
   await take();
@@ -74,14 +74,14 @@ test("of two operators who open an endpoint the later one is shown the secret, a
   expect(await later.look()).toMatchObject({ kind: "secret", secret: SECRET });
 });
 
-test("a secret that came after its command had died is shown to whoever opens the endpoint again", async () => {
+test("if a command has died, its secret is shown to the next operator who opens the endpoint", async () => {
   await endpoints().open(opening("ann@here"), MINUTE);
   await take();
   const again = await endpoints().open(opening("ann@here"), MINUTE);
   expect(await again.look()).toMatchObject({ kind: "secret", secret: SECRET });
 });
 
-test("closing shows a secret that has come meanwhile, and refuses what comes later", async () => {
+test("closing an endpoint returns a secret that has arrived meanwhile, and refuses later ones", async () => {
   const opened = await endpoints().open(opening("me@here"), MINUTE);
   await take();
   expect(await opened.close()).toMatchObject({ kind: "secret", secret: SECRET });
@@ -90,7 +90,7 @@ test("closing shows a secret that has come meanwhile, and refuses what comes lat
   expect(await take()).toBe(false);
 });
 
-test("an endpoint is open for its minutes, and a secret that nobody has seen is in Redis for ten", async () => {
+test("an endpoint stays open for its minutes, and an unseen secret stays in Redis for ten minutes", async () => {
   const left = () => redis.client.pttl(keys.opened("/a"));
   await endpoints().open(opening("me@here"), MINUTE);
   expect(await left()).toBeGreaterThan(MINUTE / 2);
@@ -101,7 +101,7 @@ test("an endpoint is open for its minutes, and a secret that nobody has seen is 
   expect(await left()).toBeLessThanOrEqual(10 * MINUTE);
 });
 
-test("anybody may close an endpoint, and is told whether a secret was lost by it", async () => {
+test("any operator may close an endpoint, and learns whether a secret was lost", async () => {
   await endpoints().open(opening("ann@here"), MINUTE);
   expect(await endpoints().close(CLOSING)).toEqual({ by: "ann@here", hadSecret: false });
   expect(await endpoints().close(CLOSING)).toBeUndefined();
@@ -112,7 +112,7 @@ test("anybody may close an endpoint, and is told whether a secret was lost by it
 });
 
 test.each(["first", "last"])(
-  "a secret that comes while the endpoint is being closed is refused or reported as lost, if it comes %s",
+  "a secret that arrives while the endpoint is being closed is refused or reported as lost, if it arrives %s",
   async (order) => {
     await take(); // loads the script
     await endpoints().open(opening("ann@here"), MINUTE);
@@ -123,22 +123,22 @@ test.each(["first", "last"])(
   },
 );
 
-test("Redis is asked once a second for each endpoint, however many handshakes come, and an opening is seen then", async () => {
+test("Redis is queried at most once a second for each endpoint, no matter how many handshakes arrive, and the next query notices an opened endpoint", async () => {
   let now = 0;
   const proxied = await connectedTo(proxy.url);
   const takeHere = createTakeSecret(partitionOf(proxied), () => now);
   const flood = (path: string) =>
     Promise.all(Array.from({ length: 100 }, (_, i) => takeHere(path, `guess-${i}`, ADDRESS)));
   await takeHere("/warm", SECRET, ADDRESS); // loads the script
-  let asked = 0;
+  let queries = 0;
   proxy.onCommand = () => {
-    asked += 1;
+    queries += 1;
     return undefined;
   };
   for (const path of ["/a", "/b"]) {
     for (let i = 0; i < 3; i += 1) expect((await flood(path)).filter(Boolean)).toEqual([]);
   }
-  expect(asked).toBe(2);
+  expect(queries).toBe(2);
 
   await endpoints().open(opening("me@here"), MINUTE);
   now += 999;
@@ -147,10 +147,10 @@ test("Redis is asked once a second for each endpoint, however many handshakes co
   expect(await takeHere("/a", SECRET, ADDRESS)).toBe(true);
   expect((await flood("/a")).filter(Boolean)).toEqual([]);
   expect(await takeHere("/a", SECRET, ADDRESS)).toBe(true);
-  expect(asked).toBe(3);
+  expect(queries).toBe(3);
 });
 
-test("a secret is refused with queue.unavailable while Redis is away", async () => {
+test("a secret is refused with queue.unavailable while Redis is unavailable", async () => {
   const proxied = await connectedTo(proxy.url);
   proxy.onCommand = () => ({ kind: "lose-command" });
   await expect(createTakeSecret(partitionOf(proxied))("/a", SECRET, ADDRESS)).rejects.toMatchObject({

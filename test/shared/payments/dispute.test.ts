@@ -2,7 +2,7 @@ import { beforeEach, expect, test } from "vitest";
 import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { createReadSeries } from "../../../shared/telemetry/series/read.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
-import { claimed, queued } from "../../support/made-payment.ts";
+import { claimPayment, queuePayment } from "../../support/made-payment.ts";
 
 const redis = useRedis();
 beforeEach(() => redis.client.flushdb());
@@ -16,7 +16,7 @@ const earned = (days: number) => createReadSeries(redis.partition, () => DAY + 9
 const settledAt = (id: string, at: number) => redis.client.hset(keys.payment(id), "settled_at", at);
 
 test("a disputed payment counts once, on the day on which it was settled, also after it is acknowledged", async () => {
-  const [first, second] = [await queued(journal(), TERMS), await queued(journal(), TERMS)];
+  const [first, second] = [await queuePayment(journal(), TERMS), await queuePayment(journal(), TERMS)];
   await settledAt(first, DAY);
   await settledAt(second, DAY + 86_400_000);
   for (const id of [first, first, second]) await journal().markDisputed(id, WHY);
@@ -33,9 +33,9 @@ test("a disputed payment counts once, on the day on which it was settled, also a
 
 test("a payment that does not count as paid, that an operator settled, or whose terms cannot be read is not counted as disputed", async () => {
   const [open, byOperator, broken] = [
-    await claimed(journal(), TERMS),
-    await queued(journal(), TERMS),
-    await queued(journal(), TERMS),
+    await claimPayment(journal(), TERMS),
+    await queuePayment(journal(), TERMS),
+    await queuePayment(journal(), TERMS),
   ];
   await redis.client.hset(keys.payment(byOperator), "settlement", '{"by":"operator"}');
   await redis.client.hset(keys.payment(broken), "terms", "{}");

@@ -27,11 +27,11 @@ async function found(id: string): Promise<Payment> {
   return payment;
 }
 
-/** Milliseconds until the record and the payment expire; -1: never. */
+/** Milliseconds until the record and the payment expire. -1 means never. */
 const ttls = (id: string) =>
   Promise.all([payments.redis.client.pttl(keys.record(id)), payments.redis.client.pttl(keys.payment(id))]);
 
-/** The keys there are, except the depth of the queues: the gateway's own reading of it comes and expires meanwhile. */
+/** All existing keys, except the depth of the queues, because the gateway writes this key and it expires during the test. */
 async function keysThere(): Promise<string[]> {
   const there = await payments.redis.client.keys("*");
   return there.filter((key) => key !== keys.depth("x402")).sort();
@@ -45,7 +45,7 @@ test("a payment that is not final never expires, and one that is final is rememb
   expect(await ttls(id)).toEqual([-1, -1]);
   expect(
     await payments.redis.client.zscore(keys.paymentsDue, id),
-    "nobody looks at it by himself",
+    "the reconciler no longer lists the payment",
   ).toBeNull();
   const settled = { settlement, proven: true };
   await journal.enqueueSettled(await found(id), settled, { dueInMs: DAY_MS, from: ["REVIEW"] });
@@ -64,7 +64,7 @@ test("a payment that is not final never expires, and one that is final is rememb
   }
 });
 
-test("a payment that is void uses up no caller's nonce, whatever another payment has used", async () => {
+test("a void payment uses up no caller's nonce, and releases none that another payment has used", async () => {
   const { journal } = payments.gateway;
   const isUsed = async (nonce: string) => (await payments.redis.client.exists(keys.callerNonce(nonce))) === 1;
   const [mine, theirs] = ["a".repeat(64), "b".repeat(64)];
@@ -75,7 +75,7 @@ test("a payment that is void uses up no caller's nonce, whatever another payment
   expect([await isUsed(mine), await isUsed(theirs)]).toEqual([false, true]);
 });
 
-test("a claim whose caller's nonce or quote has expired by Redis' clock is refused, whatever the gateway's clock says, and takes nothing", async () => {
+test("a claim whose caller's nonce or quote has expired by Redis' clock is refused and uses up nothing, even if the gateway's clock disagrees", async () => {
   const { journal } = payments.gateway;
   const over = Date.now() - 1000;
   const uses = {
@@ -145,20 +145,25 @@ test("a claim with two identifiers that finds one purchase is a repeat, and one 
   );
   expect((await claim({ identifier: one, idempotencyKey: two })).claimed).toEqual(conflict);
   expect((await claim({ identifier: two, idempotencyKey: one })).claimed).toEqual(conflict);
+  const route = "/x402/jobs/1/8";
+  expect((await claim({ identifier: one, idempotencyKey: "new", route })).claimed).toEqual(conflict);
+  expect((await claim({ identifier: "new", idempotencyKey: two, route })).claimed).toEqual({
+    kind: "idempotency_key_reused",
+  });
   expect((await claim({ identifier: one, quoteUse })).claimed).toEqual(conflict);
   expect((await claim({ identifier: "new", quoteUse })).claimed).toEqual({ kind: "quote_used" });
   expect(await keysThere()).toEqual(before);
 });
 
-test("a look at a payment reads all of it but its call, of which it tells the size", async () => {
+test("findWithoutCall reads the whole payment except its call, and adds the call's size", async () => {
   const { journal } = payments.gateway;
   const id = await payments.claim({ payer: PAYER });
   const { call, ...rest } = await found(id);
   expect(rest.callBytes).toBe(Buffer.byteLength(JSON.stringify(call)));
-  expect(await journal.look(id)).toEqual({ ...rest, readAt: expect.any(Number), call: undefined });
+  expect(await journal.findWithoutCall(id)).toEqual({ ...rest, readAt: expect.any(Number), call: undefined });
 
   await journal.markVoid(await found(id), { reason: "it expired" }, { now: Date.now() });
-  expect(await journal.look(id)).toMatchObject({ state: "VOID", callBytes: 0 });
+  expect(await journal.findWithoutCall(id)).toMatchObject({ state: "VOID", callBytes: 0 });
 });
 
 test("a settled payment's call is in its queue as it was claimed, with the transaction among its metadata", async () => {
@@ -181,7 +186,7 @@ test("a settled payment's call is in its queue as it was claimed, with the trans
   }
 });
 
-test("a paid call that is added to its queue again counts its takes on, so that its log counts its attempts on", async () => {
+test("a paid call that is added to its queue again continues the count of its takes, and so of its attempts", async () => {
   const { journal } = payments.gateway;
   const { redis, devnet } = payments;
   const payment = makePayment({ network: devnet.network, asset: devnet.token });
@@ -222,7 +227,7 @@ test.each([
   const act = { at: 1, action: "drop", callId: id, by: "otto", selection: "by id" } as const;
   for (const touch of [
     () => journal.find(id),
-    () => journal.look(id),
+    () => journal.findWithoutCall(id),
     () => journal.enqueueSettled(payment, { settlement, proven: true }, { dueInMs: 0 }),
     () => journal.enqueueAgain(payment),
     () => journal.markVoid(payment, { reason: "it expired" }, { now: Date.now() }),
@@ -270,7 +275,7 @@ test("each state of a record is one that the scripts know", async () => {
   }
 });
 
-test("a transfer pays for one call only, however it is reported again, and is remembered for as long as that call", async () => {
+test("a transfer pays for only one call, even if it is reported again, and is remembered as long as that call", async () => {
   const { journal } = payments.gateway;
   const claim = async () => found(await payments.claim({ payer: PAYER }));
   const [first, second, third] = [await claim(), await claim(), await claim()];

@@ -12,7 +12,7 @@ const payment = {
 } as const;
 const ID = "c_1a3a4baa1efc3cc127ceede803913a93";
 
-test("a payment's call id is that of the vector in docs/payments.md, whatever the case of its addresses and nonce", () => {
+test("a payment's call id equals the vector in docs/payments.md, in any letter case of its addresses and nonce", () => {
   const page = readFileSync(new URL("../../../docs/payments.md", import.meta.url), "utf8");
   const { chainId, asset, payer, nonce } = payment;
   const parts = [String(chainId), asset, payer, nonce].map((part) => part.toLowerCase());
@@ -20,12 +20,12 @@ test("a payment's call id is that of the vector in docs/payments.md, whatever th
     `\`${ID}\` is made of\n\`${parts.map((part) => `${part.length}:${part}`).join("")}\``,
   );
   expect(paymentCallId(payment)).toBe(ID);
-  // SHA-256 of "42:" and the payer in lower case begins so.
+  // The first digits of the SHA-256 of "42:" and the payer in lower case.
   expect(ID.slice(2, 5)).toBe("1a3");
   expect(paymentCallId({ ...payment, payer: payer.toLowerCase(), nonce: nonce.toLowerCase() })).toBe(ID);
 });
 
-test("payments by Permit2 with one nonce are one call, whatever their token, and no call of a token's own", () => {
+test("Permit2 payments with the same nonce are one call for all tokens, because the id has Permit2's address and not the token's", () => {
   const byPermit2 = { ...payment, method: "permit2" } as const;
   const otherToken = { ...byPermit2, asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e" };
   expect(paymentCallId(byPermit2)).toBe("c_1a3886136f8874f55e8a4be71ffd4a21");

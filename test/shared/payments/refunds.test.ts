@@ -5,14 +5,14 @@ import { createRefunds } from "../../../shared/payments/refunds.ts";
 import { createReadSeries } from "../../../shared/telemetry/series/read.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { auditOf } from "../../services/console/audit-of.ts";
-import { claimed, dropOf, queued } from "../../support/made-payment.ts";
+import { claimPayment, dropOf, queuePayment } from "../../support/made-payment.ts";
 
 const redis = useRedis();
 beforeEach(() => redis.client.flushdb());
 
 const TERMS = { network: "eip155:1", asset: `0x${"a".repeat(40)}` };
 const EXPORT = `r_${"0".repeat(32)}`;
-/** Redis' cjson refuses half of a surrogate pair, which JSON.stringify writes as an escape. */
+/** A text with half of a surrogate pair. JSON.stringify writes it as an escape, which Redis' cjson refuses. */
 const HALF = "gone \ud83d";
 const journal = () => new PaymentJournal(redis.partition);
 
@@ -25,9 +25,9 @@ async function found(id: string): Promise<Payment> {
 const statesOf = (ids: readonly string[]) =>
   Promise.all(ids.map(async (id) => (await journal().find(id))?.state));
 
-/** A payment that is proven, and whose call was discarded. */
+/** Makes a confirmed payment whose call was discarded. */
 async function refundable(): Promise<string> {
-  const id = await queued(journal(), TERMS, true);
+  const id = await queuePayment(journal(), TERMS, true);
   await redis.client.hset(keys.record(id), "st", "DISCARDED");
   return id;
 }
@@ -45,7 +45,7 @@ async function exportOf(ids: readonly string[], reason = "gone") {
   return createRefunds(redis.partition).export({ ...made, cases, lineOf: (callId) => ({ ...line, callId }) });
 }
 
-test("an export whose reason holds half a surrogate pair is whole, and its audit lines have U+FFFD there", async () => {
+test("an export whose reason contains half a surrogate pair is complete, and its audit lines have U+FFFD in its place", async () => {
   const ids = [await refundable(), await refundable()];
   expect((await exportOf(ids, HALF))?.rows.map(({ call }) => call)).toEqual(ids);
   expect(await statesOf(ids)).toEqual(["REFUND_PENDING", "REFUND_PENDING"]);
@@ -53,8 +53,8 @@ test("an export whose reason holds half a surrogate pair is whole, and its audit
   expect(await auditOf(redis)).toMatchObject(lines);
 });
 
-test("a payment that an operator settles for a reason with half a surrogate pair runs, or is paid back if it was dropped", async () => {
-  const [kept, dropped] = [await claimed(journal(), TERMS), await claimed(journal(), TERMS)];
+test("a payment that an operator settles for a reason with half a surrogate pair runs, or is refunded if it was dropped", async () => {
+  const [kept, dropped] = [await claimPayment(journal(), TERMS), await claimPayment(journal(), TERMS)];
   await journal().drop(dropped, { by: "me", reason: HALF }, dropOf(dropped, HALF));
   for (const id of [kept, dropped]) {
     const payment = await found(id);
@@ -85,7 +85,7 @@ test("an export moves no payment if Redis cannot read one of them", async () => 
   );
 });
 
-test("a payment that an export names twice is paid back once", async () => {
+test("a payment that an export names twice is refunded once", async () => {
   const id = await refundable();
   expect((await exportOf([id, id]))?.rows).toHaveLength(1);
   expect(await auditOf(redis)).toHaveLength(1);

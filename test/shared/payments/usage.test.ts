@@ -37,7 +37,7 @@ async function found(id: string): Promise<Payment> {
 const usageBy = async (client: string) => Number(await redis.client.hget(keys.paymentsUsageBy, client));
 const all = () => redis.client.hgetall(keys.paymentsUsageBy);
 
-/** Claims until one is refused. Resolves with how many were taken, and why the next one was not. */
+/** Claims payments until one is refused. Resolves with the number of accepted claims and the reason of the refusal. */
 async function fill(claimed: Claim): Promise<[taken: number, kind: string]> {
   for (let taken = 0; ; taken++) {
     const { kind } = await claim(claimed);
@@ -68,7 +68,7 @@ test("after a hundred clients have used their whole shares, a new client can sti
   expect((await claim({ bytesMax, client: "198.51.100.1" })).kind).toBe("new");
 });
 
-test("all IPv6 networks of one site together get no more than one client", async () => {
+test("all IPv6 networks of one site together get the share of one client", async () => {
   const bytesMax = MIB;
   const [alone] = await fill({ bytesMax });
   await redis.client.flushdb();
@@ -81,7 +81,7 @@ test("all IPv6 networks of one site together get no more than one client", async
   expect(await claim({ bytesMax, client: "2001:db8:2:9::/64" })).toMatchObject({ kind: "new" });
 });
 
-test("a payment of which one alone is more than an eighth is refused as too large, and where others have left nothing a new client is told so", async () => {
+test("a payment larger than an eighth of the limit is refused as too large, and a new client is refused as full if others have used everything", async () => {
   expect((await claim({ bytesMax: 8 * MIB, bodyBytes: MIB })).kind).toBe("too_large");
   const bytesMax = 8 * 21_000;
   const clients = Array.from({ length: 60 }, (_, i) => `192.0.2.${i}`);
@@ -115,7 +115,7 @@ const settlement = {
 } as const;
 const now = () => Date.now();
 
-/** Every change that there may be of a payment. Most do nothing in most states. */
+/** Every possible change of a payment. Most changes have no effect in most states. */
 const STEPS: Readonly<Record<string, (id: string) => Promise<unknown>>> = {
   settle: async (id) =>
     journal.enqueueSettled(await found(id), { settlement, proven: false }, { dueInMs: 0 }),
@@ -133,7 +133,7 @@ const STEPS: Readonly<Record<string, (id: string) => Promise<unknown>>> = {
   "forget before its record is gone": (id) => journal.forget(id),
 };
 
-test("a claim that repeats itself after its body was dropped is no new one: no settle follows it", async () => {
+test("a claim that is repeated after its body was dropped is not new, so no settle request follows", async () => {
   const payment = paymentOf({});
   const { id } = await claim({}, payment);
   await journal.drop(id, { by, reason: "" }, dropOf(id));

@@ -28,7 +28,7 @@ function warnings(token: object, prices: bigint[], x402: object = {}): string[] 
   return clientWarnings(file, toPriceList(jobs));
 }
 
-test("a token whose jobs cost a dollar at most, and that @x402/fetch knows, has no warning", () => {
+test("a token that @x402/fetch knows has no warning if its jobs cost at most a dollar", () => {
   expect(warnings({}, [DOLLAR_WEI, 1n])).toEqual([]);
   expect(warnings({ asset: USDC.toLowerCase() }, [1n])).toEqual([]);
 });
@@ -41,7 +41,7 @@ test.each<[string, object, object?]>([
     {},
     { job_policies: [{ service_id: 1, job_index: 3, invocation_mode: "disabled" }] },
   ],
-])("a token %s has one warning that counts its jobs above a dollar", (_name, token, x402) => {
+])("a token %s has one warning with the number of its jobs above a dollar", (_name, token, x402) => {
   const found = warnings(
     token,
     [1n, DOLLAR_WEI * 2n, DOLLAR_WEI * 3n, ...(x402 ? [DOLLAR_WEI * 4n] : [])],
@@ -65,7 +65,7 @@ test.each<[string, object]>([
   expect(warnings(token, [1n])[0]).toContain(asset);
 });
 
-test("without a job that is sold, and at a rate that nobody knows, there is nothing to warn of", () => {
+test("there is no warning if no job is sold, or if the rate is unknown", () => {
   expect(warnings({ asset: OTHER }, [])).toEqual([]);
   expect(warnings({ rate_per_native_unit: live }, [DOLLAR_WEI * 2n])).toEqual([]);
 });
@@ -75,7 +75,7 @@ test.each<[string, { asset?: string; amount?: string }, boolean]>([
   ["a unit more than a dollar", { amount: "1000001" }, false],
   ["a token that it does not know", { asset: OTHER }, false],
 ])(
-  "the official client, as it comes, is asked for %s: it pays only what has no warning",
+  "the official client with default settings is asked for %s, and pays only what has no warning",
   async (_name, change, pays) => {
     const key = `0x${"1".repeat(64)}` as const;
     const client = new x402Client().register("eip155:*", new ExactEvmScheme(privateKeyToAccount(key)));
@@ -96,7 +96,7 @@ test.each<[string, { asset?: string; amount?: string }, boolean]>([
   },
 );
 
-test("the tokens that @x402/fetch is said to know are those of its table, with their decimals", () => {
+test("the list of tokens that @x402/fetch knows equals its own table, with decimals", () => {
   const table = Object.entries(DEFAULT_ASSETS).flatMap(([network, assets]) =>
     assets.map(({ asset, decimals }) => [`${network}/${asset.toLowerCase()}`, decimals]),
   );

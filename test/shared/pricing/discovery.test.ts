@@ -10,25 +10,62 @@ import {
   validateDiscoveryExtensionSpec,
 } from "@x402/extensions/bazaar";
 import { expect, test } from "vitest";
-import { toJobInput } from "../../../shared/platform/json-schema/job-input.ts";
+import { compileDeclared } from "../../../shared/platform/json-schema/job-input.ts";
 import { discoveryOf } from "../../../shared/pricing/discovery.ts";
 import { schemaOfBytes } from "../../services/x402-gateway/job-inputs.ts";
 
 const DRAFT_07 = "http://json-schema.org/draft-07/schema#";
+const WORDS = { type: "object", properties: { words: { type: "integer" } } };
 const TEXT = { type: "object", properties: { text: { type: "string" } }, required: ["text"] };
 
-function discovery(schema: object, example: unknown) {
-  const made = toJobInput(schema, example);
+function declared(schema: object, example: unknown) {
+  const made = compileDeclared(schema, example);
   if (!made.ok) throw new Error(made.problem.message);
-  return discoveryOf(made.input);
+  return made.compiled;
 }
 
-test("a job's input stands in extensions.bazaar as the official package writes it for a POST of JSON", () => {
-  const example = { text: "hello" };
-  const declared = declareDiscoveryExtension({ bodyType: "json", input: example, inputSchema: TEXT });
-  const context = { method: "POST", adapter: { getPath: () => "/" } };
-  const theirs = bazaarResourceServerExtension.enrichDeclaration?.(declared["bazaar"], context);
-  expect(discovery(TEXT, example)?.bazaar).toEqual(theirs);
+const discovery = (schema: object, example: unknown) => discoveryOf({ input: declared(schema, example) });
+
+test.each([
+  ["input", {}],
+  ["input and output", { output: { example: { words: 3 }, schema: WORDS } }],
+])(
+  "a job's %s have the same form in extensions.bazaar as the official package writes for a POST of JSON",
+  (_, output) => {
+    const example = { text: "hello" };
+    const theirs = declareDiscoveryExtension({
+      ...{ bodyType: "json", input: example, inputSchema: TEXT },
+      ...output,
+    });
+    const context = { method: "POST", adapter: { getPath: () => "/" } };
+    const found = discoveryOf({ input: declared(TEXT, example), ...output });
+    expect(found?.bazaar).toEqual(
+      bazaarResourceServerExtension.enrichDeclaration?.(theirs["bazaar"], context),
+    );
+  },
+);
+
+test("the official package reads the output of a job whose input may be anything, and refuses another one", () => {
+  const output = declared(
+    { type: "array", items: { $ref: "#/$defs/n" }, $defs: { n: { type: "integer" } } },
+    [1],
+  );
+  const { bazaar, outputSchema } = discoveryOf({ output }) ?? {};
+  const theirs = bazaar as unknown as DiscoveryExtension;
+  expect(validateDiscoveryExtension(theirs)).toEqual({ valid: true });
+  expect(validateDiscoveryExtensionSpec({ ...bazaar })).toEqual({ valid: true });
+  expect(theirs.info.output).toEqual({ type: "json", example: [1] });
+  expect(outputSchema?.output).toEqual(output.schema);
+  const spoilt = structuredClone(theirs) as { info: { output: { example: unknown } } };
+  spoilt.info.output.example = ["1"];
+  expect(validateDiscoveryExtension(spoilt as DiscoveryExtension).valid).toBe(false);
+});
+
+test("an output whose schema facilitators would refuse is left out, and the input stays", () => {
+  const input = declared(TEXT, { text: "a" });
+  const output = declared({ $id: "https://example.com/a", type: "string" }, "a");
+  expect(discoveryOf({ input, output })).toEqual(discovery(TEXT, { text: "a" }));
+  expect(discoveryOf({ output })).toBeUndefined();
 });
 
 test.each([
@@ -54,7 +91,7 @@ test.each([
   ],
   ["of a list", { type: "array", items: { type: "string" } }, ["a"]],
 ])(
-  "the official package finds a schema %s valid, and reads from it what a body is like",
+  "the official package accepts a schema %s, and reads the form of a body from it",
   (_what, schema, body) => {
     const found = discovery(schema, body);
     const bazaar = found?.bazaar as unknown as DiscoveryExtension;
@@ -70,18 +107,15 @@ test.each([
   },
 );
 
-test("version 1's reader finds the schema in outputSchema.input", () => {
+test("the reader of version 1 finds the schema in outputSchema.input", () => {
   const { outputSchema } = discovery(TEXT, { text: "a" }) ?? {};
   const read = extractDiscoveryInfoV1({ outputSchema } as unknown as PaymentRequirementsV1);
   expect(read?.input).toEqual({ type: "http", method: "POST", bodyType: "json", body: TEXT });
 });
 
-test("a schema above 1.5 KiB, or an example above half a KiB, is no part of a 402", () => {
-  expect(discovery(schemaOfBytes(1536), {})).toBeDefined();
-  expect(discovery(schemaOfBytes(1537), {})).toBeUndefined();
-  const textOf = (bytes: number) => ({ text: "a".repeat(bytes - '{"text":""}'.length) });
-  expect(discovery(TEXT, textOf(512))).toBeDefined();
-  expect(discovery(TEXT, textOf(513))).toBeUndefined();
+test("a schema and its example above 2560 bytes are left out of a 402", () => {
+  expect(discovery(schemaOfBytes(2558), {})).toBeDefined();
+  expect(discovery(schemaOfBytes(2559), {})).toBeUndefined();
 });
 
 test.each([
@@ -97,6 +131,6 @@ test.each([
     ["a"],
   ],
   ["with a property of a keyword's name", { properties: { $ref: { type: "string" } } }, { $ref: "a" }],
-])("a schema %s, which facilitators would refuse, is no part of a 402", (_what, schema, example) => {
+])("a schema %s, which facilitators would refuse, is left out of a 402", (_what, schema, example) => {
   expect(discovery(schema, example)).toBeUndefined();
 });

@@ -63,11 +63,11 @@ const anyQuote: fc.Arbitrary<JobQuote> = fc.record({
   inputsHash: hexOf(32),
 });
 
-test("a quote has the digest that is known for it", () => {
+test("a quote has its known digest", () => {
   expect(digestOf(KNOWN)).toBe("0x9bd02b8b280e84cda6136def5cae3eb19e0c5ab5bd4619a0cad56bc2c4f15a11");
 });
 
-test("every quote has the digest that viem computes for it", () => {
+test("every quote has the same digest as in viem", () => {
   fc.assert(
     fc.property(anyQuote, (quote) => {
       const { priceWei: price, ...rest } = quote;
@@ -78,7 +78,7 @@ test("every quote has the digest that viem computes for it", () => {
   );
 });
 
-test("a signature is the one viem makes with the same key, and recovers its signer", async () => {
+test("a signature equals that of viem with the same key, and recovers its signer", async () => {
   await fc.assert(
     fc.asyncProperty(hexOf(32), hexOf(32), async (key, digest) => {
       const signer = createSigner(key);
@@ -92,7 +92,7 @@ test("a signature is the one viem makes with the same key, and recovers its sign
   );
 });
 
-test("a quote arrives in its header as it was sent", () => {
+test("a quote can be read from its header without a change", () => {
   fc.assert(
     fc.property(anyQuote, hexOf(65), (quote, signature) => {
       const decoded = decodeQuoteHeader(encodeQuoteHeader({ quote, signature }));
@@ -112,7 +112,7 @@ test.each([
   ["a job index over 255", withDetail("job_index", "256"), /details\.job_index.*too large/],
   ["a short requester", withDetail("requester", "0xbeef"), /details\.requester.*40 hex/],
   ["a field nobody knows", withDetail("tip", "1"), /details/],
-])("a header with %s is no quote, and the answer says where", (_what, header, problem) => {
+])("a header with %s is refused as a quote, and the answer names the place", (_what, header, problem) => {
   expect(decodeQuoteHeader(header)).toEqual({ ok: false, problem: expect.stringMatching(problem) });
 });
 

@@ -41,8 +41,8 @@ const inputs = {
 };
 
 /**
- * The same in decimal text: a schoolbook product of digits with a decimal point that is moved, and a look at what is
- * behind the point. Nothing is divided.
+ * Computes the amount on decimal text: a schoolbook product of digits, a moved decimal point, and a check of the
+ * remaining digits. It divides nothing.
  */
 function byHand(wei: bigint, token: TokenRate): string {
   const [whole = "", fraction = ""] = token.rate_per_native_unit.split(".");
@@ -71,7 +71,7 @@ function addOne(digits: string): string {
   return head.slice(0, -1) + (Number(head.at(-1)) + 1) + "0".repeat(nines);
 }
 
-test("an amount of tokens is the exact product rounded up, as long arithmetic on decimal text has it", () => {
+test("an amount of tokens is the exact product rounded up, as long multiplication on decimal text computes it", () => {
   fc.assert(
     fc.property(inputs.wei, inputs.rate, inputs.bps, inputs.decimals, (wei, rate, bps, decimals) => {
       const token = rateOf(rate, bps, decimals);
@@ -81,7 +81,7 @@ test("an amount of tokens is the exact product rounded up, as long arithmetic on
   );
 });
 
-test("nothing is sold for less than its price, nor for one unit more than needed", () => {
+test("an amount is never below the price, and never a whole unit above it", () => {
   fc.assert(
     fc.property(inputs.wei, inputs.rate, inputs.bps, inputs.decimals, (wei, rate, bps, decimals) => {
       const amount = tokenAmount(wei, rateOf(rate, bps, decimals));
@@ -108,14 +108,14 @@ test("a higher price never costs fewer tokens", () => {
 const job = (priceWei: bigint) => ({ serviceId: 1, jobIndex: 7, priceWei });
 const rates = [{ index: 3, ...rateOf("1", 0, 18) }];
 
-test("a price list takes what fits into uint256 and refuses one unit more, naming job and token", () => {
+test("a price list accepts an amount that fits into uint256 and refuses one unit more, with job and token", () => {
   expect(priceProblems([job(UINT256_MAX)], rates)).toEqual([]);
   expect(priceProblems([job(UINT256_MAX + 1n)], rates)).toEqual([
     { path: ["1", "7"], message: "is more than 2^256-1 units of accepted_tokens[3] in x402.toml" },
   ]);
 });
 
-test("a price list refuses an amount of zero, naming job and token", () => {
+test("a price list refuses an amount of zero, with job and token", () => {
   expect(priceProblems([job(0n)], rates)).toEqual([
     { path: ["1", "7"], message: "is 0 units of accepted_tokens[3] in x402.toml" },
   ]);

@@ -18,7 +18,7 @@ test("the challenge of a service and a time is the known answer", () => {
   );
 });
 
-test("the lowest nonce at difficulty 20, in a proof of 48 bytes, is the known answer", () => {
+test("the proof with the lowest valid nonce at difficulty 20 is the known answer of 48 bytes", () => {
   const nonce = Buffer.alloc(8);
   nonce.writeBigUInt64BE(220_500n);
   const hash = createHash("sha256").update(challengeOf(puzzle)).update(nonce).digest("hex");
@@ -64,7 +64,7 @@ describe("what is refused", () => {
   });
 });
 
-test("a proof of work has exactly as many leading zero bits as its difficulty asks for, or more", () => {
+test("a proof of work needs at least as many leading zero bits as the difficulty", () => {
   fc.assert(
     fc.property(fc.bigInt(0n, 2n ** 64n - 1n), fc.integer({ min: 0, max: 64 }), (nonce, difficulty) => {
       const hash = workHash(challengeOf(puzzle), nonce);
@@ -76,13 +76,13 @@ test("a proof of work has exactly as many leading zero bits as its difficulty as
   );
 });
 
-describe("the work of a client that asks now", () => {
-  /** Each look at the clock says the next of these seconds, and the last one from then on. */
+describe("a client's proof of work", () => {
+  /** Returns a clock that shows each of these seconds once, and then the last one. */
   function clockOf(...secs: number[]) {
     return () => Number(secs.length > 1 ? secs.shift() : secs[0]) * 1000;
   }
 
-  test("the work of a client is for the timestamp that it began with, while that is fresh", () => {
+  test("has the timestamp of its start if that is still fresh at its end", () => {
     const stale: number[] = [];
     const work = { serviceId: 42n, difficulty: 0 };
     const { timestamp, proof } = solveNow(work, { clock: clockOf(100, 119), onStale: (s) => stale.push(s) });
@@ -90,7 +90,7 @@ describe("the work of a client that asks now", () => {
     expect(checkProof(proof, { serviceId: 42n, timestamp }, 0).ok).toBe(true);
   });
 
-  test("the work of a client begins again with a new timestamp, and says so, where it takes too long", () => {
+  test("starts again with a new timestamp, and reports it, if it takes too long", () => {
     const stale: number[] = [];
     const clock = clockOf(100, 120, 121, 141, 142);
     const work = { serviceId: 42n, difficulty: 8 };
@@ -99,7 +99,7 @@ describe("the work of a client that asks now", () => {
     expect(checkProof(proof, { serviceId: 42n, timestamp }, 8).ok).toBe(true);
   });
 
-  test("the work of a client ends with a timestamp that an engine still takes, however long it was", () => {
+  test("has a timestamp that an engine still accepts, even if the work took long", () => {
     let ms = 0;
     const clock = () => {
       ms += 50;

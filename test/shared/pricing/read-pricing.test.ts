@@ -30,7 +30,7 @@ function problems(files: Files): string[] {
   }
 }
 
-test("what has a default need not be said in pricing.toml", () => {
+test("keys with a default may be left out of pricing.toml", () => {
   const { pricing, jobs, warnings } = load({});
   expect(pricing).toMatchObject({
     bind_address: "0.0.0.0:50051",
@@ -44,7 +44,7 @@ test("what has a default need not be said in pricing.toml", () => {
   expect(warnings).toEqual([]);
 });
 
-test("the pricing engine's HTTP can be turned off", () => {
+test("the pricing engine's HTTP can be disabled", () => {
   const { pricing } = load({ pricing: `http_address = false\nkey = "env:KEY"\n${DOMAIN}` });
   expect(pricing?.http_address).toBe(false);
 });
@@ -59,7 +59,7 @@ describe("the example file", () => {
   const example = readFileSync(new URL("../../../config/example/pricing.toml", import.meta.url), "utf8");
   const ZERO = `0x${"0".repeat(40)}`;
 
-  test("the example pricing.toml is refused as it stands: it names no key that is set, and no contract", () => {
+  test("the example pricing.toml is refused until the key is set and the contract replaced", () => {
     expect(problems({ pricing: example })).toEqual([
       expect.stringMatching(/key: names the environment variable POSTERN_PRICING_KEY/),
       expect.stringMatching(/domain\.verifying_contract: must not be the zero address/),
@@ -102,7 +102,7 @@ describe("the key", () => {
   });
 });
 
-describe("what is refused", () => {
+describe("invalid files", () => {
   const key = 'key = "env:KEY"';
   test.each([
     ["an unknown key", `${key}\nx402 = true\n${DOMAIN}`, /pricing\.toml:2: x402: unknown key/],
@@ -132,12 +132,12 @@ describe("what is refused", () => {
       `${key}\nhttp_address = true\n${DOMAIN}`,
       /http_address: must be "host:port", or false/,
     ],
-  ])("a pricing.toml with %s is refused, and file and key are named", (_, pricing, problem) => {
+  ])("a pricing.toml with %s is refused, and the message names file and key", (_, pricing, problem) => {
     expect(problems({ pricing })).toContainEqual(expect.stringMatching(problem));
   });
 
   test.each(["1", "2", "50", "99"])(
-    "a price of %s wei, which the chain's side refuses, is refused with its job",
+    "a price of %s wei, which the contracts refuse, is refused with its job",
     (price) => {
       expect(problems({ prices: `[42]\n3 = "${price}"\n4 = "100"\n` })).toEqual([
         expect.stringMatching(/job_pricing\.toml:\d+: 42\.3: must be at least 100 wei/),
@@ -145,18 +145,18 @@ describe("what is refused", () => {
     },
   );
 
-  test("a price of nothing is refused with its job", () => {
+  test("a price of zero is refused with its job", () => {
     expect(problems({ prices: '[42]\n3 = "0"\n' })).toEqual([
       expect.stringMatching(/job_pricing\.toml:\d+: 42\.3: must be above 0/),
     ]);
   });
 
-  test("everything that is wrong with pricing.toml and job_pricing.toml is said at once", () => {
+  test("all problems of pricing.toml and job_pricing.toml are reported at once", () => {
     expect(problems({ pricing: "pow_difficulty = 65", prices: '[42]\n3 = "7"\n' })).toHaveLength(4);
   });
 });
 
-test("a job that no quote can name is allowed, and warned about", () => {
+test("a job that no quote can name is permitted with a warning", () => {
   const { jobs, warnings } = load({ prices: `${PRICES}256 = "1000"\n255 = "1000"\n` });
   expect(jobs.size).toBe(3);
   expect(warnings).toEqual([expect.stringMatching(/job 42\/256 cannot be quoted/)]);
@@ -169,10 +169,7 @@ test.each([
     [expect.stringMatching(/pricing\.toml: pow_difficulty: few clients can find 25 zero bits within 30 s/)],
   ],
   [32, [expect.stringMatching(/pow_difficulty: few clients can find 32 zero bits/)]],
-])(
-  "a difficulty of %d is accepted, and warned about where few clients could meet it",
-  (difficulty, expected) => {
-    const { warnings } = load({ pricing: `key = "env:KEY"\npow_difficulty = ${difficulty}\n${DOMAIN}` });
-    expect(warnings).toEqual(expected);
-  },
-);
+])("a difficulty of %d is accepted, with a warning if few clients could meet it", (difficulty, expected) => {
+  const { warnings } = load({ pricing: `key = "env:KEY"\npow_difficulty = ${difficulty}\n${DOMAIN}` });
+  expect(warnings).toEqual(expected);
+});

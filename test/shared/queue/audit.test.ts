@@ -3,7 +3,7 @@ import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 
 const fixture = useFailedCalls();
 
-test("the audit has one line for every replayed and every discarded call, and so has the log", async () => {
+test("every replayed and every discarded call has one line in the audit log and one in the log", async () => {
   const [a = "", b = ""] = await fixture.fail([{}, { claimed: false }]);
   const [lookA, lookB] = [await fixture.find(a), await fixture.find(b)];
   await fixture.replay(lookA, { selection: "--code runner.refused" });

@@ -24,7 +24,7 @@ const add = (by = "a test", bodySha256 = "hash") =>
 
 const ATTEMPT = { at: 1, code: "runner.failed", reason: `no, "never"`, worker: "w" };
 
-test("a queued or failed call is remembered for ever, an ended one for the window", async () => {
+test("a queued or failed call is remembered forever, and an ended call for its window", async () => {
   const ttl = () => redis.client.pttl(keys.record(OF.id));
   await add();
   expect(await ttl()).toBe(-1);
@@ -34,7 +34,7 @@ test("a queued or failed call is remembered for ever, an ended one for the windo
   expect(await ttl()).toBeGreaterThan(WINDOW_MS - 5000);
 });
 
-test("what a worker writes that lost its call does not reopen a call that has ended", async () => {
+test("a write of a worker that lost its call does not reopen an ended call", async () => {
   await add();
   await markInjected(partitionOf(redis.client), OF);
   const attempt = { at: Date.now(), code: "runner.timed_out", reason: "late", worker: "w" };
@@ -46,14 +46,14 @@ test("what a worker writes that lost its call does not reopen a call that has en
   expect(await redis.client.zcard(keys.since("webhook/7/1"))).toBe(0);
 });
 
-test("an add whose reply was lost is still its request's own, is known to another, and a conflict with another body", async () => {
+test("an add whose reply was lost is new to its own request, known to another request, and a conflict with another body", async () => {
   expect(await add("one")).toEqual({ kind: "new" });
   expect(await add("one")).toEqual({ kind: "new" });
   expect(await add("other")).toEqual({ kind: "known", state: "QUEUED", job: "7/1" });
   expect(await add("other", "another hash")).toEqual({ kind: "conflict" });
 });
 
-test("of a call's failed attempts the newest five are kept, and each knows the how many-th it is", async () => {
+test("the newest five failed attempts of a call are kept, each with its number", async () => {
   await add();
   for (let take = 1; take <= 12; take++) await records.attemptFailed({ ...OF, take }, ATTEMPT, Date.now());
   expect((await records.attempts(OF.id)).map(({ n }) => n)).toEqual([8, 9, 10, 11, 12]);
@@ -64,7 +64,7 @@ test("of a call's failed attempts the newest five are kept, and each knows the h
   });
 });
 
-test("what a worker writes of a call that has neither a record nor a job any longer is kept nowhere", async () => {
+test("a write of a worker about a call with neither a record nor a job stores nothing", async () => {
   const writeLate = async () => {
     await records.attemptFailed(OF, ATTEMPT, 1);
     await records.unsure({ ...OF, take: 2 });

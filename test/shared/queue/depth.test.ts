@@ -21,7 +21,7 @@ beforeEach(async () => {
 });
 const consumers = useConsumers(redis);
 
-/** What a gateway for webhooks is told, now. */
+/** Reads the depth as a webhook gateway does. Deletes the cached depth first, so that the value is current. */
 async function depth() {
   await redis.client.del(keys.depth("webhook"));
   return createReadDepth(partitionOf(redis.client), "webhook")();
@@ -32,7 +32,7 @@ const sizeOf = (...calls: JobCall[]) => calls.reduce((sum, call) => sum + JSON.s
 const failedAt = async ({ id }: JobCall) =>
   Number(await redis.client.zscore(keys.inQueue("webhook/7/1", "failed"), id));
 
-test("the bytes of calls count from their add to their injection or discard, failed ones too", async () => {
+test("the bytes of calls count from their add to their injection or discard, including failed calls", async () => {
   const operate = {
     partition: partitionOf(redis.client),
     clock: systemClock,
@@ -62,7 +62,7 @@ test("the bytes of calls count from their add to their injection or discard, fai
   expect((await depth()).bytes).toBe(0);
 });
 
-test("a job's age is that of a call that waits and was never tried: no retry counts, and no paused job", async () => {
+test("a job's age is the age of its oldest waiting call that was never tried, without retries and paused jobs", async () => {
   const since = Date.now() - 60_000;
   const [retried, untried, paused] = [aCall({ job_id: 1 }), aCall({ job_id: 2 }), aCall({ job_id: 3 })];
   for (const call of [retried, untried, paused]) {
@@ -82,7 +82,7 @@ test("a job's age is that of a call that waits and was never tried: no retry cou
   expect(found.oldestSince).toBe(since);
 });
 
-test("gateways that look within half a second are told the same by one look", async () => {
+test("gateways that read the depth within half a second get the same cached reading", async () => {
   const read = createReadDepth(redis.partition, "webhook");
   await add(aCall());
   expect((await read()).waiting).toBe(1);

@@ -16,7 +16,7 @@ async function jobIsGone(id: string): Promise<boolean> {
   return (await fixture.redis.client.exists(keys.inQueue("webhook/7/1", id))) === 0;
 }
 
-test("a discarded call is DISCARDED to a repeat of its delivery for the window, and its body is gone", async () => {
+test("a repeat of a discarded call's delivery is answered as DISCARDED for the window, and the body is deleted", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const failed = await fixture.find(id);
   expect(await fixture.discard(failed, why)).toBe("done");
@@ -28,7 +28,7 @@ test("a discarded call is DISCARDED to a repeat of its delivery for the window, 
   expect(ttl).toBeLessThanOrEqual(WINDOW_MS);
 });
 
-test("a failed call without a delivery id can be discarded too", async () => {
+test("a failed call without a delivery id can also be discarded", async () => {
   const [id = ""] = await fixture.fail([{ claimed: false }]);
   expect(await fixture.discard(await fixture.find(id), why)).toBe("done");
   expect(await jobIsGone(id)).toBe(true);
@@ -45,7 +45,7 @@ test("a failed call that was replayed meanwhile is not discarded but runs", asyn
   expect(fixture.offered(id)).toBe(2);
 });
 
-test("of a replay and a discard of one call at once, exactly one happens", async () => {
+test("exactly one of a simultaneous replay and discard of a call takes effect", async () => {
   const ids = await fixture.fail(Array.from({ length: 40 }, () => ({})));
   await fixture.startProducer();
   const outcomes = await Promise.all(
@@ -63,7 +63,7 @@ test("of a replay and a discard of one call at once, exactly one happens", async
   for (const { ran, state } of outcomes) expect(state).toBe(ran ? "INJECTED" : "DISCARDED");
 });
 
-test("a discard that dies after its first step is final: no replay runs the call, the next discard removes it", async () => {
+test("a discard that dies after its first step is final: no replay runs the call, and the next discard removes it", async () => {
   const [id = ""] = await fixture.fail([{}]);
   expect(
     await createFailedRecords(partitionOf(fixture.redis.client)).beginDiscard(await fixture.find(id), ACT),
@@ -75,7 +75,7 @@ test("a discard that dies after its first step is final: no replay runs the call
   expect(await fixture.audited()).toHaveLength(1);
 });
 
-test("a replay that had begun before a discard may still move the call, which the producer then drops", async () => {
+test("a replay that began before a discard may still move the call, and the producer then drops it", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const failed = await fixture.find(id);
   const records = createFailedRecords(partitionOf(fixture.redis.client));
@@ -88,7 +88,7 @@ test("a replay that had begun before a discard may still move the call, which th
   expect(await fixture.records.state(id)).toBe("DISCARDED");
 });
 
-test("the first step of a replay does not keep a call from being discarded", async () => {
+test("the first step of a replay does not prevent a discard of the call", async () => {
   const [id = ""] = await fixture.fail([{}]);
   await createFailedRecords(partitionOf(fixture.redis.client)).beginReplay(await fixture.find(id), ACT);
   expect(await fixture.discard(await fixture.find(id), why)).toBe("done");

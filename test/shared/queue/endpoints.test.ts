@@ -39,7 +39,7 @@ test("the calls of a held endpoint wait while others of their job are delivered,
   expect(await endpoints().settings()).toEqual(new Map());
 });
 
-test("a queue with held calls alone is not due, and is told of as soon as its endpoint is enabled", async () => {
+test("a queue with only held calls is not due, and wakes a producer as soon as its endpoint is enabled", async () => {
   await endpoints().set(PATH, "held", why);
   await add("c_1", PATH);
   const consumer = await consumers.start({ pollMs: NO_POLL } as object);
@@ -48,7 +48,7 @@ test("a queue with held calls alone is not due, and is told of as soon as its en
   await consumer.took("c_1");
 });
 
-test("a held delivery that is sent again is the same call, and one without a delivery id whose reply was lost is held once", async () => {
+test("a held delivery that is sent again is the same call, and is held once even without a delivery id after a lost reply", async () => {
   await endpoints().set(PATH, "held", why);
   const claim = { by: "first", bodySha256: "hash", windowMs: 60_000 };
   expect(await add("c_1", PATH, claim)).toEqual({ kind: "new" });
@@ -61,12 +61,12 @@ test("a held delivery that is sent again is the same call, and one without a del
   expect(await endpoints().held([PATH])).toEqual([2]);
 });
 
-test("a call is not held if its endpoint was enabled since its gateway last looked", async () => {
+test("a call is not held if its endpoint was enabled after its gateway last read the settings", async () => {
   await add("c_1", PATH);
   expect(await depth()).toMatchObject({ waiting: 1, held: 0 });
 });
 
-test("a release that is cut short leaves the endpoint held, and the next one goes on", async () => {
+test("an interrupted release leaves the endpoint held, and the next release continues", async () => {
   await endpoints().set(PATH, "held", why);
   const ids = Array.from({ length: 250 }, (_, i) => `c_${String(i).padStart(3, "0")}`);
   for (const id of ids) await add(id, PATH);
@@ -87,7 +87,7 @@ test("a release that is cut short leaves the endpoint held, and the next one goe
 });
 
 test.each(["disabled", "held"] as const)(
-  "an endpoint that is %s while its calls are released stays so, with the calls that are left",
+  "an endpoint that is %s while its calls are released stays so, with the remaining calls",
   async (state) => {
     await endpoints().set(PATH, "held", why);
     for (let i = 0; i < 250; i += 1) await add(`c_${i}`, PATH);
@@ -105,7 +105,7 @@ test.each(["disabled", "held"] as const)(
   },
 );
 
-test("each change leaves one line in the audit, also in a full Redis, and a repeat changes nothing", async () => {
+test("each change writes one line to the audit log, even in a full Redis, and a repeat changes nothing", async () => {
   await add("c_0");
   await redis.client.config("SET", "maxmemory", 1);
   try {
@@ -126,7 +126,7 @@ test("each change leaves one line in the audit, also in a full Redis, and a repe
   expect(lines).toEqual(["disable", "hold", "enable"].map((action) => [action, PATH, "otto", why.reason]));
 });
 
-test("calls that a pause of their job keeps as well wait for its end too", async () => {
+test("released calls of a paused job also wait for the end of the pause", async () => {
   await endpoints().set(PATH, "held", why);
   await add("c_1", PATH);
   await openJobs(redis.partitions).pause("7/1", why);
@@ -137,7 +137,7 @@ test("calls that a pause of their job keeps as well wait for its end too", async
   await consumer.took("c_1");
 });
 
-test("a setting that cannot be read counts as disabled", async () => {
+test("a setting that cannot be parsed counts as disabled", async () => {
   await redis.client.hset(keys.endpoints, PATH, '{"state":"later"}');
   expect((await endpoints().settings()).get(PATH)?.state).toBe("disabled");
 });

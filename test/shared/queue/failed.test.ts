@@ -15,7 +15,7 @@ const FAILED: NewCall[] = [
 
 beforeAll(async () => {
   ids = [...(await fixture.fail(FAILED, "runner.refused")), ...(await fixture.fail(FAILED, "runner.failed"))];
-  // Failed at 1000, 2000, ... so that times can be named.
+  // The calls get the failure times 1000, 2000 and so on, so that tests can select by time.
   for (const [i, id] of ids.entries()) {
     const { queue } = await fixture.find(id);
     await fixture.redis.client.zadd(keys.inQueue(queue, "failed"), "XX", (i + 1) * 1000, id);
@@ -47,7 +47,7 @@ test.each<[string, CallFilter, number[]]>([
   expect(await fixture.calls.count(filter)).toBe(expected.length);
 });
 
-test("failed calls without a head are found by path and code as well, without their bodies", async () => {
+test("failed calls without a head are found by path and code too, without reading their bodies", async () => {
   const { client } = fixture.redis;
   const [id = ""] = await fixture.fail([{ path: "/hooks/old", body: Buffer.alloc(100_000) }]);
   const key = keys.inQueue("webhook/7/1", id);
@@ -60,7 +60,7 @@ test("failed calls without a head are found by path and code as well, without th
   await client.zrem(keys.inQueue("webhook/7/1", "failed"), id);
 });
 
-test("of a failed call whose head cannot be read only the code and the times are known", async () => {
+test("only the code and the times are known of a failed call whose head cannot be parsed", async () => {
   const [id = ""] = await fixture.fail([{ path: "/hooks/later" }]);
   await fixture.redis.client.hset(keys.inQueue("webhook/7/1", id), "head", "?");
   expect(await fixture.find(id)).toMatchObject({ code: "runner.refused", head: {} });
@@ -68,7 +68,7 @@ test("of a failed call whose head cannot be read only the code and the times are
   await fixture.redis.client.zrem(keys.inQueue("webhook/7/1", "failed"), id);
 });
 
-test("failed calls are found by id, together with other filters, and ids of nothing are ignored", async () => {
+test("failed calls are found by id, together with other filters, and unknown ids are ignored", async () => {
   const wanted = [ids[4] ?? "", ids[2] ?? "", `c_${"0".repeat(32)}`];
   expect(await found({ ids: wanted })).toEqual([4, 2]);
   expect(await found({ ids: wanted, origin: "x402" })).toEqual([2]);
@@ -76,7 +76,7 @@ test("failed calls are found by id, together with other filters, and ids of noth
   expect(await fixture.calls.count({ ids: wanted })).toBe(2);
 });
 
-test("pages of the newest failed calls go on where the one before ended, though calls leave meanwhile", async () => {
+test("pages of the newest failed calls continue where the previous page ended, even if calls leave meanwhile", async () => {
   const met: number[] = [];
   let after: { failedAt: number; id: string } | undefined;
   for (let pages = 0; pages < 10; pages++) {
@@ -94,7 +94,7 @@ test("pages of the newest failed calls go on where the one before ended, though 
   expect([rest.calls.map(({ id }) => ids.indexOf(id)), rest.next]).toEqual([[3], undefined]);
 });
 
-test("failed calls are counted by queue and code, as a filter chooses them", async () => {
+test("failed calls are counted by queue and code, as a filter selects them", async () => {
   const inOrder = async (filter: CallFilter) =>
     (await fixture.calls.groups(filter))
       .map(({ queue, code, count }) => `${queue} ${code} ${count}`)
@@ -107,7 +107,7 @@ test("failed calls are counted by queue and code, as a filter chooses them", asy
   expect(await inOrder({ endpoint: "/hooks/b", since: 5000 })).toEqual(["webhook/7/2 runner.failed 1"]);
 });
 
-test("a failed call says why it failed, after how many attempts, and what was to be run", async () => {
+test("a failed call says why it failed, after how many attempts, and what it was", async () => {
   expect(await fixture.find(ids[3] ?? "")).toMatchObject({
     code: "runner.failed",
     reason: "the runner said\nno \u001b[31m",
@@ -117,7 +117,7 @@ test("a failed call says why it failed, after how many attempts, and what was to
   });
 });
 
-test("a failed call that no longer parses is listed all the same", async () => {
+test("a failed call that can no longer be parsed is still listed", async () => {
   const [id = ""] = await fixture.fail([{}]);
   await fixture.redis.client.hset(keys.inQueue("webhook/7/1", id), "data", '{"v":99}');
   const failed = await fixture.find(id);
@@ -126,7 +126,7 @@ test("a failed call that no longer parses is listed all the same", async () => {
   await fixture.redis.client.zrem(keys.inQueue("webhook/7/1", "failed"), id);
 });
 
-test("a walk over the failed calls meets each once, even where many failed in one millisecond", async () => {
+test("a walk over the failed calls yields each once, even if many failed in one millisecond", async () => {
   const many = await fixture.fail(Array.from({ length: 1100 }, () => ({ path: "/hooks/many" })));
   await fixture.redis.client.zadd(
     keys.inQueue("webhook/7/1", "failed"),
@@ -141,7 +141,7 @@ test("a walk over the failed calls meets each once, even where many failed in on
 });
 
 test.each([10, 1100])(
-  "a walk over failed calls, %i a millisecond, skips none when calls behind it leave",
+  "a walk over failed calls, %i a millisecond, skips none if calls behind its position leave",
   async (each) => {
     const many = await fixture.redis.client.zrangebyscore(
       keys.inQueue("webhook/7/1", "failed"),
@@ -155,7 +155,7 @@ test.each([10, 1100])(
       const met = new Set<string>();
       for await (const { id } of fixture.calls.matching({ since: 10_000 }, { newestFirst })) {
         met.add(id);
-        // Those that stay behind must not be met again.
+        // Calls that stay among the failed ones must not be found a second time.
         if (met.size % 3 !== 0) await fixture.redis.client.zrem(failed, id);
       }
       expect(met).toEqual(new Set(many));
@@ -163,7 +163,7 @@ test.each([10, 1100])(
   },
 );
 
-test("a walk over many failed calls reads a page of them at a time", async () => {
+test("a walk over many failed calls reads one page at a time", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const of = { id, queue: "webhook/7/1" };
   await multiplyFailed(fixture.redis.partition, { of, copies: 2000, queues: ["webhook/8/1", "webhook/8/2"] });
@@ -177,11 +177,11 @@ test("a walk over many failed calls reads a page of them at a time", async () =>
   expect(met.size).toBe(2000);
 });
 
-test("a call that was replayed while it was looked for is not among the failed ones", async () => {
+test("a call that was replayed during the search is not among the failed ones", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const queue = "webhook/7/1";
   await fixture.replay(await fixture.find(id), { selection: "test" });
-  // As if it had been listed before.
+  // Puts the id back into the list of failed calls, as a search sees it that read the list before the replay.
   await fixture.redis.client.zadd(keys.inQueue(queue, "failed"), 1, id);
   expect(await fixture.calls.find(id)).toBeUndefined();
   expect(await fixture.calls.count({ ids: [id], code: "runner.refused" })).toBe(0);

@@ -17,14 +17,14 @@ beforeEach(async () => {
   await redis.client.flushall();
 });
 
-/** A connection to a server that is away. */
-function away() {
+/** A connection to a server that cannot be reached. */
+function connectToNowhere() {
   const connection = connectForRequests({ url: new Secret("redis://127.0.0.1:1") }, silentLogger);
   ends.defer(() => connection.disconnect());
   return connection;
 }
 
-/** Has a worker beat in these partitions. */
+/** Has a worker send heartbeats to these partitions. */
 function start(workerId: string, partitions: readonly (Partition | undefined)[]): void {
   for (const partition of partitions) {
     const { stop } = beat(partition as Partition, { workerId, clock: systemClock });
@@ -32,7 +32,7 @@ function start(workerId: string, partitions: readonly (Partition | undefined)[])
   }
 }
 
-test("a worker is alive that beats in any partition, and is there once", async () => {
+test("a worker that beats in any partition is alive, and is listed once", async () => {
   const partitions = partitionsOn([redis.client, redis.client, redis.client]);
   start("in all", partitions.all);
   start("in one", [partitions.all[2]]);
@@ -40,17 +40,17 @@ test("a worker is alive that beats in any partition, and is there once", async (
   await eventually("both are alive", async () => (await ids()).join() === "in all,in one");
 });
 
-test("workers are alive while a partition is away, also the first one, and nobody knows once all are", async () => {
+test("workers are known while a partition is away, even the first one, and unknown once all are away", async () => {
   for (const connections of [
-    [away(), redis.client],
-    [redis.client, away()],
+    [connectToNowhere(), redis.client],
+    [redis.client, connectToNowhere()],
   ]) {
     const partitions = partitionsOn(connections);
     for (const { redis: at, keys } of partitions.all)
       if (at === redis.client) await noteSeen(at, keys.workers, { keptMs: 60_000, members: ["a worker"] });
     expect(await lastBeatsInAny(partitions)).toEqual([{ id: "a worker", ageMs: expect.any(Number) }]);
   }
-  await expect(lastBeatsInAny(partitionsOn([away(), away()]))).rejects.toMatchObject({
+  await expect(lastBeatsInAny(partitionsOn([connectToNowhere(), connectToNowhere()]))).rejects.toMatchObject({
     code: "queue.unavailable",
     message: expect.stringMatching(/^partition \d of 2 cannot be used: /),
   });

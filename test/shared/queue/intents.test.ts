@@ -23,7 +23,7 @@ const COUNT = 4;
 const LAST = COUNT - 1;
 const INDEXES = [0, 1, 2, LAST];
 const PATH = "/hooks/a";
-/** Partition 0, as a process knows it whose checks of it pass. */
+/** The state of partition 0 in a process whose checks of it succeed. */
 const USABLE = { firstCheck: Promise.resolve(), isUsable: true };
 const why = { at: 1, by: "otto", reason: "its job is broken" };
 
@@ -32,9 +32,9 @@ const other = useOwnRedis();
 const ends = useEnds();
 const producers = useProducer({ redis });
 
-/** An operator's connections: a command fails at once while Redis is away. */
+/** An operator's connections, whose commands fail at once while Redis is away. */
 let partitions: Partitions;
-/** The URL of each partition, for a producer. */
+/** The URL of each partition, for processes that connect themselves. */
 let urls: string[];
 
 async function connect(url: string): Promise<Redis> {
@@ -44,13 +44,13 @@ async function connect(url: string): Promise<Redis> {
   return client;
 }
 
-/** The same partitions, with the rights of this process alone. */
+/** Opens the same partitions with connections that have only the rights of this kind of process. */
 async function asProcess(kind: ProcessKind): Promise<Partitions> {
   const clients = await Promise.all(urls.map((url) => connect(asUser(url, kind))));
   return partitions.map((each, index) => ({ ...each, redis: clients[index] as Redis }));
 }
 
-/** The partition `elsewhere` lies on a server of its own. */
+/** Opens the partitions, with the partition `elsewhere` on a server of its own. */
 async function openWith(elsewhere: number): Promise<void> {
   const away = await connect(other.url);
   partitions = partitionsOver(redis.client, COUNT).map((each, index) =>
@@ -73,7 +73,7 @@ async function back(index: number): Promise<void> {
   await eventually("it is connected again", () => at(index).redis.status === "ready");
 }
 
-/** Adds a call that lies in a certain partition. */
+/** Adds a call whose id belongs to the partition `index`. */
 async function add(index: number, { job = 1, heldAt = "" } = {}): Promise<string> {
   let id = randomCallId();
   while (partitions.indexOf(id) !== index) id = randomCallId();
@@ -93,7 +93,7 @@ const pausedIn = async (job = "7/1") => {
 
 const waitingIn = (index: number) => at(index).redis.llen(at(index).keys.inQueue("webhook/7/1", "wait"));
 
-/** Another operator's partitions, whose scripts in partition 1 wait for `before`. */
+/** The partitions of another operator. Its first script in partition 1 waits until `before` has ended. */
 function delayed(before: () => Promise<void>): Partitions {
   let isFirst = true;
   const once = async () => {
@@ -105,7 +105,7 @@ function delayed(before: () => Promise<void>): Partitions {
   return partitions.map((each, index) => (index === 1 ? { ...each, redis: proxied(each.redis) } : each));
 }
 
-test("a pause holds in all partitions, with one line in the audit, and a resume frees the calls of all", async () => {
+test("a pause applies in all partitions, with one line in the audit log, and a resume frees the calls of all", async () => {
   const jobs = openJobs(partitions);
   expect(await jobs.pause("7/1", why)).toEqual({ changed: true, unreached: [] });
   expect(await jobs.pause("7/1", why)).toEqual({ changed: false, unreached: [] });
@@ -120,21 +120,24 @@ test("a pause holds in all partitions, with one line in the audit, and a resume 
   expect((await audited(redis.client)).map(({ action }) => action)).toEqual(["pause", "resume"]);
 });
 
-test.each(["callback", "callback/hooks.example.com"])("a pause of %s is followed and ends", async (gate) => {
-  const jobs = openJobs(partitions);
-  await jobs.pause(gate, why);
-  expect(await pausedIn(gate)).toEqual(INDEXES);
-  const [, second] = partitions.all as [Partition, Partition];
-  const queue = "callback/7/1/hooks.example.com";
-  await second.redis.sadd(second.keys.queues, queue);
-  await second.redis.sadd(second.keys.receiver("hooks.example.com"), queue);
-  await jobs.resume(gate, why);
-  expect(await pausedIn(gate)).toEqual([]);
-  expect(await second.redis.zrange(second.keys.wake, "0", "-1")).toEqual([queue]);
-  expect(await second.redis.smembers(second.keys.jobs)).toEqual([]);
-});
+test.each(["callback", "callback/hooks.example.com"])(
+  "a pause of %s is copied to a partition and ends there",
+  async (gate) => {
+    const jobs = openJobs(partitions);
+    await jobs.pause(gate, why);
+    expect(await pausedIn(gate)).toEqual(INDEXES);
+    const [, second] = partitions.all as [Partition, Partition];
+    const queue = "callback/7/1/hooks.example.com";
+    await second.redis.sadd(second.keys.queues, queue);
+    await second.redis.sadd(second.keys.receiver("hooks.example.com"), queue);
+    await jobs.resume(gate, why);
+    expect(await pausedIn(gate)).toEqual([]);
+    expect(await second.redis.zrange(second.keys.wake, "0", "-1")).toEqual([queue]);
+    expect(await second.redis.smembers(second.keys.jobs)).toEqual([]);
+  },
+);
 
-test("a partition that was away at a pause holds it before a call is taken from it", async () => {
+test("a partition that was away during a pause applies it before a call is taken from it", async () => {
   const kept = await add(LAST);
   await other.server.kill("SIGKILL");
   expect(await openJobs(partitions).pause("7/1", why)).toEqual({ changed: true, unreached: [LAST] });
@@ -168,7 +171,7 @@ test.each([
   },
 );
 
-test("however operators and producers meet, all partitions come to say what partition 0 says", async () => {
+test("all partitions end up with the intents of partition 0, in any order of operators' and producers' steps", async () => {
   const jobs = INDEXES.map(() => openJobs(partitions));
   for (let round = 0; round < 10; round++) {
     await Promise.all(
@@ -184,7 +187,7 @@ test("however operators and producers meet, all partitions come to say what part
   }
 });
 
-test("while partition 0 is away, others do what it said last, and none is used before it was read once", async () => {
+test("while partition 0 is away, other partitions keep its last intents, and none is used before partition 0 was read once", async () => {
   await openWith(0);
   const known = openJobs(partitions);
   await openJobs(partitions).pause("7/1", why);
@@ -209,7 +212,7 @@ test("while partition 0 is away, others do what it said last, and none is used b
   await saw("call.injected");
 });
 
-test("partition 0 is followed again after it has lost its newest writes, also in what is said later", async () => {
+test("partition 0 is followed again after it has lost its newest writes, including later intents", async () => {
   const jobs = openJobs(partitions);
   await jobs.pause("7/1", why);
   const { keys } = partitions.control;
@@ -223,7 +226,7 @@ test("partition 0 is followed again after it has lost its newest writes, also in
   expect(await pausedIn()).toEqual(INDEXES);
 });
 
-test("an emptied partition 0, or one that must not be used, lifts no pause and no hold in the others", async () => {
+test("an emptied or unusable partition 0 ends no pause and no hold in the others", async () => {
   const jobs = openJobs(partitions);
   await jobs.pause("7/1", why);
   await openEndpoints(partitions).set(PATH, "held", why);
@@ -241,7 +244,7 @@ test("an emptied partition 0, or one that must not be used, lifts no pause and n
   expect(held).toEqual([0, 1, 1, 1]);
 });
 
-test("while partition 0 must not be used, what operators say to the others is known", async () => {
+test("while partition 0 must not be used, intents that operators wrote to the others are known", async () => {
   const gateway = openIntents(partitions);
   await gateway.sync(1, USABLE);
   await openEndpoints(partitions).set(PATH, "disabled", why);
@@ -249,7 +252,7 @@ test("while partition 0 must not be used, what operators say to the others is kn
   expect(settings.map(([path]) => path)).toEqual([PATH]);
 });
 
-test("the limits of a job are in partition 0, those of callbacks are shared out, and both are removed", async () => {
+test("the limits of a job are in partition 0, those of callbacks are divided, and both are removed", async () => {
   const jobs = openJobs(partitions);
   const limits = { concurrency: 10, rate: { max: 6, periodMs: 1000 } };
   await limitJobs(
@@ -281,14 +284,14 @@ test("the limits of a job are in partition 0, those of callbacks are shared out,
   expect(await redis.client.exists(sharedOf("7/1"), sharedOf("callback"))).toBe(0);
 });
 
-test("partition 0 knows the limits of a job before any gate asks for its permits", async () => {
+test("partition 0 has the limits of a job before any gate asks for permits", async () => {
   const { limitsIn, gates } = openJobs(partitions);
   await limitsIn.all[2]?.configure(new Map([["7/1", { concurrency: 3 }]]));
   expect(await at(2).redis.hgetall(at(2).keys.job("7/1"))).toEqual({ permit: "1" });
   expect((await gates(["7/1"])).get("7/1")).toMatchObject({ concurrency: 3 });
 });
 
-test("a throttle holds in each partition that can be reached", async () => {
+test("a throttle applies in each partition that can be reached", async () => {
   await other.server.kill("SIGKILL");
   await eventually("it is away", () => at(LAST).redis.status !== "ready");
   await openJobs(partitions).throttle("7/1", 60_000);
@@ -298,7 +301,7 @@ test("a throttle holds in each partition that can be reached", async () => {
   expect(till.map(Number).every((time) => time > Date.now() + 50_000)).toBe(true);
 });
 
-test("an endpoint holds its calls in all partitions, also in one that was away, and enabled releases those of all", async () => {
+test("an endpoint holds its calls in all partitions, even in one that was away, and enabling it releases the calls of all", async () => {
   const endpoints = openEndpoints(partitions);
   await other.server.kill("SIGKILL");
   expect(await endpoints.set(PATH, "held", why)).toEqual({ changed: true, unreached: [LAST] });
@@ -322,7 +325,7 @@ test("an endpoint holds its calls in all partitions, also in one that was away, 
   expect(await denialsOf(other)).toEqual([]);
 });
 
-test("a release that is cut short in a partition goes on with the next reading of partition 0", async () => {
+test("an interrupted release in a partition continues with the next reading of partition 0", async () => {
   const endpoints = openEndpoints(partitions);
   await endpoints.set(PATH, "held", why);
   for (let i = 0; i < 250; i++) await add(1, { heldAt: PATH });
@@ -346,7 +349,7 @@ test("a release that is cut short in a partition goes on with the next reading o
   expect(await at(1).redis.lindex(at(1).keys.inQueue("webhook/7/1", "wait"), 0)).toBe(later);
 });
 
-test("no call is lost, or held for ever, that comes while its endpoint is held and enabled again and again", async () => {
+test("no call is lost or held forever that comes while its endpoint is repeatedly held and enabled", async () => {
   const endpoints = openEndpoints(partitions);
   let isOver = false;
   let added = 0;

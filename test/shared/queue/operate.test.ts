@@ -15,7 +15,7 @@ const selected = async (filter: CallFilter) => {
   return ids;
 };
 
-test("operators replay and discard in a full Redis too, and the audit says so", async () => {
+test("operators can replay and discard in a full Redis too, and the audit log has it", async () => {
   const [first = "", second = ""] = await fixture.fail([{}, {}]);
   const { client } = fixture.redis;
   await client.config("SET", "maxmemory", 1);
@@ -31,11 +31,11 @@ test("operators replay and discard in a full Redis too, and the audit says so", 
   ]);
 });
 
-test("a bulk replay that is interrupted and taken up again replays each call exactly once", async () => {
+test("an interrupted bulk replay that is continued replays each call exactly once", async () => {
   const ids = await fixture.fail(
     Array.from({ length: 60 }, (_, i) => ({ origin: i % 3 === 0 ? "x402" : "webhook" })),
   );
-  // Each fails again at once, so that only the explicit end of the range keeps it from being taken twice.
+  // Each replayed call fails again at once. Only the filter's explicit end keeps it from being selected a second time.
   fixture.runnerAnswers("runner.refused");
   await fixture.startProducer();
   const filter = { until: Date.now() };
@@ -59,7 +59,7 @@ test("a bulk replay that is interrupted and taken up again replays each call exa
   expect((await fixture.audited()).map((entry) => entry["call_id"]).toSorted()).toEqual(ids.toSorted());
 });
 
-test("a bulk replay stops at the first error and says what remains", async () => {
+test("a bulk replay stops at the first error and says how many calls remain", async () => {
   await fixture.fail(Array.from({ length: 10 }, () => ({})));
   const ids = await selected({});
   const result = await operateMany(select(fixture.calls, {}, everything), {
@@ -78,7 +78,7 @@ test("a bulk replay stops at the first error and says what remains", async () =>
   expect((await selected({})).toSorted()).toEqual(ids.slice(3).toSorted());
 });
 
-test("a bulk replay counts the calls that left between the count and the replay as left, and begins no more than were counted", async () => {
+test("a bulk replay counts calls that left between the count and the replay as left, and begins no more than were counted", async () => {
   const ids = await fixture.fail(Array.from({ length: 10 }, () => ({})));
   for (const id of ids.slice(0, 2)) await fixture.replay(await fixture.find(id), WHY);
   const given = { ...many, operate: fixture.replay, signal: everything.signal };
@@ -88,7 +88,7 @@ test("a bulk replay counts the calls that left between the count and the replay 
   expect(rest).toMatchObject({ done: 5, left: 2, remaining: 0, failure: undefined });
 });
 
-test("what was read before a bulk replay was interrupted, and not begun, remains", async () => {
+test("calls that an interrupted bulk replay has read but not begun count as remaining", async () => {
   await fixture.fail(Array.from({ length: 10 }, () => ({})));
   const stop = new AbortController();
   const result = await operateMany(select(fixture.calls, {}, { ...everything, signal: stop.signal }), {
@@ -99,7 +99,7 @@ test("what was read before a bulk replay was interrupted, and not begun, remains
   expect(result.remaining).toBe(await fixture.calls.count({}));
 });
 
-test("a bulk replay reads calls only as it comes to them", async () => {
+test("a bulk replay reads calls only when it begins them", async () => {
   await fixture.fail(Array.from({ length: 30 }, () => ({})));
   let read = 0;
   let ended = 0;

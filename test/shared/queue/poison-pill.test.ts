@@ -11,7 +11,7 @@ import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
 
-/* A call that ends each process that has it in hand. A consumer that is killed stands for the process. */
+/* These tests have a call that ends each process that runs it. A consumer that is killed takes the place of such a process. */
 
 const QUEUE = "webhook/7/1";
 const LOCK_MS = 2000;
@@ -28,7 +28,7 @@ async function add(fields: Parameters<typeof aCall>[0] = {}): Promise<string> {
   return call.id;
 }
 
-/** A consumer whose connections end as soon as it has this call in hand. */
+/** Starts a consumer whose connections are closed as soon as it runs this call. */
 const startMortal = (pill: string) =>
   consumers.start({
     lockMs: 500,
@@ -39,30 +39,30 @@ const startMortal = (pill: string) =>
     },
   });
 
-/** As if the call had ended so many processes. */
+/** Sets the call's count of ended processes. */
 const hasEnded = (pill: string, times: number) => redis.client.hset(keys.inQueue(QUEUE, pill), "stc", times);
 
 const crashes = async (id: string) => Number(await redis.client.hget(keys.inQueue(QUEUE, id), "stc"));
 
-test("a call that has ended two processes is taken by one that has nothing else in hand", async () => {
+test("a call that has ended two processes is taken by a process without any other call", async () => {
   const pill = await add();
   for (let i = 0; i < 2; i++) await (await startMortal(pill)).took(pill);
-  const inHand = new Set<string>();
+  const inFlight = new Set<string>();
   const beside: string[][] = [];
   let end = () => {};
   const consumer = await consumers.start({
     lockMs: 500,
     async deliver({ id }) {
-      if (id === pill) beside.push([...inHand]);
-      inHand.add(id);
+      if (id === pill) beside.push([...inFlight]);
+      inFlight.add(id);
       if (id === other) await new Promise<void>((resolve) => (end = resolve));
-      inHand.delete(id);
+      inFlight.delete(id);
       return INJECTED;
     },
   });
   const other = await add({ job_id: 2 });
   await consumer.took(other);
-  await eventually("it is to be taken alone", () =>
+  await eventually("the call is marked to be taken alone", () =>
     consumer.log.events.some(({ event }) => event === "call.isolated"),
   );
   const later = await add({ job_id: 3 });
@@ -73,7 +73,7 @@ test("a call that has ended two processes is taken by one that has nothing else 
   expect(beside).toEqual([[]]);
 });
 
-test("a call that ends a third process is told of without its data, and no other call is", async () => {
+test("a call that ends a third process is reported without its data, and no other call fails", async () => {
   const pill = await add();
   await hasEnded(pill, 2);
   await (await startMortal(pill)).took(pill);
@@ -91,7 +91,7 @@ test("a call that ends a third process is told of without its data, and no other
   expect(seen.get(beside)).toEqual({ crashes: 0, stored: expect.objectContaining({ id: beside }) });
 });
 
-test("a call whose attempt ends while its process goes on counts as harmless again", async () => {
+test("a call whose attempt ends while its process continues counts as harmless again", async () => {
   const pill = await add();
   await hasEnded(pill, 2);
   const consumer = await consumers.start({
@@ -104,7 +104,7 @@ test("a call whose attempt ends while its process goes on counts as harmless aga
 });
 
 onlyInLongRun(() => {
-  test("a worker that waits to take a call alone is one of all: the others go on", async () => {
+  test("only one worker waits to take a call alone, while the others continue", async () => {
     const jobs = openJobs(redis.partitions);
     await jobs.pause("7/1", { at: 1, by: "a test", reason: "" });
     const pill = await add();
@@ -122,10 +122,10 @@ onlyInLongRun(() => {
       });
     const both = [await busy(8), await busy(9)];
     const slow = [await add({ job_id: 8 }), await add({ job_id: 9 })];
-    await eventually("each has a slow call in hand", () => open.length === 2);
+    await eventually("each has a slow call in flight", () => open.length === 2);
     await jobs.resume("7/1", { at: Date.now(), by: "a test" });
     const isAlone = ({ log }: TestConsumer) => log.events.some(({ event }) => event === "call.isolated");
-    await eventually("one is to take the call alone", () => both.some(isAlone));
+    await eventually("one of them may take the call alone", () => both.some(isAlone));
     const since = Date.now();
     await eventually("its place would have run out twice", () => Date.now() - since > 2 * LOCK_MS);
     for (let i = 0; i < 5; i++) {
@@ -139,7 +139,7 @@ onlyInLongRun(() => {
     expect(both.flatMap(({ taken }) => taken).filter((id) => [pill, ...slow].includes(id))).toHaveLength(3);
   });
 
-  test("a worker that stood still until another had its call takes back that the call has ended it", async () => {
+  test("a suspended worker whose call was taken back reduces the call's crash count when it continues", async () => {
     const stood = await consumers.start({ lockMs: 8000, deliver: never });
     const id = await add();
     await stood.took(id);
@@ -151,10 +151,10 @@ onlyInLongRun(() => {
   });
 });
 
-test("a worker whose lock has run out goes on with the call while nobody has taken it back, and ends it", async () => {
+test("a worker whose lock has expired continues with the call and ends it, if no other worker has taken it back", async () => {
   let end = () => {};
   const consumer = await consumers.start({
-    lockMs: 60_000, // it renews, and looks for what stands still, every 15 s
+    lockMs: 60_000, // the worker renews locks and looks for stalled calls every 15 s
     deliver: () => new Promise((resolve) => (end = () => resolve(INJECTED))),
   });
   const id = await add();

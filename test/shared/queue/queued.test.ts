@@ -16,7 +16,7 @@ const ends = useEnds();
 
 beforeEach(() => redis.client.flushdb());
 
-/** The queued calls as they are read behind the proxy, and how many keys each script was given. */
+/** Reads the queued calls through the proxy, and collects how many keys each script was given. */
 function openQueued({ onScript = () => {} }: { onScript?: () => void } = {}) {
   const client = connectForWork({ url: new Secret(proxy.url) }, silentLogger);
   ends.defer(() => client.disconnect());
@@ -30,7 +30,7 @@ function openQueued({ onScript = () => {} }: { onScript?: () => void } = {}) {
   return { queued: createQueuedCalls(partitionOf(client)), scripts };
 }
 
-test("no script looks through more than 1 MiB of bodies, and every call is read", async () => {
+test("no script reads more than 1 MiB of bodies, and every call is read", async () => {
   const enqueue = createEnqueue(redis.partition);
   const calls = Array.from({ length: 6 }, () => aCall({ body: Buffer.alloc(500_000) }));
   for (const call of calls) await enqueue(call);
@@ -38,11 +38,12 @@ test("no script looks through more than 1 MiB of bodies, and every call is read"
   const found: [string, string | undefined][] = [];
   for await (const { id, head } of queued.matching({}, () => {})) found.push([id, head.path]);
   expect(found.sort()).toEqual(calls.map(({ id }) => [id, "/a"]).sort());
-  // One call is 667 kB of base64, so two are more. Each has two keys.
+  // A call has 667 kB of base64, so that two calls exceed 1 MiB and each script reads one call. A script gets two keys per
+  // call that is still to be read.
   expect(scripts.filter((keys) => keys > 0)).toEqual([12, 10, 8, 6, 4, 2]);
 });
 
-test("a search that is given up asks no further queue", async () => {
+test("an aborted search reads no further queue", async () => {
   const enqueue = createEnqueue(redis.partition);
   for (let n = 0; n < 5; n++) await enqueue(aCall({ job_id: n }));
   const given = new AbortController();

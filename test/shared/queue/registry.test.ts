@@ -28,7 +28,7 @@ beforeAll(() => {
   registry = openRegistry(partitionOf(redis.client));
 });
 
-/** What a later release may have added. */
+/** A call of an origin that this release does not know, as a later release may add it. */
 function ofUnknownOrigin(): JobCall {
   return { ...aCall(), origin: "schedule" as Origin };
 }
@@ -40,7 +40,7 @@ const LISTS = ["wait", "paused", "active", "completed"] as const;
 const SETS = ["delayed", "failed", "prioritized", "waiting-children"] as const;
 
 test.each([...LISTS, ...SETS])(
-  "a queue whose list `%s` has a call stays in the registry, and leaves without it",
+  "a queue stays in the registry while its list `%s` has a call, and leaves it after that",
   async (list) => {
     const key = keys.inQueue(QUEUE, list);
     await redis.client.sadd(keys.queues, QUEUE);
@@ -54,7 +54,7 @@ test.each([...LISTS, ...SETS])(
   },
 );
 
-test("adds that race with removals from another connection lose no call", async () => {
+test("adds at the same time as removals from another connection lose no call", async () => {
   const other = connectForWork({ url: new Secret(redis.url) }, silentLogger);
   ends.defer(() => other.disconnect());
   const calls = Array.from({ length: 600 }, (_, i) => aCall({ job_id: i % 40 }));
@@ -81,7 +81,7 @@ test("adds that race with removals from another connection lose no call", async 
   expect(consumer.taken.toSorted()).toEqual(calls.map(({ id }) => id).toSorted());
 });
 
-test("a queue without a call leaves with all its keys, and one with a failed call stays", async () => {
+test("an empty queue is removed with all its keys, and a queue with a failed call stays", async () => {
   const failing = aCall({ job_id: 2 });
   const consumer = await consumers.start({
     ...{ pollMs: 50, emptyMs: 0 },
@@ -100,7 +100,7 @@ test("a queue without a call leaves with all its keys, and one with a failed cal
   expect(await keysOf(QUEUE)).toEqual([]);
 });
 
-test("an empty queue is idle since its newest event, and without one for very long", async () => {
+test("the idle time of an empty queue counts from its newest event, and is very long without one", async () => {
   const call = aCall();
   await producers.add(call);
   const consumer = await consumers.start();
@@ -113,7 +113,7 @@ test("an empty queue is idle since its newest event, and without one for very lo
   expect(await idle()).toBeGreaterThan(Date.now() - 60_000);
 });
 
-test("a producer that is told of a queue that has left leaves nothing of it behind", async () => {
+test("a producer that is woken for a removed queue creates no key of it", async () => {
   await redis.client.zadd(keys.wake, 0, QUEUE);
   const consumer = await consumers.start();
   const call = aCall({ job_id: 2 });
@@ -122,7 +122,7 @@ test("a producer that is told of a queue that has left leaves nothing of it behi
   expect(await keysOf(QUEUE)).toEqual([]);
 });
 
-test("a queue of an origin that only a later release knows is shown, and neither taken from nor removed", async () => {
+test("a queue of an origin that only a later release knows is shown, but neither taken from nor removed", async () => {
   const later = ofUnknownOrigin();
   const queue = "schedule/7/1";
   await producers.add(later);
@@ -137,7 +137,7 @@ test("a queue of an origin that only a later release knows is shown, and neither
   expect(await registry.find(later.id)).toEqual({ queue, state: "waiting" });
 });
 
-test("a call is found in whatever queue and state it is", async () => {
+test("a call is found in any queue and state", async () => {
   const calls = {
     waiting: aCall({ job_id: 1 }),
     delayed: aCall({ service_id: 8, job_id: 2 }),

@@ -12,7 +12,7 @@ async function injectedAre(ids: readonly string[]): Promise<void> {
   await eventually("all are injected", async () => (await states()).every((state) => state === "INJECTED"));
 }
 
-test("a replayed call has all its attempts again under the same key, however often it failed and replayed", async () => {
+test("a replayed call has all its attempts again under the same key, however often it was replayed", async () => {
   const [id = ""] = await fixture.fail([{}], "runner.failed");
   expect(fixture.offered(id)).toBe(fixture.attempts);
   fixture.runnerAnswers("runner.failed");
@@ -33,7 +33,7 @@ test("a replayed call has all its attempts again under the same key, however oft
   expect(await fixture.calls.find(id)).toBeUndefined();
 });
 
-test("of concurrent replays of a call one moves it, the others say that it left, and it runs once", async () => {
+test("one of several simultaneous replays of a call moves it, the others say that it left, and it runs once", async () => {
   const ids = await fixture.fail(Array.from({ length: 20 }, () => ({})));
   await fixture.startProducer();
   const outcomes = await Promise.all(
@@ -74,7 +74,7 @@ test("a replay that dies after the move leaves a call that runs", async () => {
   await injectedAre([id]);
 });
 
-test("a replayed call waits from its replay on, and nothing of it is left once it was injected", async () => {
+test("a replayed call waits from its replay on, and leaves no keys after its injection", async () => {
   const yesterday = Date.now() - 86_400_000;
   const ids = await fixture.fail(
     Array.from({ length: 30 }, (_, i) => ({ acceptedAt: yesterday, claimed: i % 2 === 0 })),
@@ -89,13 +89,13 @@ test("a replayed call waits from its replay on, and nothing of it is left once i
   expect(await fixture.redis.client.zcard(keys.since("webhook/7/1"))).toBe(0);
 });
 
-test("a call that failed anew since an operator looked at it is not replayed by that look", async () => {
+test("a call that failed again after an operator saw it is not replayed by that operator's request", async () => {
   const [id = ""] = await fixture.fail([{}]);
-  const look = await fixture.find(id);
+  const found = await fixture.find(id);
   fixture.runnerAnswers("runner.refused");
   await fixture.startProducer();
-  await fixture.replay(look, WHY);
+  await fixture.replay(found, WHY);
   await eventually("failed again", async () => fixture.offered(id) === 2 && fixture.calls.find(id));
-  expect(await fixture.replay(look, WHY)).toBe("left");
+  expect(await fixture.replay(found, WHY)).toBe("left");
   expect(fixture.offered(id)).toBe(2);
 });

@@ -18,7 +18,7 @@ const consumers = useConsumers(redis);
 const QUEUE = "webhook/7/1";
 const PATH = "/hooks/a";
 const why = { at: 1, by: "otto", reason: "its runner is repaired" };
-/** Retries that come after those of all calls here. */
+/** A retry after an hour, which is later than every other retry in these tests. */
 const LATER = { kind: "retry", afterMs: 3_600_000, reason: "runner.failed: it did" } as const;
 
 beforeEach(async () => {
@@ -41,7 +41,7 @@ async function delayMany(count: number): Promise<string[]> {
   return delayCalls(redis.partition);
 }
 
-test("the delayed calls of a job are taken at once, behind those that wait, by the time at which they were due, and have the attempts that they had", async () => {
+test("the delayed calls of a job run at once, behind waiting calls, in the order of their due times, with their attempts", async () => {
   for (const id of ["c_1", "c_2", "c_3"]) await add(id);
   await add("c_paid", { origin: "x402" });
   await add("c_other", { job_id: 2 });
@@ -58,7 +58,7 @@ test("the delayed calls of a job are taken at once, behind those that wait, by t
     },
   });
   await consumer.took("c_new");
-  expect(await delayed().ofJob("7/1", why)).toBe(4);
+  expect(await delayed().runAllOf("7/1", why)).toBe(4);
   await consumer.took("c_paid");
   await consumer.took("c_3");
   expect(consumer.taken.filter((id) => id !== "c_paid")).toEqual(["c_new", "c_1", "c_2", "c_3"]);
@@ -76,7 +76,7 @@ test("held and failed calls stay, and without a delayed call nothing is changed 
   await failing.close(1000);
   await openEndpoints(redis.partitions).set(PATH, "held", why);
   await add("c_held", {}, PATH);
-  expect(await delayed().ofJob("7/1", why)).toBe(0);
+  expect(await delayed().runAllOf("7/1", why)).toBe(0);
   expect(await delayed().call("c_held", QUEUE, why)).toBe(false);
   expect(await delayed().call("c_failed", QUEUE, why)).toBe(false);
   expect(await delayed().call("c_unknown", QUEUE, why)).toBe(false);
@@ -84,7 +84,7 @@ test("held and failed calls stay, and without a delayed call nothing is changed 
   expect((await audited(redis.client)).map(({ action }) => action)).toEqual(["hold"]);
 });
 
-test("one delayed call is taken at once, and the others of its job stay delayed", async () => {
+test("one delayed call runs at once, and the others of its job stay delayed", async () => {
   await delayMany(3);
   const consumer = await consumers.start({ pollMs: NO_POLL });
   expect(await delayed().call("c_001", QUEUE, why)).toBe(true);
@@ -94,15 +94,15 @@ test("one delayed call is taken at once, and the others of its job stay delayed"
   expect(await audited(redis.client)).toMatchObject([{ action: "run_now", call_id: "c_001", by: "otto" }]);
 });
 
-test("a run that is cut short leaves the rest delayed, and the next one moves each of them once", async () => {
+test("an interrupted run leaves the rest delayed, and the next run moves each of them once", async () => {
   const ids = await delayMany(250);
   const cut = hooked(async (sent) => {
     if (sent > 1) throw new Error("cut");
   });
-  await expect(openDelayed(cut).ofJob("7/1", why)).rejects.toThrow("cut");
+  await expect(openDelayed(cut).runAllOf("7/1", why)).rejects.toThrow("cut");
   expect(await depth()).toMatchObject({ waiting: 100, delayed: 150 });
   expect((await audited(redis.client)).map(({ action }) => action)).toEqual(["run_delayed"]);
-  expect(await delayed().ofJob("7/1", why)).toBe(150);
+  expect(await delayed().runAllOf("7/1", why)).toBe(150);
   expect(await waiting()).toEqual(ids);
 });
 
@@ -112,41 +112,41 @@ test("a call that fails again while others are moved is not run a second time", 
   const slowly = hooked(async (sent) => {
     const before = Math.min(250, (sent - 1) * 100);
     await eventually("they failed again", async () => consumer.taken.length >= before);
-    await eventually("none is in hand", async () => (await depth()).active === 0);
+    await eventually("none is in flight", async () => (await depth()).active === 0);
   });
-  expect(await openDelayed(slowly).ofJob("7/1", why)).toBe(250);
+  expect(await openDelayed(slowly).runAllOf("7/1", why)).toBe(250);
   await eventually("all failed again", async () => (await depth()).delayed === 250);
   expect(consumer.taken.length).toBe(250);
 });
 
-test("two operators at once run each call once, while a producer takes them", async () => {
+test("two simultaneous operators run each call once, while a producer takes them", async () => {
   await delayMany(450);
   const consumer = await consumers.start({ pollMs: NO_POLL });
-  const moved = await Promise.all([delayed().ofJob("7/1", why), delayed().ofJob("7/1", why)]);
+  const moved = await Promise.all([delayed().runAllOf("7/1", why), delayed().runAllOf("7/1", why)]);
   await eventually("all are taken", async () => consumer.taken.length >= 450);
   expect(moved[0] + moved[1]).toBe(450);
   expect(new Set(consumer.taken).size).toBe(450);
   expect(await depth()).toMatchObject({ waiting: 0, delayed: 0, active: 0 });
 });
 
-test("a call that a producer takes at the same instant is in hand, and not in the queue a second time", async () => {
+test("a call that a producer takes at the same moment is in flight, and not in the queue a second time", async () => {
   await add("c_1");
   await delayCalls(redis.partition, "7/1", 1);
   const consumer = await consumers.start({ deliver: () => new Promise(() => {}) });
   await consumer.took("c_1");
   expect(await delayed().call("c_1", QUEUE, why)).toBe(false);
-  expect(await delayed().ofJob("7/1", why)).toBe(0);
+  expect(await delayed().runAllOf("7/1", why)).toBe(0);
   expect(await depth()).toMatchObject({ waiting: 0, delayed: 0, active: 1 });
 });
 
 describe("an operator or a limit that stops the job", () => {
-  test("a pause still holds the calls, until it ends", async () => {
+  test("keeps the calls in the queue during a pause, until it ends", async () => {
     await delayMany(3);
     const consumer = await consumers.start({ pollMs: NO_POLL });
     const pausing = hooked(async () => {
       await openJobs(redis.partitions).pause("7/1", why);
     });
-    expect(await openDelayed(pausing).ofJob("7/1", why)).toBe(3);
+    expect(await openDelayed(pausing).runAllOf("7/1", why)).toBe(3);
     expect(await depth()).toMatchObject({ waiting: 3, delayed: 0 });
     expect(await redis.client.zcard(keys.wake)).toBe(0);
     expect(consumer.taken).toEqual([]);
@@ -154,17 +154,17 @@ describe("an operator or a limit that stops the job", () => {
     await consumer.took("c_002");
   });
 
-  test("a throttle still holds the calls, and they are taken when it ends", async () => {
+  test("keeps the calls in the queue during a throttle, and they are taken when it ends", async () => {
     await delayMany(1);
     await openJobs(redis.partitions).throttle("7/1", 700);
     const consumer = await consumers.start({ pollMs: 100 });
     const from = performance.now();
-    await delayed().ofJob("7/1", why);
+    await delayed().runAllOf("7/1", why);
     await consumer.took("c_000");
     expect(performance.now() - from).toBeGreaterThan(400);
   });
 
-  test("no more calls are in hand than the job's limit allows", async () => {
+  test("keeps the number of calls in flight within the job's limit", async () => {
     await delayMany(20);
     await limitJob(redis.partitions, "7/1", { concurrency: 2 });
     let [inHand, most] = [0, 0];
@@ -184,43 +184,43 @@ describe("an operator or a limit that stops the job", () => {
         return { kind: "injected", onRecorded() {} };
       },
     });
-    await delayed().ofJob("7/1", why);
+    await delayed().runAllOf("7/1", why);
     await eventually("all are taken", async () => consumer.taken.length === 20);
     expect(most).toBe(2);
   });
 
-  test("a hold of the endpoint meanwhile holds the calls that come after it, as it does with those that wait", async () => {
+  test("holds later calls when the endpoint is held, but not calls that already wait", async () => {
     await delayMany(150);
     const holding = hooked(async (sent) => {
       if (sent !== 2) return;
       await openEndpoints(redis.partitions).set(PATH, "held", why);
       await add("c_held", {}, PATH);
     });
-    expect(await openDelayed(holding).ofJob("7/1", why)).toBe(150);
+    expect(await openDelayed(holding).runAllOf("7/1", why)).toBe(150);
     expect(await depth()).toMatchObject({ waiting: 150, delayed: 0, held: 1 });
   });
 });
 
-test("calls that have the same score, as many that fail in one millisecond do, are all moved", async () => {
+test("all calls with the same score are moved, as after many failures in one millisecond", async () => {
   const ids = await delayMany(250);
   const score = (Date.now() + 60_000) * 0x1000;
   for (const id of ids) await redis.client.zadd(keys.inQueue(QUEUE, "delayed"), score, id);
-  expect(await delayed().ofJob("7/1", why)).toBe(250);
+  expect(await delayed().runAllOf("7/1", why)).toBe(250);
   expect(new Set(await waiting())).toEqual(new Set(ids));
 });
 
-test("a call whose log cannot be read is run with the others", async () => {
+test("a call whose log cannot be parsed runs with the others", async () => {
   const [id = ""] = await delayMany(3);
   await redis.client.set(keys.attempts(id), "no list");
-  expect(await delayed().ofJob("7/1", why)).toBe(3);
+  expect(await delayed().runAllOf("7/1", why)).toBe(3);
   expect(await redis.client.llen(keys.attempts("c_001"))).toBe(1);
 });
 
-test("delayed calls are run in a full Redis too", async () => {
+test("delayed calls can be run in a full Redis too", async () => {
   await delayMany(3);
   await redis.client.config("SET", "maxmemory", 1);
   try {
-    expect(await delayed().ofJob("7/1", why)).toBe(3);
+    expect(await delayed().runAllOf("7/1", why)).toBe(3);
   } finally {
     await redis.client.config("SET", "maxmemory", 0);
   }

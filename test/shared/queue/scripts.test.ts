@@ -22,13 +22,14 @@ import { contentsOf } from "../../support/redis-content.ts";
 import { RESULT_LIMITS } from "../../support/results.ts";
 
 /*
- * Our Lua around a script of BullMQ's must change nothing of what that script does, and a call that ours adds must lie as BullMQ's own
- * `add` leaves it. An update of BullMQ that changes how its scripts name or number what they are given shows here.
+ * Our Lua wraps BullMQ's scripts, and must not change their effect. A call that our `add` has queued must look the same in
+ * Redis as one that BullMQ's own `add` has queued. These tests also detect an update of BullMQ that renames or reorders the
+ * arguments of its scripts.
  */
 const QUEUE = "webhook/7/1";
 const SECOND = "webhook/7/2";
 const QUEUES: readonly QueueName[] = [QUEUE, SECOND, "x402/1/7"];
-/** By the clock of this process, which is not Redis'. */
+/** A time by the clock of this process, which differs from Redis' clock. */
 const NOW = 1_900_000_000_000;
 const MINUTE_MS = 60_000;
 const WORK = {
@@ -55,21 +56,21 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** One side of the comparison, under keys of its own. */
+/** One of the two implementations that are compared. Each has its own key prefix. */
 type Side = {
   prefix: string;
   of(queue: QueueName): RedisQueueBackend;
-  /** Adds the calls at once. */
+  /** Adds these calls in one step. */
   add(calls: readonly JobCall[], claim: Idempotency | undefined): Promise<unknown>;
-  /** Adds the call of a payment that is settled. */
+  /** Adds the call of a settled payment. */
   buy(): Promise<unknown>;
-  /** Takes the next call of each of these queues at once, each with the token of a call. */
+  /** Takes the next call of each of these queues in one step. Each take has the lock token of a call. */
   take(takes: readonly Take[]): Promise<unknown>;
-  /** Calls of QUEUE leave it at once, each with its token, because the runner has them or for another reason. */
+  /** Ends these calls of QUEUE in one step, each with its token: as injected, or as completed without a runner's acceptance. */
   end(ids: readonly string[], options: { injected: boolean; fetches: boolean }): Promise<unknown>;
-  /** The call, which has failed, waits again. */
+  /** Moves the failed call back to the queue. */
   replay(): Promise<unknown>;
-  /** Begins these steps together, in this order. */
+  /** Starts these steps in this order without waiting for one another. */
   atOnce(steps: readonly Step[]): Promise<unknown>;
 };
 
@@ -87,7 +88,7 @@ function ours(partition: Partition): Side {
     add: (calls, claim) => Promise.all(calls.map((call) => enqueue(call, claim))),
     async buy() {
       await journal.claim(PAYMENT, { ...UNBOUNDED, by: "a test", dueInMs: 0 });
-      const payment = await journal.look(PAYMENT.call.id);
+      const payment = await journal.findWithoutCall(PAYMENT.call.id);
       if (payment === undefined) throw new Error("the payment was not claimed");
       await journal.enqueueSettled(payment, { settlement: SETTLEMENT, proven: true }, { dueInMs: 0 });
     },
@@ -110,7 +111,7 @@ function ours(partition: Partition): Side {
   return side;
 }
 
-/** BullMQ without anything of ours. */
+/** BullMQ alone, without our code. */
 function bullmq(prefix: string): Side {
   const names = new QueueKeys(prefix);
   const skips = { skipVersionCheck: true, skipWaitingForReady: true };
@@ -147,7 +148,7 @@ function bullmq(prefix: string): Side {
   return side;
 }
 
-/** BullMQ's code for a call that is not in hand. */
+/** Ignores the error with which BullMQ reports a call that is not in flight. Throws every other error. */
 function refused(error: Error & { code?: number }): void {
   if (error.code === undefined || error.code >= 0) throw error;
 }
@@ -188,10 +189,10 @@ const atOnce =
 const fail: Step = ({ of }) => of(QUEUE).moveToFailed(minimal(), REASON, false, TOKEN, false);
 const retryLater: Step = ({ of }) =>
   of(QUEUE).moveToDelayed(ID, NOW, MINUTE_MS, TOKEN, { fieldsToUpdate: { failedReason: REASON } });
-const putOff: Step = ({ of }) => of(QUEUE).moveToDelayed(ID, NOW, MINUTE_MS, TOKEN, { skipAttempt: true });
+const postpone: Step = ({ of }) => of(QUEUE).moveToDelayed(ID, NOW, MINUTE_MS, TOKEN, { skipAttempt: true });
 const back: Step = ({ of }) => of(QUEUE).moveJobFromActiveToWait(ID, TOKEN);
 const replay: Step = ({ replay }) => replay();
-/** The calls that wait for their delay are due. */
+/** Makes every call that waits for its delay due. */
 const later: Step = async ({ prefix }) => {
   const delayed = `${prefix}:${QUEUE}:delayed`;
   for (const id of await redis.client.zrange(delayed, "0", "-1")) await redis.client.zadd(delayed, 1, id);
@@ -202,12 +203,12 @@ const lookForStalled: Step = async ({ of, prefix }) => {
 };
 const loseLock: Step = ({ prefix }) => redis.client.del(`${prefix}:${QUEUE}:${ID}:lock`);
 
-/** Only BullMQ's Workers and QueueEvents read these, and there are none. Our ends and takes do not write them. */
+/** Keys that our scripts do not write: only BullMQ's Worker and QueueEvents read them, and Postern uses neither. */
 const UNREAD = /:(events|marker)$/;
 
 /**
- * All else that stands under BullMQ's names. Times are in whole minutes since `began`: BullMQ's are by the clock of this process, and ours by
- * Redis'. A delayed call's score holds its time above 12 bits of a counter.
+ * The contents of all other keys that BullMQ's code writes. Times are rounded to minutes since `began`, because BullMQ's times are by the clock of
+ * this process and ours by Redis'. The score of a delayed call is its time, shifted by 12 bits that hold a counter.
  */
 async function contents(prefix: string, began: number): Promise<Record<string, unknown>> {
   const found = await Promise.all(QUEUES.map((queue) => redis.client.keys(`${prefix}:${queue}:*`)));
@@ -226,68 +227,71 @@ async function contents(prefix: string, began: number): Promise<Record<string, u
 const STEPS: Record<string, readonly Step[]> = {
   add: [add()],
   "add twice": [add(), add()],
-  "add many at once, to several queues": [
+  "add many calls to several queues in one step": [
     add(CALL, OTHER, callTo("c_3", 2), callTo("c_4"), callTo("c_5", 2)),
   ],
-  "add at once what is there and what is not": [add(OTHER), add(CALL, OTHER, CALL)],
+  "add together a call that is queued and one that is not": [add(OTHER), add(CALL, OTHER, CALL)],
   "add text that is not ASCII": [add({ ...CALL, metadata: { "X-WEBHOOK-NAME": "größer 🚪 \u0000" } })],
   "claim and add": [claim],
-  "add what is in hand": [add(), take, add()],
-  "add what waits for its delay": [add(), take, retryLater, add()],
-  "add what has failed": [add(), take, fail, add()],
-  "add what has ended": [add(), take, finish(false), add()],
-  "add what is paid for": [buy],
+  "add a call that is in flight": [add(), take, add()],
+  "add a call that waits for its delay": [add(), take, retryLater, add()],
+  "add a call that has failed": [add(), take, fail, add()],
+  "add a call that has ended": [add(), take, finish(false), add()],
+  "add a call that is paid for": [buy],
   "take from an empty queue": [take],
   take: [add(), add(OTHER), take],
-  "take at once more than waits, from several queues": [
+  "take more calls than wait, from several queues in one step": [
     add(CALL, OTHER, callTo("c_3", 2)),
     takeAtOnce([ID], ["c_3", SECOND], ["c_2"], ["c_4"], ["c_5", "x402/1/7"]),
   ],
-  "end some and take others at once": [
+  "finish some calls and take others in one step": [
     add(CALL, OTHER, THIRD, callTo("c_4", 2)),
     takeTwo,
     atOnce(finish(false, [ID, "c_2"]), takeAtOnce(["c_3"], ["c_4", SECOND])),
   ],
   finish: [add(), add(OTHER), take, finish(false)],
-  "end what the runner does not have": [add(), take, finish(false, [ID], false)],
-  "finish several at once": [add(CALL, OTHER, THIRD), takeTwo, finish(false, [ID, "c_2"])],
-  "finish several at once and take what is next": [
+  "finish a call that the runner does not keep": [add(), take, finish(false, [ID], false)],
+  "finish several calls in one step": [add(CALL, OTHER, THIRD), takeTwo, finish(false, [ID, "c_2"])],
+  "finish several calls and take the next ones in one step": [
     add(CALL, OTHER, THIRD),
     takeTwo,
     finish(true, [ID, "c_2"]),
   ],
-  "finish at once what is not in hand and what is": [
+  "finish together a call that is not in flight and one that is": [
     add(CALL, OTHER, THIRD),
     take,
     finish(true, ["c_2", ID]),
   ],
   "finish and take the next": [add(), add(OTHER), take, finish(true)],
-  "finish the last and look for the next": [add(), take, finish(true)],
-  "finish what is not in hand": [add(), add(OTHER), finish(true)],
+  "finish the last call and take the next": [add(), take, finish(true)],
+  "finish a call that is not in flight": [add(), add(OTHER), finish(true)],
   fail: [add(), take, fail],
   "retry later": [add(), take, retryLater],
-  "put off": [add(), take, putOff],
-  "take what is due": [add(), take, retryLater, later, take],
-  "give back": [add(), add(OTHER), take, back],
-  "replay a failed one": [add(), take, fail, replay],
+  postpone: [add(), take, postpone],
+  "take a due call": [add(), take, retryLater, later, take],
+  "return to the queue": [add(), add(OTHER), take, back],
+  "replay a failed call": [add(), take, fail, replay],
   "take back from a dead worker": [add(), take, loseLock, lookForStalled, lookForStalled],
 };
 
-test.each(Object.entries(STEPS))("to %s changes BullMQ's keys as BullMQ alone does", async (_, steps) => {
-  const run = async (side: Side, began: number) => {
-    for (const queue of QUEUES)
-      await redis.client.hset(`${side.prefix}:${queue}:meta`, { "opts.maxLenEvents": "100" });
-    for (const step of steps) await step(side).catch(refused);
-    return contents(side.prefix, began);
-  };
-  const [secs] = await redis.client.time();
-  const [found, wanted] = [
-    await run(ours(partitionOf(redis.client, "{ours}")), Number(secs) * 1000),
-    await run(bullmq("{bullmq}"), NOW),
-  ];
-  expect(Object.keys(wanted).length).toBeGreaterThanOrEqual(QUEUES.length);
-  expect(found).toEqual(wanted);
-});
+test.each(Object.entries(STEPS))(
+  "the step %j changes BullMQ's keys as BullMQ alone does",
+  async (_, steps) => {
+    const run = async (side: Side, began: number) => {
+      for (const queue of QUEUES)
+        await redis.client.hset(`${side.prefix}:${queue}:meta`, { "opts.maxLenEvents": "100" });
+      for (const step of steps) await step(side).catch(refused);
+      return contents(side.prefix, began);
+    };
+    const [secs] = await redis.client.time();
+    const [found, wanted] = [
+      await run(ours(partitionOf(redis.client, "{ours}")), Number(secs) * 1000),
+      await run(bullmq("{bullmq}"), NOW),
+    ];
+    expect(Object.keys(wanted).length).toBeGreaterThanOrEqual(QUEUES.length);
+    expect(found).toEqual(wanted);
+  },
+);
 
 const ROOM = { bytes: 1000, alone: false };
 
@@ -297,7 +301,7 @@ function oursOnly() {
   return { keys: partition.keys, of: openBackends(partition, WORK), add, take };
 }
 
-test("a take says how many calls wait still, unless the limits of its job have a say", async () => {
+test("a take returns how many calls still wait, unless their job has limits", async () => {
   const { of, keys, add } = oursOnly();
   await add([CALL, OTHER, THIRD], undefined);
   expect(await of(QUEUE).fetch(tokenOf(ID), ROOM)).toMatchObject({ id: ID, waiting: 2 });
@@ -305,7 +309,7 @@ test("a take says how many calls wait still, unless the limits of its job have a
   expect(await of(QUEUE).fetch(tokenOf("c_2"), ROOM)).toMatchObject({ id: "c_2", waiting: 0 });
 });
 
-test("what fails when producers are told of one queue makes no step of its batch fail", async () => {
+test("an error while waking producers of one queue fails no step of the batch", async () => {
   const { of, keys, add, take } = oursOnly();
   const [one, another] = [callTo("c_4", 2), callTo("c_5", 2)];
   await add([CALL, one, another], undefined);
@@ -320,7 +324,7 @@ test("what fails when producers are told of one queue makes no step of its batch
   expect(bytes).toEqual({ [QUEUE]: "0", [SECOND]: String(toJson(another).length) });
 });
 
-test("a job that has lost the fields of a call is a call that cannot be read", async () => {
+test("a call whose job has lost its fields counts as unreadable", async () => {
   const { of, keys, add } = oursOnly();
   await add([CALL], undefined);
   await redis.client.hdel(keys.inQueue(QUEUE, ID), "data", "timestamp");

@@ -13,7 +13,7 @@ type Board = Parameters<typeof createBullBoard>[0];
 type ServerAdapter = Board["serverAdapter"];
 type Shown = { counts: Record<string, number>; jobs: { id: string; failedReason?: string }[] };
 
-/** Asks Bull Board's own handler for a queue. The server adapter stands for a web framework. */
+/** Requests a queue's calls from Bull Board's own handler. The server adapter takes the place of a web framework. */
 async function boardOf(queue: Board["queues"][number], status: string): Promise<Shown> {
   let routes: Parameters<ServerAdapter["setApiRoutes"]>[0] = [];
   let queues: Parameters<ServerAdapter["setQueues"]>[0] = new Map();
@@ -27,12 +27,12 @@ async function boardOf(queue: Board["queues"][number], status: string): Promise<
   createBullBoard({ queues: [queue], serverAdapter });
   const list = routes.find(({ method, route }) => method === "get" && route === "/api/queues");
   const query = { activeQueue: QUEUE, status, page: "1", jobsPerPage: "10" };
-  const asked = { queues, query, params: {}, body: {}, headers: {}, uiConfig: {} };
-  const { body } = (await list?.handler(asked)) ?? {};
+  const request = { queues, query, params: {}, body: {}, headers: {}, uiConfig: {} };
+  const { body } = (await list?.handler(request)) ?? {};
   return (body as { queues: [Shown] }).queues[0];
 }
 
-test("BullMQ's Queue and Bull Board list the calls that wait and have failed, and change nothing", async () => {
+test("BullMQ's Queue and Bull Board list the waiting and failed calls, and change nothing", async () => {
   const { client } = fixture.redis;
   const failed = await fixture.fail([{}, {}], "runner.refused", REASON);
   const waiting = [await fixture.add(), await fixture.add(), await fixture.add({ claimed: false })];

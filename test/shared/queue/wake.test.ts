@@ -18,12 +18,12 @@ import { sample } from "../../support/long-run.ts";
 
 const QUEUE = "webhook/7/1";
 const JOB = "7/1";
-/** A poll, and a slow machine. Waits that this bounds end at once if somebody is told. */
+/** Long enough for a poll on a slow machine. A test that waits this long at most ends at once if a producer was woken. */
 const SOON_MS = 10_000;
 
 const redis = useRedis();
 const proxy = useRedisProxy(redis);
-/** These end after the consumers, which wait in vain for a proxy that is gone. */
+/** Servers that are closed after the consumers: a consumer without its proxy could not close. */
 const ends = useEnds();
 const producers = useProducer({ redis });
 const consumers = useConsumers(redis);
@@ -38,15 +38,15 @@ async function add(fields: Parameters<typeof aCall>[0] = {}): Promise<string> {
   return call.id;
 }
 
-/** From now on no look through the registry finds these queues: who takes from them was told. */
+/** Removes these queues from the registry, so that a scan no longer finds them and only a wake-up leads a consumer to them. */
 const hide = (...queues: string[]) => redis.client.srem(keys.queues, ...queues);
 
 const untilTaken = (by: TestConsumer, id: string) =>
   eventually(`${id} is taken`, () => by.taken.includes(id), SOON_MS);
 
-/** Two consumers. Whichever takes a call first does with it what `first` says, and is killed when it has said so. */
+/** Starts two consumers. The one that takes a call first handles it with `deliverFirst`. The other one ends every call as injected. */
 async function startTwo(
-  first: (taken: Taken, by: TestConsumer) => ReturnType<Deliver>,
+  deliverFirst: (taken: Taken, by: TestConsumer) => ReturnType<Deliver>,
   options: Options = {},
 ) {
   const both: TestConsumer[] = [];
@@ -54,11 +54,11 @@ async function startTwo(
   const deliver: Deliver = (taken, by) => {
     if (killed !== undefined && killed !== by) return INJECTED;
     killed = by;
-    return first(taken, by);
+    return deliverFirst(taken, by);
   };
   both.push(await consumers.start({ ...options, deliver }), await consumers.start({ ...options, deliver }));
   return {
-    /** Kills who took a call, and resolves with the one that remains. */
+    /** Kills the consumer that took a call first, and resolves with the other one. */
     async killTheFirst(): Promise<TestConsumer> {
       const dead = await eventually("one of them takes a call", () => killed, SOON_MS);
       await dead.kill();
@@ -75,14 +75,14 @@ const inQueue = async (state: "delayed" | "failed" | "wait", count = 1) =>
 
 const never = () => new Promise<never>(() => {});
 
-test("a call that is added wakes the producer that is left", async () => {
+test("an added call wakes the remaining producer", async () => {
   const dead = await consumers.start({ pollMs: NO_POLL });
   const left = await consumers.start({ pollMs: NO_POLL });
   await dead.kill();
   await untilTaken(left, await add());
 });
 
-test("a worker is told of many queues in few commands, and leaves to others those that it has no slots for", async () => {
+test("a worker learns of many queues in few commands, and leaves queues to others if it has no slot", async () => {
   const ids: string[] = [];
   for (let job_id = 1; job_id <= 48; job_id++) ids.push(await add({ job_id }));
   await hide(...(await redis.client.smembers(keys.queues)));
@@ -93,10 +93,10 @@ test("a worker is told of many queues in few commands, and leaves to others thos
   expect(Number(/cmdstat_bzpopmin:calls=(\d+)/.exec(stats)?.[1])).toBeLessThan(16);
   const other = await consumers.start({ pollMs: NO_POLL, slots: 48 });
   for (const id of ids) if (!full.taken.includes(id)) await untilTaken(other, id);
-  await full.kill(); // its calls never end
+  await full.kill(); // before the proxies close, because its calls never end
 });
 
-test("a call that is replayed wakes the producer that is left", async () => {
+test("a replayed call wakes the remaining producer", async () => {
   const dead = await consumers.start({ deliver: () => ({ kind: "fail", reason: "runner.failed: it did" }) });
   const id = await add();
   await inQueue("failed");
@@ -113,7 +113,7 @@ test("a call that is replayed wakes the producer that is left", async () => {
   await untilTaken(left, id);
 });
 
-test("the calls of a job that is resumed wake the producer that is left, in all its queues", async () => {
+test("the calls of a resumed job wake the remaining producer, in all its queues", async () => {
   await jobs.pause(JOB, { at: Date.now(), by: "a test", reason: "" });
   const ids = [await add(), await add({ origin: "x402" })];
   const dead = await consumers.start({ pollMs: NO_POLL });
@@ -125,7 +125,7 @@ test("the calls of a job that is resumed wake the producer that is left, in all 
   for (const id of ids) await untilTaken(left, id);
 });
 
-test("a delay that a killed producer has set wakes the one that is left when it is due", async () => {
+test("a delay that a killed producer has set wakes the remaining one when the call is due", async () => {
   const two = await startTwo(() => ({ kind: "retry", afterMs: 700, reason: "runner.failed: it did" }));
   const id = await add();
   await hide(QUEUE);
@@ -137,7 +137,7 @@ test("a delay that a killed producer has set wakes the one that is left when it 
   await untilTaken(left, id);
 });
 
-test("a place that a job's concurrency leaves wakes another producer for the job's queue of another origin", async () => {
+test("a slot that a job's concurrency frees wakes another producer for the job's queue of another origin", async () => {
   await limitJobs(redis.partitions, new Map([[JOB, { concurrency: 1 }]]));
   let end = () => {};
   const ended = new Promise<void>((resolve) => {
@@ -152,7 +152,7 @@ test("a place that a job's concurrency leaves wakes another producer for the job
   const left = await consumers.start({ serves: serves("x402") });
   const id = await add({ origin: "x402" });
   await hide(QUEUE, `x402/${JOB}`);
-  await eventually("nobody may take it", async () => (await redis.client.zcard(keys.wake)) === 0);
+  await eventually("no consumer may take it", async () => (await redis.client.zcard(keys.wake)) === 0);
   expect(left.taken).toEqual([]);
   end();
   await eventually(
@@ -163,9 +163,9 @@ test("a place that a job's concurrency leaves wakes another producer for the job
   await untilTaken(left, id);
 });
 
-test("a place that gets free wakes the producer for a call whose delay has ended meanwhile", async () => {
+test("a freed slot wakes the producer for a call whose delay has ended meanwhile", async () => {
   await limitJobs(redis.partitions, new Map([[JOB, { concurrency: 1 }]]));
-  const [delayed, inHand] = [aCall(), aCall()];
+  const [delayed, inFlight] = [aCall(), aCall()];
   let end = () => {};
   const ended = new Promise<void>((resolve) => {
     end = resolve;
@@ -182,17 +182,17 @@ test("a place that gets free wakes the producer for a call whose delay has ended
   });
   await producers.add(delayed);
   await inQueue("delayed");
-  await producers.add(inHand);
-  await consumer.took(inHand.id);
+  await producers.add(inFlight);
+  await consumer.took(inFlight.id);
   const due = async () => Number(await redis.client.zscore(keys.due, QUEUE));
-  await eventually("the delay has ended, and nobody may take it", async () => (await due()) === 0);
-  expect(consumer.taken).toEqual([delayed.id, inHand.id]);
+  await eventually("the delay has ended, and no consumer may take it", async () => (await due()) === 0);
+  expect(consumer.taken).toEqual([delayed.id, inFlight.id]);
   end();
   await eventually("it is taken", () => consumer.taken.length === 3, SOON_MS);
   expect(consumer.taken.at(-1)).toBe(delayed.id);
 });
 
-test("however many delays end, they cause no look through the registry", async () => {
+test("delays that end cause no scan of the registry, however many they are", async () => {
   const consumer = await consumers.start({
     ...{ pollMs: NO_POLL, slots: 100 },
     deliver: ({ attempt }) =>
@@ -200,13 +200,13 @@ test("however many delays end, they cause no look through the registry", async (
         ? { kind: "retry", afterMs: 1 + Math.random() * 200, reason: "runner.failed: it did" }
         : INJECTED,
   });
-  const looks = await callsOf("sscan");
+  const scans = await callsOf("sscan");
   for (let job = 1; job <= 50; job++) await add({ job_id: job });
   await eventually("all are injected", () => consumer.taken.length === 200);
-  expect(await callsOf("sscan")).toBe(looks);
+  expect(await callsOf("sscan")).toBe(scans);
 });
 
-test("limits are set again once Redis has lost its data", async () => {
+test("limits are set again after Redis has lost its data", async () => {
   const limits = new Map([[JOB, { concurrency: 7 }]]);
   await consumers.start({ pollMs: 50, prepare: () => limitJobs(redis.partitions, limits) });
   const isSet = async () => (await redis.client.hget(keys.job(JOB), "concurrency")) === "7";
@@ -218,7 +218,7 @@ test("limits are set again once Redis has lost its data", async () => {
 const TAKE = "the take of a call";
 
 test.each([TAKE, "the end of a call, which takes the next"])(
-  "a call that Redis gave to a producer in a reply that was lost is taken again at once: %s",
+  "a call that Redis gave to a producer in a lost reply is taken again at once: %s",
   async (what) => {
     const recorded: string[] = [];
     const consumer = await consumers.start({
@@ -231,7 +231,7 @@ test.each([TAKE, "the end of a call, which takes the next"])(
     let isLost = false;
     proxy.onCommand = (words) => {
       if (isLost || !words.includes(QUEUE) || !/^eval/i.test(words[0] ?? "")) return undefined;
-      // Only an end names a call.
+      // Only the end of a call has the call's id among its arguments.
       if (words.some((word) => word.startsWith("c_")) !== (what !== TAKE)) return undefined;
       isLost = true;
       return { kind: "lose-reply" };
@@ -244,7 +244,7 @@ test.each([TAKE, "the end of a call, which takes the next"])(
   },
 );
 
-test("the place of a call that is taken back from a killed producer wakes the one that is left, for all queues of the job", async () => {
+test("the slot of a call that is taken back from a killed producer wakes the remaining one, for all queues of the job", async () => {
   await limitJobs(redis.partitions, new Map([[JOB, { concurrency: 1 }]]));
   const two = await startTwo(never);
   const first = await add();
@@ -255,7 +255,7 @@ test("the place of a call that is taken back from a killed producer wakes the on
   expect(left.taken.toSorted()).toEqual(ids.toSorted());
 });
 
-test("the end of a rate's period wakes the producer that is left", async () => {
+test("the end of a rate's period wakes the remaining producer", async () => {
   await limitJobs(redis.partitions, new Map([[JOB, { rate: { max: 1, periodMs: 700 } }]]));
   const two = await startTwo(() => INJECTED);
   const ids = [await add(), await add()];
@@ -267,7 +267,7 @@ test("the end of a rate's period wakes the producer that is left", async () => {
   expect(left.taken).toHaveLength(1);
 });
 
-test("the end of a throttle wakes the producer that is left", async () => {
+test("the end of a throttle wakes the remaining producer", async () => {
   const two = await startTwo(async () => {
     await jobs.throttle(JOB, 700);
     return { kind: "postpone", afterMs: 100 };
@@ -284,7 +284,7 @@ test("the end of a throttle wakes the producer that is left", async () => {
   expect(Date.now()).toBeGreaterThanOrEqual(throttledUntil);
 });
 
-test("a call that a killed producer had in hand is taken back by the one that is left", async () => {
+test("a call that a killed producer had in flight is taken back by the remaining one", async () => {
   const two = await startTwo(never, { slots: 1 });
   const ids = [await add(), await add()];
   await hide(QUEUE);
@@ -295,7 +295,7 @@ test("a call that a killed producer had in hand is taken back by the one that is
   expect(takenBack).toHaveLength(1);
 });
 
-test("a producer finds a call and a delayed call of which nobody was told", async () => {
+test("a producer finds a waiting call and a delayed call without a wake-up", async () => {
   const left = await consumers.start({ pollMs: 200 });
   const [waits, delayed] = [aCall(), aCall()];
   await producers.queues.addStored(waits, waits);
@@ -305,7 +305,7 @@ test("a producer finds a call and a delayed call of which nobody was told", asyn
   await untilTaken(left, delayed.id);
 });
 
-test("a call that comes while a fetch of its queue finds none is taken, though the fetch is answered later", async () => {
+test("a call that comes while a fetch of its queue finds none is taken, even if the fetch is answered later", async () => {
   let fetched = () => {};
   let isLate = false;
   const until = new Promise<void>((resolve) => {
@@ -320,12 +320,12 @@ test("a call that comes while a fetch of its queue finds none is taken, though t
   await redis.client.zadd(keys.wake, 0, QUEUE);
   await eventually("an empty queue is fetched from", () => isLate);
   const id = await add();
-  await eventually("the consumer is told", async () => (await redis.client.zcard(keys.wake)) === 0);
+  await eventually("the consumer is woken", async () => (await redis.client.zcard(keys.wake)) === 0);
   fetched();
   await untilTaken(consumer, id);
 });
 
-test("a producer takes a call at once, though it is told again and again of 200 queues that it may not take from", async () => {
+test("a producer takes a call at once, even if 200 queues that it may not take from wake it repeatedly", async () => {
   const isClosed = (job: string) => job !== JOB;
   const consumer = await consumers.start({ isClosed });
   for (let job = 2; job <= 201; job++) await add({ job_id: job });
@@ -334,7 +334,7 @@ test("a producer takes a call at once, though it is told again and again of 200 
   expect(consumer.taken).toEqual([id]);
 });
 
-test("a producer that may not take from a queue asks for it some times a second, not as often as it can", async () => {
+test("a producer that may not take from a queue checks it some times a second, not as often as it can", async () => {
   const consumer = await consumers.start({ isClosed: () => true });
   for (let i = 0; i < 20; i++) await add();
   const before = await callsOf("bzpopmin");
@@ -353,7 +353,7 @@ async function callsOf(command: string): Promise<number> {
 }
 
 test.each([
-  ["that may have one call in hand", { concurrency: 1 }],
+  ["with a concurrency of 1", { concurrency: 1 }],
   ["without limits", {}],
 ])("a job %s takes calls of its other origin, however many wait in the first", async (_, limits) => {
   await limitJobs(redis.partitions, new Map([[JOB, limits]]));
@@ -368,7 +368,10 @@ test.each([
   expect(consumer.taken.indexOf(id)).toBeLessThan(180);
 });
 
-/** Lets so many commands of the consumer pass, and breaks at the next, once. */
+/**
+ * Lets `command - 1` commands of the consumer pass, loses the next one or its reply, and expects every call to be
+ * injected.
+ */
 async function breakAt(command: number, kind: "lose-command" | "lose-reply"): Promise<void> {
   const prefix = `{broken-${kind}-${command}}`;
   const broken = await startRedisProxy(redis.url);
@@ -409,7 +412,7 @@ test.each(["lose-command", "lose-reply"] as const)(
   },
 );
 
-test("a producer goes on with a Redis that was emptied and has forgotten its scripts", async () => {
+test("a producer continues with a Redis that was emptied and has forgotten its scripts", async () => {
   const consumer = await consumers.start({ pollMs: NO_POLL });
   await untilTaken(consumer, await add());
   await redis.client.flushall();

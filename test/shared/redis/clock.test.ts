@@ -6,7 +6,7 @@ import { useRedis } from "../../fixtures/redis.ts";
 
 const redis = useRedis();
 
-/** A connection to a server whose clock is so many ms ahead of this machine's. */
+/** A connection to a server whose clock is `ms` milliseconds ahead of this machine's. */
 function aheadBy(ms: number): Redis {
   const connection = redis.client.duplicate();
   const time = connection.time.bind(connection);
@@ -17,7 +17,7 @@ function aheadBy(ms: number): Redis {
   return Object.assign(connection, { time: later });
 }
 
-test("of several servers, the one counts whose clock differs most", async () => {
+test("the reported difference is that of the server whose clock differs most", async () => {
   const connections = [aheadBy(0), aheadBy(3_600_000), aheadBy(-60_000)];
   try {
     const metrics = createMetrics();

@@ -29,7 +29,7 @@ const redis = useOwnRedis();
 
 const here = (port: number): ServerAddress => ({ host: "127.0.0.1", port });
 
-/** Listens, and answers nothing. */
+/** Starts a server that accepts connections and sends nothing. Returns its port. */
 async function startSilent(): Promise<number> {
   const server = createServer((socket) => void ends.defer(() => socket.destroy()));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -58,7 +58,7 @@ async function watched(lines: readonly string[] = [], primary = redis.server.por
   return sentinel;
 }
 
-test("without a majority of the sentinels no server is the primary; each try says why, and with one the connection is made", async () => {
+test("without a majority of the sentinels no server counts as the primary, and each try says why; with one, the connection is made", async () => {
   const [one, silent, absent] = [await watched(), await startSilent(), await freePort()];
   const { connection, reasons } = open(sentinels([one.port, silent, absent]));
   await eventually("it has tried twice", () => reasons.length >= 2);
@@ -75,7 +75,7 @@ test("without a majority of the sentinels no server is the primary; each try say
   await isReady(other);
 });
 
-test("a connection that is to be made again while sentinels are asked is made, and one that is closed then ends", async () => {
+test("a reconnect while sentinels are being asked succeeds, and a connection that is then closed ends", async () => {
   const silent = await startSilent();
   const { connection, reasons } = open(sentinels([silent]));
   for (let i = 0; i < 3; i++) {
@@ -90,7 +90,7 @@ test("a connection that is to be made again while sentinels are asked is made, a
   expect(reasons.filter((reason) => reason.includes("ended"))).toEqual([]);
 });
 
-test("a server that is named and is a replica, or is not ready in time, is not used, and each try says so", async () => {
+test("a server that was named as the primary is not used if it is a replica or not ready in time, and each attempt reports why", async () => {
   const replica = await startRedis({
     env: process.env,
     dir: tempDir(),
@@ -103,15 +103,18 @@ test("a server that is named and is a replica, or is not ready in time, is not u
   const mapped = (port: number) =>
     open(sentinels([sentinel.port], { natMap: { [named]: here(port) } }), connectForWork);
   const [toReplica, toSilent, toNowhere] = [mapped(replica.port), mapped(silent), mapped(70_000)];
-  const said = (reasons: readonly string[], reason: string) =>
+  const untilReason = (reasons: readonly string[], reason: string) =>
     eventually(reason, () => reasons.includes(reason));
-  await said(toReplica.reasons, `127.0.0.1:${replica.port} was named as the primary, but is a replica`);
-  await said(toSilent.reasons, `127.0.0.1:${silent} was not ready within 3000 ms`);
+  await untilReason(
+    toReplica.reasons,
+    `127.0.0.1:${replica.port} was named as the primary, but is a replica`,
+  );
+  await untilReason(toSilent.reasons, `127.0.0.1:${silent} was not ready within 3000 ms`);
   await eventually("it tries again", () => toNowhere.reasons.length >= 2);
   expect(toNowhere.reasons[0]).toMatch(/port/i);
 });
 
-test("connections beside it and for work find the primary too, and commands of work wait for it", async () => {
+test("second connections and connections for work find the primary too, and commands of work wait for it", async () => {
   const sentinel = await watched();
   const { connection } = open(sentinels([sentinel.port]), connectForWork);
   const beside = connectBeside(connection, {});
@@ -119,7 +122,7 @@ test("connections beside it and for work find the primary too, and commands of w
   expect(await Promise.all([connection.ping(), beside.ping()])).toEqual(["PONG", "PONG"]);
 });
 
-test("a process is warned once of a failover and of a Cluster that stops with any shard, which one server of a URL is not", async () => {
+test("a process is warned once of a failover, and of a Cluster that stops with any shard, but not with a single server", async () => {
   const node = await startRedis({
     env: process.env,
     dir: tempDir(),
@@ -161,7 +164,7 @@ const APP = ["--user", LOGIN.username, "on", `>${LOGIN.password.reveal()}`, "+@a
 
 const isOfCertificate = (reason: string) => /self.signed certificate/.test(reason);
 
-/** A primary and a sentinel that ask for a password, a client certificate and TLS. */
+/** Starts a primary and a sentinel that require TLS with a client certificate, and a password. */
 async function startSecured() {
   const dir = tempDir();
   const certificate = (["cert", "key"] as const).map((name) => {
@@ -192,7 +195,7 @@ async function startSecured() {
   return { primary, ofPrimary, ofSentinel };
 }
 
-test("TLS and logins of the sentinels and of the primary are two things, and each fault is told by its reason", async () => {
+test("TLS and logins of the sentinels and of the primary are separate, and each fault is reported with its reason", async () => {
   const { primary, ofPrimary, ofSentinel } = await startSecured();
   const login = { password: new Secret("of the sentinels"), tls: { ...TLS, serverName: "hooks.example" } };
   const target = (more: Partial<PrimaryLookup>, ofSentinels: Login = login): PrimaryLookup => ({
@@ -217,7 +220,10 @@ test("TLS and logins of the sentinels and of the primary are two things, and eac
   }
 });
 
-/** Ends a connection of TLS after the client's first message, and returns the server's certificate and its alert in one write. */
+/**
+ * Starts a proxy that collects the server's certificate and its TLS alert, sends both in one write, and closes the
+ * connection.
+ */
 async function startCuttingShort(port: number): Promise<number> {
   const server = createServer({ allowHalfOpen: true }, (client) => {
     const answers: Buffer[] = [];
@@ -235,7 +241,7 @@ async function startCuttingShort(port: number): Promise<number> {
   return (server.address() as { port: number }).port;
 }
 
-test("an alert of TLS that follows the error of a certificate ends no process, on each kind of connection", async () => {
+test("a TLS alert that follows a certificate error ends no process, on each kind of connection", async () => {
   const { primary, ofPrimary, ofSentinel } = await startSecured();
   const unhandled: unknown[] = [];
   const note = (error: unknown) => unhandled.push(error);
@@ -259,7 +265,7 @@ test("an alert of TLS that follows the error of a certificate ends no process, o
   expect(unhandled).toEqual([]);
 });
 
-test("a Unix socket is a place like a URL, with a login beside it", async () => {
+test("a Unix socket can be used like a URL, with a separate login", async () => {
   const path = join(tempDir(), "redis.sock");
   const server = await startRedis({
     env: process.env,

@@ -10,7 +10,7 @@ import { useOwnRedis } from "../../fixtures/redis.ts";
 import { useWebhooks } from "../../fixtures/webhooks.ts";
 import { send } from "../../support/http.ts";
 
-/** The databases of this Redis are 0 to 3, so 7 is none. */
+/** This Redis has the databases 0 to 3, so that database 7 does not exist. */
 const redis = useOwnRedis(["--databases", "4"]);
 const webhooks = useWebhooks({ redis });
 const ends = useEnds();
@@ -43,7 +43,7 @@ test.each([
   },
 );
 
-test("a gateway works in its database, and refuses when that is gone after Redis has come back", async () => {
+test("a gateway uses its database, and refuses if Redis returns without it", async () => {
   const redisUrl = `${redis.url}/3`;
   const { gateway, address } = await webhooks.start({ endpoints: ENDPOINTS, redisUrl });
   expect((await post(address)).status).toBe(202);
@@ -95,7 +95,7 @@ test.each(CONNECTIONS)(
   },
 );
 
-test("a part refuses a connection of its host's that is in another database than its options say", async () => {
+test("a part refuses a connection of its host that is in another database than its options say", async () => {
   const connection = new Redis(`${redis.url}/7`, {
     ...{ enableOfflineQueue: false, maxRetriesPerRequest: 0 },
     ...{ autoResendUnfulfilledCommands: false, commandTimeout: 1500 },

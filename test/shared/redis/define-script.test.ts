@@ -16,7 +16,7 @@ import { useRedis } from "../../fixtures/redis.ts";
 
 const redis = useRedis();
 
-/** Answers everything that the script gets. */
+/** A script that returns all its keys and arguments. */
 const ECHO = defineScript({
   source: `return {{KEYS.one, KEYS.two, KEYS[FIRST.others] or ''}, {ARGV.first, ARGV.second, ARGV[FIRST.items] or ''},
   #KEYS, #ARGV, WIDTH.items, MOST, NAMES.of, 'MOST of KEYS.two'} -- MOST
@@ -30,7 +30,7 @@ const ECHO = defineScript({
 
 const KEYS = { one: "{t}:1", two: "{t}:2", others: [] };
 
-test("a script gets its words by their names, and reads them by these", async () => {
+test("a script gets its arguments by name, and reads them by these names", async () => {
   const echo = ECHO.on(redis.client);
   const rest = [2, 7, "it's \\ a\nname", "MOST of KEYS.two"];
   const given = { second: Buffer.from("2"), first: "1" };
@@ -44,24 +44,24 @@ test("a script gets its words by their names, and reads them by these", async ()
   expect(some).toEqual([["{t}:1", "{t}:2", "{t}:3"], ["1", "2", ""], 4, 6, ...rest]);
 });
 
-test("a call that leaves out a name, or has one more, does not compile", () => {
+test("a call that leaves out a name, or has an additional one, does not compile", () => {
   const echo = ECHO.on(redis.client);
   const neverCalled = [
-    // @ts-expect-error: one
+    // @ts-expect-error: the key `one` is missing
     () => echo({ two: "", others: [] }, { first: 1, second: 2, items: [] }),
-    // @ts-expect-error: more
+    // @ts-expect-error: the key `more` is not declared
     () => echo({ ...KEYS, more: "" }, { first: 1, second: 2, items: [] }),
-    // @ts-expect-error: items
+    // @ts-expect-error: the argument `items` is missing
     () => echo(KEYS, { first: 1, second: 2 }),
-    // @ts-expect-error: b
+    // @ts-expect-error: the field `b` of an item is missing
     () => echo(KEYS, { first: 1, second: 2, items: [{ a: 1 }] }),
-    // @ts-expect-error: no ARGV
+    // @ts-expect-error: all arguments are missing
     () => echo(KEYS),
   ];
   expect(neverCalled).toHaveLength(5);
 });
 
-test("Redis learns a script that it does not know, each time that it has forgotten it", async () => {
+test("Redis learns a script that it does not know, each time it has forgotten it", async () => {
   const echo = ECHO.on(redis.client);
   const args = { first: 1, second: 2, items: [] };
   const first = await echo(KEYS, args);
@@ -84,13 +84,13 @@ test.each([
   expect(define(source)).toThrow(reason);
 });
 
-test("items of KEYS and of ARGV have different names, because FIRST and WIDTH are of both", () => {
+test("items of KEYS and of ARGV must have different names, because FIRST and WIDTH cover both", () => {
   expect(() =>
     defineScript({ source: "", keys: "...items", args: "...items", proof: "expendable", reply: nothing }),
   ).toThrow("a name occurs twice");
 });
 
-test("names that the Lua declares itself, and those in texts and comments, are its own", () => {
+test("names that the Lua declares itself, and those in texts and comments, are not replaced", () => {
   const own =
     "local OPEN, FREE = 0, {} -- SOME COMMENT\nreturn redis.call('GET', KEYS.one), OPEN, FREE, \"OTHER 'TEXT'\"\n";
   const { lua } = defineScript({
@@ -119,11 +119,11 @@ test.each([
   expect(() => decode(reply)).toThrow(wanted);
 });
 
-test("what Lua leaves out of a reply is undefined where that may be", () => {
+test("values that Lua leaves out of a reply are undefined if they are optional", () => {
   expect(tuple(text, optional(text), optional(integer))(["a", null])).toEqual(["a", undefined, undefined]);
 });
 
-test("strings of a script that answers bytes come as they are", async () => {
+test("strings of a script that answers bytes are not decoded", async () => {
   const read = defineScript({
     source: "return '\\255'",
     keys: "one",

@@ -29,13 +29,13 @@ const OPS = ["--ops-address", "127.0.0.1:0"];
 const PROCESSES: Readonly<Record<string, readonly string[]>> = {
   webhooks: ["webhooks", "--service-id", "7", ...HERE, ...OPS],
   producer: ["producer", ...OPS],
-  runner: ["runner", ...HERE],
+  runner: ["runner", ...HERE, ...OPS],
   x402: ["x402", ...HERE, ...OPS],
   pricing: ["pricing", ...HERE, ...OPS],
   operator: ["operator", ...HERE, ...OPS],
 };
 
-/** Sells a job, though nobody is at the addresses of its chain and its facilitator. */
+/** The configuration of a job that is for sale. The addresses of its chain and its facilitator are not reachable. */
 function soldJob() {
   const url = "http://127.0.0.1:9";
   const asset = `0x${"5".repeat(40)}` as const;
@@ -56,7 +56,7 @@ function soldJob() {
   };
 }
 
-/** Every process ends by itself, and the one line that it logs of it has this code and this remedy. */
+/** Starts each kind of process, and expects that it ends and logs one line with this code and this remedy. */
 async function expectAllToEnd(redisUrl: string, code: string, remedy: RegExp): Promise<void> {
   postern.configure({
     postern: { redis: { url: redisUrl }, drain_secs: 0 },
@@ -85,7 +85,7 @@ const REFUSALS = [
 ] as const;
 
 test.each(sample(REFUSALS))(
-  "every process ends at %s with one line that has a code and says what to do, and no stack",
+  "every process ends at %s with one line that has a code and a remedy, and no stack",
   async (_, url, code, remedy) => {
     await redis.client.call("ACL", "SETUSER", "app", "on", ">right", "~*", "&*", "+@all", "-info");
     const replica = await startRedis({
@@ -105,14 +105,17 @@ test.each(sample(REFUSALS))(
   },
 );
 
-/** Of the second right only a write shows that it is missing: no check of Redis uses it, and the script may have written before. */
+/**
+ * The right, the commands that need it, and the code of the gateway's answer without it. The second code says that the
+ * outcome is unknown: no check needs that right, so the error comes from the script itself, which may have written before.
+ */
 const RIGHTS = [
   ["to run scripts", ["evalsha", "eval"], "queue.denied"],
   ["that a script needs", ["lpush"], "queue.outcome_unknown"],
 ] as const;
 
 test.each(sample(RIGHTS))(
-  "a right %s that is taken away makes a gateway not ready, and calls are answered at once",
+  "a right %s that is removed makes a gateway not ready, and calls are answered at once",
   async (_, commands, code) => {
     const user = ["ACL", "SETUSER", "app", "on", "nopass", ...aclRules("webhooks").split(" "), "+config|get"];
     await redis.client.call(...(user as [string, ...string[]]));
@@ -221,7 +224,7 @@ onlyInLongRun(() => {
     for (const said of sayings) expect(said()).toHaveLength(1);
   });
 
-  test("every process ends at a node of a cluster that does not have the keys, and is told to go to the one that has", async () => {
+  test("every process ends at a cluster node without the keys, with a reference to the node that has them", async () => {
     await otherNode.client.call("CLUSTER", "MEET", "127.0.0.1", String(cluster.server.port), busPort);
     await eventually("it knows who has the keys", async () =>
       otherNode.client.get("any").then(

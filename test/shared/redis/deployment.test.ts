@@ -47,7 +47,7 @@ const adopt = (by: string) =>
     },
   });
 
-test("the first reports of a process that starts on an old copy do not hide its age from those that have seen newer data", async () => {
+test("the first reports of a process that starts on an old copy do not hide its age from processes that have seen newer data", async () => {
   const now = Date.now();
   await holds({ at: now - 1000 });
   const running = opened();
@@ -75,7 +75,7 @@ test("the data of another partition is neither remembered nor marked as an old c
   await ofPartition(2, 4);
   for (const at of [now - HOUR_MS, now + HOUR_MS]) {
     await restored({ at });
-    await running.check(); // the layout is what refuses it
+    await running.check(); // does not throw: the check of the layout refuses this data
     expect(await redis.client.hget(keys.deployment, "expects")).toBeNull();
   }
   await ofPartition(0, 1);
@@ -83,7 +83,7 @@ test("the data of another partition is neither remembered nor marked as an old c
   await running.check();
 });
 
-test("an adoption counts for a process that has seen an adoption and a report by a clock that was ahead", async () => {
+test("an adoption is newer for a process that has seen an adoption and a report by a clock that was ahead", async () => {
   const ahead = Date.now() + HOUR_MS;
   await holds({ adopted: ahead - 10, at: ahead });
   const running = [opened(), opened()];
@@ -98,7 +98,7 @@ test("an adoption counts for a process that has seen an adoption and a report by
   for (const { check } of [...running, opened()]) await check();
 });
 
-test("adoptions at once are one after the other, and each process goes on", async () => {
+test("simultaneous adoptions are made one after the other, and each process continues", async () => {
   await holds({ at: Date.now() });
   const running = opened();
   await running.check();
@@ -109,7 +109,7 @@ test("adoptions at once are one after the other, and each process goes on", asyn
   expect(await redis.client.xlen(keys.audit("acts"))).toBe(3);
 });
 
-test("a clock that was reset to a time before the day in the id makes no empty Redis a first start", async () => {
+test("a clock that was reset to before the day in the id makes no empty Redis a first start", async () => {
   const later = opened({ id: "2099-01-01-shop" });
   await expect(later.check()).rejects.toThrow(/Redis is empty, but must hold the data/);
 });

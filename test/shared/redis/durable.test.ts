@@ -11,7 +11,7 @@ import { recordingLog } from "../../support/recording-log.ts";
 const shared = useRedis();
 const ends = useEnds();
 
-/** Nothing else in this process goes on meanwhile. */
+/** Blocks this process, including its event loop, for this time. */
 const standStill = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
 async function open() {
@@ -24,23 +24,23 @@ async function open() {
   return { log, redis, durable };
 }
 
-test("a process that stands still for longer than Redis may be silent does not take Redis for dead", async () => {
+test("a process that is suspended for longer than Redis may be silent does not consider Redis dead", async () => {
   const { log, redis, durable } = await open();
   const { info } = redis;
-  let asked = 0;
+  let requests = 0;
   redis.info = (async () => {
     const reply = info.call(redis);
-    await nextTurn(); // it is sent
-    asked += 1;
+    await nextTurn(); // so that the command is sent
+    requests += 1;
     standStill(2000);
     return reply;
   }) as typeof info;
   await durable.checkNow();
-  expect(asked).toBe(1);
+  expect(requests).toBe(1);
   expect(log.events).toEqual([]);
 });
 
-test("a check that is under way when the connection is closed on purpose reports nothing", async () => {
+test("a check in flight when the connection is closed on purpose reports nothing", async () => {
   const { log, redis, durable } = await open();
   const { info } = redis;
   redis.info = (async () => {

@@ -16,7 +16,7 @@ const shared = useRedis();
 const other = useOwnRedis();
 const ends = useEnds();
 
-test("a large write ends by its deadline though its connection is never made", async () => {
+test("a large write ends by its deadline even if its connection is never made", async () => {
   const silent = createServer().listen(0, "127.0.0.1");
   ends.defer(() => silent.close());
   await once(silent, "listening");
@@ -36,7 +36,7 @@ test("a large write ends by its deadline though its connection is never made", a
   expect(performance.now() - begun).toBeLessThan(1000);
 });
 
-test("partitions on one server take turns at large writes, and one on another server does not wait for them", async () => {
+test("partitions on one server take turns with large writes, and one on another server does not wait for them", async () => {
   const turns = new LargeTurns();
   const open = async (url: string) => {
     const redis = connectForRequests({ url: new Secret(url) }, silentLogger);

@@ -21,7 +21,7 @@ test("the first gateway writes its layout to an empty Redis, and others of the s
   await webhooks.start({ endpoints });
 });
 
-test("a gateway does not start on another layout: it names both, and the release that drains it, and takes nothing", async () => {
+test("a gateway does not start on another layout: it names both, and the release that drains it, and accepts nothing", async () => {
   await redis.client.set(keys.layout, OTHER);
   const { gateway, address } = await webhooks.start({ endpoints, early: true });
   await expect(gateway.firstCheck).rejects.toMatchObject({ code: "start.layout_mismatch" });
@@ -45,13 +45,13 @@ test.each([
   expect(await layout()).toBe(text);
 });
 
-test("what lies under the key counts as another layout if it is no string", async () => {
+test("a layout key of another type than string counts as another layout", async () => {
   await redis.client.hset(keys.layout, "layout", LAYOUT);
-  for (const look of [createClaimLayout(redis.partition), () => checkLayout(redis.partition)])
-    await expect(look()).rejects.toMatchObject({ code: "start.layout_mismatch" });
+  for (const check of [createClaimLayout(redis.partition), () => checkLayout(redis.partition)])
+    await expect(check()).rejects.toMatchObject({ code: "start.layout_mismatch" });
 });
 
-test("a layout with fields of a later release is this one, and keeps them", async () => {
+test("a layout with fields of a later release counts as the same, and keeps these fields", async () => {
   const later = JSON.stringify({
     layout: LAYOUT,
     partition: { index: 0, count: 1 },
@@ -63,7 +63,7 @@ test("a layout with fields of a later release is this one, and keeps them", asyn
   expect(await layout()).toBe(later);
 });
 
-test("of two releases that start on an empty Redis at once, one is refused", async () => {
+test("one of two releases that start on an empty Redis at once is refused", async () => {
   const claim = createClaimLayout(redis.partition);
   for (let round = 0; round < 50; round++) {
     await redis.client.flushdb();
@@ -88,7 +88,7 @@ test("a Redis that is emptied under a gateway gets its layout again", async () =
   await own();
 });
 
-test("a gateway takes nothing more once its Redis was emptied and another layout has come first", async () => {
+test("a gateway accepts nothing once its Redis was emptied and another layout was written first", async () => {
   const { address } = await webhooks.start({ endpoints });
   await redis.client.set(keys.layout, OTHER);
   await eventually("calls are refused", async () => {
@@ -96,12 +96,12 @@ test("a gateway takes nothing more once its Redis was emptied and another layout
   });
 });
 
-test("the check of a command leaves an empty Redis to the process that comes", async () => {
+test("the check of a command leaves an empty Redis to the next process", async () => {
   await checkLayout(redis.partition);
   expect(await layout()).toBeNull();
 });
 
-test("a Redis that has lost its data since that was checked gets no layout, and one that has an id gets it", async () => {
+test("a Redis that has lost its data since the check gets no layout, and one that has an id gets it", async () => {
   const claim = createClaimLayout(redis.partition, { isChecked: true });
   await expect(claim()).rejects.toMatchObject({ code: "queue.unavailable" });
   expect(await redis.client.exists(keys.layout)).toBe(0);

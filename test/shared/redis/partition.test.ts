@@ -1,6 +1,6 @@
 import slotOf from "cluster-key-slot";
 import { beforeEach, expect, test } from "vitest";
-import { callIdBeside, randomCallId } from "../../../shared/call/call-id.ts";
+import { callIdInPartitionOf, randomCallId } from "../../../shared/call/call-id.ts";
 import { prefixesOf } from "../../../shared/part/places.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { createClaimData, Deployment, newDeploymentId } from "../../../shared/redis/deployment.ts";
@@ -22,20 +22,20 @@ test.each([1, 2, 4, 7, 64])("each of %i partitions has its own part of the slots
   expect(parts.toSorted((a, b) => a - b)).toEqual(Array.from({ length: count }, (_, part) => part));
 });
 
-test("ids are spread over all partitions, and one beside another lies where that one does", () => {
+test("ids are spread over all partitions, and an id derived from another is in the same partition", () => {
   const partitions = partitionsOver(redis.client, 64);
   const counts = new Map<number, number>();
   for (let n = 0; n < 64_000; n++) {
     const id = randomCallId();
     const { index } = partitions.of(id);
     counts.set(index, (counts.get(index) ?? 0) + 1);
-    expect(partitions.of(callIdBeside(id, "callback", String(n))).index).toBe(index);
+    expect(partitions.of(callIdInPartitionOf(id, "callback", String(n))).index).toBe(index);
   }
   expect(counts.size).toBe(64);
   expect(Math.min(...counts.values())).toBeGreaterThan(800);
 });
 
-/** A process with partitions of a deployment, and its checks of them. */
+/** The partitions as a process of this deployment sees them that has just started, and its check of each partition. */
 function started(options: { id?: string } = {}, count = 4) {
   const partitions = partitionsOver(redis.client, count);
   const deployments = partitions.map(
@@ -45,7 +45,7 @@ function started(options: { id?: string } = {}, count = 4) {
   return { partitions, deployments, check: (index: number) => checks.all[index]?.() };
 }
 
-test("each partition is claimed by its place, and another number of them is refused in words", async () => {
+test("each partition is claimed by its index, and another number of partitions is refused with an explanation", async () => {
   const four = started();
   for (const index of [3, 0, 1, 2]) await four.check(index);
   await expect(started({}, 2).check(0)).rejects.toMatchObject({
@@ -59,7 +59,7 @@ test("each partition is claimed by its place, and another number of them is refu
   );
 });
 
-test("a partition that was begun and is empty is refused, also by a process that has seen nothing of a new deployment", async () => {
+test("an empty partition that had begun is refused, even by a process that has seen nothing of a new deployment", async () => {
   const id = newDeploymentId();
   const first = started({ id });
   for (const index of [0, 1, 2, 3]) await first.check(index);
@@ -76,7 +76,7 @@ test("a partition that was begun and is empty is refused, also by a process that
   expect(await redis.client.exists(keys.layout, keys.deployment)).toBe(0);
 });
 
-test("a partition has not begun if its claim fails, or if partition 0 is another deployment's", async () => {
+test("a partition has not begun if its claim fails, or if partition 0 belongs to another deployment", async () => {
   const id = newDeploymentId();
   const { partitions, check } = started({ id });
   await check(0);

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 
-/** Commands that change nothing, and those that only serve scripts. */
+/** The commands of Redis that change no data. */
 const READS = new Set(
   `EXISTS GET GETRANGE HEXISTS HGET HGETALL HLEN HMGET HSTRLEN LINDEX LLEN LPOS LRANGE MGET PTTL SCARD SISMEMBER SMEMBERS STRLEN
   TIME ZCARD ZCOUNT ZMSCORE ZRANGE ZRANGEBYSCORE ZREVRANGE ZREVRANGEBYSCORE ZREVRANK ZSCORE XREVRANGE HKEYS`.split(
@@ -14,7 +14,7 @@ const ROOT = join(import.meta.dirname, "../../..");
 
 type Found = { file: string; source: string; proof: string };
 
-/** Each script that is defined, by the file of its Lua, and the proof that it declares. */
+/** All scripts that the code defines, with the files of their Lua and the proofs that they declare. */
 function scripts(): Found[] {
   const files = ["services", "shared"].flatMap((dir) =>
     readdirSync(join(ROOT, dir), { recursive: true, encoding: "utf8" })
@@ -34,7 +34,7 @@ function scripts(): Found[] {
 
 const ALL = scripts();
 
-/** The commands of a script, with those of the files that it includes. */
+/** The commands that a script runs, including those of the files that it includes. */
 function commandsOf(path: string): string[] {
   const text = readFileSync(path, "utf8");
   const included = [...text.matchAll(/^--@include "(\..*)"$/gm)].flatMap(([, name = ""]) =>
@@ -44,7 +44,7 @@ function commandsOf(path: string): string[] {
   return [...own, ...included];
 }
 
-test("every script says whether a failover may lose its writes", () => {
+test("every script declares whether a failover may lose its writes", () => {
   expect(ALL.length).toBeGreaterThan(90);
   expect(ALL.filter(({ proof }) => !["needed", "reads", "expendable"].includes(proof))).toEqual([]);
 });
@@ -57,7 +57,9 @@ test.each(ALL.filter(({ proof }) => proof === "reads"))(
   },
 );
 
-/** Scripts whose writes have an effect outside of Redis, or become an answer. */
+/**
+ * Scripts whose writes must survive a failover, because they lead to an effect outside of Redis or to an answer to a client.
+ */
 const EFFECTS = [
   ...["enqueue.lua", "claim.lua", "dispatching.lua", "enqueue-settled.lua", "enqueue-again.lua"],
   ...["work.lua", "void.lua", "review.lua", "proven.lua", "drop.lua", "dispute.lua", "acknowledge.lua"],

@@ -35,7 +35,7 @@ const SET = defineScript({
 const tableOf = (durability: object) =>
   posternToml({ env: {} }).parse({ redis: { ...redis.place, ...durability } }).redis;
 
-/** A connection whose writes all replicas confirm. */
+/** Opens a connection whose writes wait for the confirmation of all replicas. */
 async function open(minReplicas = 2, more: object = {}) {
   const log = recordingLog();
   const table = tableOf({ durability: "replicated", min_replicas: minReplicas, ...more });
@@ -55,7 +55,7 @@ const replicas = async () => {
   return redis.servers.filter((server) => server.port !== port);
 };
 
-test("a write resolves once all replicas have it, also with a script that Redis does not know yet", async () => {
+test("a write resolves once all replicas have it, even with a script that Redis does not know yet", async () => {
   const { set } = await open();
   const answers = await Promise.all(Array.from({ length: 60 }, (_, i) => set(`many:${i}`, String(i))));
   expect(answers).toEqual(Array.from({ length: 60 }, (_, i) => String(i)));
@@ -66,7 +66,7 @@ test("a write resolves once all replicas have it, also with a script that Redis 
     ]);
 });
 
-test("while a replica stands still, the outcome of a write is unknown, also to another process that finds it written", async () => {
+test("while a replica is stopped, the outcome of a write is unknown, even to another process that finds it written", async () => {
   const { connection, log, set } = await open();
   const durable = new DurableRedis({ redis: connection, mode: "replicated", log });
   ends.defer(() => durable.stop());
@@ -87,7 +87,7 @@ test("while a replica stands still, the outcome of a write is unknown, also to a
     await expect(set("stopped")).rejects.toMatchObject({ code: "queue.outcome_unknown" });
     expect(await connection.get(`${PREFIX}:stopped`)).toBe("x");
     expect(await counted()).toContain("confirmed 1");
-    // It finds it there, so its script writes nothing.
+    // The other process finds the value written, so its script writes nothing.
     await expect(other.set("stopped")).rejects.toMatchObject({ code: "queue.outcome_unknown" });
   } finally {
     process.kill(replica!.pid, "SIGCONT");
@@ -108,7 +108,7 @@ test("a connection that breaks between a script and WAIT leaves the outcome unkn
   await expect(eventually("it is proven", () => set("cut").catch(() => undefined))).resolves.toBe("x");
 });
 
-test("while a replica is gone no write is made, and the reason says what to do; once the sentinels have forgotten it, the others are enough", async () => {
+test("while a replica is gone no write is made, and the reason has a remedy; once the sentinels have forgotten it, writes succeed", async () => {
   const { connection, log, set } = await open();
   const durable = new DurableRedis({ redis: connection, mode: "replicated", log });
   ends.defer(() => durable.stop());
@@ -128,13 +128,13 @@ test("while a replica is gone no write is made, and the reason says what to do; 
     expect(refusal.message).toContain(`postern redis remove-node 127.0.0.1:${replica!.port}`);
     await eventually("it is not usable", () => !durable.isUsable);
     expect(() => durable.assertUsable()).toThrow(/is missing/);
-    // The sentinels forget it. No process is started again.
+    // The sentinels forget the replica. No process is restarted.
     for (const address of redis.place["sentinels"] as string[])
       await at(Number(address.split(":")[1]), (sentinel) => sentinel.call("SENTINEL", "RESET", MASTER_NAME));
     await expect(eventually("writes go on", () => smaller.set("on").catch(() => undefined))).resolves.toBe(
       "x",
     );
-    // Each connection looks for itself, once a second.
+    // Each connection checks its replicas once a second.
     await eventually("the other knows it too", () =>
       set("below the floor").then(
         () => undefined,
@@ -149,7 +149,7 @@ test("while a replica is gone no write is made, and the reason says what to do; 
 });
 
 onlyInLongRun(() => {
-  test("after a full sync a replica's confirmation is not enough before its append-only file is written, and a later rewrite stops nothing", async () => {
+  test("after a full sync a replica's confirmation does not count before its append-only file is written, and a later rewrite stops nothing", async () => {
     const { set } = await open();
     await eventually("writes are proven", () => set("before").catch(() => undefined));
     const [replica] = await replicas();
@@ -172,7 +172,7 @@ onlyInLongRun(() => {
     await expect(set("during an ordinary rewrite")).resolves.toBe("x");
     await endRewrite();
 
-    // Its backlog is of no use after this, so it syncs in full.
+    // The replica gets a history of its own, so that it must make a full sync.
     const { port } = await redis.primary();
     await withSlowRewrites(async (client) => {
       await client.call("REPLICAOF", "NO", "ONE");

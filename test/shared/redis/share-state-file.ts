@@ -4,7 +4,7 @@ import { connectForWork } from "../../../shared/redis/connect.ts";
 import { Deployment } from "../../../shared/redis/deployment.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 
-/** Starts again and again with the state file of its second argument, and so reads and writes it each time. */
+/** Makes 300 starts of a deployment with the state file in the second argument. Each start reads and writes that file. */
 const [url = "", stateFile = ""] = process.argv.slice(2);
 const redis = connectForWork({ url: new Secret(url) }, silentLogger);
 for (let start = 0; start < 300; start++)

@@ -13,7 +13,8 @@ const { json } = fc.letrec<{ json: Json }>((tie) => ({
     fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }),
     fc.string({ unit: fc.constantFrom('"', "\\", "1234567890123456789", "-", "[", "e", "\u00e9", "😀") }),
     fc.array(tie("json"), { maxLength: 4 }),
-    // JSON.parse of Node 24 and 26 now and then misreads a name that has an escape (nodejs/node#63785).
+    // Escapes in names are avoided, because JSON.parse of Node 24 and 26 sometimes misreads such a name
+    // (nodejs/node#63785).
     fc.dictionary(fc.string({ unit: fc.constantFrom("[", ":", "98765432109876543", "a") }), tie("json"), {
       maxKeys: 4,
       noNullPrototype: true,
@@ -40,7 +41,7 @@ function withTexts(value: Json): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, withTexts(each)]));
 }
 
-test("each whole number beyond the safe range is the text of its digits, and all else what JSON.parse makes of it", () => {
+test("each whole number beyond the safe range becomes the text of its digits, and all else is parsed as by JSON.parse", () => {
   fc.assert(
     fc.property(json, fc.constantFrom("", " ", "\n\t"), (value, space) => {
       expect(parse(textOf(value, space))).toEqual(withTexts(value));
@@ -59,14 +60,14 @@ test.each([
   ["10000000000000000000e1", 1e20],
   ['{"id":1,"id":90071992547409930}', { id: "90071992547409930" }],
   ['{"id":90071992547409930,"id":1}', { id: 1 }],
-])("of %s is made %j", (text, value) => {
+])("parsing %s exactly yields %j", (text, value) => {
   expect(parse(text)).toEqual(value);
 });
 
 const HALF_A_MEGABYTE = 500_000;
 
-/** A parser that recursed would overflow its stack, and one that came back to bytes would not end. */
-test("a text that nests half a million times is looked through", () => {
+/** A recursive parser would overflow its stack, and one that reads bytes repeatedly would not finish. */
+test("a text with half a million nested levels is parsed", () => {
   let inner = parse(`${"[".repeat(HALF_A_MEGABYTE)}90071992547409930${"]".repeat(HALF_A_MEGABYTE)}`);
   while (Array.isArray(inner)) [inner] = inner;
   expect(inner).toBe("90071992547409930");

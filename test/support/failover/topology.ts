@@ -10,20 +10,20 @@ import { PREFIX } from "../../../shared/redis/keys.ts";
 import { canConnect } from "../http.ts";
 import { tempDir } from "../temp-dir.ts";
 
-/** Several Redis servers of which one is the primary of the deployment's keys. */
+/** Several Redis servers. One of them is the primary of the deployment's keys. */
 export type Topology = {
-  /** The keys of `[redis]` that find the primary. */
+  /** Keys of `[redis]` with which a process finds the primary. */
   readonly place: TomlTable;
   readonly servers: readonly PrivateRedis[];
-  /** The primary of `key`. */
+  /** Returns the primary of `key`. */
   primary(key?: string): Promise<PrivateRedis>;
-  /** Has a replica take over, as an operator does before maintenance. Resolves once it has. */
+  /** Makes a replica the primary, as an operator does before maintenance. Resolves once it is. */
   failOver(key?: string): Promise<void>;
   /** Resolves once all replicas of the primary of `key` are attached and have its data. */
   untilSynced(key?: string): Promise<void>;
-  /** Resolves once the server of this port is a replica. */
+  /** Resolves once the server at this port is a replica. */
   untilReplica(port: number): Promise<void>;
-  /** Resolves once another server than that of this port is the primary of `key`. */
+  /** Resolves once a server at another port is the primary of `key`. */
   untilTakenOver(port: number, key?: string): Promise<void>;
   end(): Promise<void>;
 };
@@ -31,14 +31,14 @@ export type Topology = {
 export const MASTER_NAME = "calls";
 const HOST = "127.0.0.1";
 
-/** A connection that fails at once instead of trying again. */
+/** Opens a connection that fails at once instead of retrying. */
 function dial(port: number): Redis {
   const redis = new Redis(port, { retryStrategy: () => null, maxRetriesPerRequest: 0, commandTimeout: 2000 });
   redis.on("error", () => {});
   return redis;
 }
 
-/** Runs commands of one server, over a connection of their own. */
+/** Runs commands at one server, over a separate connection. */
 export async function at<Result>(port: number, work: (redis: Redis) => Promise<Result>): Promise<Result> {
   const redis = dial(port);
   try {
@@ -70,10 +70,12 @@ async function untilTakenOver(
   await eventually("another server is the primary", isTakenOver, deadlineMs);
 }
 
-/** On a busy machine, servers give up a failover after some seconds. */
+/**
+ * Time after which a failover is requested again. On a busy machine, servers may give up a failover after some seconds.
+ */
 const FAILOVER_MS = 10_000;
 
-/** Asks for a failover until it has happened. */
+/** Requests a failover again and again until it has happened. */
 async function failOver(
   redis: Topology,
   key: string | undefined,
@@ -95,7 +97,7 @@ async function untilSynced(redis: Topology, replicas: number, key?: string): Pro
   });
 }
 
-/** The server of this port, among those that run. */
+/** Returns the running server at this port. */
 function serverAt(servers: readonly PrivateRedis[], port: number): PrivateRedis {
   const found = servers.find((server) => server.port === port);
   if (found === undefined) throw new Error(`no server has the port ${port}`);
@@ -125,7 +127,7 @@ export async function startSentinel(primaryPort: number, lines: readonly string[
   });
 }
 
-/** A primary, two replicas and three sentinels. `args` are for each Redis server. */
+/** Starts a primary, two replicas and three sentinels. `args` are for each Redis server. */
 export async function startSentinels(args: readonly string[] = []): Promise<Topology> {
   const first = await start(args);
   const replicaOf = ["--replicaof", HOST, String(first.port)];
@@ -158,7 +160,10 @@ export async function startSentinels(args: readonly string[] = []): Promise<Topo
   return topology;
 }
 
-/** Three primaries with a third of the slots each, and a replica for each unless there are none. `args` are for each node. */
+/**
+ * Starts three primaries with a third of the slots each, and optionally a replica for each. `args` are for
+ * each node.
+ */
 export async function startCluster(
   args: readonly string[] = [],
   { hasReplicas = true } = {},
@@ -246,7 +251,7 @@ async function joinNodes(nodes: readonly Node[]): Promise<void> {
   await untilAll("the cluster is well", isJoined);
 }
 
-/** The port of the node that has the slot of this key. */
+/** Returns the port of the node with the slot of this key. */
 async function ownerOf(redis: Redis, key: string): Promise<number | undefined> {
   const slot = await redis.cluster("KEYSLOT", key);
   const ranges = await redis.cluster("SLOTS");

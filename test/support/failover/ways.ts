@@ -1,17 +1,20 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { at, type Topology } from "./topology.ts";
 
-/** What happens to the primary and its replicas under load. The supervisor of a killed server starts it again as it was. */
-export type Way = (redis: Topology) => Promise<void>;
+/**
+ * An event that hits the primary and its replicas under load. A supervisor restarts a killed server with the same
+ * settings.
+ */
+export type FailoverEvent = (redis: Topology) => Promise<void>;
 
-/** Ports of the replicas that are attached to this server. */
+/** Returns the ports of the replicas that are attached to this server. */
 async function replicasOf(port: number): Promise<number[]> {
   const info = await at(port, (client) => client.info("replication"));
   return [...info.matchAll(/^slave\d+:ip=[^,]*,port=(\d+)/gm)].map(([, replica]) => Number(replica));
 }
 
-/** Replicas that cannot log in any longer stay detached until they may again. */
-async function cutOff(
+/** Detaches replicas by removing their right to log in. They stay detached until the right is restored. */
+async function detachReplicas(
   primaryPort: number,
   ports: readonly number[],
   work: () => Promise<void>,
@@ -32,7 +35,7 @@ export const WAYS = {
   async "was killed while its replicas were cut off"(redis) {
     const old = await redis.primary();
     const { port } = old;
-    await cutOff(port, await replicasOf(port), async () => {
+    await detachReplicas(port, await replicasOf(port), async () => {
       await delay(700);
       await old.kill("SIGKILL");
     });
@@ -63,8 +66,8 @@ export const WAYS = {
   async "lost a replica for some seconds"(redis) {
     const { port } = await redis.primary();
     const [first = 0] = await replicasOf(port);
-    await cutOff(port, [first], () => delay(1500));
-    // This server has refused the login, which is no lack of rights.
+    await detachReplicas(port, [first], () => delay(1500));
+    // This server has refused the login on purpose, so the entry must not count as a missing right.
     await at(port, (client) => client.call("ACL", "LOG", "RESET"));
   },
   async "lost its scripts and all connections"(redis) {
@@ -75,6 +78,6 @@ export const WAYS = {
       await delay(100);
     }
   },
-} as const satisfies Readonly<Record<string, Way>>;
+} as const satisfies Readonly<Record<string, FailoverEvent>>;
 
 export type WayName = keyof typeof WAYS;

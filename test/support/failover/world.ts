@@ -22,24 +22,24 @@ const PATH = "/hooks/job";
 const DELIVERY = "X-Delivery-Id";
 const BODY = "x";
 const QUEUE = "webhook/0/1";
-/** How many send at once, and how many webhooks are accepted at least before the primary fails and after it. */
+/** Number of concurrent senders, and of webhooks that must be accepted before and after the failure of the primary. */
 type Load = { senders: number; before: number; after: number };
 const FULL_LOAD: Load = { senders: 16, before: 300, after: 200 };
-/** Enough that calls wait in Redis when the primary fails. */
+/** Enough load that calls wait in Redis when the primary fails. */
 export const SMALL_LOAD: Load = { senders: 4, before: 60, after: 40 };
-/** Of a sender whose webhook was not answered with 202. */
+/** Pause of a sender whose webhook did not get a 202. */
 const RETRY_PAUSE_MS = 200;
-/** Calls that the producer sends at once. */
-export const IN_HAND = 4;
+/** Number of calls that the producer sends at once. */
+export const IN_FLIGHT = 4;
 
 /** Two webhooks gateways and a producer, and a runner that counts how often it gets each call. */
 export type FailoverWorld = {
   readonly redis: Topology;
-  /** Begins the keys of each partition. */
+  /** Prefixes of the keys of each partition. */
   readonly prefixes: Partitioned<string>;
   readonly gateways: readonly string[];
   readonly runner: CountingRunner;
-  /** Sends one webhook with this delivery id. Undefined if no answer came. */
+  /** Sends one webhook with this delivery id. Resolves with undefined if no answer came. */
   deliver(gateway: string, delivery: string): ReturnType<typeof deliverTo>;
   end(): Promise<void>;
 };
@@ -47,20 +47,20 @@ export type FailoverWorld = {
 export type FailoverFigures = {
   way: WayName;
   accepted: number;
-  /** Calls that were answered with 202 and never came to the runner, also those that wait. */
+  /** Calls that got a 202 but never reached the runner, including those that still wait. */
   lost: string[];
-  /** Calls that wait in Redis while the producer stands still. */
+  /** Calls that wait in Redis while the producer makes no progress. */
   waiting: number;
-  /** Calls that came to the runner more than once. */
+  /** Calls that reached the runner more than once. */
   sentAgain: number;
-  /** Longest time between two 202s of all senders. */
+  /** Longest time between two 202 answers, over all senders. */
   without202Ms: number;
 };
 
 type CountingRunner = { sent: Map<string, number>; delayMs: number; url: string; close(): Promise<void> };
 
 type Options = {
-  /** Keys of `[redis]` beside the place. */
+  /** Further keys of `[redis]`, beside those of `redis.place`. */
   settings: TomlTable;
   loginOf?: (kind: ProcessKind) => TomlTable;
   partitions?: number;
@@ -79,7 +79,7 @@ export async function startFailoverWorld(
         drain_secs: 0,
         redis: { ...redis.place, ...several, ...loginOf(kind), ...settings },
         runner: { url: runner.url, timeout_ms: 2000 },
-        producer: { concurrency: IN_HAND, lock_ms: 10_000, backoff: { base_ms: 50, cap_ms: 500 } },
+        producer: { concurrency: IN_FLIGHT, lock_ms: 10_000, backoff: { base_ms: 50, cap_ms: 500 } },
       },
       webhooks: { endpoints: [{ path: PATH, job_id: 1, auth: "none", idempotency_header: DELIVERY }] },
     });
@@ -127,12 +127,12 @@ const deliverTo = (gateway: string, delivery: string) =>
     () => undefined,
   );
 
-/** Id of the call of this delivery. */
+/** Returns the id of the call of this delivery. */
 export const callIdOf = (delivery: string): string =>
   callIdFrom(PATH, delivery, sha256Hex(Buffer.from(BODY)));
 
-/** These servers, of which a way meets those that have the partition of this prefix. */
-function having(prefix: string, redis: Topology): Topology {
+/** Returns the servers with the partition of this prefix only, for an event that hits them. */
+function serversWith(prefix: string, redis: Topology): Topology {
   return {
     ...redis,
     primary: (key = prefix) => redis.primary(key),
@@ -143,8 +143,8 @@ function having(prefix: string, redis: Topology): Topology {
 }
 
 /**
- * Sends webhooks to both gateways, each until it is answered with 202, while one thing happens to the servers of the partition of prefix
- * `hit`.
+ * Sends webhooks to both gateways, each until it gets a 202. Meanwhile one event hits the servers of the partition
+ * with the prefix `hit`.
  */
 export async function measureFailover(
   world: FailoverWorld,
@@ -178,13 +178,13 @@ export async function measureFailover(
     }
   }
 
-  // Otherwise no server could take over.
+  // Without synced replicas no server could become the primary.
   await Promise.all(prefixes.all.map((prefix) => redis.untilSynced(prefix)));
-  // It is slow at first, so that calls wait in Redis.
+  // The runner is slow at first, so that calls wait in Redis.
   runner.delayMs = 50;
   const senders = Array.from({ length: load.senders }, (_, i) => sendAll(i));
   await eventually("calls are accepted", () => accepted.size > load.before);
-  await WAYS[way](having(hit, redis));
+  await WAYS[way](serversWith(hit, redis));
   const during = accepted.size;
   await eventually("calls are accepted again", () => accepted.size > during + load.after);
   isOver = true;
@@ -197,12 +197,12 @@ export async function measureFailover(
   return { way, accepted: accepted.size, lost: unsent(), waiting, ...figures };
 }
 
-/** If no call is sent for this long although some wait, the producer stands still. */
+/** The producer counts as stuck if calls wait and none is sent for this time. */
 const STANDSTILL_MS = 60_000;
 
 /**
- * Resolves with how many calls wait, once it is none or the producer stands still. How long it works depends on the disk: each call takes
- * several syncs of three servers.
+ * Resolves with the number of waiting calls, once it is zero or the producer is stuck. The duration depends on the
+ * disk, because each call needs several syncs of three servers.
  */
 async function untilNoneWaits(world: FailoverWorld, unsent: () => string[]): Promise<number> {
   let [fewest, at] = [Number.POSITIVE_INFINITY, performance.now()];
@@ -218,7 +218,7 @@ async function untilNoneWaits(world: FailoverWorld, unsent: () => string[]): Pro
   return waiting;
 }
 
-/** Calls in the queues of the only job that are neither delivered nor failed. */
+/** Returns the number of calls of the only job that are neither delivered nor failed. */
 async function countWaiting({ redis, prefixes }: FailoverWorld): Promise<number> {
   const counts = await Promise.all(
     prefixes.all.map(async (prefix) => {

@@ -14,13 +14,13 @@ import {
   RESTRICTED_PATH,
 } from "./plans.ts";
 
-/** The next request of connection `i`, with what a proxy would add to its head; undefined if it sends no more. */
+/** Returns the next request of connection `i`, with the head lines that a proxy would add; undefined after the last. */
 export type NextRequest = (i: number, proxied: string) => Pieces | undefined;
 
 const LARGE = Buffer.alloc(LARGE_BYTES, LARGE_BODY_BYTE);
 const SMALL = Buffer.from('{"buy":"nothing"}');
 
-/** How a connection's requests differ: by its number, so that each sort has its share of all connections. */
+/** Chooses a variant by the connection's number, so that all variants have equally many connections. */
 const oneOf = <Each>(all: readonly Each[], i: number): Each => all[i % all.length] as Each;
 
 export const createAttack: Readonly<Record<Attack, (plan: HostilePlan) => NextRequest>> = {
@@ -34,14 +34,14 @@ export const createAttack: Readonly<Record<Attack, (plan: HostilePlan) => NextRe
     return (_i, proxied) => [head(JOB_PATH, payment(replayed) + proxied, SMALL.length), SMALL];
   },
 
-  /** Half of them with the body that was paid for, half with another one of the same size. */
+  /** Repeats a settled payment: half of the time with its own body, otherwise with another body of the same size. */
   repeats({ known }) {
     const other = Buffer.concat([LARGE.subarray(1), Buffer.from("y")]);
     const request = head(JOB_PATH, payment(known), LARGE.length);
     return (i) => [request, oneOf([LARGE, other], i)];
   },
 
-  /** A payment that holds, with the same large body on every connection at once; then the next one. */
+  /** Sends a valid payment with the same large body on every connection at once, then the next payment. */
   copies({ required, fundedKey, connections }) {
     const pay = createPay(requiredIn(required));
     let copied = "";
@@ -52,7 +52,10 @@ export const createAttack: Readonly<Record<Attack, (plan: HostilePlan) => NextRe
     };
   },
 
-  /** A fifth of them sends nothing; the others announce the body of a payment and keep it. */
+  /**
+   * Keeps connections idle. A fifth of them send nothing, and the others announce the body of a payment and never
+   * send it.
+   */
   idle(plan) {
     const payments = takePool(plan);
     return (i) => (i % 5 === 0 ? [] : [head(JOB_PATH, payment(payments()), LARGE.length)]);
@@ -68,8 +71,8 @@ export const createAttack: Readonly<Record<Attack, (plan: HostilePlan) => NextRe
   },
 
   /**
-   * Half of them buy, with payments of one who has the money, so that no balance refuses what the proof would; the other half
-   * are dry-runs, which need no payment.
+   * Sends wrong proofs of a caller. Half of the requests have payments of a payer with money, so that no check of the
+   * balance refuses them first. The other half are dry runs, which need no payment.
    */
   "caller-proofs"({ requiredOfRestricted, fundedKey }) {
     const pay = createPay(requiredIn(requiredOfRestricted));
@@ -83,7 +86,7 @@ export const createAttack: Readonly<Record<Attack, (plan: HostilePlan) => NextRe
     return () => [oneOf(requests, at++), LARGE];
   },
 
-  /** Half of them are no work at all, half are work for this puzzle, but too little. */
+  /** Sends wrong proofs of work: half of them have no work, and half have too little work for this puzzle. */
   "work-proofs"() {
     const bodies = Array.from({ length: 512 }, (_, i) => wrongWork(i));
     let at = 0;
@@ -102,14 +105,14 @@ function payment(value: string): string {
   return `PAYMENT-SIGNATURE: ${value}\r\n`;
 }
 
-/** Gives the payments of the pool by turns. */
+/** Returns a function that gives the payments of the pool in turn. */
 function takePool({ pool, turn }: HostilePlan): () => string {
   const payments = readFileSync(pool, "latin1").split("\n");
   let at = Math.floor(turn * payments.length);
   return () => oneOf(payments, at++);
 }
 
-/** The four headers of a caller, in order but for the signature, which is somebody else's. */
+/** Returns the four headers of a caller's proof. All are valid except the signature, which is by another key. */
 function wrongProof(nonce: number): string {
   const signature = `0x${randomBytes(31).toString("hex").padStart(64, "0")}${"11".repeat(32)}1b`;
   const headers = {

@@ -1,13 +1,13 @@
-// Honest clients, each buys one thing after the other once it is told to begin: node … PLAN
+// Runs honest clients. After a start signal, each makes one purchase after another. Usage: node … PLAN
 import { Agent, request } from "node:http";
 import type { Hex } from "../../../services/dev/chain/chain.ts";
 import { createSigner } from "../../../shared/chain/signatures.ts";
 import { delay, systemClock } from "../../../shared/platform/time/clock.ts";
 import { askForQuote } from "../../../shared/pricing/job-quote.ts";
 import { createPay, requiredIn } from "./payments.ts";
-import { type HonestFigures, type HonestPlan, JOB_PATH, readPlan, tell } from "./plans.ts";
+import { type HonestFigures, type HonestPlan, JOB_PATH, printEvent, readPlan } from "./plans.ts";
 
-/** How long a client waits for each answer. */
+/** Timeout of a client for each answer. */
 const DEADLINE_MS = 15_000;
 
 const plan = readPlan<HonestPlan>();
@@ -43,15 +43,18 @@ function send(client: Client, path: string, headers: Record<string, string>, bod
 
 type Send = (path: string, headers: Record<string, string>, body: string) => Promise<Reply>;
 
-/** Sends for one purchase. In all of it the client comes again once, if it is told to, and soon enough. */
+/**
+ * Returns a function that sends one purchase's requests. In each purchase the client retries at most once, and only if
+ * Retry-After is within `DEADLINE_MS`.
+ */
 function createSend(client: Client): Send {
-  let mayComeAgain = true;
+  let mayRetry = true;
   return async function sendOrComeAgain(...request) {
     const reply = await send(client, ...request);
     const afterMs = Number(reply.headers["retry-after"]) * 1000;
-    const isTold = (reply.status === 429 || reply.status === 503) && afterMs <= DEADLINE_MS;
-    if (!isTold || !mayComeAgain) return reply;
-    mayComeAgain = false;
+    const isRetryRequested = (reply.status === 429 || reply.status === 503) && afterMs <= DEADLINE_MS;
+    if (!isRetryRequested || !mayRetry) return reply;
+    mayRetry = false;
     await delay(afterMs);
     return send(client, ...request);
   };
@@ -59,9 +62,9 @@ function createSend(client: Client): Send {
 
 const BODY = JSON.stringify({ buy: "a job", text: "x".repeat(200) });
 
-type Bought = { reply: Reply; isServed: boolean };
+type PurchaseOutcome = { reply: Reply; isServed: boolean };
 
-const WANTS: Record<HonestPlan["wants"], (key: Hex, send: Send) => Promise<Bought>> = {
+const WANTS: Record<HonestPlan["wants"], (key: Hex, send: Send) => Promise<PurchaseOutcome>> = {
   async pay(key, send) {
     const challenge = await send(JOB_PATH, {}, "");
     if (challenge.status !== 402) return { reply: challenge, isServed: false };
@@ -112,10 +115,10 @@ function toClient(key: Hex, i: number): Client {
   return { key, agent, localAddress, proxied };
 }
 
-setInterval(() => {}, 60_000); // a signal alone keeps no process alive
+setInterval(() => {}, 60_000); // a signal handler alone does not keep a process alive
 process.once("SIGUSR2", async () => {
   await Promise.all(keys.map((key, i) => buyFor(toClient(key, i))));
-  tell("honest.ended", figures);
+  printEvent("honest.ended", figures);
   process.exit(0);
 });
-tell("honest.ready");
+printEvent("honest.ready");

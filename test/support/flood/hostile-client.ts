@@ -6,17 +6,17 @@ export type Pieces = readonly (Buffer | string)[];
 type Options = {
   address: string;
   from: string;
-  /** The next request; without one the connection stays as it is. */
+  /** Returns the next request; with undefined the connection stays open and idle. */
   next: () => Pieces | undefined;
   onOpen: () => void;
   onAnswer: (status: string) => void;
-  /** The connection ended without an answer. */
+  /** Called when the connection ended without an answer. */
   onCut: () => void;
 };
 
 const AGAIN_MS = 10;
 
-/** Keeps one connection, and opens another when it ends. Each answer is followed by the next request, whatever it says. */
+/** Keeps one connection, and opens another when it ends. After each answer it sends the next request. */
 export function keepAsking(options: Options): void {
   const { address, from, next, onOpen, onAnswer, onCut } = options;
   const { hostname: host, port } = new URL(`http://${address}`);
@@ -56,7 +56,7 @@ function writeAll(socket: Socket, pieces: Pieces): void {
   socket.uncork();
 }
 
-/** One answer with a Content-Length, as it arrives. */
+/** Parses one answer with a Content-Length as it arrives. */
 class Answer {
   status = "";
   isLast = false;

@@ -1,10 +1,10 @@
-// Attacks a server over many connections until it is told to end: node … PLAN
+// Attacks a server over many connections, until a stop signal. Usage: node … PLAN
 import { constants, setPriority } from "node:os";
 import { createAttack } from "./attacks.ts";
 import { keepAsking } from "./hostile-client.ts";
-import { type HostileFigures, type HostilePlan, readPlan, tell } from "./plans.ts";
+import { type HostileFigures, type HostilePlan, printEvent, readPlan } from "./plans.ts";
 
-// In place of a machine of its own: it must not be the time that it computes which honest clients lack.
+// A lower priority simulates an attacker on another machine, whose CPU time does not slow honest clients.
 setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 
 const plan = readPlan<HostilePlan>();
@@ -28,7 +28,7 @@ for (let i = 0; i < connections; i++) {
       if (opened < connections) return;
       startedAt = performance.now();
       answered = 0;
-      tell("hostile.started");
+      printEvent("hostile.started");
     },
     onAnswer(status) {
       answered += 1;
@@ -42,6 +42,6 @@ for (let i = 0; i < connections; i++) {
 
 process.once("SIGTERM", () => {
   const figures: HostileFigures = { answered, ms: performance.now() - startedAt, statuses, cut };
-  tell("hostile.ended", figures);
+  printEvent("hostile.ended", figures);
   process.exit(0);
 });

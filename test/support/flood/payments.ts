@@ -7,14 +7,14 @@ import { systemClock } from "../../../shared/platform/time/clock.ts";
 
 type Hex = `0x${string}`;
 
-/** A 402, as it is asked for again and again under a flood. */
+/** Decodes the 402 of a header. */
 export function requiredIn(header: string | undefined): PaymentRequired {
   return JSON.parse(Buffer.from(header ?? "", "base64").toString()) as PaymentRequired;
 }
 
 /**
- * Signs payments of the first offer of a 402, each with a nonce of its own, in the tenth of a millisecond or two that a flood
- * can spare; the payment is the value of PAYMENT-SIGNATURE.
+ * Returns a function that signs payments of the first offer of a 402, each with a new nonce. It is fast (0.1 to 0.2
+ * ms), because a flood needs many. A payment is the value of PAYMENT-SIGNATURE.
  */
 export function createPay({ accepts: [accepted], resource }: PaymentRequired) {
   if (accepted === undefined) throw new Error("nothing is offered");
@@ -42,7 +42,7 @@ export function createPay({ accepts: [accepted], resource }: PaymentRequired) {
   };
 }
 
-/** A key that nobody has given anything. */
+/** Returns a new key whose account has nothing. */
 export function newKey(): Hex {
   return toHex(randomBytes(32)) as Hex;
 }

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import type { Hex } from "../../../services/dev/chain/chain.ts";
 
-/** What hostile clients do, over and over. */
+/** Kinds of attacks, each of which a hostile client repeats. */
 export const ATTACKS = [
   "fresh-keys",
   "one-header",
@@ -14,30 +14,30 @@ export const ATTACKS = [
 ] as const;
 export type Attack = (typeof ATTACKS)[number];
 
-/** What tells one client of a round from another. */
+/** Distinguishes the clients of a round. */
 export type Clients = {
-  /** Where their connections come from, by turns. */
+  /** Source addresses of their connections, used in turn. */
   from: readonly string[];
-  /** What a proxy would say of them, by turns; nothing without it. */
+  /** Client addresses that a proxy would report, used in turn; absent without a proxy. */
   forwardedFor?: readonly string[];
 };
 
 export type HostilePlan = Clients & {
   attack: Attack;
-  /** `host:port` of what is attacked. */
+  /** `host:port` of the attacked server. */
   address: string;
   connections: number;
-  /** The value of PAYMENT-REQUIRED of the job that anybody may buy. */
+  /** Value of PAYMENT-REQUIRED of the job that anyone may buy. */
   required: string;
-  /** The same of the job that wants a caller's proof. */
+  /** Value of PAYMENT-REQUIRED of the job that needs a caller's proof. */
   requiredOfRestricted: string;
-  /** A file with a payment in each line, each of another payer without money. */
+  /** A file with a payment in each line, each of a different payer without money. */
   pool: string;
-  /** After which part of the pool to begin, so that the rounds do not begin with the same payments. */
+  /** Start in the pool, as a fraction of its length, so that rounds do not begin with the same payments. */
   turn: number;
-  /** A payment that has settled, and its body's size. */
+  /** A settled payment, and the size of its body. */
   known: string;
-  /** Of somebody with money, who pays nothing but for what he sends copies of. */
+  /** Key of a payer with money. Only the attack `copies` makes it pay. */
   fundedKey: Hex;
 };
 
@@ -46,32 +46,32 @@ export type HonestPlan = Clients & {
   wants: "pay" | "quote";
   address: string;
   keys: readonly Hex[];
-  /** How long each begins anew; what was begun is waited for. */
+  /** Time during which each client starts new purchases. Purchases in flight at its end are completed. */
   durationMs: number;
   difficulty: number;
 };
 
-/** What was answered to hostile clients, by status, while `ms` went by. */
+/** Answers to hostile clients by status, and the time in ms over which they were counted. */
 export type HostileFigures = { answered: number; ms: number; statuses: Record<string, number>; cut: number };
 
 export type HonestFigures = {
   asked: number;
   served: number;
-  /** Of what was served. */
+  /** Durations of the served requests. */
   ms: number[];
-  /** Of what was not: by status and code, or by error. */
+  /** Number of unserved requests, by status and code, or by error. */
   refusals: Record<string, number>;
 };
 
 export const JOB_PATH = "/x402/jobs/1/7";
-/** Wants the proof of a delegated caller. */
+/** Path of the job that needs the proof of a delegated caller. */
 export const RESTRICTED_PATH = "/x402/jobs/1/9";
 
-/** Of every large request. */
+/** Size of the body of a large request. */
 export const LARGE_BYTES = 1_000_000;
 export const LARGE_BODY_BYTE = "x";
 
-/** Processes are told what to do by a file. */
+/** Writes the plan for a process to a file. */
 export function writePlan(file: string, plan: HostilePlan | HonestPlan): string {
   writeFileSync(file, JSON.stringify(plan));
   return file;
@@ -81,7 +81,7 @@ export function readPlan<Plan extends HostilePlan | HonestPlan>(): Plan {
   return JSON.parse(readFileSync(process.argv[2] ?? "", "utf8")) as Plan;
 }
 
-/** One line that the parent reads. */
-export function tell(event: string, fields: object = {}): void {
+/** Prints one line that the parent process reads. */
+export function printEvent(event: string, fields: object = {}): void {
   process.stdout.write(`${JSON.stringify({ event, ...fields })}\n`);
 }

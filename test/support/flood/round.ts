@@ -15,27 +15,27 @@ import {
 } from "./plans.ts";
 import { DIFFICULTY, type FloodWorld, PROXY } from "./world.ts";
 
-/** What a gateway with default settings takes of memory at most under a flood; docs/operations.md says so too. */
+/** Limit on the memory of a gateway with default settings under a flood; docs/operations/limits.md names it. */
 export const RSS_MIB_MAX = 704;
-/** Of what honest clients ask for, so much is served beside every flood. */
+/** Share of the honest clients' requests that must be served during every flood. */
 export const SERVED_SHARE_MIN = 0.9;
 
 const HONEST_SCRIPT = new URL("./honest.ts", import.meta.url);
 const HOSTILE_SCRIPT = new URL("./hostile.ts", import.meta.url);
 
 const HOSTILE = 300;
-/** More than new payments have places, though a fifth of idle connections send nothing at all. */
+/** Number of idle connections. A fifth of them send nothing, and the others still exceed the slots for new payments. */
 const IDLE = 1280;
 
 export type Round = {
   name: string;
-  /** What hostile clients do meanwhile. */
+  /** The attack during the round; undefined for none. */
   attack: Attack | undefined;
   hostile: Clients;
   honest: Clients;
 };
 
-/** Of each round other ones: what a limit remembers of one round does not count in the next. */
+/** Makes a round with its own client addresses, so that limits of an earlier round do not count in it. */
 function direct(name: string, attack: Attack, block: number): Round {
   return { name, attack, hostile: { from: addresses(`127.${10 + block}.0`, 7) }, honest: HONEST };
 }
@@ -46,10 +46,10 @@ function addresses(prefix: string, count: number): string[] {
 
 const behindProxy = (forwardedFor: readonly string[]): Clients => ({ from: [PROXY], forwardedFor });
 
-/** Each from an address of its own. */
+/** Honest clients, each from its own address. */
 const HONEST: Clients = { from: addresses("127.1.0", 25) };
 
-/** Honest clients alone: what there would be without a flood. */
+/** A round with honest clients only, for comparison. */
 export const CALM: Round = { name: "nothing", attack: undefined, hostile: HONEST, honest: HONEST };
 
 export const FLOODS: readonly Round[] = [
@@ -78,21 +78,24 @@ export const FLOODS: readonly Round[] = [
 export type RoundFigures = {
   name: string;
   hostilePerSec: number;
-  /** What hostile clients were answered; `cut` connections ended without an answer. */
+  /** Answers to hostile clients. `cut` connections ended without an answer. */
   hostileStatuses: Record<string, number>;
   asked: number;
   served: number;
   share: number;
-  /** Of what was served, from asking for the price to the answer to the payment. */
+  /** Duration of served purchases, from the request for the price to the answer to the payment. */
   p50Ms: number;
   p99Ms: number;
   refusals: Record<string, number>;
   peakRssMib: number;
-  /** What `/readyz` answered, how often. */
+  /** Number of answers of `/readyz`, by status or error. */
   readyz: Record<string, number>;
 };
 
-/** Honest clients ask for this long, beside a flood that began before them and ends after the last one is answered. */
+/**
+ * Measures one round. The honest clients send for `durationMs`. The flood begins before them, and ends after the last
+ * of them is answered.
+ */
 export async function measureRound(
   world: FloodWorld,
   round: Round,
@@ -154,7 +157,7 @@ async function endHostile(hostile: PosternProcess): Promise<HostileFigures> {
   return (await hostile.waitForEvent("hostile.ended")) as unknown as HostileFigures;
 }
 
-/** What is wrong with a round, in words. */
+/** Describes what is wrong with a round. */
 export function faultsIn({ name, share, peakRssMib, readyz, refusals }: RoundFigures): string[] {
   const faults: string[] = [];
   if (!(share >= SERVED_SHARE_MIN)) {
@@ -170,7 +173,7 @@ export function faultsIn({ name, share, peakRssMib, readyz, refusals }: RoundFig
 const SAMPLE_MS = 50;
 const PROBE_MS = 250;
 
-/** Reads a process's memory and asks its readiness probe, until `stop`. */
+/** Reads a process's memory and its readiness probe, until `stop`. */
 function watch(part: Part) {
   const { pid } = part.process;
   const ended = new AbortController();

@@ -14,43 +14,43 @@ import { send } from "../http.ts";
 import { createPay, newKey, requiredIn } from "./payments.ts";
 import { JOB_PATH, LARGE_BODY_BYTE, LARGE_BYTES, RESTRICTED_PATH } from "./plans.ts";
 
-/** Bits of work that an honest client of the pricing engine does in some milliseconds. */
+/** Difficulty of the proof of work, which takes an honest client of the pricing engine some milliseconds. */
 export const DIFFICULTY = 10;
 const PAYERS = 25;
 const PRICE_WEI = "1000000000000000";
-/** A connection from here may say for whom it asks. */
+/** Connections from this address may name their client. */
 export const PROXY = "127.0.0.1";
-/** Blocks come this often, so that a round of seconds has many purchases of each payer. */
+/** Interval of blocks. It is short, so that each payer can make many purchases in a round of seconds. */
 const BLOCK_MS = 100;
 
-/** A payment gateway and a pricing engine as processes, on a Redis and a chain of their own, and clients for both. */
+/** A payment gateway and a pricing engine as processes, with their own Redis and chain, and clients of both. */
 export type FloodWorld = {
   readonly dir: string;
   readonly gateway: Part;
   readonly pricing: Part;
-  /** `host:port` of the pricing engine's HTTP twin. */
+  /** `host:port` of the pricing engine's HTTP server. */
   readonly pricingHttp: string;
-  /** Keys of those who have money. */
+  /** Keys of payers with money. */
   readonly payers: readonly Hex[];
   readonly fundedKey: Hex;
   readonly required: string;
   readonly requiredOfRestricted: string;
-  /** A payment that has settled, with a large body. */
+  /** A settled payment with a large body. */
   readonly known: string;
   readonly pool: string;
-  /** Starts a script of TypeScript. */
+  /** Starts a TypeScript program. */
   start(script: URL, args: readonly string[]): PosternProcess;
   end(): Promise<void>;
 };
 
 export type FloodWorldOptions = {
-  /** How many payments of payers without money are signed. One takes a fifth of a millisecond. */
+  /** Number of signed payments of payers without money. Each takes a fifth of a millisecond. */
   poolSize: number;
 };
 
 type Ends = (() => unknown)[];
 
-/** Starts a world, which is to be ended. */
+/** Starts a world. The test must end it. */
 export async function startFloodWorld(options: FloodWorldOptions): Promise<FloodWorld> {
   const ends: Ends = [];
   const end = async (): Promise<void> => {
@@ -88,8 +88,8 @@ async function startWorld({ poolSize }: FloodWorldOptions, ends: Ends): Promise<
     return child;
   };
   const [required, requiredOfRestricted] = await Promise.all([
-    ask(gateway, JOB_PATH),
-    ask(gateway, RESTRICTED_PATH),
+    getHeader(gateway, JOB_PATH),
+    getHeader(gateway, RESTRICTED_PATH),
   ]);
   const pool = join(dir, "pool");
   const requiredFile = join(dir, "required");
@@ -122,7 +122,7 @@ async function startPricing(configDir: string, env: NodeJS.ProcessEnv, ends: End
   return pricing;
 }
 
-/** Defaults, but for quotes that outlast the rounds, and a proxy that is trusted. */
+/** Default settings, except that quotes outlast the rounds and a proxy is trusted. */
 function tablesFor(devnet: Devnet, redisUrl: string) {
   const { callerRegistry: contract, rpcUrl: rpc_url, chainId: chain_id } = devnet;
   return {
@@ -149,13 +149,13 @@ function tablesFor(devnet: Devnet, redisUrl: string) {
   };
 }
 
-async function ask({ address }: Part, path: string): Promise<string> {
+async function getHeader({ address }: Part, path: string): Promise<string> {
   const { status, headers } = await send(address, { path });
   if (status !== 402) throw new Error(`${path} answers an unpaid request with ${status}`);
   return String(headers["payment-required"]);
 }
 
-/** Buys a job with the body that is repeated later. */
+/** Buys a job with the body that a later attack repeats. */
 async function buyLarge({ address }: Part, payment: string): Promise<string> {
   const body = Buffer.alloc(LARGE_BYTES, LARGE_BODY_BYTE);
   const headers = { "PAYMENT-SIGNATURE": payment };

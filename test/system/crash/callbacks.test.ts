@@ -25,7 +25,7 @@ beforeEach(() => {
 });
 
 const endpoint = () => ({ auth: "none", idempotency_header: ID_HEADER, callback_url: receiver.url });
-/** Gateway 0 is killed; gateway 1 takes what is then sent again. */
+/** Gateway 0 is killed; gateway 1 accepts the repeats. */
 const stack = useStack(() => ({
   endpoints: [
     { ...endpoint(), path: "/effect", job_id: 1 },
@@ -52,7 +52,7 @@ afterAll(() => queues?.close());
 const pointsOf = (...processes: string[]): Failpoint[] =>
   FAILPOINTS.filter((point) => processes.some((process) => point.startsWith(`${process}.`)));
 
-/** Sends one delivery until it has its 202, as a sender does that knows only what it was told. */
+/** Sends one delivery until it gets its 202, as a sender does that knows only the answers. */
 function deliver(path: string, id: string): Promise<string> {
   let sendings = 0;
   return eventually(`${id} is accepted`, async () => {
@@ -72,8 +72,8 @@ async function diesAtItsFailpoint({ process }: Part): Promise<void> {
 const untilNothingWaits = (): Promise<unknown> =>
   eventually("nothing waits", async () => (await queues.countIn("wait", "active", "delayed")) === 0);
 
-/** Whether each of these calls, and no other, was told of as ended in this way. */
-async function expectTold(ids: readonly string[], ending: Ending): Promise<void> {
+/** Checks that each of these calls, and no other, was reported with this ending. */
+async function expectReported(ids: readonly string[], ending: Ending): Promise<void> {
   await untilNothingWaits();
   const told = new Set(
     receiver.received.map(({ id, event }) => `${event.type} ${id} ${event.data["call_id"]}`),
@@ -81,16 +81,16 @@ async function expectTold(ids: readonly string[], ending: Ending): Promise<void>
   expect([...told].sort()).toEqual(ids.map((id) => `${ending} ${callbackId(id, ending)} ${id}`).sort());
 }
 
-/** The receiver takes nothing of a call that has not ended: it would be told too early. */
-function refusingWhatHasNotEnded(): void {
+/** Makes the receiver refuse a callback for a call that has not ended, because it would be too early. */
+function refuseEarlyCallbacks(): void {
   receiver.answer = ({ event: { type, data } }) => {
     const isEarly = type === "call.completed" && stack.effectsOf([String(data["call_id"])])[0] !== 1;
     return { status: isEarly ? 410 : 204 };
   };
 }
 
-/** Each time it dies it comes back to die at the next point, and at last to live. Resolves with the calls sent meanwhile. */
-async function producersDieAt(points: readonly Failpoint[], path: string, name = ""): Promise<string[]> {
+/** Kills the producer at each point in turn, and finally lets it run. Resolves with the calls sent meanwhile. */
+async function killProducersAt(points: readonly Failpoint[], path: string, name = ""): Promise<string[]> {
   const [producer] = stack.producers as [Part];
   await producer.kill("SIGKILL");
   const sent: string[] = [];
@@ -109,36 +109,36 @@ async function producersDieAt(points: readonly Failpoint[], path: string, name =
 const ON_A_FAILURE: readonly Failpoint[] = ["producer.after_attempt_recorded", "producer.after_failed"];
 
 onlyInLongRun(() => {
-  test("producers killed at every instant of a call and of its callback tell of each call, and of none before it ended", async () => {
-    refusingWhatHasNotEnded();
+  test("producers killed at every point of a call and its callback report each call, and none before its end", async () => {
+    refuseEarlyCallbacks();
     const points = pointsOf("producer", "callback").filter((point) => !ON_A_FAILURE.includes(point));
-    const ids = await producersDieAt(points, "/effect");
-    await expectTold(ids, "call.completed");
+    const ids = await killProducersAt(points, "/effect");
+    await expectReported(ids, "call.completed");
     expect(stack.effectsOf(ids)).toEqual(ids.map(() => 1));
     expect(await queues.countIn("failed")).toBe(0);
   });
 });
 
-test("producers killed at every instant of a failure tell of each failed call", async () => {
+test("producers killed at every point of a failure report each failed call", async () => {
   const points = [...ON_A_FAILURE, "producer.after_finish", ...pointsOf("callback")] as const;
-  const ids = await producersDieAt(sample(points), "/unknown");
-  await expectTold(ids, "call.failed");
+  const ids = await killProducersAt(sample(points), "/unknown");
+  await expectReported(ids, "call.failed");
   expect(await queues.countIn("failed")).toBe(ids.length);
 });
 
 onlyInLongRun(() => {
-  test("producers killed while a receiver refuses lose no attempt, and tell it in the end", async () => {
+  test("producers killed while a receiver refuses lose no attempt, and deliver the callback in the end", async () => {
     let refusals = 0;
     receiver.answer = () => ({ status: refusals++ < 6 ? 500 : 204 });
-    const ids = await producersDieAt(
+    const ids = await killProducersAt(
       ["producer.after_attempt_recorded", "producer.after_finish"],
       "/effect",
       "refused ",
     );
-    await expectTold(ids, "call.completed");
+    await expectReported(ids, "call.completed");
   });
 
-  test("a call whose producer dies three times with it in hand is told of as failed", async () => {
+  test("a call whose producer dies three times while it is in flight is reported as failed", async () => {
     const [producer] = stack.producers as [Part];
     await producer.restart({ POSTERN_FAILPOINT: "producer.before_post" });
     const id = await deliver("/effect", "deadly");
@@ -148,7 +148,7 @@ onlyInLongRun(() => {
     }
     const { event } = await receiver.got();
     expect(event.data["failure"]).toMatchObject({ code: "call.poison_pill" });
-    await expectTold([id], "call.failed");
+    await expectReported([id], "call.failed");
   });
 
   test.each(sample(pointsOf("gateway")))(
@@ -158,15 +158,15 @@ onlyInLongRun(() => {
       await gateway.restart({ POSTERN_FAILPOINT: point });
       await untilReady(gateway);
       const [ids] = await Promise.all([deliverAll("/effect", point), diesAtItsFailpoint(gateway)]);
-      await expectTold(ids, "call.completed");
+      await expectReported(ids, "call.completed");
     },
   );
 
   test.each(pointsOf("delivery"))(
-    "a gateway killed at %s of a long call's result tells of it once it is stored, with the result",
+    "a gateway killed at %s of a long call's result notifies the receiver once the result is stored",
     async (point) => {
       const [gateway] = stack.gateways as [Part];
-      // It first ends what it delivers, and then delivers to the first gateway.
+      // The runner first finishes its deliveries. Then it delivers to the first gateway.
       await stack.runner.kill("SIGTERM");
       await stack.runner.restart();
       await gateway.restart({ POSTERN_FAILPOINT: point });
@@ -174,7 +174,7 @@ onlyInLongRun(() => {
       const [[id = ""]] = await Promise.all([deliverAll("/long", point, 1), diesAtItsFailpoint(gateway)]);
       const { event } = await receiver.got();
       expect(event.data["result"]).toMatchObject({ status: 200, body: JSON.stringify({ done: id }) });
-      await expectTold([id], "call.completed");
+      await expectReported([id], "call.completed");
     },
   );
 });

@@ -11,7 +11,7 @@ import { endLeases, startConsole } from "./start-console.ts";
 const fixture = useFailedCalls();
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 
-/** Some calls are replayed then, and others are not. */
+/** At this point some calls are replayed, and others are not yet. */
 const MIDWAY = "console.after_operated";
 const POINTS = [
   MIDWAY,
@@ -21,7 +21,7 @@ const REPLAYS = "/api/v1/failed/replays";
 const CALLS = 20;
 
 test.each(sample(POINTS))(
-  "a replay of many calls whose process is killed at %s is finished by another process, and each call runs once",
+  "if the process of a bulk replay is killed at %s, another process finishes it, and each call runs once",
   async (point) => {
     await fixture.fail(Array.from({ length: CALLS }, () => ({})));
     const killed = await startConsole(postern, point);
@@ -30,7 +30,7 @@ test.each(sample(POINTS))(
     await endLeases(fixture.redis.client);
     const next = await startConsole(postern);
     const run = await next.runIn<FailedBulkView>("replay", "done");
-    // Of a call that was replayed and not yet told of, only that it has left is known.
+    // If a call was replayed but not yet recorded, the new process knows only that it has left the failed calls.
     expect(run).toMatchObject({ matched: CALLS, remaining: 0, failure: null });
     expect(run.done + run.left_meanwhile).toBe(CALLS);
     expect(await fixture.calls.count({})).toBe(0);

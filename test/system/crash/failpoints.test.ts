@@ -15,7 +15,7 @@ const CALLS = 5;
 const ID_HEADER = "X-Delivery-Id";
 
 const endpoint = { auth: "none", idempotency_header: ID_HEADER, keep_result: true };
-/** Gateway 0 is killed; gateway 1 takes what is then sent again. */
+/** Gateway 0 is killed; gateway 1 accepts the repeats. */
 const stack = useStack(() => ({
   endpoints: [
     { ...endpoint, path: "/effect", job_id: 1 },
@@ -35,7 +35,7 @@ beforeAll(() => {
 });
 afterAll(() => queues?.close());
 
-/** Sends one delivery until it has its 202, as a sender does that knows only what it was told. */
+/** Sends one delivery until it gets its 202, as a sender does that knows only the answers. */
 function deliver(path: string, id: string): Promise<string> {
   let sendings = 0;
   return eventually(`${id} is accepted`, async () => {
@@ -55,23 +55,23 @@ async function diesAtItsFailpoint({ process }: Part): Promise<void> {
 const untilNothingWaits = (): Promise<unknown> =>
   eventually("nothing waits", async () => (await queues.countIn("wait", "active", "delayed")) === 0);
 
-/** An empty queue: a producer removes it from the registry when it first looks. */
-const QUEUE_TO_FORGET = "webhook/7/1000";
+/** An empty queue, which a producer removes from the registry at its first look. */
+const EMPTY_QUEUE = "webhook/7/1000";
 
-/** What is known of the attempts of a call: how many, and the steps from the first one. */
+/** Returns the number of a call's attempts, and its steps from the first one on. */
 async function attemptsOf(id: string): Promise<[attempts: number | undefined, ...steps: string[]]> {
   const { attempts, steps = [] } = (await createReadLife(stack.redis.partition)(id)) ?? {};
   const told = steps.map((step) => ("n" in step ? `${step.kind} ${step.n}` : step.kind));
   return [attempts, ...told.filter((step) => /^attempt|^failed|^injected/.test(step))];
 }
 
-/** The job's answers, as they are kept. */
+/** Returns the kept answers of the job. */
 async function resultsOf(ids: readonly string[]): Promise<string[]> {
   const read = await Promise.all(ids.map((id) => results.read(id)));
   return read.map((result) => (result.kind === "answer" ? result.body.toString() : result.kind));
 }
 
-/** The answer of the one run of each. */
+/** Returns the expected answers, one run per call. */
 const answers = (ids: readonly string[]) => ids.map((id) => JSON.stringify({ done: id }));
 
 const once = (ids: readonly string[]): number[] => ids.map(() => 1);
@@ -93,7 +93,7 @@ test.each(LONG_RUN ? pointsOf("gateway") : ["gateway.after_add" as const])(
 );
 
 test.each(sample(pointsOf("wait")))(
-  "a gateway killed at %s loses the wait and nothing else: the sender that comes again gets the result of the one run",
+  "a gateway killed at %s loses only the wait, and the sender that retries gets the result of the single run",
   async (point) => {
     const [gateway] = stack.gateways as [Part];
     await gateway.restart({ POSTERN_FAILPOINT: point });
@@ -111,22 +111,25 @@ test.each(sample(pointsOf("wait")))(
   },
 );
 
-/** What a call of a job comes to that the runner does not have. */
+/** Outcome of a call for a job that the runner does not have. */
 const REFUSAL = { code: "runner.refused", title: "No such job" };
 
 const ON_A_REFUSAL: readonly Failpoint[] = ["producer.after_attempt_recorded", "producer.after_failed"];
 
 /**
- * Each time it dies it comes back to die at the next point, and at last to live. Resolves with the calls sent for each. They wait
- * when it comes back, because some points come before a producer says that it has started.
+ * Kills the producer at each point in turn, and finally lets it run. Resolves with the calls sent for each point. Calls
+ * wait for the producer's return, because some points precede its start event.
  */
-async function producersDieAt(points: readonly Failpoint[], path: string): Promise<Map<Failpoint, string[]>> {
+async function killProducersAt(
+  points: readonly Failpoint[],
+  path: string,
+): Promise<Map<Failpoint, string[]>> {
   const [producer] = stack.producers as [Part];
   await producer.kill("SIGKILL");
   const sent = new Map<Failpoint, string[]>();
   for (const point of points) {
     sent.set(point, await deliverAll(path, point));
-    await stack.redis.client.sadd(keys.queues, QUEUE_TO_FORGET);
+    await stack.redis.client.sadd(keys.queues, EMPTY_QUEUE);
     await producer.restart({ POSTERN_FAILPOINT: point }).then(
       () => diesAtItsFailpoint(producer),
       (beforeItStarted: Error) => expect(beforeItStarted.message).toContain("ended (SIGKILL)"),
@@ -137,10 +140,10 @@ async function producersDieAt(points: readonly Failpoint[], path: string): Promi
   return sent;
 }
 
-test("producers killed in the midst of injections lose no call and no result, and no call has a second effect", async () => {
+test("producers killed during injections lose no call and no result, and no call has a second effect", async () => {
   const all = pointsOf("producer").filter((point) => !ON_A_REFUSAL.includes(point));
   const points = LONG_RUN ? all : (["producer.after_post"] as const);
-  const sent = await producersDieAt(points, "/effect");
+  const sent = await killProducersAt(points, "/effect");
   const effects = points.map((point) => [point, stack.effectsOf(sent.get(point) ?? [])]);
   expect(effects).toEqual(points.map((point) => [point, Array(CALLS).fill(1)]));
   const ids = [...sent.values()].flat();
@@ -148,7 +151,7 @@ test("producers killed in the midst of injections lose no call and no result, an
 });
 
 onlyInLongRun(() => {
-  test("a call whose producer is killed between the runner's 2xx and its record has an unknown effect, and gets the kept answer again", async () => {
+  test("if the producer is killed between the runner's 2xx and its record, the effect is unknown, and the retry gets the kept answer", async () => {
     const [producer] = stack.producers as [Part];
     await producer.restart({ POSTERN_FAILPOINT: "producer.after_post" });
     const [id = ""] = await deliverAll("/effect", "unsure", 1);
@@ -162,22 +165,22 @@ onlyInLongRun(() => {
     expect(await attemptsOf(id)).toEqual([2, "attempt lost 1", "injected 2"]);
   });
 
-  test("producers killed while they record refusals fail each call once, lose none, and say why", async () => {
-    const sent = await producersDieAt(ON_A_REFUSAL, "/unknown");
+  test("producers killed while they record refusals fail each call once with its reason, and lose none", async () => {
+    const sent = await killProducersAt(ON_A_REFUSAL, "/unknown");
     const ids = [...sent.values()].flat();
     const failed = (await queues.jobs("failed")).map((job) => job.id);
     expect(failed.toSorted()).toEqual(ids.toSorted());
     for (const id of ids) expect(await stack.redis.client.hget(keys.record(id), "st")).toBe("FAILED");
     for (const id of ids) expect(await results.read(id)).toMatchObject({ kind: "failed", ...REFUSAL });
-    const told = (await Promise.all(ids.map(attemptsOf))).map((each) => each.join(", "));
-    expect(told).toContain("2, attempt failed 1, attempt failed 2, failed");
-    for (const each of told)
+    const timelines = (await Promise.all(ids.map(attemptsOf))).map((each) => each.join(", "));
+    expect(timelines).toContain("2, attempt failed 1, attempt failed 2, failed");
+    for (const each of timelines)
       expect(each).toMatch(/^(?:1, |2, attempt (?:lost|failed) 1, )attempt failed \d, failed$/);
   });
 });
 
-/** Delivers a call, and kills the producer so often with that call in hand. */
-async function diesWith(body: string, deaths: number): Promise<string> {
+/** Delivers a call, and kills the producer this many times while the call is in flight. */
+async function killProducerDuring(body: string, deaths: number): Promise<string> {
   const [producer] = stack.producers as [Part];
   await producer.restart({ POSTERN_FAILPOINT: "producer.before_post" });
   const id = await deliver("/effect", body);
@@ -189,15 +192,15 @@ async function diesWith(body: string, deaths: number): Promise<string> {
 }
 
 onlyInLongRun(() => {
-  test("a call whose producer dies twice is not failed, and has one effect", async () => {
-    const id = await diesWith("deadly", 2);
+  test("a call whose producer dies twice does not fail, and has one effect", async () => {
+    const id = await killProducerDuring("deadly", 2);
     await eventually("it has its effect", () => stack.effectsOf([id])[0] === 1);
     await untilNothingWaits();
     expect(stack.effectsOf([id])).toEqual([1]);
   });
 
-  test("a call whose producer dies three times fails with a code of its own", async () => {
-    const id = await diesWith("deadlier", 3);
+  test("a call whose producer dies three times fails with its own code", async () => {
+    const id = await killProducerDuring("deadlier", 3);
     await eventually("it has failed", async () => (await queues.find(id))?.failedReason !== undefined);
     expect((await queues.find(id))?.failedReason).toMatch(/^call\.poison_pill: /);
     expect(stack.effectsOf([id])).toEqual([0]);
@@ -205,8 +208,8 @@ onlyInLongRun(() => {
   });
 });
 
-/** Kills the runner at this point of the calls, and waits until another one has answered them. */
-async function runnerDiesAt(point: Failpoint, path: string, count: number): Promise<string[]> {
+/** Kills the runner at this point of the calls, and waits until its successor has answered them. */
+async function killRunnerAt(point: Failpoint, path: string, count: number): Promise<string[]> {
   await stack.runner.restart({ POSTERN_FAILPOINT: point });
   const back = diesAtItsFailpoint(stack.runner).then(() => stack.runner.restart());
   const [ids] = await Promise.all([deliverAll(path, point, count), back]);
@@ -214,7 +217,7 @@ async function runnerDiesAt(point: Failpoint, path: string, count: number): Prom
   return ids;
 }
 
-/** A runner killed inside a handler runs that call again: whether the effect had happened is known to nobody. */
+/** A runner killed inside a handler runs that call again, because it cannot know whether the effect had happened. */
 const INSIDE_A_HANDLER: readonly Failpoint[] = ["runner.in_handler", "runner.after_handler"];
 const OF_LONG_JOBS: readonly Failpoint[] = ["runner.after_stored", "runner.after_delivered"];
 const OF_SHORT_JOBS = pointsOf("runner").filter(
@@ -222,18 +225,18 @@ const OF_SHORT_JOBS = pointsOf("runner").filter(
 );
 
 onlyInLongRun(() => {
-  // In a runner that dies, other calls may be inside a handler: here a call runs alone.
+  // Each call runs alone here, because a dying runner may have other calls inside a handler.
   test.each(OF_SHORT_JOBS)(
     "a runner killed at %s loses no call and no result, and the call has no second effect",
     async (point) => {
-      const ids = await runnerDiesAt(point, "/effect", 1);
+      const ids = await killRunnerAt(point, "/effect", 1);
       expect(stack.effectsOf(ids)).toEqual([1]);
       expect(await resultsOf(ids)).toEqual(answers(ids));
     },
   );
 });
 
-/** Resolves once the long calls have their results, and nothing is left to be delivered. */
+/** Resolves once the long calls have their results, and all deliveries are done. */
 async function untilDelivered(ids: readonly string[]): Promise<void> {
   const isDelivered = async (id: string) => (await results.read(id)).kind !== "pending";
   await eventually("the results are there", async () =>
@@ -246,9 +249,9 @@ async function untilDelivered(ids: readonly string[]): Promise<void> {
 }
 
 test.each(sample<Failpoint>([...OF_LONG_JOBS, "runner.after_remembered"]))(
-  "a runner killed at %s of a long call runs it once, and its result is delivered",
+  "a runner killed at %s of a long call runs the call once, and its result is delivered",
   async (point) => {
-    const ids = await runnerDiesAt(point, "/long", 1);
+    const ids = await killRunnerAt(point, "/long", 1);
     await untilDelivered(ids);
     expect(stack.effectsOf(ids)).toEqual([1]);
     expect(await resultsOf(ids)).toEqual(answers(ids));
@@ -256,7 +259,7 @@ test.each(sample<Failpoint>([...OF_LONG_JOBS, "runner.after_remembered"]))(
 );
 
 test.each(sample(pointsOf("delivery")))(
-  "a gateway killed at %s leaves the result of a long call to be delivered again, to another one",
+  "if a gateway is killed at %s, the result of a long call is delivered again to another gateway",
   async (point) => {
     const [gateway] = stack.gateways as [Part];
     await stack.runner.restart();
@@ -270,11 +273,11 @@ test.each(sample(pointsOf("delivery")))(
 );
 
 test.each(sample(INSIDE_A_HANDLER))(
-  "a runner killed inside a handler, at %s, runs again what was inside one, and not what had ended",
+  "a runner killed inside a handler, at %s, runs the unfinished handlers again, and not those that had ended",
   async (point) => {
     const ended = await deliverAll("/effect", `before ${point}`);
     await untilNothingWaits();
-    const ids = await runnerDiesAt(point, "/effect", CALLS);
+    const ids = await killRunnerAt(point, "/effect", CALLS);
     expect(stack.effectsOf(ended)).toEqual(once(ended));
     const counts = stack.effectsOf([...ended, ...ids]);
     expect(Math.min(...counts)).toBe(1);

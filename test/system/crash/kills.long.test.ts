@@ -15,18 +15,18 @@ import { seeded } from "../fleet/seeded.ts";
 import { LOAD_ENDPOINTS, Load, sellingToPairs } from "../load.ts";
 import { newCustomer, PAYER_KINDS } from "../payers.ts";
 
-/** POSTERN_TEST_KILLS and POSTERN_TEST_SEED make it longer, and another one. */
+/** POSTERN_TEST_KILLS sets the number of kills, and POSTERN_TEST_SEED their order. */
 const KILLS = Number(process.env["POSTERN_TEST_KILLS"] ?? 20);
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? 15);
 const MINUTES_MAX = 2 + KILLS / 4;
 const SENDERS = 16;
-/** Of each kind at least one. */
+/** Payers, at least one of each kind. */
 const PAYERS = 5;
-/** For any number of kills: some 300,000 jobs. */
+/** Enough tokens for about 300,000 jobs, and so for any number of kills. */
 const ENOUGH_TOKENS = 1_000_000_000_000n;
 const RETRY_PAUSE_MS = 50;
 const AS_OPERATOR = { Authorization: `Bearer ${CONSOLE_TOKEN}`, "Content-Type": "application/json" };
-/** A failpoint that nothing reaches in this time is left alone. */
+/** Time after which a failpoint that was not reached is given up. */
 const REACHED_MS = 10_000;
 
 const POINTS: Readonly<Record<"gateway" | "x402" | "producer" | "console", readonly Failpoint[]>> = {
@@ -52,7 +52,7 @@ const POINTS: Readonly<Record<"gateway" | "x402" | "producer" | "console", reado
 
 /** Kills parts of a stack under load. */
 class Killer {
-  /** The load draws from its own: how far it comes until a kill differs from run to run. */
+  /** Random numbers of the kills. The load has its own, because its progress until a kill differs from run to run. */
   readonly #chance = seeded(SEED);
   readonly #stack: UsedStack<Places>;
   readonly #load: Load;
@@ -62,7 +62,7 @@ class Killer {
     this.#load = load;
   }
 
-  /** Answers what was killed, and where. */
+  /** Kills a part. Returns which part was killed, and where. */
   async kill(): Promise<string> {
     const { gateways, x402, producers, consoles } = this.#stack;
     await pause(100 * this.#chance.pick([0, 1, 2, 5]));
@@ -71,7 +71,7 @@ class Killer {
     const parts = { gateway: gateways, x402, producer: producers, console: consoles }[kind];
     const part: Part = this.#chance.pick(parts);
     const point = this.#chance.pick(POINTS[kind]);
-    // Some points come before a part says that it has started.
+    // Some points precede the part's start event, so the restart may fail.
     const died = part.restart({ POSTERN_FAILPOINT: point }).then(
       () => part.process.exit,
       () => {},
@@ -81,7 +81,7 @@ class Killer {
     return `${point}${end.kind === "done" ? "" : ", not reached"}`;
   }
 
-  /** While one of several servers is away, each gateway takes webhooks without an id. */
+  /** While one of several servers is down, each gateway accepts webhooks without an id. */
   async #killRedis(): Promise<string> {
     const { redis, gateways } = this.#stack;
     const { servers } = redis;
@@ -94,7 +94,7 @@ class Killer {
   }
 }
 
-/** Gives the endpoint of the webhooks this state, as soon as the console can. */
+/** Sets the state of the webhooks' endpoint as soon as the console can. */
 async function setState(console: Part | undefined, state: EndpointState): Promise<void> {
   const order = { path: "/hook", state, reason: "a test" };
   const request = { path: "/api/v1/endpoints/state", headers: AS_OPERATOR, body: JSON.stringify(order) };
@@ -105,7 +105,7 @@ async function setState(console: Part | undefined, state: EndpointState): Promis
   }
 }
 
-/** Holds the endpoint again and again, or disables it, and enables it a moment later. */
+/** Repeatedly holds or disables the endpoint, and enables it a moment later. */
 async function operate({ consoles: [console] }: UsedStack<Places>, load: Load): Promise<void> {
   const chance = seeded(SEED);
   while (!load.isOver) {
@@ -126,7 +126,7 @@ describe.each<[string, () => Places]>([
     () => ({
       endpoints: LOAD_ENDPOINTS,
       x402: sellingToPairs(devnet),
-      // With several partitions, its calls need permits of the first one.
+      // With several partitions, this job's calls need permits of the first one.
       postern: { jobs: { "1/1": { concurrency: 4 } } },
       gateways: 2,
       producers: 2,
@@ -136,7 +136,7 @@ describe.each<[string, () => Places]>([
   );
   beforeAll(() => Promise.all(stack.x402.map(untilSelling)));
 
-  test("gateways, producers, consoles and Redis that are killed again and again under load, while an endpoint is held and enabled, lose and double nothing", {
+  test("gateways, producers, consoles and Redis that are killed repeatedly under load, while an endpoint is held and enabled, lose and double nothing", {
     timeout: MINUTES_MAX * 60_000,
   }, async () => {
     const { gateways, producers, x402, consoles } = stack;

@@ -21,15 +21,15 @@ const EXPORTS = "/api/v1/payments/refunds/exports";
 
 const start = (failpoint?: Failpoint) => startConsole(payments.postern, failpoint);
 
-/** The next process, which need not wait for the lease of the one that was killed. */
+/** Starts the next process, which need not wait for the lease of the killed one. */
 async function startNext() {
   await endLeases(payments.redis.client);
   return start();
 }
 
 onlyInLongRun(() => {
-  describe("an audit of the money", () => {
-    /** The first block of a test: what others did is before it. */
+  describe("an audit of the payments", () => {
+    /** First block of the test. Transfers of other tests are before it. */
     let from_block: string;
     beforeEach(async () => {
       const { chain } = payments.devnet;
@@ -43,7 +43,7 @@ onlyInLongRun(() => {
       result?.tokens.map(({ symbol, matched, orphans }) => [symbol, matched, orphans.length]);
 
     test.each<Failpoint>(["console.after_taken", "console.after_begun", "console.before_ended"])(
-      "killed at %s is done by the next process, and has each transfer once",
+      "that is killed at %s is finished by the next process, and reports each transfer once",
       async (point) => {
         const killed = await start(point);
         await killed.begin(AUDITS, { from_block });
@@ -53,18 +53,18 @@ onlyInLongRun(() => {
       },
     );
 
-    test("killed half way, with what it had found on disk, is begun anew and has each transfer once", async () => {
+    test("that is killed halfway, with findings on disk, starts again and reports each transfer once", async () => {
       const node = await acceptSlowToken(payments);
       ends.defer(node.close);
       const killed = await start();
       await killed.begin(AUDITS, { from_block });
       await eventually("a part is on disk", async () => {
-        const run = await killed.theRun<AuditView>("audit");
+        const run = await killed.onlyOperation<AuditView>("audit");
         return run?.result?.tokens.length === 2 && node.held() === 1;
       });
       await killed.kill("SIGKILL");
-      node.goOn();
-      // This one waits until the lease has run out.
+      node.release();
+      // This process waits until the lease has expired.
       const run = await (await start()).runIn<AuditView>("audit", "done");
       expect(found(run)).toEqual([
         ["USDC", 1, 1],
@@ -72,12 +72,12 @@ onlyInLongRun(() => {
       ]);
     });
 
-    test("that was cancelled, and whose process is killed before it has ended, is not begun again", async () => {
+    test("that was cancelled does not start again if its process is killed before it has ended", async () => {
       const node = await acceptSlowToken(payments);
       ends.defer(node.close);
       const killed = await start("console.before_ended");
       await killed.begin(AUDITS, { from_block });
-      const begun = await killed.theRun("audit");
+      const begun = await killed.onlyOperation("audit");
       await eventually("it asks", () => node.held() === 1);
       // The kill may come before the answer.
       await killed.ask("DELETE", `/api/v1/bulk/${begun?.id}`).catch(() => undefined);
@@ -107,7 +107,7 @@ describe("refunds", () => {
   ] as const;
 
   test.each<Failpoint>(sample(POINTS))(
-    "a look for them killed at %s is done again, and each transfer closes one case",
+    "a search for them that is killed at %s is repeated, and each transfer closes one case",
     async (point) => {
       const before = await fixture.start({ configDir: payments.postern.configDir });
       await before.post(EXPORTS, order(`r_${"0a".repeat(16)}`));
@@ -119,7 +119,7 @@ describe("refunds", () => {
       const run = await (await startNext()).runIn<RefundCheckView>("refund-check", "done");
       expect(run).toMatchObject({ failure: null, result: { open: [], problems: [] } });
       const journal = new PaymentJournal(payments.redis.partition);
-      const closed = await Promise.all(ids.map((id) => journal.look(id)));
+      const closed = await Promise.all(ids.map((id) => journal.findWithoutCall(id)));
       expect(closed.map((payment) => payment?.state)).toEqual(["REFUNDED", "REFUNDED"]);
       expect(closed.map((payment) => payment?.refunded?.transaction).toSorted()).toEqual(
         transactions.toSorted(),
@@ -131,7 +131,7 @@ describe("refunds", () => {
     },
   );
 
-  test("an export killed at money.after_exported is found by the id that was chosen for it; asked for again it is the same, with its lines in the audit, and nothing is exported twice", async () => {
+  test("an export killed at money.after_exported can be found by its chosen id, a repeat returns the same export with its audit entries, and nothing is exported twice", async () => {
     const id = `r_${"0b".repeat(16)}`;
     const killed = await start("money.after_exported");
     await expect(killed.ask("POST", EXPORTS, order(id))).rejects.toThrow();

@@ -2,7 +2,7 @@ import type { TomlTable } from "smol-toml";
 import { afterEach, beforeAll, expect, test } from "vitest";
 import type { z } from "zod";
 import type { Hex, Oddities } from "../../../services/dev/chain/chain.ts";
-import type { NodeIlls } from "../../../services/dev/chain/node.ts";
+import type { NodeFaults } from "../../../services/dev/chain/node.ts";
 import type { EventOrder } from "../../../shared/chain/proof.ts";
 import { devToken } from "../../../shared/dev/config.ts";
 import type { Part } from "../../../shared/dev/process.ts";
@@ -18,10 +18,13 @@ import { violationsIn } from "../../support/books.ts";
 import { newPayer } from "../../support/devnet.ts";
 import { createBuyer, type Purchase } from "../fleet/buyer.ts";
 
-/** POSTERN_TEST_PAIRS=all runs every token with every node and every point; without it each of them comes at least once. */
+/**
+ * POSTERN_TEST_PAIRS=all runs every token with every node and every failpoint. Without it, each of them occurs at least
+ * once.
+ */
 const ALL = process.env["POSTERN_TEST_PAIRS"] === "all";
 const PATH = "/x402/jobs/1/1";
-/** A point that is not reached in this time is not on the way of this pair, and its node is healed. */
+/** Time after which the pair cannot reach the failpoint. Then the node is repaired. */
 const REACHED_MS = 3000;
 
 const TOKENS: [asset: Hex, event_order: EventOrder, oddities: z.input<typeof Oddities>][] = [
@@ -32,7 +35,7 @@ const TOKENS: [asset: Hex, event_order: EventOrder, oddities: z.input<typeof Odd
   [`0x${"a5".repeat(20)}`, "used_first", { silentIfUsed: true }],
 ];
 
-const NODES: z.input<typeof NodeIlls>[] = [
+const NODES: z.input<typeof NodeFaults>[] = [
   { finalized: false },
   { finalizes: 50, states: 4 },
   { logRange: 10 },
@@ -75,7 +78,7 @@ const stack = useStack(() => {
 });
 
 beforeAll(() => Promise.all(stack.x402.map(untilSelling)));
-afterEach(() => devnet.control.makeIll({}));
+afterEach(() => devnet.control.setNodeFaults({}));
 
 let deaths = 0;
 
@@ -89,7 +92,9 @@ function pairs(): Pair[] {
   );
 }
 
-/** Buys two jobs from a gateway that dies on the way, with this token and this node; the node heals after it. */
+/**
+ * Buys two jobs with this token and this node from a gateway that is killed meanwhile. Afterwards the node is repaired.
+ */
 async function round({ token, node, point }: Pair): Promise<Purchase[]> {
   const [asset] = TOKENS[token] as (typeof TOKENS)[number];
   const [gateway] = stack.x402 as [Part, Part];
@@ -103,20 +108,20 @@ async function round({ token, node, point }: Pair): Promise<Purchase[]> {
   );
   await gateway.restart({ POSTERN_FAILPOINT: point });
   await untilSelling(gateway);
-  await devnet.control.makeIll(NODES[node] ?? {});
+  await devnet.control.setNodeFaults(NODES[node] ?? {});
   const died = gateway.process.exit;
   const bought = purchases.map((purchase) => buyer.buy(stack.x402, purchase, 1));
   const { kind } = await within(REACHED_MS, died);
   if (kind === "done") deaths += 1;
   const restarted = gateway.restart();
-  await devnet.control.makeIll({}); // before it is asked: a node that lacks states would end the start
+  await devnet.control.setNodeFaults({}); // repaired before the start, which would fail on a node that lacks states
   await restarted;
   await Promise.all(bought);
   await untilReady(gateway);
   return purchases;
 }
 
-/** What is wrong with the sales in one token. */
+/** Returns the violations in the sales in one token. */
 async function violationsOf(asset: Hex, purchases: readonly Purchase[]): Promise<string[]> {
   const { chainId, seller, chain } = devnet;
   const sold = new Set(purchases.flatMap(({ callIds }) => callIds));
@@ -128,7 +133,7 @@ async function violationsOf(asset: Hex, purchases: readonly Purchase[]): Promise
   });
 }
 
-test("with every odd token and every faulty node, a gateway killed during a payment loses and doubles nothing", {
+test("a gateway killed during a payment loses and doubles nothing, with every unusual token and every faulty node", {
   timeout: ALL ? 3_600_000 : 180_000,
 }, async () => {
   const bought = TOKENS.map((): Purchase[] => []);
@@ -145,7 +150,7 @@ test("with every odd token and every faulty node, a gateway killed during a paym
   }
   for (const [i, [asset]] of TOKENS.entries())
     expect(await violationsOf(asset, bought[i] ?? []), asset).toEqual([]);
-  // Where a node answers nothing, no payment comes as far as its claim.
+  // If a node never answers, no payment gets as far as its claim.
   expect(deaths, "gateways that died where they should").toBeGreaterThan(0.6 * pairs().length);
   expect(await stack.redis.client.zcard(keys.paymentsInReview)).toBe(0);
   expect(stack.effects()).toHaveLength(bought.flat().length);

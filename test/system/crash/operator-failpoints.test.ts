@@ -14,25 +14,25 @@ import { aCall } from "../../fixtures/producer.ts";
 import { asUser, keys } from "../../fixtures/redis.ts";
 import { runHereWith } from "../../services/cli/run-here.ts";
 import { sample } from "../../support/long-run.ts";
-import { claimed } from "../../support/made-payment.ts";
+import { claimPayment } from "../../support/made-payment.ts";
 import { startConsole } from "./start-console.ts";
 
 const fixture = useFailedCalls();
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 
-/** A command that is not killed needs no process of its own. */
+/** Runs commands that are not killed inside this process. */
 const here = runHereWith(postern);
 
 const pointsOf = (what: string) =>
   FAILPOINTS.filter((point) => point.startsWith("operator.") && point.endsWith(what));
 
-test("an operator's command is killed here at every failpoint of its own", () => {
+test("this file kills the operator's commands at each of their failpoints", () => {
   const own = FAILPOINTS.filter((point) => point.startsWith("operator."));
   const ends = ["_forgotten", "_replayed", "_dropped", "_released"];
   expect(ends.flatMap(pointsOf)).toEqual(own);
 });
 
-/** Has a producer remember the call, and tells later whether that is still so. */
+/** Makes a producer remember the call. Returns a function that tells whether it still remembers. */
 async function remember(id: string): Promise<() => Promise<boolean>> {
   const history = createCallHistory({
     ...{ partition: fixture.redis.partition, clock: systemClock, log: silentLogger },
@@ -44,7 +44,7 @@ async function remember(id: string): Promise<() => Promise<boolean>> {
 }
 
 test.each(sample(pointsOf("_forgotten").toReversed()))(
-  "postern calls forget killed at %s has changed nothing, or has deleted all and has its line in the audit; run again it is done once",
+  "postern calls forget killed at %s has changed nothing, or has deleted everything with its audit entry, and a repeat completes it once",
   async (point) => {
     const [id = ""] = await fixture.fail([{}]);
     const remembered = await remember(id);
@@ -64,7 +64,7 @@ test.each(sample(pointsOf("_forgotten").toReversed()))(
 );
 
 test.each(sample(pointsOf("_replayed").toReversed()))(
-  "postern calls replay killed at %s has changed nothing, or has queued the new call and has its line in the audit",
+  "postern calls replay killed at %s has changed nothing, or has queued the new call with its audit entry",
   async (point) => {
     const id = await fixture.add({ keepDelivered: { secs: 3600, bytes_max: 100_000 } });
     await fixture.startProducer();
@@ -81,14 +81,14 @@ test.each(sample(pointsOf("_replayed").toReversed()))(
 );
 
 test.each(sample(pointsOf("_dropped").toReversed()))(
-  "postern payments resolve --dropped, killed at %s, has changed nothing or has dropped the body with its audit entry, and run again it is done once",
+  "postern payments resolve --dropped killed at %s has changed nothing, or has dropped the body with its audit entry, and a repeat completes it once",
   async (point) => {
     const { client, partition } = fixture.redis;
     const journal = new PaymentJournal(partition);
-    const id = await claimed(journal, { network: "eip155:84532", asset: `0x${"5".repeat(40)}` });
+    const id = await claimPayment(journal, { network: "eip155:84532", asset: `0x${"5".repeat(40)}` });
     const drop = ["payments", "resolve", id, "--dropped", "--reason", "a test"];
     const left = async () => [
-      (await journal.look(id))?.callBytes !== 0,
+      (await journal.findWithoutCall(id))?.callBytes !== 0,
       await client.hexists(keys.paymentsUsage, id),
       (await fixture.audited()).length,
     ];
@@ -116,7 +116,7 @@ const ENABLERS = {
 };
 
 test.each(sample(Object.entries(ENABLERS)))(
-  "%s that is killed between two steps leaves the endpoint held, and enabled again it delivers all calls once, in their order",
+  "if %s is killed between two steps, the endpoint stays held, and enabling it again delivers all calls once in their order",
   async (_, enable) => {
     const { partition, partitions } = fixture.redis;
     const endpoints = openEndpoints(partitions);

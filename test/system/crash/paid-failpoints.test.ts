@@ -1,20 +1,24 @@
+import { createPublicKey } from "node:crypto";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { createResults } from "../../../shared/call/results/store.ts";
 import type { Part } from "../../../shared/dev/process.ts";
 import { untilSelling } from "../../../shared/dev/stack.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
+import type { PaidAnswer } from "../../../shared/openapi/x402-answers.ts";
 import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { PaymentState } from "../../../shared/payments/payment.ts";
+import { verifyReceipt } from "../../../shared/payments/receipt.ts";
 import { FAILPOINTS } from "../../../shared/platform/lifecycle/failpoint.ts";
 import { within } from "../../../shared/platform/time/clock.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
-import { signOffer } from "../../fixtures/x402.ts";
+import { PUBLIC_URL, signOffer } from "../../fixtures/x402.ts";
 import { send } from "../../support/http.ts";
 import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { dropOf } from "../../support/made-payment.ts";
-import { signedIn } from "../../support/sign-payment.ts";
+import { newReceiptKey } from "../../support/receipt-key.ts";
+import { authorizationIn } from "../../support/sign-payment.ts";
 import { setAnswers } from "../../support/wallets.ts";
 import {
   type Customer,
@@ -26,15 +30,16 @@ import {
 } from "../payers.ts";
 
 const PATH = "/x402/jobs/1/1";
-/** A payment that nobody looks after until it is made due. */
+/** Due time of a payment that stays untouched until the test makes it due. */
 const NOT_DUE = 10 ** 15;
 
+const receiptKey = newReceiptKey();
 const devnet = useDevnet();
 /** The first gateway is killed; the second one is another replica. */
 const stack = useStack(() => ({
   endpoints: [{ path: "/hook", job_id: 1, auth: "none" }],
   gateways: 0,
-  x402: sellingToAllKinds(devnet, { max_timeout_secs: 60 }),
+  x402: sellingToAllKinds(devnet, { max_timeout_secs: 60, receipt_keys: receiptKey.pem }),
 }));
 let gateway: Part;
 let replica: Part;
@@ -54,8 +59,8 @@ async function startAgain(part: Part, env: NodeJS.ProcessEnv = {}): Promise<void
 
 type Payment = { customer: Customer; payer: string; header: Record<string, string> };
 
-/** One payment, ready to be sent as often as needed. */
-async function aPayment(kind: PayerKind): Promise<Payment> {
+/** Creates one payment, which can be sent as often as needed. */
+async function createPayment(kind: PayerKind): Promise<Payment> {
   const customer = await newCustomer(devnet, kind);
   const { payer, asset } = customer;
   const challenge = await send(gateway.address, { path: PATH, body: "" });
@@ -63,7 +68,7 @@ async function aPayment(kind: PayerKind): Promise<Payment> {
   return { customer, payer: payer.address.toLowerCase(), header };
 }
 
-const paymentsOf = (kinds: readonly PayerKind[]) => Promise.all(kinds.map(aPayment));
+const paymentsOf = (kinds: readonly PayerKind[]) => Promise.all(kinds.map(createPayment));
 
 function inSecs(seconds: number): bigint {
   return BigInt(Math.floor(Date.now() / 1000) + seconds);
@@ -73,8 +78,8 @@ function post(header: Record<string, string>, to = gateway) {
   return send(to.address, { path: PATH, headers: header, body: "buy" });
 }
 
-/** A wallet says from now on that it has signed nothing, whatever it has said. */
-async function denies({ customer }: Payment): Promise<void> {
+/** Makes a wallet deny all signatures from now on, even those it confirmed before. */
+async function denySignatures({ customer }: Payment): Promise<void> {
   if (customer.kind === "wallet") await setAnswers(devnet, customer.payer, "Never");
 }
 
@@ -85,7 +90,7 @@ async function charges(payments: readonly { payer: string }[]): Promise<number[]
 
 const chargesOf = async (payer: string) => (await charges([{ payer }]))[0];
 
-/** The one payment that this payer has in the journal. */
+/** Returns this payer's only payment in the journal. */
 async function paymentOf(payer: string) {
   const journal = new PaymentJournal(stack.redis.partition);
   for (const id of await stack.redis.client.zrange(keys.payments, "0", "-1")) {
@@ -100,7 +105,7 @@ async function putDue(payer: string, at: number): Promise<void> {
   if (payment !== undefined) await stack.redis.client.zadd(keys.paymentsDue, "XX", at, payment.id);
 }
 
-/** The replicas look after the payment without waiting until it is due by itself. */
+/** Makes the payment due, so that a replica reconciles it now. */
 const makeDue = (payer: string) => putDue(payer, 0);
 
 async function inState(payer: string, state: PaymentState): Promise<string> {
@@ -110,8 +115,11 @@ async function inState(payer: string, state: PaymentState): Promise<string> {
   });
 }
 
-/** The gateway dies at this point of what is done with it, or of a payment that is due: then maybe before it says that it has started. */
-async function diesAt(point: string, act?: () => Promise<unknown>): Promise<void> {
+/**
+ * Restarts the gateway and lets it die at this point: while it handles `act`, or a due payment. In the second case it
+ * may die before its start event.
+ */
+async function killGatewayAt(point: string, act?: () => Promise<unknown>): Promise<void> {
   const started = gateway.restart({ POSTERN_FAILPOINT: point });
   const early = ({ message }: Error) => expect(message).toContain("ended (SIGKILL)");
   await (act === undefined ? started.catch(early) : started);
@@ -122,16 +130,16 @@ async function diesAt(point: string, act?: () => Promise<unknown>): Promise<void
   expect(end.result.signal, "it died at its failpoint").toBe("SIGKILL");
 }
 
-/** A payment that is sent to a gateway which dies at this point of it. */
-async function sentUntil(
+/** Sends a payment to a gateway that dies at this point. */
+async function sendToDyingGateway(
   point: string,
   kind: PayerKind,
   more: Record<string, string> = {},
 ): Promise<Payment> {
   let payment: Payment | undefined;
-  await diesAt(point, async () => {
+  await killGatewayAt(point, async () => {
     await untilSelling(gateway);
-    payment = await aPayment(kind);
+    payment = await createPayment(kind);
     await post({ ...payment.header, ...more });
   });
   if (payment === undefined) throw new Error(`it died at ${point} before anything was paid`);
@@ -144,27 +152,34 @@ const BY_RECONCILER = ["x402.after_evidence", "x402.after_void"];
 
 type Try = { point: string; kind: PayerKind };
 
-/** The long run tries every kind of payer at every failpoint. */
+/** Returns the combinations to test. The long run combines every kind of payer with every failpoint. */
 const triesAt = (points: readonly string[]): readonly Try[] =>
   sample(points.flatMap((point) => PAYER_KINDS.map((kind) => ({ point, kind }))));
 
-test("a gateway is killed here at every failpoint of the paid path", () => {
+test("this file kills a gateway at every failpoint of the paid path", () => {
   const all = FAILPOINTS.filter((point) => point.startsWith("x402."));
   expect([...AFTER_CLAIM, ...BEFORE_CLAIM, ...BY_RECONCILER].toSorted()).toEqual([...all].toSorted());
 });
 
-/** Whatever the payer's contract says by the time the payment is sent again. */
+/** Checks that the payment is one charge and one job with a receipt, even if the payer's contract denies it when it is sent again. */
 async function expectOneJob(payment: Payment): Promise<void> {
   const { payer, header } = payment;
   const callId = await inState(payer, "INJECTED");
   expect([...stack.effectsOf([callId]), await chargesOf(payer)]).toEqual([1, 1]);
-  await denies(payment);
+  await denySignatures(payment);
   const again = await post(header, replica);
-  expect([again.status, again.json()["call_id"]]).toEqual([202, callId]);
+  const { call_id, transaction, signed_receipt } = again.json<PaidAnswer>();
+  expect([again.status, call_id]).toEqual([202, callId]);
+  const { claims } = verifyReceipt(
+    signed_receipt?.jws ?? "",
+    [createPublicKey(receiptKey.publicPem)],
+    PUBLIC_URL,
+  );
+  expect(claims).toMatchObject({ call_id, transaction, payer });
   expect([...stack.effectsOf([callId]), await chargesOf(payer)]).toEqual([1, 1]);
 }
 
-/** Sends the payments, and kills the gateway once the facilitator is so far with all of them. */
+/** Sends the payments, and kills the gateway once the facilitator has reached this point with all of them. */
 async function killedDuringSettle(
   payments: readonly Payment[],
   isSoFar: () => Promise<boolean>,
@@ -180,7 +195,7 @@ async function killedDuringSettle(
 const areCharged = async (payments: readonly Payment[]) =>
   (await charges(payments)).every((count) => count === 1);
 
-test("a gateway killed before the money moves leaves payments that are looked for, not found, and settled again", async () => {
+test("if a gateway is killed before the money moves, its payments are searched for, not found, and settled again", async () => {
   const payments = await paymentsOf(PAYER_KINDS);
   await devnet.chain.pauseMining();
   await killedDuringSettle(payments, async () => {
@@ -201,32 +216,32 @@ test("a gateway killed before the money moves leaves payments that are looked fo
   await Promise.all(payments.map(expectOneJob));
 });
 
-test("a gateway killed before it knows that the money has moved leaves payments that are one charge and one job, although the payer's contract has changed its mind", async () => {
+test("if a gateway is killed before it knows that the money has moved, its payments are one charge and one job, even if the payer's contract now denies them", async () => {
   await startAgain(gateway);
   const payments = await paymentsOf(PAYER_KINDS);
   await devnet.control.fault({ on: "settle", kind: "slow", replyDelayMs: 2500 });
   await killedDuringSettle(payments, () => areCharged(payments));
   for (const payment of payments) {
-    await denies(payment);
+    await denySignatures(payment);
     await makeDue(payment.payer);
   }
   await Promise.all(payments.map(expectOneJob));
 });
 
 test.each(triesAt(AFTER_CLAIM))(
-  "a gateway killed at $point leaves one charge and one job, although the client never sends the payment again: payer $kind",
+  "a gateway killed at $point leaves one charge, one job, and a receipt in the answer to a repeat: payer $kind",
   async ({ point, kind }) => {
-    const payment = await sentUntil(point, kind);
-    // Once it is not helped: an open payment is looked after by itself.
+    const payment = await sendToDyingGateway(point, kind);
+    // One combination runs without help, to show that an open payment is reconciled by itself.
     if (point !== "x402.after_claim" || kind !== "key") await makeDue(payment.payer);
     await expectOneJob(payment);
   },
 );
 
 test.each(triesAt(BEFORE_CLAIM))(
-  "a gateway killed at $point has charged nobody, and the same payment can be sent again: payer $kind",
+  "a gateway killed at $point has charged nothing, and the same payment can be sent again: payer $kind",
   async ({ point, kind }) => {
-    const payment = await sentUntil(point, kind);
+    const payment = await sendToDyingGateway(point, kind);
     const { payer, header } = payment;
     expect([await chargesOf(payer), await paymentOf(payer)]).toEqual([0, undefined]);
     expect((await post(header, replica)).status).toBe(202);
@@ -238,34 +253,34 @@ onlyInLongRun(() => {
   test.each(["wait.begun", "wait.before_answer"])(
     "a gateway killed at %s, whose client waits for the result, leaves one charge and one job",
     async (point) => {
-      const payment = await sentUntil(point, "key", { Prefer: "wait=30" });
+      const payment = await sendToDyingGateway(point, "key", { Prefer: "wait=30" });
       await expectOneJob(payment);
       const id = (await paymentOf(payment.payer))?.id ?? "";
       expect(await createResults(stack.redis.partition).read(id)).toMatchObject({ kind: "answer" });
     },
   );
 
-  describe("with one gateway, which reconciles, dies and comes back", () => {
+  describe("with one gateway, which reconciles, is killed and restarts", () => {
     beforeAll(() => replica.kill("SIGKILL"));
 
-    /** It looks at each payment by itself, and dies each time. */
-    async function diesOfEach(payments: readonly Payment[], point: string): Promise<void> {
+    /** Makes the payments due one after the other, and lets the gateway die at each. */
+    async function killGatewayAtEach(payments: readonly Payment[], point: string): Promise<void> {
       for (const { payer } of payments) await putDue(payer, NOT_DUE);
       for (const { payer } of payments) {
         await makeDue(payer);
-        await diesAt(point);
+        await killGatewayAt(point);
         await putDue(payer, NOT_DUE);
       }
     }
 
     const DROPPED_POINTS = ["x402.after_evidence", "x402.after_queued"] as const;
 
-    test("a gateway killed at x402.after_evidence looks again, and finds the same", async () => {
+    test("a gateway killed at x402.after_evidence searches again, and finds the same", async () => {
       await startAgain(gateway);
       const payments = await paymentsOf(PAYER_KINDS);
       await devnet.control.fault({ on: "settle", kind: "slow", replyDelayMs: 2500 });
       await killedDuringSettle(payments, () => areCharged(payments));
-      await diesOfEach(payments, "x402.after_evidence");
+      await killGatewayAtEach(payments, "x402.after_evidence");
       await startAgain(gateway);
       for (const { payer } of payments) await makeDue(payer);
       for (const { payer } of payments) {
@@ -275,20 +290,20 @@ onlyInLongRun(() => {
     });
 
     test.each(DROPPED_POINTS)(
-      "a gateway killed at %s of a payment whose body was dropped and whose money has arrived leaves a refund due, and runs nothing",
+      "if a gateway is killed at %s of a payment whose body was dropped and whose money has arrived, a refund is due and nothing runs",
       async (point) => {
         await startAgain(gateway);
         await devnet.control.fault({ on: "settle", kind: "drop" });
-        const payment = await aPayment("key");
+        const payment = await createPayment("key");
         const { payer, header } = payment;
         await killedDuringSettle([payment], async () => (await paymentOf(payer)) !== undefined);
         await putDue(payer, NOT_DUE);
         const id = (await paymentOf(payer))?.id ?? "";
         const journal = new PaymentJournal(stack.redis.partition);
         await journal.drop(id, { by: "me", reason: "a test" }, dropOf(id));
-        await devnet.chain.frontRun(signedIn(header));
+        await devnet.chain.frontRun(authorizationIn(header));
         await makeDue(payer);
-        await diesAt(point);
+        await killGatewayAt(point);
         await startAgain(gateway);
         await makeDue(payer);
         await inState(payer, "DISCARDED");
@@ -299,8 +314,9 @@ onlyInLongRun(() => {
       },
     );
 
-    // The last one: from here on the chain's time is ahead of ours, and no payment would last.
-    test("a gateway killed at x402.after_void leaves a payment void that is void", async () => {
+    // This test must be the last one: it puts the chain's time ahead of ours, so that every new payment would be
+    // expired.
+    test("if a gateway is killed at x402.after_void, a void payment stays void", async () => {
       await startAgain(gateway);
       const payments = await paymentsOf(PAYER_KINDS);
       await devnet.control.fault({ on: "settle", kind: "drop" });
@@ -310,7 +326,7 @@ onlyInLongRun(() => {
       );
       await devnet.chain.increaseTime(120);
       await devnet.chain.mine(5);
-      await diesOfEach(payments, "x402.after_void");
+      await killGatewayAtEach(payments, "x402.after_void");
       await startAgain(gateway);
       for (const { payer, header } of payments) {
         await inState(payer, "VOID");

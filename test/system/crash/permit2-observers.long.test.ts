@@ -14,8 +14,7 @@ import type { SignedPermit2 } from "../../support/permit2.ts";
 import { type Customer, newCustomer, sellingToAllKinds, transfersOfAllKinds } from "../payers.ts";
 
 /*
- * A gateway dies between the claim of a permit and its settle, and before another one looks at the payment somebody else has spent the
- * permit's nonce: an observer, who has seen the permit, or its payer.
+ * A gateway dies between the claim of a permit and its settle. Before another gateway looks at the payment, another party uses the permit's nonce: an observer who has seen the permit, or its payer.
  */
 
 const PATH = "/x402/jobs/1/1";
@@ -36,8 +35,8 @@ afterEach(() => devnet.control.clearFaults());
 
 type Claimed = { id: string; customer: Customer; header: Record<string, string>; signed: SignedPermit2 };
 
-/** A payment by Permit2 that a gateway has claimed, and that no facilitator settles. */
-async function claimedByTheDead(): Promise<Claimed> {
+/** Creates a Permit2 payment that a gateway has claimed, and that no facilitator settles. */
+async function claimedByKilledGateway(): Promise<Claimed> {
   await devnet.control.fault({ on: "settle", kind: "drop" });
   await gateway.restart({ POSTERN_FAILPOINT: "x402.after_claim" });
   await untilSelling(gateway);
@@ -63,7 +62,7 @@ async function chargesOf({ customer: { payer } }: Claimed) {
   return (await transfersOfAllKinds(devnet)).filter(({ from }) => from === payer.address.toLowerCase());
 }
 
-/** The replica looks after it until it is in this state. */
+/** Resolves with the payment once the other replica has brought it into this state. */
 async function inState({ id }: Claimed, state: PaymentState) {
   return eventually(`the payment is ${state}`, async () => {
     await stack.redis.client.zadd(keys.paymentsDue, "XX", 0, id);
@@ -72,8 +71,8 @@ async function inState({ id }: Claimed, state: PaymentState) {
   });
 }
 
-test("a permit is one charge and one job if an observer settles it after the gateway that claimed it was killed", async () => {
-  const claimed = await claimedByTheDead();
+test("a permit is one charge and one job if an observer settles it after its gateway was killed", async () => {
+  const claimed = await claimedByKilledGateway();
   const transaction = await devnet.chain.permit2.settle(claimed.signed, { suffix: "0x80218021" });
   const { settlement } = await inState(claimed, "INJECTED");
   expect(settlement).toMatchObject({ transaction, by: "chain" });
@@ -83,21 +82,22 @@ test("a permit is one charge and one job if an observer settles it after the gat
   expect((await chargesOf(claimed)).map((charge) => charge.transaction)).toEqual([transaction]);
 });
 
-describe("long after the end of a permit", () => {
+describe("long after the expiry of a permit", () => {
   let wrapped: Claimed;
   let invalidated: Claimed;
-  // Together, since from here on the chain's time is ahead of ours, and no payment would last.
+  // These payments are made together, because afterwards the chain's time is ahead of ours, and new payments would be
+  // expired.
   beforeAll(async () => {
-    wrapped = await claimedByTheDead();
+    wrapped = await claimedByKilledGateway();
     await devnet.chain.permit2.settle(wrapped.signed, { wrapped: true });
-    invalidated = await claimedByTheDead();
+    invalidated = await claimedByKilledGateway();
     const nonce = BigInt(invalidated.signed.permit2Authorization.nonce);
     await devnet.chain.permit2.invalidate(invalidated.customer.payer, nonce);
     await devnet.chain.increaseTime(600);
     await devnet.chain.finalize();
   });
 
-  /** Nor is it void, whoever looks at it, and however often. */
+  /** Checks that the payment stays in review, however often a gateway looks at it. */
   async function expectReview(claimed: Claimed, charges: number): Promise<void> {
     const { reason } = await inState(claimed, "REVIEW");
     expect(reason).toContain("the permit's nonce is used");
@@ -112,9 +112,9 @@ describe("long after the end of a permit", () => {
     expect(await chargesOf(claimed)).toHaveLength(charges);
   }
 
-  test("a permit is in review, neither void nor a job, if another contract sends it to the proxy after the gateway that claimed it was killed", () =>
+  test("a permit is in review, neither void nor a job, if another contract sends it to the proxy after its gateway was killed", () =>
     expectReview(wrapped, 1));
 
-  test("a permit is in review, neither void nor a job, if its payer invalidates the nonce after the gateway that claimed it was killed", () =>
+  test("a permit is in review, neither void nor a job, if its payer invalidates the nonce after its gateway was killed", () =>
     expectReview(invalidated, 0));
 });

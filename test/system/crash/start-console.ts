@@ -8,7 +8,7 @@ import { type Answer, send } from "../../support/http.ts";
 
 type Listed = { id: string; state: string };
 
-/** `postern operator`, which is killed at the failpoint if there is one. Whoever is on this machine may ask it. */
+/** Starts `postern operator`, and kills it at the failpoint, if given. It accepts every client on this machine. */
 export async function startConsole(postern: Postern, failpoint?: Failpoint) {
   const args = ["operator", "--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
   const env = failpoint && { POSTERN_FAILPOINT: failpoint };
@@ -23,8 +23,8 @@ export async function startConsole(postern: Postern, failpoint?: Failpoint) {
       ...(json && { headers: { "Content-Type": "application/json" }, body: JSON.stringify(json) }),
     });
 
-  /** The one run of a kind that there is, with its result. */
-  async function theRun<Run extends Listed>(kind: BulkKind): Promise<Run | undefined> {
+  /** Returns the only bulk operation of this kind, with its result. */
+  async function onlyOperation<Run extends Listed>(kind: BulkKind): Promise<Run | undefined> {
     const { runs } = (await ask("GET", `/api/v1/bulk?kind=${kind}`)).json<{ runs: Listed[] }>();
     const [run, ...more] = runs;
     if (more.length > 0) throw new Error("there is more than one run");
@@ -32,9 +32,9 @@ export async function startConsole(postern: Postern, failpoint?: Failpoint) {
   }
 
   return {
-    ...{ exit, kill, ask, theRun },
+    ...{ exit, kill, ask, onlyOperation },
 
-    /** Asks for what its process may be killed before it is answered. */
+    /** Begins a bulk operation. The process may be killed before it answers. */
     async begin(path: string, order: object): Promise<void> {
       const status = await ask("POST", path, order).then(
         (answer) => answer.status,
@@ -43,13 +43,13 @@ export async function startConsole(postern: Postern, failpoint?: Failpoint) {
       if (status !== 202 && status !== "killed") throw new Error(`${path}: ${status}`);
     },
 
-    /** The same, once it is in this state. */
+    /** Returns the only bulk operation of this kind, once it is in this state. */
     async runIn<Run extends Listed>(kind: BulkKind, state: string): Promise<Run> {
       const waited = `the ${kind} is ${state}`;
       return eventually(
         waited,
         async () => {
-          const run = await theRun<Run>(kind);
+          const run = await onlyOperation<Run>(kind);
           return run?.state === state ? run : undefined;
         },
         60_000,
@@ -58,7 +58,7 @@ export async function startConsole(postern: Postern, failpoint?: Failpoint) {
   };
 }
 
-/** Ends the leases of all runs, as if their time had passed: nobody can put Redis' own clock ahead. */
+/** Expires the leases of all bulk operations. Redis' own clock cannot be moved, so the test changes their times. */
 export async function endLeases(redis: Redis): Promise<void> {
   for (const id of await redis.zrange(keys.openRuns, "0", "-1")) await redis.zadd(keys.openRuns, "XX", 0, id);
 }

@@ -11,18 +11,18 @@ import { openBackends } from "../../../shared/queue/backend.ts";
 import { queueOf } from "../../../shared/queue/queue-name.ts";
 import { connectForWork, type Redis } from "../../../shared/redis/connect.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
-import { claimed, makePayment } from "../../support/made-payment.ts";
+import { claimPayment, makePayment } from "../../support/made-payment.ts";
 import { contentsOf } from "../../support/redis-content.ts";
 import { WORK } from "../../support/results.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 /*
- * A machine that loses power may leave a file that ends within what Redis wrote last. Redis reads such a file up to the last whole
- * transaction, and each of our steps must be one.
+ * After a power loss, the append-only file may end in the middle of Redis' last write. Redis reads it up to the last
+ * complete transaction, so each of our steps must be one transaction.
  */
 const CUTS = 8;
 const TOKEN = "a token";
-/** Of the payments. */
+/** Token and network of the payments. */
 const PAID_WITH = { network: "eip155:1", asset: "0x1" };
 
 const redis = useOwnRedis(["--auto-aof-rewrite-percentage", "0"]);
@@ -50,15 +50,15 @@ async function taken(world: World): Promise<void> {
   await world.enqueue(world.next);
 }
 
-/** What stands before, and then one step. */
+/** Each entry first prepares the state, and then returns one step. */
 const STEPS: Record<string, (world: World) => Promise<() => Promise<unknown>>> = {
   "a claim with its call": async (world) => () => claimedAndAdded(world),
   "a paid claim":
     async ({ journal }) =>
     () =>
-      claimed(journal, PAID_WITH),
+      claimPayment(journal, PAID_WITH),
   "a settlement with its call": async ({ journal }) => {
-    const payment = await journal.find(await claimed(journal, PAID_WITH));
+    const payment = await journal.find(await claimPayment(journal, PAID_WITH));
     if (payment === undefined) throw new Error("the payment was not claimed");
     const { network, payer } = payment.terms;
     const settlement = { transaction: `0x${"ab".repeat(32)}`, network, payer, by: "chain" } as const;
@@ -76,7 +76,7 @@ const STEPS: Record<string, (world: World) => Promise<() => Promise<unknown>>> =
   },
 };
 
-test.each(Object.entries(STEPS))("%s is on disk whole or not at all", async (_, prepare) => {
+test.each(Object.entries(STEPS))("%s is on disk completely or not at all", async (_, prepare) => {
   await redis.client.flushall();
   const step = await prepare(setUp());
   const [before, start] = [await everything(redis.client), sizeOf(redis.server.dir)];
@@ -88,7 +88,7 @@ test.each(Object.entries(STEPS))("%s is on disk whole or not at all", async (_, 
   expect(await readUpTo(end)).toEqual(after);
 });
 
-/** What a Redis finds in a file of which only so many bytes are left. */
+/** Returns what a Redis finds in a file that is cut to this many bytes. */
 async function readUpTo(bytes: number): Promise<Record<string, unknown>> {
   const dir = tempDir();
   cpSync(redis.server.dir, dir, { recursive: true });
@@ -103,7 +103,7 @@ async function readUpTo(bytes: number): Promise<Record<string, unknown>> {
   }
 }
 
-/** The append-only file that grows. */
+/** Returns the append-only file that grows. */
 function fileIn(dir: string): string {
   const folder = join(dir, "appendonlydir");
   const name = readdirSync(folder).find((each) => each.endsWith(".incr.aof"));

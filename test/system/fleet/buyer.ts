@@ -4,19 +4,19 @@ import type { Part } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import type { UsedDevnet } from "../../fixtures/devnet.ts";
 import { requiredIn, signOffer, signOfferV1 } from "../../fixtures/x402.ts";
-import { codeOf, type PaymentName, paymentIn, type Told } from "../../support/books.ts";
+import { type ClientAnswer, codeOf, type PaymentName, paymentIn } from "../../support/books.ts";
 import { type Answer, send } from "../../support/http.ts";
 import type { Payer } from "../../support/sign-payment.ts";
 
 const RETRY_PAUSE_MS = 100;
 
-/** One payment, and all that its client was told of it. */
+/** One payment, and everything that its client was answered. */
 export type Purchase = {
   payment: PaymentName;
   header: Record<string, string>;
   body: string;
-  told: Told[];
-  /** Of every 202. */
+  told: ClientAnswer[];
+  /** Call ids of all 202 answers. */
   callIds: string[];
   /** Requests that were never answered. */
   unanswered: number;
@@ -26,13 +26,13 @@ export type Plan = {
   payer: Payer;
   version: 1 | 2;
   body: string;
-  /** Of the token to pay with, in lower case; without it, the first that is offered. */
+  /** Token to pay with, in lower case. By default, the first one offered. */
   asset?: string;
 };
 
-/** The clients of several gateways at once. They believe nothing but the answers they get. */
+/** Creates clients of several gateways. They know only the answers that they get. */
 export function createBuyer({ devnet, path }: { devnet: UsedDevnet; path: string }) {
-  /** Signed for what this gateway asks, as soon as it asks. */
+  /** Signs a payment for this gateway's price, as soon as the gateway answers. */
   async function sign(gateway: Part, { payer, version, body, asset }: Plan): Promise<Purchase> {
     const challenge = await eventually("a price is asked", async () => {
       const answer = await send(gateway.address, { path, body: "" });
@@ -64,8 +64,8 @@ export function createBuyer({ devnet, path }: { devnet: UsedDevnet; path: string
     return requests.some((each) => each.on === "settle" && each.payer === payer && each.nonce === nonce);
   }
 
-  /** Again and again, to one gateway after the other, until the answer is final. */
-  async function insist(gateways: readonly Part[], purchase: Purchase, first: number): Promise<void> {
+  /** Sends the payment again and again, to one gateway after the other, until the answer is final. */
+  async function sendUntilFinal(gateways: readonly Part[], purchase: Purchase, first: number): Promise<void> {
     for (let turn = first; ; turn++) {
       const answer = await post(gateways[turn % gateways.length] as Part, purchase);
       if (answer !== undefined && answer.status < 500) return;
@@ -76,11 +76,11 @@ export function createBuyer({ devnet, path }: { devnet: UsedDevnet; path: string
   return {
     sign,
     post,
-    /** The facilitator has been asked to settle it. */
+    /** Resolves once the facilitator was asked to settle the payment. */
     untilDispatched: ({ payment }: Purchase) => eventually("its settle", () => isDispatched(payment)),
-    /** So many copies at once, spread over the gateways. */
+    /** Sends this many copies of a payment at once, spread over the gateways. */
     buy: (gateways: readonly Part[], purchase: Purchase, copies: number) =>
-      Promise.all(Array.from({ length: copies }, (_, i) => insist(gateways, purchase, i))),
+      Promise.all(Array.from({ length: copies }, (_, i) => sendUntilFinal(gateways, purchase, i))),
   };
 }
 
@@ -90,7 +90,7 @@ function isOffered(challenge: Answer, asset: string): boolean {
   return requiredIn(challenge).accepts.some((offer) => offer.asset.toLowerCase() === asset);
 }
 
-/** What goes wrong with a facilitator now and then: the settle done or not, and hardly ever said. */
+/** Occasional faults of a facilitator: the settle happens or not, and it is rarely answered. */
 export const NOW_AND_THEN: readonly FaultOrder[] = [
   { on: "settle", kind: "drop", acts: true, times: 1 },
   { on: "settle", kind: "drop", times: 1 },

@@ -59,7 +59,7 @@ describe("two gateways behind nginx, two producers, a runner and Redis", needs("
     await nginx?.stop();
   });
 
-  /** Sends one delivery, again and again under its id, until it is accepted. */
+  /** Sends one delivery repeatedly under its id, until it is accepted. */
   async function deliver(delivery: Delivery): Promise<void> {
     const headers = {
       Authorization: `Bearer ${TOKEN}`,
@@ -84,7 +84,7 @@ describe("two gateways behind nginx, two producers, a runner and Redis", needs("
     }
   }
 
-  /** What happens to the fleet once so many calls are accepted. */
+  /** Faults of the fleet, each once this many calls are accepted. */
   const disasters = [
     { after: CALLS * 0.2, strike: () => stack.gateways[0]?.restart() },
     { after: CALLS * 0.4, strike: () => stack.producers[0]?.restart() },
@@ -98,7 +98,7 @@ describe("two gateways behind nginx, two producers, a runner and Redis", needs("
     },
   ];
 
-  test("every accepted call has exactly one effect, with its bytes, though a gateway, a producer and Redis are killed", {
+  test("every accepted call has exactly one effect with its own bytes, even if a gateway, a producer and Redis are killed", {
     timeout: 300_000,
   }, async () => {
     const struck: Promise<unknown>[] = [];
@@ -120,7 +120,7 @@ describe("two gateways behind nginx, two producers, a runner and Redis", needs("
     const counts = await untilDrained(stack.redis, "webhook");
     expect(counts).toMatchObject({ waiting: 0, active: 0, delayed: 0, failed: 0 });
 
-    expect(amiss(deliveries, stack.effects())).toEqual({
+    expect(deliveriesWithoutEffect(deliveries, stack.effects())).toEqual({
       without: [],
       repeated: [],
       otherBytes: [],
@@ -128,12 +128,12 @@ describe("two gateways behind nginx, two producers, a runner and Redis", needs("
     });
   });
 
-  test("an address that a client claims in a header opens no endpoint, though the gateways believe nginx", async () => {
+  test("an address that a client forges in a header opens no endpoint, although the gateways trust nginx", async () => {
     const answer = await send(nginx.address, { path: "/hooks/listed", headers: CLAIMED, body: "x" });
     expect([answer.status, answer.json()["code"]]).toEqual([403, "request.address_refused"]);
   });
 
-  test("nginx passes no header on in which a client claims an address, and names the client's own", async () => {
+  test("nginx removes every header in which a client claims an address, and names the client's real one", async () => {
     const echo = await listen((req, res) => res.end(JSON.stringify(req.headers)), "127.0.0.1:0");
     ends.defer(() => echo.close(0));
     const before = await startNginx([echo.address, echo.address]);
@@ -142,8 +142,8 @@ describe("two gateways behind nginx, two producers, a runner and Redis", needs("
     expect([got["x-forwarded-for"], got["forwarded"]]).toEqual(["127.0.0.1", undefined]);
   });
 
-  test("nginx passes bodies up to the gateway's limit, and lets the gateway refuse what is over it", async () => {
-    await Promise.all(stack.gateways.map(untilReady)); // one of them was killed
+  test("nginx passes on bodies up to the gateway's limit, and the gateway refuses larger ones", async () => {
+    await Promise.all(stack.gateways.map(untilReady)); // one gateway was killed
     const headers = { Authorization: `Bearer ${TOKEN}` };
     const post = (bytes: number) =>
       send(nginx.address, { path: "/hooks/fleet", headers, body: randomBytes(bytes) });
@@ -153,8 +153,8 @@ describe("two gateways behind nginx, two producers, a runner and Redis", needs("
   });
 });
 
-/** The deliveries that did not have exactly one effect with their own bytes. */
-function amiss(sent: readonly Delivery[], effects: readonly Effect[]) {
+/** Returns the deliveries that did not have exactly one effect with their own bytes. */
+function deliveriesWithoutEffect(sent: readonly Delivery[], effects: readonly Effect[]) {
   const byCall = new Map<string, Effect[]>();
   for (const effect of effects) byCall.set(effect.callId, [...(byCall.get(effect.callId) ?? []), effect]);
   const of = ({ callId }: Delivery) => byCall.get(callId) ?? [];

@@ -2,15 +2,15 @@ import { createServer } from "node:net";
 import { onFreePort } from "../../../shared/dev/free-port.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 
-/** Which header says where a body ends, if a request has both. */
+/** Header that decides where a body ends if a request has both. */
 export const READINGS = ["by its length", "by its chunks"] as const;
 type Reading = (typeof READINGS)[number];
 
 type NaiveServer = { address: string; paths: string[] };
 
 /**
- * A server that refuses nothing, unlike a gateway: it takes the first length and any encoding, reads on after `Connection: close`, and notes
- * the path of whatever it takes for a request.
+ * Creates a server that refuses nothing, unlike a gateway. It accepts any encoding, uses the first length, reads on
+ * after `Connection: close`, and records the path of everything it takes for a request.
  */
 export function useNaiveServer(): (reading: Reading) => Promise<NaiveServer> {
   const ends = useEnds();
@@ -18,7 +18,7 @@ export function useNaiveServer(): (reading: Reading) => Promise<NaiveServer> {
     const paths: string[] = [];
     const server = createServer((socket) => {
       let unread = "";
-      socket.on("error", () => {}); // a proxy may reset it
+      socket.on("error", () => {}); // a proxy may reset the connection
       socket.on("data", (bytes) => {
         unread += bytes.toString("latin1");
         for (
@@ -44,7 +44,7 @@ export function useNaiveServer(): (reading: Reading) => Promise<NaiveServer> {
   };
 }
 
-/** The first request of these bytes, if it is there as a whole. */
+/** Returns the first request in these bytes, if it is complete. */
 function takeRequest(bytes: string, reading: Reading): { path: string; rest: string } | undefined {
   const [head = "", ...after] = bytes.split("\r\n\r\n");
   const [, path] = /^\s*[A-Z]+ (\S+) HTTP\/1\.[01]/.exec(head) ?? [];
@@ -59,7 +59,7 @@ function takeRequest(bytes: string, reading: Reading): { path: string; rest: str
   return end === undefined || end > body.length ? undefined : { path, rest: body.slice(end) };
 }
 
-/** Undefined while the last chunk is missing. What are no chunks is no body. */
+/** Returns the end of the chunks; undefined while the last one is missing. Bytes that are not chunks are not a body. */
 function endOfChunks(body: string): number | undefined {
   for (let at = 0; ; ) {
     const [line, digits] = /^([0-9a-f]+)[^\r]*\r\n/i.exec(body.slice(at)) ?? [];

@@ -20,10 +20,10 @@ import { type Buyer, createBuyer, NOW_AND_THEN, type Plan, type Purchase } from 
 import { seeded } from "./seeded.ts";
 import { untilDrained } from "./until-drained.ts";
 
-/** POSTERN_TEST_SEED makes it another one. */
+/** POSTERN_TEST_SEED changes the order of events. */
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? 402);
 const PAYERS = 40;
-/** Of the payers, each of these has no money: the facilitator finds out before anything is settled. */
+/** Every eighth payer has no money. The facilitator finds out before any settle. */
 const POOR_EVERY = 8;
 const COPIES = 4;
 const AT_ONCE = 16;
@@ -40,12 +40,12 @@ const stack = useStack(() => ({
   drainSecs: 0.3,
 }));
 let buyer: Buyer;
-/** What a customer buys. */
+/** A customer's plan to buy. */
 type Wish = Plan & { customer: Customer; poor: boolean };
 type Bought = Purchase & { customer: Customer };
 let plans: Wish[];
 const underWay = new Set<Promise<unknown>>();
-/** Nobody begins to buy before. */
+/** No purchase begins before this resolves. */
 let open: Promise<unknown> = Promise.resolve();
 
 beforeAll(async () => {
@@ -62,7 +62,7 @@ beforeAll(async () => {
   await Promise.all(stack.x402.map(untilSelling));
   plans = chance.shuffle(
     customers.flatMap(({ poor, customer }, i) =>
-      // A token by Permit2 is sold in version 2 alone.
+      // Tokens of Permit2 are sold only in version 2.
       (customer.kind === "permit2" ? ([2, 2] as const) : ([1, 2] as const)).map((version, n) => {
         const { payer, asset } = customer;
         return {
@@ -78,7 +78,10 @@ beforeAll(async () => {
   );
 });
 
-/** SIGTERM while a settle of its own is under way: it is finished and answered, and then it is over. */
+/**
+ * Sends SIGTERM while the gateway settles a payment. Checks that this settle is finished and answered before the
+ * gateway exits.
+ */
 async function stopMidSettle(gateway: Part, purchase: () => Promise<Bought>): Promise<Bought> {
   await untilReady(gateway);
   await untilSelling(gateway);
@@ -93,7 +96,7 @@ async function stopMidSettle(gateway: Part, purchase: () => Promise<Bought>): Pr
   return inHand;
 }
 
-/** What happens to the fleet, one after the other, each once so many have bought. */
+/** Returns the faults of the fleet, in order, each after this many purchases. */
 function disastersOf(bought: Bought[]) {
   const [first, second] = stack.x402 as [Part, Part];
   const inHand = async () => {
@@ -105,7 +108,7 @@ function disastersOf(bought: Bought[]) {
   const strikes = [
     () => first.restart(),
     async () => {
-      // The others wait for its answer, or their settles would count into its time-out.
+      // Other purchases wait for this answer, because their settles would count into its time-out.
       const stopped = Promise.all(underWay).then(() => stopMidSettle(second, inHand));
       open = stopped;
       bought.push(await stopped);
@@ -138,7 +141,7 @@ async function buyAll(): Promise<Bought[]> {
   const left = plans.values();
   const shopper = async () => {
     for (const plan of left) {
-      await before; // so that each disaster meets customers
+      await before; // so that customers are buying during each fault
       await open;
       const purchase = purchaseOf(plan);
       underWay.add(purchase);
@@ -157,7 +160,7 @@ async function buyAll(): Promise<Bought[]> {
   return bought;
 }
 
-/** Every wallet that has bought says now that it has signed nothing, and its payments are sent to both gateways again. */
+/** Makes every wallet that has bought deny its signatures, and sends its payments to both gateways again. */
 async function repeatDenied(bought: readonly Bought[]): Promise<number> {
   const ofWallets = bought.filter(({ customer }) => customer.kind === "wallet");
   for (const wallet of new Set(ofWallets.map(({ customer }) => customer)))
@@ -178,14 +181,14 @@ async function booksOf(bought: readonly Purchase[]): Promise<Books> {
   };
 }
 
-/** The reconcilers look at everything that they still would, and find nothing left to do. */
+/** Makes the reconcilers look at all payments that they still watch, and checks that nothing is left to do. */
 async function untilReconciled(): Promise<void> {
   for (const id of await stack.redis.client.zrange(keys.paymentsDue, "0", "-1"))
     await stack.redis.client.zadd(keys.paymentsDue, "XX", 0, id);
   await eventually("nothing is due", async () => (await stack.redis.client.zcard(keys.paymentsDue)) === 0);
 }
 
-test("every payment is one charge, one job and one answer, though gateways, a producer, Redis and the facilitator fail", {
+test("every payment is one charge, one job and one answer, even if gateways, a producer, Redis and the facilitator fail", {
   timeout: 300_000,
 }, async () => {
   const bought = await buyAll();

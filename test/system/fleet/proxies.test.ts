@@ -15,8 +15,8 @@ const naiveServer = useNaiveServer();
 
 type Answer = (req: IncomingMessage, res: ServerResponse) => void;
 
-/** A server in place of a gateway, the paths of what it was sent, and how often it was asked whether it is ready. */
-async function standIn(answer: Answer) {
+/** Starts a server in place of a gateway. It records the paths of its requests, and counts its readiness checks. */
+async function startFakeGateway(answer: Answer) {
   const paths: string[] = [];
   let checks = 0;
   const server = await listen((req, res) => {
@@ -56,7 +56,7 @@ const SMUGGLING: readonly (readonly [string, string])[] = [
   ["a length with a sign", post("Content-Length: +0") + HIDDEN],
   ["an unknown encoding", post("Transfer-Encoding: xchunked", `Content-Length: ${HIDDEN.length}`) + HIDDEN],
   [
-    "an encoding behind a tab",
+    "an encoding after a tab",
     post("Transfer-Encoding:\tchunked", `Content-Length: ${chunked.length}`) + chunked,
   ],
   [
@@ -82,7 +82,7 @@ test.each(SMUGGLING)("%s hide a request that a naive server sees without a proxy
 });
 
 describe.each(EXAMPLE_NAMES)("the %s of docs/operations/proxies", (name) => {
-  describe("before a fleet", needs(name), () => {
+  describe("in front of a fleet", needs(name), () => {
     const stack = useStack(() => ({
       endpoints: [
         { path: "/hooks/open", job_id: 1, auth: "none" },
@@ -98,7 +98,7 @@ describe.each(EXAMPLE_NAMES)("the %s of docs/operations/proxies", (name) => {
       return proxy.stop;
     });
 
-    test("brings every call to a gateway once", async () => {
+    test("sends every call to one gateway, once", async () => {
       const answers = await Promise.all(
         Array.from({ length: 40 }, (_, i) => send(proxy.address, { path: "/hooks/open", body: `body ${i}` })),
       );
@@ -114,11 +114,11 @@ describe.each(EXAMPLE_NAMES)("the %s of docs/operations/proxies", (name) => {
     });
   });
 
-  describe("before other servers", needs(name), () => {
+  describe("in front of other servers", needs(name), () => {
     test.each(FORGED)(
-      "names the client's own address alone, if the client forges one %s",
+      "names only the client's real address, if the client forges one %s",
       async (_, headers) => {
-        const { address } = await standIn(echo);
+        const { address } = await startFakeGateway(echo);
         const proxy = await startExample(name, [address, address], [address, address]);
         ends.defer(proxy.stop);
         const got = (await send(proxy.address, { path: "/", headers, body: "x" })).json();
@@ -126,24 +126,21 @@ describe.each(EXAMPLE_NAMES)("the %s of docs/operations/proxies", (name) => {
       },
     );
 
-    test.each(READINGS)(
-      "hides no request behind another one from a server that ends a body %s",
-      async (reading) => {
-        const server = await naiveServer(reading);
-        const both = [server.address, server.address];
-        const proxy = await startExample(name, both, both);
-        ends.defer(proxy.stop);
-        for (const [trick, bytes] of SMUGGLING) {
-          await sendRaw(proxy.address, bytes);
-          expect([trick, server.paths.filter(isHidden)]).toEqual([trick, []]);
-        }
-        expect((await send(proxy.address, { path: "/after", body: "x" })).status).toBe(200);
-        expect(server.paths).toContain("/after");
-      },
-    );
+    test.each(READINGS)("passes no hidden request to a server that ends a body %s", async (reading) => {
+      const server = await naiveServer(reading);
+      const both = [server.address, server.address];
+      const proxy = await startExample(name, both, both);
+      ends.defer(proxy.stop);
+      for (const [trick, bytes] of SMUGGLING) {
+        await sendRaw(proxy.address, bytes);
+        expect([trick, server.paths.filter(isHidden)]).toEqual([trick, []]);
+      }
+      expect((await send(proxy.address, { path: "/after", body: "x" })).status).toBe(200);
+      expect(server.paths).toContain("/after");
+    });
 
-    test("passes the paths of the payment gateway to it, and all others to the webhooks gateway", async () => {
-      const [webhooks, x402] = [await standIn(echo), await standIn(echo)];
+    test("sends the payment gateway's paths to it, and all others to the webhooks gateway", async () => {
+      const [webhooks, x402] = [await startFakeGateway(echo), await startFakeGateway(echo)];
       const proxy = await startExample(
         name,
         [webhooks.address, webhooks.address],
@@ -155,8 +152,8 @@ describe.each(EXAMPLE_NAMES)("the %s of docs/operations/proxies", (name) => {
       expect([webhooks.paths, x402.paths]).toEqual([["/hooks/a%2Fb?c=%20"], ["/x402/jobs/0/1"]]);
     });
 
-    test("tries the other gateway if one refuses the connection", async () => {
-      const server = await standIn(echo);
+    test("tries another gateway if one refuses the connection", async () => {
+      const server = await startFakeGateway(echo);
       const closed = `127.0.0.1:${await freePort()}`;
       const proxy = await startExample(name, [closed, server.address], [server.address, closed]);
       ends.defer(proxy.stop);
@@ -166,15 +163,15 @@ describe.each(EXAMPLE_NAMES)("the %s of docs/operations/proxies", (name) => {
       expect(server.paths).toEqual(paths);
     });
 
-    test("passes on the 503 of gateways that are all unready, with Retry-After", async () => {
-      const server = await standIn((_, res) => res.writeHead(503, { "Retry-After": "7" }).end());
+    test("passes on the 503 and Retry-After of gateways if all are unready", async () => {
+      const server = await startFakeGateway((_, res) => res.writeHead(503, { "Retry-After": "7" }).end());
       const proxy = await startExample(
         name,
         [server.address, server.address],
         [server.address, server.address],
       );
       ends.defer(proxy.stop);
-      // It has four servers, and has judged all of them once it asks them again.
+      // HAProxy has four servers. It has judged all of them once it checks them again.
       if (name === "haproxy")
         await eventually("HAProxy knows that no server is ready", () => server.checks() >= 8);
       const answer = await send(proxy.address, { path: "/hooks/a", body: "x" });

@@ -19,20 +19,22 @@ import type { Payer } from "../../support/sign-payment.ts";
 import { sellingToAllKinds } from "../payers.ts";
 import { untilDrained } from "./until-drained.ts";
 
-/** How often each process is restarted, the upgrade among them. */
+/** Restarts of each process, including the upgrade. */
 const RESTARTS = Number(process.env["POSTERN_TEST_RESTARTS"] ?? 20);
-/** The folder of an older build within the same layout. Without it, this build under another number. */
+/** Directory of an older build with the same layout. By default, this build with another version number. */
 const OLDER = process.env["POSTERN_TEST_OLDER"];
-/** Longer than nginx passes over a gateway that has refused a connection, and than HAProxy needs to see that one drains. */
+/** Longer than nginx avoids a gateway that has refused a connection, and than HAProxy needs to notice a drain. */
 const DRAIN_SECS = 3;
-/** Pauses of a sender, so that connections are idle for all times around those at which a gateway or a proxy closes them. */
+/**
+ * Pauses of a sender. They cover idle times below and above those at which a gateway or a proxy closes a connection.
+ */
 const PAUSES_MS = [20, 100, 500, 1000, 1500, 2500];
 const BUYERS = 2;
 const HOOK = "/hooks/open";
 const JOB = "/x402/jobs/1/1";
 
 describe(
-  "a fleet behind nginx and HAProxy that is restarted under load, process by process",
+  "a fleet behind nginx and HAProxy that is restarted under load, one process at a time",
   needs("nginx", "haproxy"),
   () => {
     const devnet = useDevnet();
@@ -56,7 +58,7 @@ describe(
         },
       };
     });
-    /** The first three are before the gateways, and the last is before the consoles. */
+    /** Proxies: the first three are in front of the gateways, and the last one is in front of the consoles. */
     let before: Record<"compose" | "nginx" | "haproxy" | "console", Nginx>;
 
     beforeAll(async () => {
@@ -74,7 +76,7 @@ describe(
 
     afterAll(() => Promise.all(Object.values(before ?? {}).map((proxy) => proxy.stop())));
 
-    /** Restarts these processes so often. The next one is restarted once the one before is ready. */
+    /** Restarts these processes this many times. Each restart waits until the previous process is ready. */
     async function restart(parts: readonly Part[], times = 1): Promise<void> {
       for (let i = 0; i < times; i++) {
         for (const part of parts) {
@@ -85,7 +87,7 @@ describe(
       }
     }
 
-    /** Processes of different kinds do not wait for each other. */
+    /** Restarts all processes. Processes of different kinds do not wait for each other. */
     async function restartAll(times: number): Promise<void> {
       const { gateways, x402, producers, consoles, pricing, runner } = stack;
       await Promise.all(
@@ -102,7 +104,7 @@ describe(
       await Promise.all([consoles, pricing, [runner]].map((parts) => restart(parts)));
     }
 
-    /** The releases of all processes but the runner, which is the test's own. */
+    /** Returns the releases of all processes except the runner, which belongs to the test. */
     async function releases(): Promise<string[]> {
       const headers = { Authorization: `Bearer ${CONSOLE_TOKEN}` };
       const path = "/api/v1/overview";
@@ -117,7 +119,7 @@ describe(
         return seen.length === links.size && seen.every((each) => each === release);
       });
 
-    test(`fails no request of a sender, a buyer, an operator or a client of the pricing engine in ${RESTARTS} restarts of each process, of which one is an upgrade, and runs each call once`, {
+    test(`fails no request of a sender, a buyer, an operator or a pricing client in ${RESTARTS} restarts of each process, one of which is an upgrade, and runs each call once`, {
       timeout: 120_000 + 2 * RESTARTS * 15_000,
     }, async () => {
       const callIds: string[] = [];
@@ -125,7 +127,7 @@ describe(
       const done = { delivered: 0, bought: 0, repeated: 0, quoted: 0, shown: 0 };
       let isOver = false;
 
-      /** Does the work again and again, over one connection that it keeps. */
+      /** Repeats the work over one kept connection. */
       async function repeat(
         name: string,
         pauseMs: number,
@@ -203,8 +205,8 @@ describe(
       engines.close();
 
       console.log(`${JSON.stringify(done)}, ${failures.length} failed`);
-      const said = Object.values(before).map((proxy) => proxy.tail());
-      expect(failures, said.join("\n")).toEqual([]);
+      const logs = Object.values(before).map((proxy) => proxy.tail());
+      expect(failures, logs.join("\n")).toEqual([]);
       for (const origin of ["webhook", "x402"] as const) {
         const counts = await untilDrained(stack.redis, origin);
         expect(counts).toMatchObject({ waiting: 0, active: 0, delayed: 0, failed: 0 });

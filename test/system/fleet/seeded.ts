@@ -1,4 +1,4 @@
-/** Chances that are the same in every run (mulberry32). */
+/** Returns random numbers that are the same in every run (mulberry32). */
 export function seeded(seed: number) {
   let state = seed;
   function next(): number {
@@ -9,7 +9,7 @@ export function seeded(seed: number) {
   }
   const below = (limit: number) => Math.floor(next() * limit);
   return {
-    /** True once in so many times. */
+    /** Returns true once in `times` calls on average. */
     onceIn: (times: number) => below(times) === 0,
     pick: <Item>(items: readonly Item[]): Item => items[below(items.length)] as Item,
     shuffle: <Item>(items: readonly Item[]): Item[] =>

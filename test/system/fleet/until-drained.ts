@@ -7,7 +7,7 @@ import type { Places } from "../../fixtures/redis.ts";
 
 type Counts = Record<(typeof COUNTS)[number], number>;
 
-/** Waits until no call of this origin waits, runs or is delayed; failed calls stay and are in the answer. */
+/** Waits until no call of this origin waits, runs or is delayed. Failed calls remain, and are in the answer. */
 export async function untilDrained(
   { partitions }: Pick<Places, "partitions">,
   origin: Origin,

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { FLOODS, faultsIn, measureRound, RSS_MIB_MAX } from "../../support/flood/round.ts";
 import { type FloodWorld, startFloodWorld } from "../../support/flood/world.ts";
 
-/** `npm run bench -- flood` has longer ones, and more payments. */
+/** `npm run bench -- flood` has longer rounds and more payments. */
 const ROUND_MS = 2000;
 const POOL_SIZE = 10_000;
 
@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => world?.end());
 
 test.each(FLOODS.map((flood) => [flood.name, flood] as const))(
-  "honest clients are served, and memory keeps to its bound, beside a flood of %s",
+  "honest clients are served, and memory stays within its limit, during a flood of %s",
   async (_name, flood) => {
     const figures = await measureRound(world, flood, ROUND_MS);
     expect(figures.asked).toBeGreaterThanOrEqual(world.payers.length);
@@ -23,7 +23,7 @@ test.each(FLOODS.map((flood) => [flood.name, flood] as const))(
   },
 );
 
-test("docs/operations.md names the memory that a flood takes at most", () => {
-  const operations = readFileSync(new URL("../../../docs/operations.md", import.meta.url), "utf8");
-  expect(operations).toContain(`${RSS_MIB_MAX} MiB under a flood`);
+test("docs/sizing.md states how much memory a flooded payment gateway needs", () => {
+  const sizing = readFileSync(new URL("../../../docs/sizing.md", import.meta.url), "utf8");
+  expect(sizing).toMatch(new RegExp(`payment gateway, flooded \\| \\d+ MiB; give it ${RSS_MIB_MAX} \\|`));
 });

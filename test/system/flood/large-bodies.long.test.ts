@@ -15,21 +15,24 @@ const LARGE_BYTES = 25 * MIB;
 const MIDDLE_BYTES = 300 * 1024;
 const AT_ONCE = 10;
 const SMALL_SENDERS = 4;
-/** Wait in Redis for the producers, beside those that came in. */
+/** Additional bodies that wait in Redis for the producers. */
 const MORE = 30;
 const JOBS = 5;
-/** The runner takes this long over a large body. */
+/** Time that the runner takes for a large body. */
 const LARGE_MS = 5000;
 const PRODUCERS = 4;
-/** Half of the memory for bodies is for large ones, and each takes 4/3 of its size as stored. */
-const IN_HAND_MAX = 3;
+/**
+ * Large bodies that a producer holds at once: they may use half of its memory for bodies, and each uses 4/3 of its
+ * stored size.
+ */
+const IN_FLIGHT_MAX = 3;
 
-/** docs/sizing.md names both. */
+/** Memory limits of a gateway and a producer, which docs/sizing.md states. */
 const GATEWAY_MIB = 800;
 const PRODUCER_MIB = 512;
 
 const runner = useFakeRunner();
-/** Memory by default. */
+/** Stack with the default memory settings. */
 const stack = useStack(() => ({
   endpoints: [
     { path: "/large", job_id: 1, auth: "none", body_limit_bytes: LARGE_BYTES },
@@ -42,7 +45,7 @@ const stack = useStack(() => ({
 
 const peakMibOf = ({ process }: Part) => peakRssBytesOf(process.pid) / MIB;
 
-test(`ten bodies of 25 MiB at once at a gateway are accepted beside other calls within ${GATEWAY_MIB} MiB, and four producers inject each call once within ${PRODUCER_MIB} MiB each`, {
+test(`a gateway accepts ten concurrent bodies of 25 MiB beside other calls within ${GATEWAY_MIB} MiB, and four producers inject each call once within ${PRODUCER_MIB} MiB each`, {
   timeout: 600_000,
 }, async () => {
   const [gateway] = stack.gateways as [Part];
@@ -94,11 +97,11 @@ test(`ten bodies of 25 MiB at once at a gateway are accepted beside other calls 
   expect(ended).toEqual([]);
   const offered = runner.offers.map(({ headers }) => String(headers["idempotency-key"]));
   expect(offered.sort()).toEqual(accepted.sort());
-  expect(inHand.most).toBeLessThanOrEqual(PRODUCERS * IN_HAND_MAX);
+  expect(inHand.most).toBeLessThanOrEqual(PRODUCERS * IN_FLIGHT_MAX);
   for (const producer of stack.producers) expect(peakMibOf(producer)).toBeLessThan(PRODUCER_MIB);
 });
 
-test("docs/sizing.md names the memory that large bodies take at most", () => {
+test("docs/sizing.md states the most memory that large bodies use", () => {
   const sizing = readFileSync(new URL("../../../docs/sizing.md", import.meta.url), "utf8");
   expect(sizing).toContain(`at most ${GATEWAY_MIB} MiB`);
   expect(sizing).toContain(`at most ${PRODUCER_MIB} MiB`);

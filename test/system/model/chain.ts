@@ -4,10 +4,12 @@ import { isPaid, isWatched, type State } from "./state.ts";
 const isOpen = (s: State): boolean => s.nonce === "unused" && !s.past;
 const canLand = (s: State): boolean => isOpen(s) && s.funds !== "drained";
 
-/** Whoever has used or outlived the authorization no longer cares what is on the account. */
+/** Closes the account's state. Once the authorization is used or expired, its funds no longer matter. */
 const closed = (s: State): State => ({ ...s, funds: "full" });
 
-/** The chain and everyone who may write to it: the facilitator, a third party with the signature, the payer. */
+/**
+ * Actions of the chain and of all that write to it: the facilitator, a third party with the signature, and the payer.
+ */
 export const chainActions: readonly Action[] = [
   chance("chain: the facilitator's transaction lands", {
     when: (s) => canLand(s) && s.dispatched,

@@ -11,17 +11,17 @@ export type Violation = {
 export type Exploration = {
   readonly states: number;
   readonly transitions: number;
-  /** States in which no fair step is left; the invariants `atRest` were asked there. */
+  /** States without a possible fair step. The invariants `atRest` were checked there. */
   readonly quiescent: number;
-  /** Every action that was taken at least once. */
+  /** Actions that were taken at least once. */
   readonly taken: ReadonlySet<string>;
-  /** False if some fair run goes round in circles and so never comes to rest. */
+  /** False if some sequence of fair steps is circular, and so never comes to rest. */
   readonly fairRunsEnd: boolean;
-  /** The first one found, by a shortest path. */
+  /** First violation found, with a shortest path to it. */
   readonly violation: Violation | undefined;
 };
 
-/** Visits every state that can be reached, nearest first, and stops at the first that breaks an invariant. */
+/** Visits all reachable states in breadth-first order, and stops at the first that breaks an invariant. */
 export function explore(actions: readonly Action[], invariants: readonly Invariant[]): Exploration {
   const states: State[] = [];
   const ids = new Map<string, number>();
@@ -43,7 +43,7 @@ export function explore(actions: readonly Action[], invariants: readonly Invaria
     return id;
   }
 
-  /** The state one step leads to, if it is another one. */
+  /** Returns the state to which a step leads, if it is a different one. */
   function take(action: Action, id: number): number | undefined {
     const next = visit(action.does(states[id]!), id, action);
     if (next === id) return undefined;
@@ -52,7 +52,7 @@ export function explore(actions: readonly Action[], invariants: readonly Invaria
     return next;
   }
 
-  /** Answers whether the state is at rest. */
+  /** Expands a state. Returns whether it is at rest. */
   function expand(id: number): boolean {
     const fair: number[] = [];
     for (const action of actions) {
@@ -99,7 +99,7 @@ function countIncoming(edges: Edges): Int32Array {
   return incoming;
 }
 
-/** Takes away what nothing leads to until nothing is left (Kahn); on a circle something stays. */
+/** Removes nodes without incoming edges until none is left (Kahn). If nodes remain, there is a cycle. */
 function isAcyclic(edges: Edges): boolean {
   const incoming = countIncoming(edges);
   const free = [...incoming.keys()].filter((id) => incoming[id] === 0);

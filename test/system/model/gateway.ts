@@ -5,7 +5,7 @@ import { type Gateway, isPaid, move, type State, withGateway } from "./state.ts"
 
 type At = Gateway["at"];
 
-/** One replica's handling of one request; what it holds between steps is its step and the body. */
+/** Actions of one replica that handles one request. Between steps it holds only its current step and the body. */
 export function gatewayActions(i: number, protocol: Protocol): Action[] {
   const gateway = (s: State): Gateway => s.gateways[i]!;
   const at = (step: At) => {
@@ -22,7 +22,7 @@ export function gatewayActions(i: number, protocol: Protocol): Action[] {
     return { ...to(s, "idle"), told202: told, told402Late: s.told402Late || late };
   }
 
-  /** What a payment that is known is answered, whatever has changed since. */
+  /** Answers a payment that is already known, no matter what has changed since. */
   function answerKnown(s: State): State {
     if (protocol.bindsBody && s.recordBody !== gateway(s).body) return answer(s, 409);
     if (s.record === "QUEUED" || s.record === "INJECTED") return answer(s, 202);

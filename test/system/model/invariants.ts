@@ -1,6 +1,9 @@
 import { hasEvidence, isPaid, type State } from "./state.ts";
 
-/** Returns true where the state is good. Those `atRest` are asked only where no fair step is left. */
+/**
+ * An invariant returns true for a good state. Those with `atRest` are checked only in states without a possible fair
+ * step.
+ */
 export type Invariant = {
   readonly id: string;
   readonly says: string;
@@ -8,7 +11,7 @@ export type Invariant = {
   readonly holds: (s: State) => boolean;
 };
 
-/** The payment is ours to answer for: it was recorded, or a settle was sent for it. */
+/** The gateway is responsible for the payment: it was recorded, or a settle was sent for it. */
 const isOurs = (s: State): boolean => s.dispatched || s.record !== "none";
 
 const isFinal = (s: State): boolean => s.record === "none" || s.record === "INJECTED" || s.record === "VOID";

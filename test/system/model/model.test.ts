@@ -8,7 +8,10 @@ import { VARIANTS } from "./variants.ts";
 
 type Space = { readonly name: string; readonly statesMin: number; readonly bounds: Bounds };
 
-/** Each floor is far below what is explored today and far above what an empty or cut-off exploration sees. */
+/**
+ * Minimum numbers of states. Each is far below the current number, and far above that of an empty or truncated
+ * exploration.
+ */
 const SPACES: readonly [Space, ...Space[]] = [
   {
     name: "two requests, one kill, one reconciler",
@@ -36,7 +39,7 @@ const actionsOf = ({ rules, bounds }: World) => modelOf({ ...PROTOCOL, ...rules 
 const exploreAll = (world: World): Exploration => explore(actionsOf(world), INVARIANTS);
 
 const [{ bounds: smallest }] = SPACES;
-/** Two tests read this one. */
+/** Exploration of the smallest space, which two tests use. */
 let ofTheSmallest: Exploration;
 beforeAll(() => {
   ofTheSmallest = exploreAll({ bounds: smallest });
@@ -72,18 +75,18 @@ test("every step of the model is taken in some state", () => {
   expect(names.filter((name) => !ofTheSmallest.taken.has(name))).toEqual([]);
 });
 
-test("nothing depends on looking for missing jobs, which makes up for a QUEUED that is marked too early", () => {
+test("without the search for missing jobs all invariants hold, because it only repairs a QUEUED that is marked too early", () => {
   const without = exploreAll({ rules: { readdsMissingJobs: false }, bounds: SMALL });
   expect(without.violation, story(without)).toBeUndefined();
   const repaired = exploreAll({ rules: { addsAsItSettles: false }, bounds: SMALL });
   expect(repaired.violation, story(repaired)).toBeUndefined();
 });
 
-/** A second crash makes the space several times as large. */
+/** Variants to run. A second crash makes the space several times larger, so only the long run has it. */
 const RUN_HERE = VARIANTS.filter(({ crashes }) => LONG_RUN || crashes === undefined);
 
 for (const { name, breaks, steps, rules, losesJobs = false, crashes = SMALL.crashes } of RUN_HERE) {
-  test(`the wrong protocol "${name}" breaks ${breaks} after ${steps} steps, and the model finds it`, () => {
+  test(`the wrong protocol "${name}" breaks ${breaks} after ${steps} steps, and the model detects it`, () => {
     const bounds = { ...SMALL, losesJobs, crashes };
     const exploration = explore(actionsOf({ rules, bounds }), [invariant(breaks)]);
     expect(exploration.violation?.invariant.id, story(exploration)).toBe(breaks);
@@ -91,7 +94,7 @@ for (const { name, breaks, steps, rules, losesJobs = false, crashes = SMALL.cras
   });
 }
 
-test("each invariant of the model is broken by some wrong protocol", () => {
+test("each invariant of the model is broken by at least one wrong protocol", () => {
   const broken = new Set(VARIANTS.map((variant) => variant.breaks));
   expect([...broken].sort()).toEqual(INVARIANTS.map(({ id }) => id));
 });

@@ -7,22 +7,42 @@ import { type Body, IDLE_WORKER, type State, withGateway, withReconciler } from 
 import { lossActions, workerActions } from "./worker.ts";
 
 /*
- * The paid path as a transition system: one authorization, two gateway replicas that may get its header with bodies A and B,
- * reconcilers without a lease, one worker, a runner, a facilitator, a chain. Every read of or write to Redis, the chain or
- * another process is a step of its own; between two steps any other actor may move or be killed.
+ * Models the paid path as a transition system. There are one authorization, two gateway replicas that may get its
+ * header with bodies A and B, reconcilers without a lease, one worker, a runner, a facilitator and a chain. Every read
+ * or write of Redis, the chain or another process is a separate step. Between two steps, any other actor may move or be
+ * killed.
  *
- * Bounded: how often the client sends the header, how many kills there are, how many reconcilers run (`Bounds`); one drain
- * and one top-up; one cancellation.
+ * Bounded (`Bounds`): the number of times the client sends the header, the number of kills, and the number of
+ * reconcilers. Also one drain, one top-up and one cancellation.
  *
- * Abstracted: a clock that may be wrong is a check that may answer either way at any time. A facilitator that lost, delayed
- * or repeated a settle is one whose transaction may land at any time after the first dispatch, or never; its late replies
- * find no one waiting. A Redis write whose reply is lost is a kill just after the write. Polling that finds nothing is no step.
- * Evidence has no lower bound of blocks, so that a payment spent earlier is kept out by verify alone.
+ * Abstracted:
  *
- * Left out: reorgs deeper than the configured depth, Redis losing what it acknowledged (fail-over, disk), a facilitator
- * that lies about success, a runner that refuses for good (FAILED, DISCARDED), REVIEW, two journals that share a `payTo`,
- * a process that stands still for longer than a record is kept. Liveness is "every quiescent state is good", and fair
- * steps do not go round in circles.
+ * A wrong clock is a check that may answer either way at any time.
+ *
+ * A facilitator may lose, delay or repeat a settle. So its transaction may land at any time after the first dispatch,
+ * or never. No actor waits for its late replies.
+ *
+ * A Redis write whose reply is lost is a kill just after the write.
+ *
+ * Polling that finds nothing is not a step.
+ *
+ * Evidence has no lower block bound, so only verify excludes a payment that was spent earlier.
+ *
+ * Left out:
+ *
+ * - reorgs deeper than the configured depth
+ *
+ * - acknowledged writes that Redis loses (failover, disk)
+ *
+ * - a facilitator that lies about success
+ *
+ * - a runner that refuses for good (FAILED, DISCARDED), and REVIEW
+ *
+ * - two journals with the same `payTo`
+ *
+ * - a process that pauses longer than a record is kept
+ *
+ * Liveness means that every quiescent state is good, and that fair steps contain no cycle.
  */
 export function modelOf(protocol: Protocol, bounds: Bounds): readonly Action[] {
   const reconcilers = protocol.reconciles ? [0, 1].slice(0, bounds.reconcilers) : [];
@@ -46,7 +66,7 @@ function clientActions(i: number, { sends }: Bounds): Action[] {
   return [send("A"), send("B")];
 }
 
-/** kill -9 and restart: the memory is lost, what is in Redis, on the chain and at the runner stays. */
+/** Kills and restarts an actor (kill -9). Its memory is lost; Redis, the chain and the runner keep their data. */
 function crashActions({ crashes, reconcilers }: Bounds): Action[] {
   const kill = (name: string, isBusy: (s: State) => boolean, restart: (s: State) => State): Action =>
     chance(`kill -9: ${name}`, {

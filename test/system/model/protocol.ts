@@ -1,4 +1,4 @@
-/** The rules of the paid path that a wrong variant breaks, one at a time; all hold in the protocol as built. */
+/** Rules of the paid path. All hold in the real protocol. Each wrong variant breaks one of them. */
 export type Protocol = {
   readonly claimsBeforeSettle: boolean;
   readonly claimIsAtomic: boolean;
@@ -41,13 +41,13 @@ export const PROTOCOL: Protocol = {
   runnerRemembersIds: true,
 };
 
-/** How much of the world is explored. */
+/** Bounds of the explored space. */
 export type Bounds = {
-  /** How often the client sends the header, first tries and retries together. */
+  /** Number of times the client sends the header, including retries. */
   readonly sends: number;
-  /** How many kill -9, each of any actor at any step. */
+  /** Number of kills (kill -9) of any actor at any step. */
   readonly crashes: number;
   readonly reconcilers: number;
-  /** Whether a job may vanish from the queue; each loss counts as a kill. */
+  /** Whether a job may vanish from the queue. Each loss counts as a kill. */
   readonly losesJobs: boolean;
 };

@@ -3,7 +3,10 @@ import type { Protocol } from "./protocol.ts";
 import { add, enqueueSettled } from "./queue.ts";
 import { hasEvidence, jobIsMissing, move, type Reconciler, type State, withReconciler } from "./state.ts";
 
-/** One reconciler. It holds no lease: others run at the same time, and what it saw may be stale when it acts. */
+/**
+ * Actions of one reconciler. It holds no lease: others run at the same time, and its knowledge may be outdated when it
+ * acts.
+ */
 export function reconcilerActions(i: number, protocol: Protocol): Action[] {
   const at = (s: State, seen: Reconciler): boolean => s.reconcilers[i] === seen;
   const to = (s: State, next: Reconciler): State => withReconciler(s, i, next);
@@ -18,7 +21,7 @@ export function reconcilerActions(i: number, protocol: Protocol): Action[] {
   const acts = (what: string, seen: Reconciler, does: (s: State) => State): Action =>
     step(named(what), { when: (s) => at(s, seen), does });
 
-  // A clock that may be wrong may say at any time that the authorization has expired.
+  // With a wrong clock, the authorization may appear expired at any time.
   const isOver = (s: State): boolean => s.past || !protocol.expiresByBlockTime;
 
   const findsItOver = protocol.expiresByBlockTime
@@ -59,7 +62,7 @@ export function reconcilerActions(i: number, protocol: Protocol): Action[] {
     ...(protocol.addsAsItSettles ? [] : [addAfterwards]),
     ...(protocol.readsHeadBeforeLogs ? headThenLogs : logsThenHead),
     acts("marks it VOID", "saw-unpaid", (s) => to(move(s, ["SETTLING"], "VOID"), "idle")),
-    // Once sent, sending again changes nothing in this model: the transaction may land from the first time on.
+    // Sending a settle again changes nothing in this model: the transaction may land from the first dispatch on.
     sees(
       "finds a SETTLING record that is not paid yet",
       "saw-undispatched",

@@ -13,11 +13,11 @@ import { PROTOCOL } from "./protocol.ts";
 import { type Body, initialStates, type State } from "./state.ts";
 
 /*
- * Random runs of the model, in which whatever it does to Redis is also done by the program's own scripts. After each step Redis
- * must hold what the model says, so neither can change without the other.
+ * Random runs of the model. Each of the model's changes to Redis is also made by the program's own scripts. After each
+ * step Redis must match the model, so neither can change without the other.
  */
 const RUNS = LONG_RUN ? 300 : 60;
-/** From here on, few runs take every kind of step. */
+/** Seeds from here on need only a few runs to take every kind of step. */
 const FIRST_SEED = 2458;
 const STEPS_MAX = 80;
 const QUEUE = "x402/1/7";
@@ -60,10 +60,10 @@ const unlessGone = (error: unknown): void => {
   if (!isGone(error)) throw error;
 };
 
-/** What the step, in this state of the model, does to Redis. */
+/** Changes Redis as the step does in this state of the model. */
 type Deed = (s: State, body: Body) => Promise<unknown>;
 
-/** By the end of the step's name. All other steps leave Redis alone. */
+/** Keys are the ends of step names. All other steps do not change Redis. */
 const DEEDS: Readonly<Record<string, Deed>> = {
   async "claims the payment with its body"(s, body) {
     const call = { ...made.call, sha256: hashOf(body), body: Buffer.from(body).toString("base64") };
@@ -95,11 +95,14 @@ const DEEDS: Readonly<Record<string, Deed>> = {
   "a waiting job is lost": () => backend().remove(id, false),
 };
 
-/** What ends a run early, or undoes it: else most runs would end before their payment is settled. */
+/**
+ * Steps that end a run early or undo it. They are rare, because otherwise most runs would end before their payment is
+ * settled.
+ */
 const RARE = /^(kill|queue)|the payer (cancels|drains)|a finalized block|refuses/;
 const RARELY = 15;
 
-/** The next step, of those that are possible. */
+/** Chooses the next of the possible steps. */
 function choose(possible: readonly Action[], roll: (sides: number) => number): Action | undefined {
   const common = possible.filter(({ name }) => !RARE.test(name));
   const among = common.length > 0 && roll(RARELY) > 0 ? common : possible;
@@ -109,7 +112,7 @@ function choose(possible: readonly Action[], roll: (sides: number) => number): A
 const deedOf = ({ name }: Action): string | undefined =>
   Object.keys(DEEDS).find((ending) => name.endsWith(`: ${ending}`));
 
-/** The record and the jobs, as the model has them. */
+/** Returns the record and the jobs in the model's form. */
 async function inRedis(): Promise<Pick<State, "record"> & { body: string | null; jobs: string[] }> {
   const [record, body] = await redis.client.hmget(keys.record(id), "st", "bh");
   const [waiting, active] = await Promise.all(
@@ -125,7 +128,7 @@ const inModel = ({ record, recordBody, jobs }: State) => ({
   jobs: jobs.map(({ at }) => at),
 });
 
-/** The same run for the same seed (mulberry32). */
+/** Returns random numbers that are the same for the same seed (mulberry32). */
 function dice(seed: number): (sides: number) => number {
   let state = seed;
   return (sides) => {
@@ -136,7 +139,7 @@ function dice(seed: number): (sides: number) => number {
   };
 }
 
-test("the program's scripts change Redis as the model does, in random runs with every kind of step", async () => {
+test("the program's scripts change Redis like the model, in random runs with every kind of step", async () => {
   const actions = modelOf(PROTOCOL, { sends: 4, crashes: 3, reconcilers: 2, losesJobs: true });
   const met = new Set<string>();
   for (let seed = FIRST_SEED; seed < FIRST_SEED + RUNS; seed++) {

@@ -1,12 +1,12 @@
-/** What the client's payment header is sent with; the first body sent is called A. */
+/** Body that the client sends with its payment header. The first body sent is called A. */
 export type Body = "A" | "B";
 
-/** What the chain knows of the one authorization. `cancelled` sets authorizationState too, but no money moved. */
+/** State of the authorization on the chain. `cancelled` sets authorizationState too, but no money moved. */
 export type Nonce = "unused" | "paid" | "front-run" | "cancelled" | "spent-earlier";
 
 export type RecordState = "none" | "SETTLING" | "QUEUED" | "INJECTED" | "VOID";
 
-/** Where a request stands; the names say what has been done last. `noted` and `handled` occur in wrong variants only. */
+/** State of a request, named after its last step. `noted` and `handled` occur only in wrong variants. */
 type GatewayStep =
   | "idle"
   | "received"
@@ -22,7 +22,7 @@ type GatewayStep =
 
 export type Gateway = { readonly at: GatewayStep; readonly body: Body };
 
-/** What a reconciler holds in memory between two steps: what it saw, which may be stale by now. */
+/** Memory of a reconciler between two steps: what it read, which may be outdated. */
 export type Reconciler =
   | "idle"
   | "saw-paid"
@@ -34,10 +34,10 @@ export type Reconciler =
   | "saw-queued"
   | "saw-missing";
 
-/** A job under its id; ids are all 0 when they are deterministic. */
+/** A job under its id. Deterministic ids are all 0. */
 export type Job = { readonly id: number; readonly body: Body; readonly at: "waiting" | "active" };
 
-/** It has the body in memory, even if the job is gone meanwhile. */
+/** A worker keeps the body in memory, even if the job is removed meanwhile. */
 export type Worker = {
   readonly at: "idle" | "took" | "took-ended" | "posted";
   readonly id: number;
@@ -46,21 +46,23 @@ export type Worker = {
 
 export const IDLE_WORKER: Worker = { at: "idle", id: 0, body: "A" };
 
-/** Everything that outlives a step: the chain, Redis, the runner, the memory of each process, and what the client was told. */
+/**
+ * Everything that outlives a step: the chain, Redis, the runner, the memory of each process, and the client's answers.
+ */
 export type State = {
   readonly nonce: Nonce;
-  /** The payment is as deep in the chain as a proof asks for. */
+  /** Whether the payment has as many confirmations as a proof requires. */
   readonly deep: boolean;
-  /** A payer may drain the account once and top it up once. */
+  /** State of the account. The payer may drain it once and top it up once. */
   readonly funds: "full" | "drained" | "refilled";
-  /** A finalized block is past `validBefore`: what has not landed never will. */
+  /** Whether a finalized block is past `validBefore`. A transaction that has not landed by then never will. */
   readonly past: boolean;
-  /** A settle was sent. The facilitator's transaction may land from then on: now, late or never. */
+  /** Whether a settle was sent. From then on, the facilitator's transaction may land at any time or never. */
   readonly dispatched: boolean;
 
   readonly record: RecordState;
   readonly recordBody: Body;
-  /** Kept only where the evidence is looked for from the claim on. */
+  /** Used only by variants that search for evidence from the claim on. */
   readonly paidBeforeClaim: boolean;
   readonly jobs: readonly Job[];
   readonly nextId: number;
@@ -69,13 +71,13 @@ export type State = {
   readonly reconcilers: readonly Reconciler[];
   readonly worker: Worker;
 
-  /** The ids the runner remembers, and the bodies it has run, in order. */
+  /** Ids that the runner remembers, and the bodies that it has run, in order. */
   readonly runnerIds: readonly number[];
   readonly effects: string;
 
-  /** Bodies that were answered 202. */
+  /** Bodies that were answered with 202. */
   readonly told202: string;
-  /** A 402 was answered after a dispatch while it was not yet impossible that the client pays. */
+  /** Whether a 402 was answered after a dispatch while the client might still have paid. */
   readonly told402Late: boolean;
 
   readonly sends: number;
@@ -106,16 +108,21 @@ const FRESH: State = {
   crashes: 0,
 };
 
-/** A new authorization, and an old one whose job is done and whose record has expired. */
+/** Initial states: a new authorization, and an old one whose job is done and whose record has expired. */
 export const initialStates: readonly State[] = [FRESH, { ...FRESH, nonce: "spent-earlier", deep: true }];
 
-/** The payer's money reached `payTo` for the call this model is about. */
+/** Returns whether the payer's money reached `payTo` for this model's call. */
 export const isPaid = (s: State): boolean => s.nonce === "paid" || s.nonce === "front-run";
 
-/** What a strict reader of the logs finds: AuthorizationUsed with the Transfer beside it, deep enough. */
+/**
+ * Returns whether the chain's logs prove the payment: AuthorizationUsed and its Transfer, with enough confirmations.
+ */
 export const hasEvidence = (s: State): boolean => s.deep && (isPaid(s) || s.nonce === "spent-earlier");
 
-/** A record that is known to be paid asks for time and depth no more: they stand still and are left out of the key. */
+/**
+ * Returns whether time and depth still matter. They no longer change for a record that is known to be paid, and are
+ * left out of its key.
+ */
 export const isWatched = ({ record }: State): boolean =>
   record === "none" || record === "SETTLING" || record === "VOID";
 
@@ -129,7 +136,7 @@ export const withReconciler = (s: State, i: number, reconciler: Reconciler): Sta
   reconcilers: s.reconcilers.map((old, j) => (j === i ? reconciler : old)),
 });
 
-/** The journal's compare-and-set: moves the record if it is in `from`, changes nothing otherwise. */
+/** Moves the record if it is in `from`, as the journal's compare-and-set does. Otherwise changes nothing. */
 export const move = (s: State, from: readonly RecordState[], to: RecordState): State =>
   from.includes(s.record) ? { ...s, record: to } : s;
 
@@ -137,7 +144,7 @@ export const jobIsMissing = (s: State): boolean => s.jobs.length === 0;
 
 const letters = new Map<string, number>();
 
-/** A short code for a word; the same word always has the same one. */
+/** Returns a short code for a word. The same word always has the same code. */
 function letter(word: string): number {
   const known = letters.get(word);
   if (known !== undefined) return known;
@@ -145,7 +152,7 @@ function letter(word: string): number {
   return letters.size;
 }
 
-/** More than there are words; every code stays below 256, so that a key takes one byte for each field. */
+/** Limit on words. It keeps every code below 256, so that each field of a key takes one byte. */
 const WORDS_MAX = 100;
 
 const gatewayCode = ({ at, body }: Gateway): number =>
@@ -156,7 +163,10 @@ const flags = (...bits: readonly boolean[]): number => bits.reduce((sum, bit) =>
 const inOrder = (codes: readonly number[]): readonly number[] =>
   codes.length === 2 && codes[0]! > codes[1]! ? [codes[1]!, codes[0]!] : codes;
 
-/** Two states that differ only in which replica does what are one state; every field has its own place in the string. */
+/**
+ * Encodes a state as text with a fixed place for each field. Two states that differ only in which replica does what
+ * have the same text.
+ */
 export function encode(s: State): string {
   const [gatewayA, gatewayB] = inOrder(s.gateways.map(gatewayCode));
   const [reconcilerA, reconcilerB] = inOrder(s.reconcilers.map(letter));

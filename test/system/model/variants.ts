@@ -1,13 +1,13 @@
 import type { Protocol } from "./protocol.ts";
 
-/** The protocol with one rule broken, and the invariant that must catch it. */
+/** The protocol with one rule broken, and the invariant that must detect it. */
 export type Variant = {
   readonly name: string;
   readonly breaks: string;
-  /** The length of the shortest counter-example. */
+  /** Length of the shortest counter-example. */
   readonly steps: number;
   readonly rules: Partial<Protocol>;
-  /** Left undefined where the smallest bounds are enough. */
+  /** Undefined if the smallest bounds suffice. */
   readonly losesJobs?: boolean;
   readonly crashes?: number;
 };
@@ -63,7 +63,7 @@ export const VARIANTS: readonly Variant[] = [
     rules: { expiresByBlockTime: false },
   },
   { name: "open records expire", breaks: "I1", steps: 9, rules: { openRecordsNeverExpire: false } },
-  // With the look for missing jobs this order is repaired later: see the test of that net.
+  // The search for missing jobs would later repair the effect of this order. A separate test covers that search.
   {
     name: "QUEUED is marked before the add, and taken at its word",
     breaks: "I1",

@@ -4,7 +4,7 @@ import { IDLE_WORKER, type Job, move, type State, type Worker } from "./state.ts
 
 const EFFECTS_MAX = 2;
 
-/** The worker, its queue and the runner, which runs an id it remembers only once. */
+/** Actions of the worker, its queue and the runner. The runner runs a remembered id only once. */
 export function workerActions(protocol: Protocol): Action[] {
   const at = (step: Worker["at"]) => {
     return (s: State): boolean => s.worker.at === step;
@@ -19,7 +19,7 @@ export function workerActions(protocol: Protocol): Action[] {
   });
   const find = (s: State, where: Job["at"]): Job | undefined => s.jobs.find((job) => job.at === where);
 
-  /** The step that takes a call reads its record. */
+  /** Takes a call, and reads its record in the same step. */
   function take(s: State): State {
     const { id, body } = find(s, "waiting")!;
     return {
@@ -28,7 +28,7 @@ export function workerActions(protocol: Protocol): Action[] {
     };
   }
 
-  /** A job that was taken back meanwhile stays. */
+  /** Removes the job, unless another worker took it back meanwhile. */
   const removed = (s: State): State => ({
     ...s,
     jobs: s.jobs.filter((job) => job.id !== s.worker.id || job.at !== "active"),
@@ -70,7 +70,7 @@ export function workerActions(protocol: Protocol): Action[] {
   ];
 }
 
-/** An operator, or a bug, removes a job that waits. It counts as a fault, like a kill. */
+/** Actions of an operator or a bug that removes a waiting job. Each counts as a fault, like a kill. */
 export function lossActions({ crashes, losesJobs }: Bounds): Action[] {
   if (!losesJobs) return [];
   return [

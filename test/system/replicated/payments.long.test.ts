@@ -42,7 +42,7 @@ function start(kind: ProcessKind, args: readonly string[] = []) {
   return postern.start([kind, ...args, "--ops-address", "127.0.0.1:0"]);
 }
 
-/** Starts two gateways and a producer, whose runner refuses all calls. Resolves with the gateways. */
+/** Starts two gateways, and a producer whose runner refuses all calls. Resolves with the gateways. */
 async function startSelling(): Promise<Part[]> {
   const processes = [
     ...[1, 2].map(() => start("x402", ["--bind-address", "127.0.0.1:0"])),
@@ -53,7 +53,10 @@ async function startSelling(): Promise<Part[]> {
   return started.slice(0, 2).map(({ address }) => ({ address: String(address) }) as Part);
 }
 
-/** Has each payer buy a call from both gateways until each says 202, and does `meanwhile` once a payment is open. Resolves with the call ids. */
+/**
+ * Makes each payer buy a call from both gateways until each answers 202. Runs `meanwhile` once a payment is open.
+ * Resolves with the call ids.
+ */
 async function buyWhile(gateways: readonly Part[], meanwhile: () => Promise<void>): Promise<string[]> {
   const buyer = createBuyer({ devnet, path: PATH });
   const payers = await Promise.all(Array.from({ length: BUYERS }, () => newPayer(devnet)));
@@ -76,7 +79,7 @@ async function buyWhile(gateways: readonly Part[], meanwhile: () => Promise<void
 const MODES = ["was killed", "stood still", "was exchanged by an operator"] as const;
 
 test.each(MODES)(
-  "payments that are open while the primary %s are made once",
+  "open payments are made once if the primary %s",
   {
     timeout: 180_000,
   },
@@ -90,7 +93,7 @@ test.each(MODES)(
 );
 
 test.each(MODES)(
-  "each refund is in one export, also if the primary %s meanwhile",
+  "each refund is in one export, even if the primary %s meanwhile",
   {
     timeout: 360_000,
   },
@@ -115,7 +118,7 @@ test.each(MODES)(
     await failedOver;
     await eventually("all are exported", exportSome, 180_000);
     expect(new Set(exported).size).toBe(exported.length);
-    // An export that was not proven printed nothing, and is pending.
+    // An export that was not proven has printed nothing, and its refunds are still pending.
     const pending = jsonLines(
       await postern.run(["payments", "list", "--state", "refund_pending", "-o", "json"]),
     );

@@ -11,7 +11,7 @@ onlyInLongRun(() => {
   describe("with Sentinel and durability strict", () => {
     const redis = useSentinels();
 
-    test("a primary that is killed while its replicas are cut off loses calls that were answered with 202, as the documentation says", async () => {
+    test("a primary that is killed while its replicas are disconnected loses calls that were answered with 202, as the documentation says", async () => {
       const world = await startFailoverWorld(redis, { settings: {}, loginOf });
       try {
         const figures = await measureFailover(world, "was killed while its replicas were cut off");

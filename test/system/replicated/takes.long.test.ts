@@ -17,7 +17,7 @@ const PATH = "/hooks/job";
 const JOB = "0/1";
 const QUEUE = `webhook/${JOB}`;
 const LOCK_MS = 3000;
-/** One more than the crashes after which a call fails. */
+/** One more than the number of crashes after which a call fails. */
 const ROUNDS = 4;
 
 const redis = useSentinels();
@@ -38,7 +38,7 @@ function start(kind: ProcessKind, args: readonly string[] = []) {
   return postern.start([kind, ...args, "--ops-address", "127.0.0.1:0"]);
 }
 
-/** Pauses and resumes the job at this primary, without a proof. */
+/** Pauses and resumes the job at this primary, without waiting for replicas. */
 async function gateAt<Result>(
   port: number,
   work: (jobs: ReturnType<typeof openJobs>, client: Redis) => Promise<Result>,
@@ -48,7 +48,7 @@ async function gateAt<Result>(
 
 const ACT = { at: 0, by: "a test", reason: "a test" };
 
-test("a call whose take is not proven at any of several failovers is sent once, as a first attempt that no crash preceded", {
+test("a call whose take was not replicated in any of several failovers is sent once, as a first attempt without a crash", {
   timeout: 60_000 + ROUNDS * 60_000,
 }, async () => {
   const webhooks = start("webhooks", ["--bind-address", "127.0.0.1:0"]);
@@ -67,7 +67,7 @@ test("a call whose take is not proven at any of several failovers is sent once, 
     const replicas = redis.servers.filter(({ port }) => port !== old.port);
     await gateAt(old.port, async (jobs, client) => {
       const isTaken = async () => (await client.llen(keys.inQueue(QUEUE, "active"))) === 1;
-      // A producer that has noticed that nothing can be proven takes nothing: then it is tried again.
+      // A producer that has noticed the missing replicas takes no call. Then the test tries again.
       await eventually("it is taken", async () => {
         for (const { pid } of replicas) process.kill(pid, "SIGSTOP");
         await jobs.resume(JOB, ACT);
@@ -81,7 +81,7 @@ test("a call whose take is not proven at any of several failovers is sent once, 
     });
     await delay(100);
     await old.kill("SIGKILL");
-    // The replicas have the take in their sockets. When one takes over, the lock of the call has run out.
+    // The replicas have received the take in their sockets. By the time one takes over, the call's lock has expired.
     await delay(LOCK_MS);
     for (const { pid } of replicas) process.kill(pid, "SIGCONT");
     await redis.untilTakenOver(old.port);

@@ -1,17 +1,17 @@
 import type { AuditEntryView as AuditEntry } from "../../../../shared/console/audit-trail.ts";
-import { ask } from "../../api/ask.ts";
+import { request } from "../../api/ask.ts";
 import { usePages } from "../../api/use-pages.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
-import { WhyNot } from "../../ui/live.tsx";
+import { StaleNotice } from "../../ui/live.tsx";
 import { Badge, Empty, type Tone } from "../../ui/notice.tsx";
 import { counted } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Segments } from "../../ui/segments.tsx";
 import { Time } from "../../ui/time.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
-import { merged } from "./merged.ts";
+import { mergeBulkEntries } from "./merged.ts";
 
 const AT_ONCE = 100;
 
@@ -21,14 +21,14 @@ const STREAMS = [
   { value: "reads", name: "Reads" },
 ] as const;
 
-/** Acts of operators, newest first. A bulk operation is one row, and has a list of its calls. */
+/** Lists the acts of operators, newest first. A bulk operation is one row, which has a list of its calls. */
 export function AuditLogPage() {
   const [asked, change] = useQuery();
   const stream = STREAMS.find(({ value }) => value === asked.get("stream"))?.value ?? "";
   const run = asked.get("run") ?? undefined;
   const list = usePages<AuditEntry>(JSON.stringify([stream, run]), async (cursor, signal) => {
     const query = { cursor, limit: AT_ONCE, run, ...(stream !== "" && { stream }) };
-    const { entries, next } = await ask("GET", "api/v1/audit", { ...query, grouped: !run }, signal);
+    const { entries, next } = await request("GET", "api/v1/audit", { ...query, grouped: !run }, signal);
     return { items: entries, next };
   });
   const { items, isLoading, isWhole, refused, more } = list;
@@ -47,13 +47,15 @@ export function AuditLogPage() {
           onChange={(value) => change({ stream: value })}
         />
       </PageHead>
-      <WhyNot answer={{ ...list, reload: list.again }} title="Audit log unavailable" />
+      <StaleNotice answer={{ ...list, reload: list.again }} title="Audit log unavailable" />
       <Card title={run === undefined ? "Entries" : "Lines of the bulk operation"} isBare>
-        {items.length === 0 && isWhole && !isLoading && refused === undefined && <Nothing stream={stream} />}
+        {items.length === 0 && isWhole && !isLoading && refused === undefined && (
+          <NoEntries stream={stream} />
+        )}
         {items.length > 0 && (
           <DataTable
             columns={COLUMNS}
-            items={run === undefined ? merged(items) : items}
+            items={run === undefined ? mergeBulkEntries(items) : items}
             keyOf={({ id }) => id}
           />
         )}
@@ -70,7 +72,7 @@ export function AuditLogPage() {
   );
 }
 
-function Nothing({ stream }: { stream: (typeof STREAMS)[number]["value"] }) {
+function NoEntries({ stream }: { stream: (typeof STREAMS)[number]["value"] }) {
   if (stream === "reads")
     return (
       <Empty title="No reads yet">
@@ -84,8 +86,8 @@ function Nothing({ stream }: { stream: (typeof STREAMS)[number]["value"] }) {
   );
 }
 
-/** How a target was chosen that is itself shown. */
-const SHOWN: readonly string[] = ["by id", "by name", "by path", "by address"];
+/** Selections that need no words, because the Target column shows the id, name, path or address itself. */
+const SELF_EVIDENT_SELECTIONS: readonly string[] = ["by id", "by name", "by path", "by address"];
 
 const COLUMNS: readonly Column<AuditEntry>[] = [
   { title: "Time", cell: ({ at }) => <Time at={at} /> },
@@ -102,7 +104,7 @@ const COLUMNS: readonly Column<AuditEntry>[] = [
     cell: (entry) => (
       <>
         {subjectOf(entry)}
-        {!SHOWN.includes(entry.selection) && (
+        {!SELF_EVIDENT_SELECTIONS.includes(entry.selection) && (
           <span class="step-aside small muted wrap">{entry.selection}</span>
         )}
       </>
@@ -115,7 +117,7 @@ const COLUMNS: readonly Column<AuditEntry>[] = [
   },
 ];
 
-/** The page's own words for actions. */
+/** Names of actions on this page, where they differ from those of the audit log. */
 const WORDS: Readonly<Record<string, string>> = { begin_audit: "match with chain" };
 
 const TONES: Readonly<Record<string, Tone>> = {

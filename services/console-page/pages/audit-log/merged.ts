@@ -1,10 +1,10 @@
 import type { AuditEntryView as AuditEntry } from "../../../../shared/console/audit-trail.ts";
 
 /**
- * Makes one row of a bulk operation: its calls, which may be on several pages, and the line of its beginning. The row stands where the
- * operation began, as far as that is listed.
+ * Makes one row of each bulk operation: merges the line of its start with the lines of its calls. These lines may be on
+ * several pages. The row has the position of the oldest line read so far.
  */
-export function merged(entries: readonly AuditEntry[]): AuditEntry[] {
+export function mergeBulkEntries(entries: readonly AuditEntry[]): AuditEntry[] {
   const rows = new Map<string, AuditEntry>();
   for (const entry of entries) {
     const { run, calls, action } = entry;
@@ -15,12 +15,12 @@ export function merged(entries: readonly AuditEntry[]): AuditEntry[] {
     }
     const known = rows.get(run);
     rows.delete(run);
-    rows.set(run, joined(known, entry, begins));
+    rows.set(run, addEntry(known, entry, begins));
   }
   return [...rows.values()];
 }
 
-function joined(known: AuditEntry | undefined, entry: AuditEntry, begins: boolean): AuditEntry {
+function addEntry(known: AuditEntry | undefined, entry: AuditEntry, begins: boolean): AuditEntry {
   if (known === undefined) return entry;
   const sum = (known.calls ?? 0) + (entry.calls ?? 0);
   const { call_id, action } = known;

@@ -10,7 +10,7 @@ import { Copyable, shortened } from "../../ui/copy.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { JobName } from "../../ui/job-name.tsx";
-import { Live, WhyNot } from "../../ui/live.tsx";
+import { Live, StaleNotice } from "../../ui/live.tsx";
 import { asSentence, Empty, Notice } from "../../ui/notice.tsx";
 import { bytes, count, counted } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
@@ -29,7 +29,7 @@ const EVERY_MS = 2000;
 
 type Chosen = Act | "forget" | "replay delivered" | "run now";
 
-/** The life of one call, from created to delivered, and what can be done with it. */
+/** Shows the life of one call, from created to delivered, and the actions on it. */
 export function CallPage() {
   const id = useRoute().path[1] ?? "";
   const answer = useAnswer("api/v1/calls/{call_id}", { call_id: id }, { everyMs: EVERY_MS });
@@ -46,14 +46,14 @@ export function CallPage() {
       </PageHead>
       <div class="call-title">
         <Copyable text={id} />
-        {data !== undefined && <CallState state={placeOf(data)} />}
+        {data !== undefined && <CallState state={stateOf(data)} />}
       </div>
       {data === undefined && refused?.status === 404 ? (
         <Empty title="Call not found">
           {asSentence(refused.detail)} <a href={linkTo(["calls"])}>Search for another call</a>.
         </Empty>
       ) : (
-        <WhyNot answer={answer} />
+        <StaleNotice answer={answer} />
       )}
       {data !== undefined && <Life key={data.call_id} life={data} />}
       {act === "forget" && <ForgetDialog id={id} onClose={close} />}
@@ -64,12 +64,15 @@ export function CallPage() {
   );
 }
 
-/** A queued call has the state of its entry in the queue: waiting, delayed or in flight. Its queue may have lost it. */
-function placeOf({ state, queue }: CallLife): string {
+/**
+ * Returns the state of a call. A queued call has the state of its queue entry: waiting, delayed or in flight. If the
+ * queue has lost the entry, the state is `missing`.
+ */
+function stateOf({ state, queue }: CallLife): string {
   return queue?.as ?? (state === "queued" ? "missing" : state);
 }
 
-const IN_HAND = ["waiting", "active", "delayed", "held", "queued", "settling", "review"];
+const IN_FLIGHT = ["waiting", "active", "delayed", "held", "queued", "settling", "review"];
 
 function Actions({ life, onAct }: { life: CallLife; onAct: (act: Chosen) => void }) {
   const mayOperate = useMayOperate();
@@ -78,12 +81,12 @@ function Actions({ life, onAct }: { life: CallLife; onAct: (act: Chosen) => void
   const begin = (action: Act["action"]) => () => onAct({ action, selection: { ids: [call_id] } });
   return (
     <div class="buttons">
-      {forgotten_at === null && !IN_HAND.includes(state) && (
+      {forgotten_at === null && !IN_FLIGHT.includes(state) && (
         <button type="button" class="quiet" onClick={() => onAct("forget")}>
           Forget…
         </button>
       )}
-      {placeOf(life) === "delayed" && (
+      {stateOf(life) === "delayed" && (
         <button type="button" onClick={() => onAct("run now")}>
           Run now…
         </button>
@@ -138,7 +141,7 @@ function Life({ life }: { life: CallLife }) {
   );
 }
 
-/** In a sentence what is the matter with it, if something is. */
+/** Describes in one sentence what is wrong with the call, if anything. */
 function Summary({ life: { state, timeline } }: { life: CallLife }) {
   if (state === "failed") {
     const { code = "", reason = "" } = timeline.findLast(({ what }) => what === "failed") ?? {};
@@ -164,7 +167,7 @@ function About({ life }: { life: CallLife }) {
   return (
     <Facts
       facts={[
-        ["State", <CallState state={placeOf(life)} />],
+        ["State", <CallState state={stateOf(life)} />],
         ["State since", changed_at === null ? undefined : <Time at={changed_at} form="exact" />],
         ["Origin", origin],
         ["Endpoint", life.endpoint === null ? undefined : <span class="mono">{life.endpoint}</span>],

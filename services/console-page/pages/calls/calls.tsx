@@ -1,13 +1,13 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { problemOfText } from "../../../../shared/call/search-text.ts";
-import { ask } from "../../api/ask.ts";
+import { request } from "../../api/ask.ts";
 import type { FoundCall } from "../../api/calls.ts";
 import type { Rejected } from "../../api/jobs.ts";
 import { useJobTitle } from "../../api/names.ts";
 import { usePages } from "../../api/use-pages.ts";
 import { shortened } from "../../ui/copy.tsx";
 import { Icon } from "../../ui/icons.tsx";
-import { WhyNot } from "../../ui/live.tsx";
+import { StaleNotice } from "../../ui/live.tsx";
 import { Empty, Notice } from "../../ui/notice.tsx";
 import { PageHead } from "../../ui/page-head.tsx";
 import { SinceChoice, useSince } from "../../ui/since.tsx";
@@ -24,7 +24,7 @@ import { toSearch, useWindow, WindowChip } from "./window.tsx";
 
 const AT_ONCE = 100;
 
-/** Any call by whatever is known of it. */
+/** Finds calls by an id, a hash, an address, a state or a time. */
 export function CallsPage() {
   const [query, change] = useQuery();
   const window = useWindow();
@@ -39,7 +39,7 @@ export function CallsPage() {
   const [rejected, setRejected] = useState<readonly Rejected[]>([]);
   const list = usePages<FoundCall>(JSON.stringify(search), async (cursor, signal) => {
     const asked = { ...search, cursor, limit: AT_ONCE };
-    const found = await ask("GET", "api/v1/calls", asked, signal);
+    const found = await request("GET", "api/v1/calls", asked, signal);
     setGap(found.is_complete ? undefined : found.is_unlisted ? "unlisted" : "cut");
     if (cursor === undefined) setRejected(found.rejected);
     return { items: found.calls, next: found.next };
@@ -68,7 +68,7 @@ export function CallsPage() {
         </button>
       </PageHead>
       <Search />
-      <WhyNot answer={{ ...list, reload: list.again }} title="Search failed" />
+      <StaleNotice answer={{ ...list, reload: list.again }} title="Search failed" />
       <RefusedNotice requests={rejected} />
       <div class="with-facets">
         <Facets search={search} turn={turn} isLive={isLive} />
@@ -103,13 +103,13 @@ export function CallsPage() {
   );
 }
 
-/** Why a search may not have found all that match. */
+/** Reasons why a search may have missed matching calls. */
 const GAPS = {
   unlisted: "A webhook call in this state may be found only by its call id, or by its delivery id.",
   cut: "The search stopped before it had checked every call. To find the rest, narrow the search, for example by job or time.",
 } as const;
 
-/** One field for any id, and what narrows it down. */
+/** Search form: one field for any id, and fields that narrow the search. */
 function Search() {
   const [query, change] = useQuery();
   const field = useRef<HTMLInputElement>(null);
@@ -129,7 +129,7 @@ function Search() {
     if (problem !== undefined) return;
     if (/^c_[0-9a-f]{32}$/i.test(wanted)) goTo(linkTo(["calls", wanted.toLowerCase()]));
     else change({ q: wanted });
-    // So that the keys walk through what is found.
+    // Removes the focus, so that the keys `j` and `k` move through the results.
     field.current?.blur();
   };
   return (
@@ -198,16 +198,16 @@ function Row({ call }: { call: FoundCall | undefined }) {
         <span class="label">job </span>
         {job && titleOfJob(job)}
       </span>
-      <span class="cut muted" title={knownOf(call)}>
-        {knownOf(call)}
+      <span class="cut muted" title={detailOf(call)}>
+        {detailOf(call)}
       </span>
       <Time at={at} />
     </div>
   );
 }
 
-/** Why it failed, or else who paid or sent it. */
-function knownOf({ state, code, reason, transaction, payer, delivery_id }: FoundCall): string {
+/** Returns the last error of the call; without one, the payer or the delivery id. */
+function detailOf({ state, code, reason, transaction, payer, delivery_id }: FoundCall): string {
   if (code !== null) return `${state === "failed" ? "" : "Last error: "}${problemWords(code, reason ?? "")}`;
   if (payer !== null)
     return `paid by ${shortened(payer, 8, 4)}${transaction === null ? "" : `, ${shortened(transaction, 8, 4)}`}`;

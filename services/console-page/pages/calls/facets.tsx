@@ -17,7 +17,7 @@ type Name = keyof typeof TITLES;
 
 const NAMES = Object.keys(TITLES) as Name[];
 
-/** The filters that a facet sets, as they are in the address. */
+/** Returns the filters that a facet sets in the URL. */
 export function useFacetFilters(): Partial<Record<Name, string>> {
   const [query] = useQuery();
   return Object.fromEntries(NAMES.map((name) => [name, query.get(name) ?? undefined]));
@@ -25,17 +25,20 @@ export function useFacetFilters(): Partial<Record<Name, string>> {
 
 const EVERY_MS = 3000;
 
-/** Widths at which the counts have no room beside the list. */
+/** Widths at which there is no space for the counts beside the list. */
 const FOLDED = "(max-width: 1180px)";
 
 type Props = {
   search: Query;
-  /** Another one counts again. */
+  /** The calls are counted again when this number changes. */
   turn: number;
   isLive: boolean;
 };
 
-/** Counts of the calls that a search finds. A click on a value narrows the search to it, and a second one widens it again. */
+/**
+ * Counts the calls that a search finds, by facet. A click on a value narrows the search to it. A second click removes
+ * the filter.
+ */
 export function Facets({ search, turn, isLive }: Props) {
   const [query] = useQuery();
   const isFolded = useMedia(FOLDED);
@@ -78,7 +81,7 @@ function Facet({ name, values, others }: { name: Name; values: Values; others: n
   return (
     <fieldset>
       <legend>{TITLES[name]}</legend>
-      {withChosen(values, chosen).map(({ value, count: calls }) => (
+      {includeChosen(values, chosen).map(({ value, count: calls }) => (
         <button
           type="button"
           key={value}
@@ -95,8 +98,8 @@ function Facet({ name, values, others }: { name: Name; values: Values; others: n
   );
 }
 
-/** Also a chosen value that no call has, so that it can be taken back. */
-function withChosen(values: Values, chosen: string | null): Values {
+/** Adds the chosen value to the list if no call has it, so that the user can remove the filter. */
+function includeChosen(values: Values, chosen: string | null): Values {
   return chosen === null || values.some(({ value }) => value === chosen)
     ? values
     : [...values, { value: chosen, count: 0 }];

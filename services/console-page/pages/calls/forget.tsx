@@ -1,9 +1,10 @@
-import { ask } from "../../api/ask.ts";
+import { request } from "../../api/ask.ts";
 import { Confirm } from "../../ui/confirm.tsx";
 
-/** Removes what a call's sender has said, as the law or the sender may demand. */
+/** Asks for a reason, and deletes a call's data that came from its sender. The law or the sender may demand this. */
 export function ForgetDialog({ id, onClose }: { id: string; onClose: () => void }) {
-  const forget = (reason: string) => ask("POST", "api/v1/calls/{call_id}/forget", { call_id: id, reason });
+  const forget = (reason: string) =>
+    request("POST", "api/v1/calls/{call_id}/forget", { call_id: id, reason });
   return (
     <Confirm
       title="Forget this call?"

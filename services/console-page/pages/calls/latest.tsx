@@ -1,7 +1,7 @@
 import { useAnswer } from "../../api/use-answer.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
-import { WhyNot } from "../../ui/live.tsx";
+import { StaleNotice } from "../../ui/live.tsx";
 import { Empty } from "../../ui/notice.tsx";
 import { Time } from "../../ui/time.tsx";
 import { linkTo } from "../../url-fragment.ts";
@@ -15,7 +15,7 @@ export function LatestCalls({ search }: { search: { endpoint: string } | { job: 
   const calls = answer.data?.calls;
   return (
     <Card title="Latest calls" tools={<a href={linkTo(["calls"], search)}>All calls</a>}>
-      <WhyNot answer={answer} title="Calls unavailable" />
+      <StaleNotice answer={answer} title="Calls unavailable" />
       {calls?.length === 0 && <Empty title="No calls yet" />}
       <ul class="latest">
         {calls?.map(({ id, state, at }) => (

@@ -4,7 +4,7 @@ import { useAnswer } from "../../api/use-answer.ts";
 import type { Paged } from "../../api/use-pages.ts";
 import type { Query } from "../../url-fragment.ts";
 
-/** Further ones are not counted. */
+/** Limit on the number of new calls that the page counts. */
 const COUNTED_MAX = 50;
 const EVERY_MS = 3000;
 
@@ -16,7 +16,10 @@ type Props = {
   refresh(): void;
 };
 
-/** Counts the calls of a search that are new or have changed since it was listed. Live, it lists them by itself until it is paused. */
+/**
+ * Counts the calls of a search that are new or have changed since the list was read. In live mode it refreshes the
+ * list by itself until the user pauses it.
+ */
 export function Newer({ search, list, isLive, setLive, refresh }: Props) {
   const isListed = list.at !== undefined && list.refused === undefined;
   const path = isListed ? "api/v1/calls" : undefined;
@@ -44,8 +47,9 @@ export function Newer({ search, list, isLive, setLive, refresh }: Props) {
 type Answered = { data?: { calls: readonly FoundCall[] } | undefined; at?: number | undefined };
 
 /**
- * Compares each call with the list. The newest time is not enough: a call is remembered up to a second after its runner took it, and then has
- * the time of its end. An answer from before the list says nothing.
+ * Counts the calls that are new or have changed since the list was read. Returns 0 if the answer is older than the
+ * list. Compares every call with the list, because a new call can be older than the newest listed one: an ended call
+ * may appear up to a second after its end.
  */
 function countNewer({ data, at = 0 }: Answered, { items, isLoading, ...list }: Paged<FoundCall>) {
   if (isLoading || at <= (list.at ?? 0)) return 0;

@@ -1,14 +1,17 @@
 import { useState } from "preact/hooks";
-import { ask } from "../../api/ask.ts";
+import { request } from "../../api/ask.ts";
 import { Confirm } from "../../ui/confirm.tsx";
 import { goTo, linkTo } from "../../url-fragment.ts";
 
-/** Queues a delivered webhook as a new call, and goes there. A second click is the same request, so that it makes no second call. */
+/**
+ * Queues a delivered webhook as a new call, and opens the page of that call. A second click sends the same request
+ * id, so that it makes no second call.
+ */
 export function ReplayDialog({ id, onClose }: { id: string; onClose: () => void }) {
   const [requestId] = useState(randomId);
   const replay = async (reason: string) => {
     const asked = { call_id: id, reason, request_id: requestId };
-    const { call_id } = await ask("POST", "api/v1/calls/{call_id}/replay", asked);
+    const { call_id } = await request("POST", "api/v1/calls/{call_id}/replay", asked);
     goTo(linkTo(["calls", call_id]));
   };
   return (
@@ -27,7 +30,7 @@ export function ReplayDialog({ id, onClose }: { id: string; onClose: () => void 
   );
 }
 
-/** A browser has `crypto.randomUUID` only over https. */
+/** Returns a random UUID. A browser has `crypto.randomUUID` only over https. */
 function randomId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,10 +1,10 @@
-import { ask } from "../../api/ask.ts";
+import { request } from "../../api/ask.ts";
 import { Confirm } from "../../ui/confirm.tsx";
 import { STILL_FAILING } from "../jobs/run-delayed.tsx";
 
-/** Has a delayed call taken before its time. */
+/** Asks for a reason, and has a delayed call attempted now. */
 export function RunNowDialog({ id, onClose }: { id: string; onClose: () => void }) {
-  const run = (reason: string) => ask("POST", "api/v1/calls/{call_id}/run-now", { call_id: id, reason });
+  const run = (reason: string) => request("POST", "api/v1/calls/{call_id}/run-now", { call_id: id, reason });
   return (
     <Confirm
       title="Run this call now?"

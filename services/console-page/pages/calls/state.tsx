@@ -1,7 +1,7 @@
 import { Badge, type Tone } from "../../ui/notice.tsx";
 import { wordsOf } from "../payments/state-words.ts";
 
-/** What each state of a call is called, and how it stands with it. */
+/** The word for each state of a call, and its tone. */
 const STATES: Readonly<Record<string, readonly [word: string, tone: Tone]>> = {
   waiting: ["waiting", "accent"],
   active: ["in flight", "accent"],
@@ -29,7 +29,7 @@ export function wordOf(state: string): string {
   return STATES[state]?.[0] ?? state.replaceAll("_", " ");
 }
 
-/** The states that one can search for. A call that its queue has lost is found by its id alone. */
+/** States that the search offers: all but `missing`, because a call that its queue has lost is found only by its id. */
 export const STATE_CHOICES: readonly { value: string; name: string }[] = Object.entries(STATES)
   .filter(([value]) => value !== "missing")
   .map(([value, [name]]) => ({ value, name: value === "queued" ? "queued (all)" : name }));

@@ -9,26 +9,26 @@ import { problemWords } from "../../ui/why.tsx";
 import { linkTo } from "../../url-fragment.ts";
 import { wordOf } from "./state.tsx";
 
-type Told = { title: string; tone: Tone; text?: ComponentChildren };
+type StepText = { title: string; tone: Tone; text?: ComponentChildren };
 
 type Props = {
   steps: readonly LifeStep[];
   network: string | undefined;
-  /** When a call that waits for its next attempt is due. */
+  /** Time of the next attempt, if the call waits for one. */
   dueAt: string | undefined;
 };
 
-/** What happened to a call, the oldest first, with the time between. */
+/** Lists the steps of a call, the oldest first, with the time between them. */
 export function Timeline({ steps, network, dueAt }: Props) {
   return (
     <ol class="timeline">
-      {folded(steps).map(({ step, attempts, before }, i) => (
+      {joinAttempts(steps).map(({ step, attempts, before }, i) => (
         <Step
           key={`${step.at} ${step.what} ${i}`}
           step={step}
           day={dayOf(step) === dayOf(before) ? undefined : dayOf(step)}
           last={attempts.at(-1)}
-          told={attempts.length > 1 ? tellAttempts(attempts) : tell(step, { network })}
+          words={attempts.length > 1 ? describeAttempts(attempts) : describeStep(step, { network })}
           since={before && Date.parse(step.at) - Date.parse(before.at)}
         />
       ))}
@@ -44,17 +44,17 @@ export function Timeline({ steps, network, dueAt }: Props) {
   );
 }
 
-type Folded = {
+type JoinedStep = {
   step: LifeStep;
-  /** Identical attempts in a row, the step itself first. */
+  /** Consecutive attempts with the same answer; the first is `step`. */
   attempts: LifeStep[];
-  /** Last step before these. */
+  /** Last step before these attempts. */
   before: LifeStep | undefined;
 };
 
-/** Joins attempts in a row that got the same answer. */
-function folded(steps: readonly LifeStep[]): Folded[] {
-  const all: Folded[] = [];
+/** Joins consecutive attempts that got the same answer. */
+function joinAttempts(steps: readonly LifeStep[]): JoinedStep[] {
+  const all: JoinedStep[] = [];
   for (const [i, step] of steps.entries()) {
     const last = all.at(-1);
     if (last !== undefined && isSameAnswer(last.step, step)) last.attempts.push(step);
@@ -68,22 +68,22 @@ function isSameAnswer(a: LifeStep, b: LifeStep): boolean {
   return isAttempt && !b.missing && a.code === b.code && a.reason === b.reason && a.status === b.status;
 }
 
-/** In the chosen zone. */
+/** Returns the day of a step in the chosen time zone. */
 function dayOf(step: LifeStep | undefined): string | undefined {
   return step && weekday(Date.parse(step.at));
 }
 
 type StepProps = {
   step: LifeStep;
-  /** The last of the attempts that are folded with it, or the step itself. */
+  /** The last of the attempts that are joined with the step, or the step itself. */
   last: LifeStep | undefined;
-  told: Told;
-  /** If it is another than that of the step before. */
+  words: StepText;
+  /** Day of the step, if it differs from that of the previous step. */
   day: string | undefined;
   since: number | undefined;
 };
 
-function Step({ step, last, told: { title, tone, text }, day, since }: StepProps) {
+function Step({ step, last, words: { title, tone, text }, day, since }: StepProps) {
   const { missing = 0 } = step;
   return (
     <>
@@ -113,7 +113,7 @@ function Step({ step, last, told: { title, tone, text }, day, since }: StepProps
   );
 }
 
-function tellAttempts(attempts: readonly LifeStep[]): Told {
+function describeAttempts(attempts: readonly LifeStep[]): StepText {
   const [{ n: from, code = "", reason = "" } = {}] = attempts;
   return {
     title: `Attempts ${from} to ${attempts.at(-1)?.n} failed`,
@@ -148,8 +148,8 @@ function attemptFacts({ status, ms, worker }: LifeStep): string {
 
 type Of = Pick<Props, "network">;
 
-function tell(step: LifeStep, of: Of): Told {
-  const say = TELL[step.what];
+function describeStep(step: LifeStep, of: Of): StepText {
+  const say = DESCRIPTIONS[step.what];
   return say === undefined ? { title: step.what, tone: "neutral" } : say(step, of);
 }
 
@@ -158,9 +158,9 @@ const BY: Readonly<Record<string, string>> = {
   delivery: "sent by the runner",
 };
 
-type Tell = (step: LifeStep, of: Of) => Told;
+type Tell = (step: LifeStep, of: Of) => StepText;
 
-const TELL: Readonly<Record<string, Tell>> = {
+const DESCRIPTIONS: Readonly<Record<string, Tell>> = {
   created: () => ({ title: "Created", tone: "good", text: "A gateway verified the request." }),
   claimed: ({ facilitator }) => ({
     title: "Payment claimed",

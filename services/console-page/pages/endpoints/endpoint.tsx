@@ -7,7 +7,7 @@ import { Card } from "../../ui/card.tsx";
 import { Chart, type Line } from "../../ui/chart.tsx";
 import { Copyable } from "../../ui/copy.tsx";
 import { type Fact, Facts } from "../../ui/facts.tsx";
-import { Live, WhyNot } from "../../ui/live.tsx";
+import { Live, StaleNotice } from "../../ui/live.tsx";
 import { Empty, Notice } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
@@ -18,7 +18,7 @@ import { AuthFailures, Refusals } from "./endpoints.tsx";
 import { EnableDialog, EndpointState, StopDialog } from "./state.tsx";
 import { TestDialog } from "./test.tsx";
 
-/** One endpoint: its settings without secrets, its requests over time, and its newest calls. */
+/** Shows one endpoint: its settings without secrets, its requests over time, and its newest calls. */
 export function EndpointPage() {
   const path = useRoute().path[1] ?? "";
   const span = useSpan();
@@ -51,7 +51,7 @@ export function EndpointPage() {
       {data === undefined && refused?.status === 404 ? (
         <Empty title="Endpoint not found">{refused.detail}</Empty>
       ) : (
-        <WhyNot answer={answer} />
+        <StaleNotice answer={answer} />
       )}
       {data !== undefined && <Shown endpoint={data} />}
       {asked === "state" && data !== undefined && <Ask endpoint={data} onClose={close} />}
@@ -95,7 +95,7 @@ function Shown({ endpoint }: { endpoint: EndpointDetail }) {
   );
 }
 
-/** The last interval has only begun, so it is not drawn. */
+/** Draws the requests over time, without the last interval, which has only begun. */
 function Requests({ endpoint }: { endpoint: EndpointDetail }) {
   const { flow, counts } = endpoint;
   const { times, lines } = useMemo(() => {
@@ -144,7 +144,7 @@ const HEADERS: Readonly<Record<string, string>> = {
   none: "",
 };
 
-/** A line that sends a webhook. The console knows no secret, so a signed one is left to a command. */
+/** Shows a command that sends a webhook. The console knows no secret, so `postern send` must sign a signed webhook. */
 function TryIt({ endpoint: { path, auth }, url }: { endpoint: EndpointDetail; url: string }) {
   const header = HEADERS[auth ?? ""];
   return (

@@ -2,7 +2,7 @@ import type { Endpoint } from "../../api/endpoints.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Card } from "../../ui/card.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
-import { Live, WhyNot } from "../../ui/live.tsx";
+import { Live, StaleNotice } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
@@ -11,14 +11,14 @@ import { credentialFault } from "../../ui/why.tsx";
 import { linkTo } from "../../url-fragment.ts";
 import { EndpointState } from "./state.tsx";
 
-/** Every endpoint, what came to it in a day, and why senders were turned away. */
+/** Lists the endpoints, their requests of the last day, and the reasons of refusals. */
 export function EndpointsPage() {
   const answer = useAnswer("api/v1/endpoints", {}, { everyMs: 10_000 });
   const endpoints = answer.data?.endpoints;
   return (
     <>
       <PageHead title="Endpoints" live={<Live answer={answer} />} />
-      <WhyNot answer={answer} />
+      <StaleNotice answer={answer} />
       <Card title="Webhook endpoints, last 24 hours" isBare>
         {endpoints?.length === 0 && (
           <Empty title="No endpoints configured">
@@ -89,7 +89,7 @@ export function Refusals({ endpoint: { path, counts } }: { endpoint: Endpoint })
   );
 }
 
-/** Since when no more have come: whether a sender is mended. */
+/** Shows the time of the newest refusal. An old time means that the sender has been fixed. */
 function Newest({ at }: { at: string | undefined }) {
   if (at === undefined) return null;
   return (

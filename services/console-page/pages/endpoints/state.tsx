@@ -5,7 +5,7 @@ import { Badge } from "../../ui/notice.tsx";
 import { counted } from "../../ui/number.ts";
 import { Ago } from "../../ui/time.tsx";
 
-/** Says that an endpoint is disabled or held, by whom and why. It says nothing of an enabled one. */
+/** Says that an endpoint is disabled or held, by whom and why. Shows nothing for an enabled endpoint. */
 export function EndpointState({ endpoint: { state, set, held } }: { endpoint: Endpoint }) {
   if (set === null) return null;
   return (
@@ -34,7 +34,7 @@ const STOPS = [
   },
 ] as const;
 
-/** Asks how to stop an endpoint, and why. */
+/** Asks whether to disable or hold an endpoint, and for a reason. */
 export function StopDialog({ endpoint: { path }, onClose }: DialogProps) {
   const [state, setState] = useState<(typeof STOPS)[number]["state"]>("held");
   return (

@@ -1,17 +1,17 @@
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { Refused, toRefused } from "../../api/ask.ts";
 import {
-  isUnderWay,
+  isRunning,
   type Run,
   type RunAction,
+  type RunRequest,
   type Selection,
   startRun,
-  type Wish,
 } from "../../api/failed.ts";
-import { useRetry, wasTurnedAway } from "../../api/use-retry.ts";
+import { isDefiniteRefusal, useRetry } from "../../api/use-retry.ts";
 import { useRun } from "../../api/use-run.ts";
 import { Dialog } from "../../ui/dialog.tsx";
-import { NotDone, Notice } from "../../ui/notice.tsx";
+import { ActionFailed, Notice } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { ReasonField } from "../../ui/reason-field.tsx";
 import { MissingIds } from "../../ui/run-problems.tsx";
@@ -19,12 +19,15 @@ import { titleOf } from "../../ui/why.tsx";
 import { PaidSplit } from "./paid.tsx";
 import { RunProgress } from "./run-progress.tsx";
 
-/** What somebody is about to do, and with which calls. */
+/** An action that the user has chosen, and the calls that it applies to. */
 export type Act = { action: RunAction; selection: Selection };
 
 const VERB = { replay: "Replay", discard: "Discard" } as const;
 
-/** Shows how many calls it would be and which, asks why, and shows how far it is. It goes on if it is closed. */
+/**
+ * Shows which calls a replay or discard would affect, and asks for a reason. Then it shows the progress. The
+ * operation continues if the dialog is closed.
+ */
 export function ActDialog({ act, onClose }: { act: Act; onClose: () => void }) {
   const [run, setRun] = useState<Run | undefined>();
   const title = titleFor(act);
@@ -35,7 +38,7 @@ export function ActDialog({ act, onClose }: { act: Act; onClose: () => void }) {
       onClose={onClose}
       foot={
         <button type="button" onClick={onClose}>
-          {isUnderWay(run) ? "Continue in background" : "Close"}
+          {isRunning(run) ? "Continue in background" : "Close"}
         </button>
       }
     >
@@ -44,7 +47,10 @@ export function ActDialog({ act, onClose }: { act: Act; onClose: () => void }) {
   );
 }
 
-/** Has no number: only the service counts which calls it would be, and they change. */
+/**
+ * Returns the title of the dialog. It has no number of calls, because only the service counts them, and the number
+ * changes.
+ */
 function titleFor({ action, selection }: Act): string {
   const isOne = "ids" in selection && selection.ids.length === 1;
   return `${VERB[action]} ${isOne ? "this failed call" : "failed calls"}`;
@@ -66,7 +72,7 @@ function Ask({ act: { action, selection }, title, onStarted, onClose }: AskProps
     setBusy(true);
     setRefused(undefined);
     try {
-      const wish = { action, selection: confirmed(selection, run), force };
+      const wish = { action, selection: limitToCounted(selection, run), force };
       onStarted(await startRun({ ...wish, reason: reason.trim(), dry_run: false }));
     } catch (error) {
       setRefused(toRefused(error));
@@ -93,7 +99,7 @@ function Ask({ act: { action, selection }, title, onStarted, onClose }: AskProps
         </>
       }
     >
-      {refused !== undefined && <NotDone refused={refused} title="Nothing was changed" />}
+      {refused !== undefined && <ActionFailed refused={refused} title="Nothing was changed" />}
       {refused === undefined && preview.refused !== undefined && (
         <Notice
           tone="bad"
@@ -104,7 +110,7 @@ function Ask({ act: { action, selection }, title, onStarted, onClose }: AskProps
         </Notice>
       )}
       <p>{EFFECT[action]}</p>
-      <WhatItWouldBe run={run} />
+      <Preview run={run} />
       {run !== undefined && chosen !== undefined && <PaidSplit paid={run.paid} calls={chosen} />}
       {run !== undefined && <MissingIds missing={run.missing} />}
       {action === "replay" && isOffered && (
@@ -122,15 +128,15 @@ function Ask({ act: { action, selection }, title, onStarted, onClose }: AskProps
   );
 }
 
-/** Of what a filter chooses, no more calls than were counted: none that failed since, and not more of them. */
-function confirmed(selection: Selection, { begun_at, matched }: Run): Selection {
+/** Limits a filter to the counted calls: it excludes calls that failed later, and allows at most the counted number. */
+function limitToCounted(selection: Selection, { begun_at, matched }: Run): Selection {
   if ("ids" in selection || matched === null) return selection;
   const { filter } = selection;
   const isEarlier = filter.until !== undefined && Date.parse(filter.until) < Date.parse(begun_at);
   return { filter: { ...filter, until: isEarlier ? filter.until : begun_at }, limit: matched };
 }
 
-/** It stands in no audit: nothing is done. */
+/** Reason for a request that only counts. The audit log does not keep it, because a count changes nothing. */
 const WHY_COUNTED = "counted before confirmation";
 
 type Count = {
@@ -141,17 +147,18 @@ type Count = {
 };
 
 /**
- * Has the service count what a wish would do. Of another wish nothing is known before its own count has come. Each count is a stored run, and
- * too many of them push out older runs. So it is counted again only if it was turned away, or if somebody wants it.
+ * Has the service count the calls that a bulk operation would affect. The count of an earlier choice is not shown.
+ * Each count is stored as a bulk operation, and too many of them evict older ones. The same choice is therefore counted
+ * again only if the service refused the count, or if the user asks for it.
  */
-function useCount(wish: Wish): Count {
+function useCount(wish: RunRequest): Count {
   const asked = JSON.stringify(wish);
   const [{ of, ...known }, setKnown] = useState<{ of: string; run?: Run; refused?: Refused }>({ of: asked });
   const setRun = useCallback((run: Run) => setKnown({ of: asked, run }), [asked]);
   const [turn, setTurn] = useState(0);
   useEffect(() => {
     let isOver = false;
-    startRun({ ...(JSON.parse(asked) as Wish), reason: WHY_COUNTED, dry_run: true }).then(
+    startRun({ ...(JSON.parse(asked) as RunRequest), reason: WHY_COUNTED, dry_run: true }).then(
       (begun) => isOver || setRun(begun),
       (error: unknown) => isOver || setKnown({ of: asked, refused: toRefused(error) }),
     );
@@ -161,7 +168,7 @@ function useCount(wish: Wish): Count {
   }, [asked, setRun, turn]);
   const { run, refused } = of === asked ? known : {};
   const again = () => setTurn((before) => before + 1);
-  useRetry(refused, again, wasTurnedAway);
+  useRetry(refused, again, isDefiniteRefusal);
   const unread = useRun(run, setRun);
   const isCounted = run?.state === "done";
   return {
@@ -188,8 +195,11 @@ const EFFECT = {
   discard: "A discarded call ends without running, and its body is deleted. This cannot be undone.",
 } as const;
 
-/** As much room while the calls are counted as afterwards for the usual few reasons. */
-function WhatItWouldBe({ run }: { run: Run | undefined }) {
+/**
+ * Shows the counted calls by reason. During the count it takes as much space as a few reasons need, so that the
+ * dialog does not jump.
+ */
+function Preview({ run }: { run: Run | undefined }) {
   const codes = Object.entries(run?.by_code ?? {});
   return (
     <div class="by-code">

@@ -2,7 +2,7 @@ import { useCallback, useState } from "preact/hooks";
 import type { FailedFilter } from "../../api/failed.ts";
 import { useWhenFailedChange } from "../../api/overview.ts";
 import { type Answer, useAnswer } from "../../api/use-answer.ts";
-import { Live, WhyNot } from "../../ui/live.tsx";
+import { Live, StaleNotice } from "../../ui/live.tsx";
 import { Empty, Notice } from "../../ui/notice.tsx";
 import { PageHead } from "../../ui/page-head.tsx";
 import { useNow } from "../../ui/time.tsx";
@@ -13,10 +13,10 @@ import { Groups } from "./groups.tsx";
 import { FailedList } from "./list.tsx";
 import { Runs } from "./runs.tsx";
 
-/** Changes are told of sooner, but not those among as many calls as before. */
+/** Poll interval. If the number of failed calls changes, the page polls at once. */
 const EVERY_MS = 15_000;
 
-/** What failed and waits for an operator: why, since when, and what to do with it. */
+/** Shows the failed calls with their reasons and times, and the actions that an operator can take. */
 export function FailedPage() {
   const chosen = useFilter();
   if (typeof chosen !== "string") return <Chosen filter={chosen} />;
@@ -37,7 +37,7 @@ function Chosen({ filter }: { filter: FailedFilter }) {
   const { since, endpoint, text } = filter;
   const groups = useAnswer("api/v1/failed/groups", { since, endpoint, text }, { everyMs: EVERY_MS, turn });
   useWhenFailedChange(groups.reload);
-  // Groups of another filter do not stand under this one.
+  // An answer for another filter is not shown.
   const found = groups.isCurrent ? groups.data?.groups : undefined;
   const hasNone = found?.length === 0;
   const lookAgain = useCallback(() => setTurn((before) => before + 1), []);
@@ -48,7 +48,7 @@ function Chosen({ filter }: { filter: FailedFilter }) {
   return (
     <>
       <PageHead title="Failed calls" live={<Live answer={groups} />} />
-      <WhyNot answer={groups} />
+      <StaleNotice answer={groups} />
       <Runs turn={turn} onEnd={lookAgain} />
       <Filters filter={filter} groups={groups.data?.groups ?? []} />
       {hasNone && !isFiltered(filter) ? (
@@ -64,7 +64,7 @@ function Chosen({ filter }: { filter: FailedFilter }) {
   );
 }
 
-/** Only an answer of now says that nothing is to be done. */
+/** Says that no call has failed. Only a current answer proves that. */
 function NoneFailed({ groups: { refused, isOld } }: { groups: Answer<unknown> }) {
   const now = useNow(1000);
   if (refused !== undefined || isOld(now))

@@ -9,8 +9,8 @@ import { useQuery } from "../../url-fragment.ts";
 const NAMES = ["origin", "job", "endpoint", "code", "text", "since"] as const;
 
 /**
- * What the address chooses, or why it chooses nothing. What cannot be understood is never left out: without it a filter chooses more calls
- * than somebody meant, and without any it chooses all.
+ * Returns the filter in the URL, or the reason why it is invalid. An invalid part is never ignored. Without that
+ * part a filter would select more calls than intended, and without any part it would select all.
  */
 export function useFilter(): FailedFilter | string {
   const [query] = useQuery();
@@ -42,21 +42,24 @@ export function isFiltered(filter: FailedFilter): boolean {
   return Object.values(filter).some((value) => value !== undefined);
 }
 
-/** What is shown, as fields of a form; each choice is part of the address. */
+/** Shows the filter as form fields. Each choice changes the URL. */
 export function Filters({ filter, groups }: { filter: FailedFilter; groups: readonly FailedGroup[] }) {
   const [query, change] = useQuery();
   const titleOf = useJobTitle();
-  const chosen = (name: string): string => query.get(name) ?? "";
+  const readFilter = (name: string): string => query.get(name) ?? "";
   const among = (name: "job" | "code" | "origin"): string[] => [
     ...new Set([
       ...groups.map((group) => (name === "job" ? jobKeyOf(group) : group[name])),
-      ...(chosen(name) === "" ? [] : [chosen(name)]),
+      ...(readFilter(name) === "" ? [] : [readFilter(name)]),
     ]),
   ];
   const choice = (name: "job" | "code" | "origin", title: string, all: string) => (
     <label class="filter">
       <span>{title}</span>
-      <select value={chosen(name)} onChange={({ currentTarget }) => change({ [name]: currentTarget.value })}>
+      <select
+        value={readFilter(name)}
+        onChange={({ currentTarget }) => change({ [name]: currentTarget.value })}
+      >
         <option value="">{all}</option>
         {among(name).map((value) => (
           <option key={value} value={value}>
@@ -77,13 +80,13 @@ export function Filters({ filter, groups }: { filter: FailedFilter; groups: read
       <TextFilter
         title="Endpoint"
         placeholder="/hooks/…"
-        value={chosen("endpoint")}
+        value={readFilter("endpoint")}
         onChange={(endpoint) => change({ endpoint })}
       />
       <TextFilter
         title="Text"
         placeholder="id, reason, endpoint…"
-        value={chosen("text")}
+        value={readFilter("text")}
         onChange={(text) => change({ text })}
       />
       <SinceChoice title="Failed" />

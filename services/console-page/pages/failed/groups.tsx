@@ -17,7 +17,7 @@ type Props = {
   onAct: (act: Act) => void;
 };
 
-/** One line for each job and reason, the most calls first. Choosing one shows its calls. */
+/** Lists one row for each job and reason, those with the most calls first. A click on a row shows its calls. */
 export function Groups({ groups, filter, onAct }: Props) {
   const mayOperate = useMayOperate();
   const [query] = useQuery();

@@ -7,7 +7,7 @@ import { useMayOperate } from "../../api/session.ts";
 import { type Answer, useAnswer } from "../../api/use-answer.ts";
 import { usePages } from "../../api/use-pages.ts";
 import { shortened } from "../../ui/copy.tsx";
-import { WhyNot } from "../../ui/live.tsx";
+import { StaleNotice } from "../../ui/live.tsx";
 import { Empty } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { SelectAll, type Selection, useSelection } from "../../ui/selection.tsx";
@@ -23,9 +23,9 @@ const AT_ONCE = 200;
 
 type Props = { filter: FailedFilter; turn: number; onAct: (act: Act) => void };
 
-/** The calls that the filters choose, newest first, however many. */
+/** Lists all calls that match the filters, newest first. */
 export function FailedList({ filter, turn, onAct }: Props) {
-  const question = JSON.stringify([filter, turn]);
+  const listKey = JSON.stringify([filter, turn]);
   const read = async (cursor: string | undefined, signal: AbortSignal) => {
     const { calls, next } = await readFailed({ ...filter, cursor, limit: AT_ONCE }, signal);
     return { items: calls, next };
@@ -33,7 +33,7 @@ export function FailedList({ filter, turn, onAct }: Props) {
   const list = usePages<FailedCall>(JSON.stringify(filter), read, { turn });
   const counts = useAnswer("api/v1/failed/count", filter, { everyMs: 15_000, turn });
   useWhenFailedChange(counts.reload);
-  const [more, forget] = useMoreSince(question, counts);
+  const [more, forget] = useMoreSince(listKey, counts);
   const refresh = () => {
     forget();
     list.reload();
@@ -41,13 +41,13 @@ export function FailedList({ filter, turn, onAct }: Props) {
   const [sorting, sort] = useSorting();
   const items = sorted(list.items, SORTS[sorting?.by ?? ""], sorting);
   const selection = useSelection(
-    question,
+    listKey,
     items.map(({ id }) => id),
   );
   const isNarrow = useMedia(NARROW);
   const matched = counts.isCurrent ? counts.data?.matched : undefined;
   const total = matched ?? (list.isWhole ? items.length : undefined);
-  const whyNot = <WhyNot answer={{ ...list, reload: list.again }} title="Calls unavailable" />;
+  const whyNot = <StaleNotice answer={{ ...list, reload: list.again }} title="Calls unavailable" />;
   if (list.refused !== undefined && items.length === 0) return whyNot;
   const row = (index: number) => {
     const call = items[index];
@@ -88,13 +88,16 @@ export function FailedList({ filter, turn, onAct }: Props) {
   );
 }
 
-/** How many more (or fewer) calls match than when the list was read; and how to begin anew with what there is now. */
+/**
+ * Returns how many more calls match now than when the list was read, and a function that restarts this comparison from
+ * the current number.
+ */
 function useMoreSince(
-  question: string,
+  listKey: string,
   { data, isCurrent }: Answer<{ matched: number }>,
 ): [more: number, forget: () => void] {
   const [base, setBase] = useState<number | undefined>();
-  useEffect(() => setBase(undefined), [question]);
+  useEffect(() => setBase(undefined), [listKey]);
   useEffect(() => {
     if (base === undefined && isCurrent) setBase(data?.matched);
   }, [base, isCurrent, data]);
@@ -104,17 +107,17 @@ function useMoreSince(
 
 type ChoiceProps = {
   filter: FailedFilter;
-  /** How many match; undefined if they are not counted. */
+  /** Number of calls that match; undefined if they are not counted. */
   total: number | undefined;
   selection: Selection;
   listed: number;
   onAct: (act: Act) => void;
-  /** So many more match than are listed. */
+  /** Number of matching calls that are newer than the list. */
   more: number;
   onRefresh: () => void;
 };
 
-/** How many are chosen, and what can be done with them. It stays in sight while the list scrolls. */
+/** Shows the number of selected calls, and the actions on them. It stays visible while the list scrolls. */
 function Choice({ filter, total, selection, listed, onAct, more, onRefresh }: ChoiceProps) {
   const { selected, clear } = selection;
   const mayOperate = useMayOperate();

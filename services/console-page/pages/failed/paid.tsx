@@ -4,7 +4,7 @@ import { Notice } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { linkTo } from "../../url-fragment.ts";
 
-/** What a discard does to the money: how many of its calls are paid, how much that is, and how many are not. */
+/** Says how a discard affects payments: the number of paid calls, the amount, and the number of calls without a payment. */
 export function PaidSplit({ paid, calls }: { paid: PaidSum | null; calls: number }) {
   const paidCalls = paid === null ? 0 : callsIn(paid);
   if (paid === null || paidCalls === 0) return null;
@@ -44,8 +44,8 @@ export function PaidSplit({ paid, calls }: { paid: PaidSum | null; calls: number
   );
 }
 
-/** What a discard has made due, perhaps paid back since. */
-export function BecameDue({ due }: { due: PartialSum | null }) {
+/** Shows the refunds that a discard has made due. Some may have been paid back since. */
+export function DueRefunds({ due }: { due: PartialSum | null }) {
   if (due === null || callsIn(due) === 0) return null;
   return (
     <p>

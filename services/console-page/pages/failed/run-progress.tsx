@@ -1,13 +1,13 @@
 import { useState } from "preact/hooks";
 import type { BulkView } from "../../../../shared/console/bulk-operations.ts";
 import { type Refused, toRefused } from "../../api/ask.ts";
-import { cancelRun, isFailedRun, isUnderWay, type Run, resumeRun } from "../../api/failed.ts";
+import { cancelRun, isFailedRun, isRunning, type Run, resumeRun } from "../../api/failed.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { useRun } from "../../api/use-run.ts";
-import { Badge, NotDone, type Tone } from "../../ui/notice.tsx";
+import { ActionFailed, Badge, type Tone } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { RunProblems } from "../../ui/run-problems.tsx";
-import { BecameDue } from "./paid.tsx";
+import { DueRefunds } from "./paid.tsx";
 
 const WORDS: Record<Run["state"], [string, Tone]> = {
   waiting: ["starting", "accent"],
@@ -18,7 +18,7 @@ const WORDS: Record<Run["state"], [string, Tone]> = {
   stopped: ["stopped", "bad"],
 };
 
-/** How far a replay or discard has come, as it goes on, with what ends it or lets it go on. */
+/** Shows the progress of a replay or discard, with buttons that cancel or resume it. */
 export function RunProgress({ run, onChange }: { run: Run; onChange: (run: Run) => void }) {
   const [refused, setRefused] = useState<Refused | undefined>();
   const unread = useRun(run, onChange);
@@ -35,9 +35,9 @@ export function RunProgress({ run, onChange }: { run: Run; onChange: (run: Run) 
     <div class="run">
       <Line run={run} onCancel={change(cancelRun)} onResume={change(resumeRun)} />
       <Bar run={run} />
-      <CameOf run={run} />
-      <BecameDue due={run.refunds_due} />
-      {refused !== undefined && <NotDone refused={refused} title="Nothing was changed" />}
+      <ReplayOutcome run={run} />
+      <DueRefunds due={run.refunds_due} />
+      {refused !== undefined && <ActionFailed refused={refused} title="Nothing was changed" />}
       <RunProblems run={run} unread={unread} />
     </div>
   );
@@ -60,7 +60,7 @@ function Line({ run, onCancel, onResume }: LineProps) {
         {kind === "replay" ? "replayed" : "discarded"}
         {left > 0 && `, ${count(left)} ${left === 1 ? "was" : "were"} no longer failed`}
       </span>
-      {mayOperate && isUnderWay(run) && (
+      {mayOperate && isRunning(run) && (
         <button type="button" onClick={onCancel} disabled={state === "cancelling"}>
           Cancel
         </button>
@@ -75,7 +75,7 @@ function Line({ run, onCancel, onResume }: LineProps) {
 }
 
 /** Shows the outcome of a replay so far. */
-function CameOf({ run: { outcome } }: { run: Run }) {
+function ReplayOutcome({ run: { outcome } }: { run: Run }) {
   if (outcome === null) return null;
   const { injected, failed_again: again, waiting, other, is_whole: isWhole } = outcome;
   const parts = [
@@ -117,7 +117,7 @@ function Bar({ run }: { run: Run }) {
   );
 }
 
-/** Undefined until the calls are counted. */
+/** Returns the number of calls of a bulk operation; undefined until they are counted. */
 function totalOf({ done, left_meanwhile, remaining }: Run): number | undefined {
   return remaining === null ? undefined : done + left_meanwhile + remaining;
 }

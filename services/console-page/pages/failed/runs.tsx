@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { isFailedRun, isUnderWay, type Run } from "../../api/failed.ts";
+import { isFailedRun, isRunning, type Run } from "../../api/failed.ts";
 import { serverTime } from "../../api/server-time.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Card } from "../../ui/card.tsx";
@@ -7,12 +7,12 @@ import { Time } from "../../ui/time.tsx";
 import { RunProgress } from "./run-progress.tsx";
 
 const EVERY_MS = 5000;
-/** Of each kind, the newest. */
+/** Number of listed runs of each kind, newest first. */
 const LISTED = 50;
-/** An ended run is of interest for so long. */
+/** An ended run is shown for this long. */
 const SHOWN_MS = 900_000;
 
-/** The replays and discards that are under way, or were lately: also those that somebody else began. */
+/** Shows the replays and discards that run or have ended recently, also those of other operators. */
 export function Runs({ turn, onEnd }: { turn: number; onEnd: () => void }) {
   const options = { everyMs: EVERY_MS, turn };
   const replays = useAnswer("api/v1/bulk", { kind: "replay", limit: LISTED }, options);
@@ -41,14 +41,14 @@ function isOfInterest({ dry_run, ended_at }: Run): boolean {
 
 function OneRun({ run, onEnd }: { run: Run; onEnd: () => void }) {
   const [now, setNow] = useState(run);
-  // An item of the list has no outcome.
+  // The list does not contain outcomes, so an outcome that is already known is kept.
   useEffect(() => setNow((before) => ({ ...run, outcome: run.outcome ?? before.outcome })), [run]);
-  const wasUnderWay = useRef(isUnderWay(run));
+  const wasUnderWay = useRef(isRunning(run));
   const follow = useCallback(
     (next: Run) => {
       setNow(next);
-      if (wasUnderWay.current && !isUnderWay(next)) onEnd();
-      wasUnderWay.current = isUnderWay(next);
+      if (wasUnderWay.current && !isRunning(next)) onEnd();
+      wasUnderWay.current = isRunning(next);
     },
     [onEnd],
   );

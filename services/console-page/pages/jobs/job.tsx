@@ -6,7 +6,7 @@ import { useAnswer } from "../../api/use-answer.ts";
 import { Card } from "../../ui/card.tsx";
 import { Copyable } from "../../ui/copy.tsx";
 import { Facts } from "../../ui/facts.tsx";
-import { Live, together, WhyNot } from "../../ui/live.tsx";
+import { joinAnswers, Live, StaleNotice } from "../../ui/live.tsx";
 import { Empty } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
@@ -23,7 +23,7 @@ import { RunDelayedDialog } from "./run-delayed.tsx";
 
 const NO_MARKERS = [] as const;
 
-/** One job: its settings, how its calls end over time, and the newest of them. */
+/** Shows one job: its settings, the outcomes of its calls over time, and its newest calls. */
 export function JobPage() {
   const job = useRoute().path.slice(1).join("/");
   const titleOf = useJobTitle();
@@ -40,7 +40,7 @@ export function JobPage() {
   };
   return (
     <>
-      <PageHead title={`Job ${titleOf(job)}`} live={<Live answer={together([answer, flow])} />}>
+      <PageHead title={`Job ${titleOf(job)}`} live={<Live answer={joinAnswers([answer, flow])} />}>
         {mayOperate && data !== undefined && data.delayed > 0 && (
           <button type="button" onClick={() => setAct("run delayed")}>
             Run delayed calls…
@@ -56,7 +56,7 @@ export function JobPage() {
       {data === undefined && refused?.status === 404 ? (
         <Empty title="Job not found">{refused.detail}</Empty>
       ) : (
-        <WhyNot answer={answer} />
+        <StaleNotice answer={answer} />
       )}
       <Charts {...{ points, job, origin: "", span, markers: NO_MARKERS }} />
       <div class="columns">
@@ -79,7 +79,7 @@ export function JobPage() {
               />
             </Card>
           )}
-          <Sold job={job} />
+          <HowToBuy job={job} />
         </div>
       </div>
       {act === "pause" && data !== undefined && <PauseDialog job={data} onClose={close} />}
@@ -88,8 +88,8 @@ export function JobPage() {
   );
 }
 
-/** How to buy the job, if it is sold. */
-function Sold({ job }: { job: string }) {
+/** Shows how to buy the job, if it is for sale. */
+function HowToBuy({ job }: { job: string }) {
   const { data } = useAnswer("api/v1/prices", {});
   const sold = data?.jobs.find((each) => each.job === job);
   if (sold === undefined || sold.invocation_mode === "disabled") return null;

@@ -6,7 +6,7 @@ import { useAnswer } from "../../api/use-answer.ts";
 import { Card } from "../../ui/card.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { JobName } from "../../ui/job-name.tsx";
-import { Live, WhyNot } from "../../ui/live.tsx";
+import { Live, StaleNotice } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
@@ -14,10 +14,10 @@ import { Ago, duration, Time } from "../../ui/time.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
 import { PauseDialog } from "./pause.tsx";
 
-/** As many as the stream tells of. */
+/** Number of jobs on a page. The stream sends the same number. */
 const SHOWN = 200;
 
-/** What waits at each job, what holds it up, and the switch that does. */
+/** Lists the jobs, the calls that wait at each, what delays them, and the button that pauses or resumes the job. */
 export function JobsPage() {
   const [cursor, goTo] = useState<string | undefined>();
   const answer = useAnswer(
@@ -34,7 +34,7 @@ export function JobsPage() {
   return (
     <>
       <PageHead title="Jobs" live={<Live answer={answer} />} />
-      <WhyNot answer={answer} />
+      <StaleNotice answer={answer} />
       <Card title="Queues of each job" isBare>
         {jobs?.length === 0 && (
           <Empty title="No jobs yet">
@@ -125,16 +125,19 @@ function Failed({ job }: { job: Job }) {
 
 const AMONG_CALLBACKS = "On the Failed page, choose the origin “callback” to see these calls.";
 
-/** Not so of the receivers of callbacks, which can be paused as a job can. */
+/** Whether the row is a job. A receiver of callbacks is listed and paused like a job, but is not one. */
 function isJob({ job }: Job): boolean {
   return whyNoJobKey(job) === undefined;
 }
 
-/** To just the calls that are counted here, since what is listed there can be discarded at once; undefined if no filter chooses them. */
+/**
+ * Returns a link to the failed calls that the row counts. The user can discard all listed calls at once, so the list
+ * must have no other calls. Returns undefined if no filter selects exactly these calls.
+ */
 function failedLinkOf(job: Job): string | undefined {
   if (job.job === "callback") return linkTo(["failed"], { origin: "callback" });
   if (!isJob(job)) return undefined;
-  // Callbacks about its calls count at their receivers.
+  // Also filters by origin, to exclude callbacks about the job's calls: the row of their receiver counts those.
   const [origin, ...more] = job.origins;
   return linkTo(["failed"], { job: job.job, origin: more.length === 0 ? origin : undefined });
 }

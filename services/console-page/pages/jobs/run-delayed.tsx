@@ -1,11 +1,11 @@
-import { ask } from "../../api/ask.ts";
+import { request } from "../../api/ask.ts";
 import type { Job } from "../../api/jobs.ts";
 import { Confirm } from "../../ui/confirm.tsx";
 import { counted } from "../../ui/number.ts";
 
-/** Has the delayed calls of a job taken before their time. */
+/** Asks for a reason, and has the delayed calls of a job attempted now. */
 export function RunDelayedDialog({ job, onClose }: { job: Job; onClose: () => void }) {
-  const run = (reason: string) => ask("POST", "api/v1/jobs/{job+}/run-delayed", { job: job.job, reason });
+  const run = (reason: string) => request("POST", "api/v1/jobs/{job+}/run-delayed", { job: job.job, reason });
   return (
     <Confirm
       title={`Run the delayed calls of job ${job.job}?`}

@@ -13,19 +13,22 @@ import { DISPUTED } from "../payments/state-words.ts";
 
 type Matter = { tone: Tone; word: string; text: ComponentChildren };
 
-/** Above it Redis soon takes no more calls. */
+/** Above this ratio Redis will soon refuse new calls. */
 const MEMORY_RATIO_MAX = 0.8;
 const OLD_MS = 300_000;
 
 type Props = {
   overview: Answer<Overview>;
-  /** The flow of all jobs. */
+  /** Counts of the calls of all jobs over time, and the endpoints that refuse requests. */
   flow: Answer<Flow>;
-  /** The job that the rest of the page is filtered by. */
+  /** The job that filters the rest of the page. */
   job: string | undefined;
 };
 
-/** What somebody should look at, the worst first; or that there is nothing. It has its place while nothing is known yet. */
+/**
+ * Lists what an operator should look at, the worst first, or says that there is nothing. It keeps its space while
+ * nothing is known yet.
+ */
 export function Attention({ overview, flow, job }: Props) {
   const matters = overview.data === undefined ? [] : mattersOf(overview.data, flow.data);
   return (
@@ -45,7 +48,7 @@ export function Attention({ overview, flow, job }: Props) {
   );
 }
 
-/** Only answers of now say that nothing needs anybody. */
+/** Says that nothing needs an operator. Only current answers prove that. */
 function NoMatter({ overview, flow }: Omit<Props, "job">) {
   const now = useNow(1000);
   if ([overview, flow].some(({ refused, isOld }) => refused !== undefined || isOld(now))) {
@@ -67,21 +70,21 @@ function NoMatter({ overview, flow }: Omit<Props, "job">) {
 
 function mattersOf(overview: Overview, flow: Flow | undefined): Matter[] {
   const matters = [
-    ...ofRedis(overview),
-    ...ofProducers(overview),
-    ...ofRunners(overview),
-    ...ofPayments(overview),
-    ...ofRefunds(overview),
-    ...ofCalls(overview),
-    ...ofRefusals(flow),
-    ...ofJobs(overview),
-    ...ofRollouts(overview.processes),
-    ...ofConfigs(overview.processes),
+    ...redisMatters(overview),
+    ...producerMatters(overview),
+    ...runnerMatters(overview),
+    ...paymentMatters(overview),
+    ...refundMatters(overview),
+    ...callMatters(overview),
+    ...refusalMatters(flow),
+    ...jobMatters(overview),
+    ...rolloutMatters(overview.processes),
+    ...configMatters(overview.processes),
   ];
   return matters.sort((a, b) => Number(b.tone === "bad") - Number(a.tone === "bad"));
 }
 
-function ofRedis({ redis }: Overview): Matter[] {
+function redisMatters({ redis }: Overview): Matter[] {
   if (redis.problem !== null) return [{ tone: "bad", word: "not durable", text: redis.problem }];
   const ratio = memoryRatio(redis);
   const matters: Matter[] = [];
@@ -96,7 +99,7 @@ function ofRedis({ redis }: Overview): Matter[] {
   return matters;
 }
 
-function ofPayments({ payments: { review, disputed } }: Overview): Matter[] {
+function paymentMatters({ payments: { review, disputed } }: Overview): Matter[] {
   const matters: Matter[] = [];
   if (review.count > 0) {
     const words = `${counted(review.count, "payment")} in review ${review.count === 1 ? "needs" : "need"} a decision`;
@@ -116,8 +119,11 @@ function ofPayments({ payments: { review, disputed } }: Overview): Matter[] {
   return matters;
 }
 
-/** Money for calls that were not done: what is to be paid back, and what is to be paid back unless its call is run again. */
-function ofRefunds({ payments: { refunds } }: Overview): Matter[] {
+/**
+ * Reports money for calls that were not done: refunds that are due, and payments of failed calls that can still be
+ * replayed.
+ */
+function refundMatters({ payments: { refunds } }: Overview): Matter[] {
   const { due, failed } = refunds;
   const link = (words: string) => <a href={linkTo(["payments"], { view: "refunds" })}>{words}</a>;
   const matters: Matter[] = [];
@@ -140,7 +146,7 @@ function ofRefunds({ payments: { refunds } }: Overview): Matter[] {
   return matters;
 }
 
-function ofJobs({ paused_jobs: paused }: Overview): Matter[] {
+function jobMatters({ paused_jobs: paused }: Overview): Matter[] {
   if (paused.length === 0) return [];
   const text = <PausedJobs jobs={paused} />;
   return [{ tone: "warn", word: paused.length === 1 ? "job" : "jobs", text }];
@@ -156,7 +162,7 @@ function PausedJobs({ jobs }: { jobs: readonly string[] }) {
   );
 }
 
-function ofProducers({ workers, queues }: Overview): Matter[] {
+function producerMatters({ workers, queues }: Overview): Matter[] {
   const waitingMs = Math.max(0, ...queues.map((queue) => queue.waiting_age_ms ?? 0));
   const oldestMs = Math.max(0, ...queues.map((queue) => queue.oldest_age_ms ?? 0));
   if (workers.length === 0) {
@@ -177,11 +183,11 @@ function ofProducers({ workers, queues }: Overview): Matter[] {
     );
     return [{ tone: "warn", word: "backlog", text }];
   }
-  return oldestMs < OLD_MS ? [] : [ofDelayed(queues, oldestMs)];
+  return oldestMs < OLD_MS ? [] : [delayedMatter(queues, oldestMs)];
 }
 
-/** Calls between two attempts: no producer takes them before their time. */
-function ofDelayed(queues: Overview["queues"], oldestMs: number): Matter {
+/** Reports delayed calls: each waits until the time of its next attempt. */
+function delayedMatter(queues: Overview["queues"], oldestMs: number): Matter {
   const delayed = queues.reduce((sum, queue) => sum + queue.delayed, 0);
   const until = Math.max(0, ...queues.map(({ delayed_until: at }) => (at === null ? 0 : Date.parse(at))));
   const words = `${counted(delayed, "delayed call")} ${delayed === 1 ? "waits for its" : "wait for their"} next attempt`;
@@ -200,15 +206,18 @@ function ofDelayed(queues: Overview["queues"], oldestMs: number): Matter {
   return { tone: "warn", word: "delayed", text };
 }
 
-/** By the state of a runner. */
+/** The text for each state of a runner. */
 const RUNNER_MATTERS: Readonly<Record<string, string>> = {
   away: "is unreachable",
   silent: "does not answer",
   failing: "answers with 5xx",
 };
 
-/** Calls wait for a runner that is away. One that answers late or fails costs them attempts. */
-function ofRunners({ runners }: Overview): Matter[] {
+/**
+ * Reports runners that do not work. The calls of an unreachable runner only wait. If a runner does not answer or
+ * fails, each of its calls uses up an attempt.
+ */
+function runnerMatters({ runners }: Overview): Matter[] {
   return runners
     .filter(({ state }) => RUNNER_MATTERS[state] !== undefined)
     .map(({ name, state, since, or_earlier: orEarlier, unanswered, producers }) => {
@@ -231,7 +240,7 @@ function ofRunners({ runners }: Overview): Matter[] {
     });
 }
 
-function ofCalls({ queues }: Overview): Matter[] {
+function callMatters({ queues }: Overview): Matter[] {
   const failed = queues.reduce((sum, queue) => sum + queue.failed, 0);
   if (failed === 0) return [];
   const words = `${counted(failed, "failed call")} to replay or discard`;
@@ -239,8 +248,8 @@ function ofCalls({ queues }: Overview): Matter[] {
   return [{ tone: "bad", word: "failed", text }];
 }
 
-/** If an endpoint refused many requests lately: its sender may have another secret than is configured. */
-function ofRefusals(flow: Flow | undefined): Matter[] {
+/** Reports an endpoint that refused many requests recently: its sender may have another secret than the configured one. */
+function refusalMatters(flow: Flow | undefined): Matter[] {
   const [most, ...others] = flow?.refusing ?? [];
   if (most === undefined) return [];
   const { endpoint, refused, requests, code, reason, newest_from } = most;
@@ -257,14 +266,14 @@ function ofRefusals(flow: Flow | undefined): Matter[] {
   return [{ tone: "bad", word: "refused", text }];
 }
 
-/** When something happened of which only the start of its step is known. */
+/** Writes an upper limit for the age of an event, because only the start of its interval is known. */
 function WithinLast({ since }: { since: number }) {
   const mins = Math.ceil((useNow() - since) / 60_000);
   return <>within the last {Math.max(1, mins)} min</>;
 }
 
-/** Processes that go on with an earlier configuration, because the one in their files is wrong. */
-function ofConfigs(processes: readonly ProcessStatus[]): Matter[] {
+/** Reports processes that keep an earlier configuration, because the one in their files is invalid. */
+function configMatters(processes: readonly ProcessStatus[]): Matter[] {
   return processes.flatMap(({ kind, host, pid, config_problem: problem }) =>
     problem === null
       ? []
@@ -278,8 +287,8 @@ function ofConfigs(processes: readonly ProcessStatus[]): Matter[] {
   );
 }
 
-/** Of which kinds the processes differ from one another: a rollout is half done, or was. */
-function ofRollouts(processes: readonly ProcessStatus[]): Matter[] {
+/** Reports each kind of process that runs with several releases or configurations: its rollout is incomplete. */
+function rolloutMatters(processes: readonly ProcessStatus[]): Matter[] {
   const kinds = [...new Set(processes.map(({ kind }) => kind))];
   return kinds.flatMap((kind) => {
     const own = processes.filter((each) => each.kind === kind);

@@ -6,7 +6,7 @@ import { count, rate } from "../../ui/number.ts";
 import type { Span } from "../../ui/span.tsx";
 import { shortDuration } from "../../ui/time.tsx";
 import { goTo, linkTo } from "../../url-fragment.ts";
-import { between } from "../calls/window.tsx";
+import { windowQuery } from "../calls/window.tsx";
 import { MarkerList } from "./markers.tsx";
 import type { Points } from "./points.ts";
 
@@ -19,7 +19,7 @@ type ChartsProps = {
   markers: readonly Marker[];
 };
 
-/** They have their place before there is anything to draw. */
+/** Shows the charts of rates, latency and hold times. They keep their space before there is anything to draw. */
 export function Charts({ points, job, origin, span, markers }: ChartsProps) {
   const drawn = useMemo(
     () =>
@@ -34,12 +34,12 @@ export function Charts({ points, job, origin, span, markers }: ChartsProps) {
   if (points?.isEmpty === true) {
     return (
       <section class="card chart-room">
-        <NothingCame job={job} origin={origin} span={span} />
+        <NoCallsNotice job={job} origin={origin} span={span} />
       </section>
     );
   }
   const stepMs = points?.stepMs ?? 0;
-  const pick = (at: number) => goTo(linkTo(["calls"], { job, origin, ...between(at, at + stepMs) }));
+  const pick = (at: number) => goTo(linkTo(["calls"], { job, origin, ...windowQuery(at, at + stepMs) }));
   const common = { markers, syncKey: "overview", onPick: pick };
   return (
     <>
@@ -105,7 +105,7 @@ function perSecond(value: number): string {
   return `${rate(value)}/s`;
 }
 
-function NothingCame({ job, origin, span }: Omit<ChartsProps, "points" | "markers">) {
+function NoCallsNotice({ job, origin, span }: Omit<ChartsProps, "points" | "markers">) {
   const what = origin === "" ? "calls" : `${origin} calls`;
   const of = job === undefined ? "" : ` for job ${job}`;
   return (
@@ -122,12 +122,12 @@ function NothingCame({ job, origin, span }: Omit<ChartsProps, "points" | "marker
   );
 }
 
-/** Powers of ten, which minutes and hours are not. */
+/** Writes a time in ms or seconds, never in minutes, because the ticks of the axis are powers of ten. */
 function inSeconds(ms: number): string {
   return ms < 1000 ? `${ms} ms` : `${count(ms / 1000)} s`;
 }
 
-/** Refusals belong to no job. */
+/** Returns the lines of the rates chart. A refused request belongs to no job, so a job has no line of refusals. */
 function ratesOf({ rates }: Points, job: string | undefined): Line[] {
   const lines: Line[] = [
     { name: "accepted", values: rates.accepted, colour: "accent", isFilled: true },
@@ -137,7 +137,7 @@ function ratesOf({ rates }: Points, job: string | undefined): Line[] {
   return job === undefined ? [...lines, { name: "refused", values: rates.refused, colour: "warn" }] : lines;
 }
 
-/** Of one origin two percentiles, of several one each. */
+/** Returns the lines of the latency chart: two percentiles of one origin, or one percentile of each of several origins. */
 function latencyOf(latency: Points["latency"]): Line[] {
   const known = latency.filter(({ p99 }) => p99.some((value) => value !== null));
   const [first] = known;

@@ -13,11 +13,11 @@ import { linkTo, useQuery } from "../../url-fragment.ts";
 type Props = {
   jobs: readonly FlowJob[];
   span: Span;
-  /** Whether `jobs` are those of one job or origin. */
+  /** Whether `jobs` is filtered by job or origin. */
   isFiltered: boolean;
 };
 
-/** What became of each job's calls in the span, the busiest first; then the named jobs that had none. */
+/** Lists the outcomes of each job's calls in the span, the busiest job first. Named jobs without calls follow. */
 export function FlowJobs({ jobs, span, isFiltered }: Props) {
   const [query] = useQuery();
   const named = useNamedJobs();
@@ -49,7 +49,7 @@ export function FlowJobs({ jobs, span, isFiltered }: Props) {
       tone: ({ failed }) => (failed > 0 ? "bad-text" : "muted"),
       cell: ({ failed }) => count(failed),
     },
-    { title: "Main reason", class: "wide muted", cell: ({ failures }) => mostly(failures) },
+    { title: "Main reason", class: "wide muted", cell: ({ failures }) => mainReason(failures) },
     { title: "p50", class: "number wide", cell: ({ p50_ms }) => took(p50_ms) },
     { title: "p99", class: "number wide", cell: ({ p99_ms }) => took(p99_ms) },
   ];
@@ -76,8 +76,8 @@ const took = (ms: number | null) => (ms === null ? "–" : duration(ms));
 
 const SPAN_WORDS: Readonly<Record<Span, string>> = { "1h": "hour", "24h": "24 hours" };
 
-/** The reason of most attempts that failed. */
-function mostly(failures: Readonly<Record<string, number>>): string {
+/** Returns the most frequent reason of failed attempts. */
+function mainReason(failures: Readonly<Record<string, number>>): string {
   const [code] = Object.entries(failures).sort(([, a], [, b]) => b - a)[0] ?? [];
   return code === undefined ? "" : titleOf(code);
 }

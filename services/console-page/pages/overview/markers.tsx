@@ -6,7 +6,7 @@ import type { Marker } from "../../ui/chart.tsx";
 import { counted } from "../../ui/number.ts";
 import { Time } from "../../ui/time.tsx";
 import { linkTo } from "../../url-fragment.ts";
-import { merged } from "../audit-log/merged.ts";
+import { mergeBulkEntries } from "../audit-log/merged.ts";
 
 const EVERY_MS = 60_000;
 const MINUTE_MS = 60_000;
@@ -27,7 +27,7 @@ export function useMarkers(since: string | undefined, processes: readonly Proces
   );
   return useMemo(() => {
     const from = Date.parse(since ?? "");
-    return [...merged(entries ?? []).flatMap(toMarker), ...startsOf(processes)]
+    return [...mergeBulkEntries(entries ?? []).flatMap(toMarker), ...startsOf(processes)]
       .filter(({ at }) => at >= from)
       .sort((a, b) => b.at - a.at);
   }, [entries, starts, since]);
@@ -45,7 +45,7 @@ function textOf(action: string, job: string | undefined, calls = 1): string | un
   return action === "replay" ? `replayed ${counted(calls, "call")}` : undefined;
 }
 
-/** Joins processes of one kind and release that started in the same minute, as in a deploy. */
+/** Makes one marker for all processes of one kind and release that started in the same minute, as in a deploy. */
 function startsOf(processes: readonly ProcessStatus[]): Marker[] {
   const groups = new Map<string, { at: number; text: string; count: number }>();
   for (const { kind, version, started_at } of processes) {

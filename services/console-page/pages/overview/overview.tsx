@@ -3,7 +3,7 @@ import type { Overview } from "../../api/flow.ts";
 import { useJobTitle } from "../../api/names.ts";
 import { useOverview } from "../../api/overview.ts";
 import { type Answer, useAnswer } from "../../api/use-answer.ts";
-import { Live, together, WhyNot } from "../../ui/live.tsx";
+import { joinAnswers, Live, StaleNotice } from "../../ui/live.tsx";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Segments } from "../../ui/segments.tsx";
 import { SpanChoice, useSpan } from "../../ui/span.tsx";
@@ -25,7 +25,7 @@ const ORIGINS = [
   { value: "callback", name: "callback" },
 ] as const;
 
-/** What comes in, what goes out, and what is in the way. */
+/** Shows the rates of incoming and finished calls, and what delays calls. */
 export function OverviewPage() {
   const [query, change] = useQuery();
   const titleOf = useJobTitle();
@@ -34,7 +34,7 @@ export function OverviewPage() {
   const overview = useOverview();
   const job = query.get("job") || undefined;
   const everyMs = span === "1h" ? 10_000 : 60_000;
-  // The stream tells of one flow only.
+  // The stream sends only one flow: that of the chosen job or, without a chosen job, that of all jobs.
   const ofAll = useAnswer("api/v1/flow", { span }, { everyMs, ...(job === undefined && { live: "flow" }) });
   const ofJob = useAnswer(
     job ? "api/v1/flow" : undefined,
@@ -43,7 +43,7 @@ export function OverviewPage() {
   );
   const flow = job === undefined ? ofAll : ofJob;
   const queues = useQueues(job, overview);
-  // What answers another job or span must not stand under this one.
+  // An answer for another job or span is not shown.
   const known = flow.isCurrent ? flow.data : undefined;
   const isChosen = (each: { origin: string }) => origin === "" || each.origin === origin;
   const points = useMemo(() => known && toPoints(known, known.lines.filter(isChosen)), [known, origin]);
@@ -52,7 +52,7 @@ export function OverviewPage() {
   const failing = answers.find(({ refused }) => refused);
   return (
     <>
-      <PageHead title="Overview" live={<Live answer={together(answers)} />}>
+      <PageHead title="Overview" live={<Live answer={joinAnswers(answers)} />}>
         {job !== undefined && (
           <button type="button" onClick={() => change({ job: "" })}>
             Job {titleOf(job)}: show all
@@ -66,7 +66,7 @@ export function OverviewPage() {
         />
         <SpanChoice />
       </PageHead>
-      {failing !== undefined && <WhyNot answer={failing} />}
+      {failing !== undefined && <StaleNotice answer={failing} />}
       <div class="now">
         <Attention overview={overview} flow={ofAll} job={job} />
         <Tiles queues={queues.data} producers={overview.data?.workers.length} origin={origin} job={job} />
@@ -86,7 +86,7 @@ export function OverviewPage() {
   );
 }
 
-/** Reads the queues of the job. Without a job the overview has them. */
+/** Returns the queues of the job. Without a job, returns all queues, which the overview contains. */
 function useQueues(job: string | undefined, overview: Answer<Overview>) {
   const answer = useAnswer(job ? "api/v1/queues" : undefined, { job }, { everyMs: 3000 });
   if (job === undefined) return { answer: overview, data: overview.data?.queues };

@@ -37,7 +37,7 @@ const COLUMNS: readonly Column<Partition>[] = [
   },
 ];
 
-/** The partitions of the deployment, and where each is. Nothing if there is one. */
+/** Lists the partitions of the deployment, and their addresses. Shows nothing for a single partition. */
 export function Partitions({ partitions }: Pick<Overview, "partitions">) {
   if (partitions.length === 1) return null;
   return (

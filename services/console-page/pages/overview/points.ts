@@ -1,6 +1,6 @@
 import type { Flow, FlowLine } from "../../api/flow.ts";
 
-/** A percentile of each span, oldest first; null where no call was delivered. */
+/** A percentile for each interval, oldest first; null if no call was delivered. */
 type Percentiles = readonly (number | null)[];
 
 type Latency = { origin: string; p50: Percentiles; p99: Percentiles };
@@ -8,20 +8,29 @@ type Latency = { origin: string; p50: Percentiles; p99: Percentiles };
 /** Points of the charts. */
 export type Points = {
   stepMs: number;
-  /** Start of each span, unix ms. */
+  /** Start of each interval, unix ms. */
   times: number[];
-  /** Calls a second, of all lines together; null where no process reported. */
+  /** Calls per second of all origins together; null for an interval without a report of any process. */
   rates: Record<keyof Counts, (number | null)[]>;
-  /** From accepted to the runner's answer without the time held back, in ms. Percentiles do not add up, so each origin has its own. */
+  /**
+   * Time in ms from accepted to the runner's answer, without the time in `held`. Each origin has its own percentiles,
+   * because percentiles cannot be added.
+   */
   latency: Latency[];
-  /** Time in which a job was paused or a call had failed, in ms, of the calls of which that is so. */
+  /**
+   * Time in ms for which calls were held back, because their job was paused or they had failed. Calls that were not
+   * held back are not counted.
+   */
   held: Latency[];
   isEmpty: boolean;
 };
 
 type Counts = Pick<FlowLine, "accepted" | "refused" | "injected" | "failed">;
 
-/** Makes points of whole spans: a span that has only begun would look as if calls had stopped. Undefined if there is no line. */
+/**
+ * Makes points of complete intervals: an interval that has only begun would look as if calls had stopped. Returns
+ * undefined if there is no line.
+ */
 export function toPoints(
   { from, step_ms: stepMs, missing }: Flow,
   lines: readonly FlowLine[],
@@ -37,26 +46,30 @@ export function toPoints(
     failed: sums("failed"),
   };
   const perSecond = (values: readonly number[]) =>
-    whole(values).map((value, i) => (missing[i] === true ? null : (value * 1000) / stepMs));
+    integers(values).map((value, i) => (missing[i] === true ? null : (value * 1000) / stepMs));
   return {
     stepMs,
-    times: whole(first.accepted).map((_, i) => Date.parse(from) + i * stepMs),
+    times: integers(first.accepted).map((_, i) => Date.parse(from) + i * stepMs),
     rates: {
       accepted: perSecond(all.accepted),
       refused: perSecond(all.refused),
       injected: perSecond(all.injected),
       failed: perSecond(all.failed),
     },
-    latency: lines.map(({ origin, p50_ms, p99_ms }) => ({ origin, p50: whole(p50_ms), p99: whole(p99_ms) })),
+    latency: lines.map(({ origin, p50_ms, p99_ms }) => ({
+      origin,
+      p50: integers(p50_ms),
+      p99: integers(p99_ms),
+    })),
     held: lines.map(({ origin, held_p50_ms, held_p99_ms }) => ({
       origin,
-      p50: whole(held_p50_ms),
-      p99: whole(held_p99_ms),
+      p50: integers(held_p50_ms),
+      p99: integers(held_p99_ms),
     })),
     isEmpty: Object.values(all).every((values) => values.every((value) => value === 0)),
   };
 }
 
-function whole<Value>(values: readonly Value[]): Value[] {
+function integers<Value>(values: readonly Value[]): Value[] {
   return values.slice(0, -1);
 }

@@ -11,7 +11,7 @@ const WORDS: Readonly<Record<string, { tone: Tone; word: string }>> = {
   failing: { tone: "warn", word: "answers with 5xx" },
   answers: { tone: "good", word: "answers" },
 };
-const UNASKED = { tone: "neutral", word: "no answer reported yet" } as const;
+const NOT_ASKED = { tone: "neutral", word: "no answer reported yet" } as const;
 
 const COLUMNS: readonly Column<RunnerStatus>[] = [
   { title: "Runner", cell: ({ name }) => name },
@@ -20,7 +20,7 @@ const COLUMNS: readonly Column<RunnerStatus>[] = [
     title: "State",
     class: "whole",
     cell({ state, reason }) {
-      const { tone, word } = WORDS[state] ?? UNASKED;
+      const { tone, word } = WORDS[state] ?? NOT_ASKED;
       return (
         <>
           <Badge tone={tone}>{word}</Badge> {reason !== null && <span class="muted small">{reason}</span>}
@@ -41,7 +41,7 @@ const COLUMNS: readonly Column<RunnerStatus>[] = [
   },
 ];
 
-/** Whether the runners answer, as their producers see it. */
+/** Lists the runners, and whether they answer their producers. */
 export function Runners({ runners }: { runners: readonly RunnerStatus[] }) {
   if (runners.length === 0) return null;
   return (

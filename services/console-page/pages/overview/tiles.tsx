@@ -5,7 +5,7 @@ import { shortDuration } from "../../ui/time.tsx";
 import { linkTo } from "../../url-fragment.ts";
 
 type Props = {
-  /** Only the queues of the job if one is chosen. */
+  /** Only the queues of the chosen job, if there is one. */
   queues: readonly Queues[] | undefined;
   producers: number | undefined;
   /** Empty for all origins. */

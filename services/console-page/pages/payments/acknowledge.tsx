@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { isUnderWay } from "../../api/failed.ts";
+import { isRunning } from "../../api/failed.ts";
 import { type AcknowledgeBulk, beginAcknowledge } from "../../api/payments.ts";
 import { useRun } from "../../api/use-run.ts";
 import { Confirm } from "../../ui/confirm.tsx";
@@ -47,14 +47,14 @@ function Progress({ title, run, onChange, onClose }: ProgressProps) {
       onClose={onClose}
       foot={
         <button type="button" onClick={onClose}>
-          {isUnderWay(run) ? "Continue in background" : "Close"}
+          {isRunning(run) ? "Continue in background" : "Close"}
         </button>
       }
     >
       <p role="status">
         {counted(done, "payment")} acknowledged
         {unchanged > 0 && `, ${count(unchanged)} not disputed, or acknowledged before`}
-        {isUnderWay(run) && " so far"}.
+        {isRunning(run) && " so far"}.
       </p>
       <RunProblems run={run} unread={unread} />
     </Dialog>

@@ -4,7 +4,7 @@ import { amountText } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
-import { WhyNot } from "../../ui/live.tsx";
+import { StaleNotice } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { counted } from "../../ui/number.ts";
 import { linkTo } from "../../url-fragment.ts";
@@ -13,14 +13,14 @@ import { wordsOf } from "./state-words.ts";
 
 type Transfer = Omit<TokenMatches["orphans"][number], "call_id">;
 
-/** Whether the chain and the journal say the same: each transfer has its payment, and each payment its transfer. */
+/** Shows whether each transfer on the chain belongs to a known payment, and each payment has its transfer. */
 export function AuditView() {
   const runs = useMoneyRuns("audit");
   const { newest } = runs;
   const isWhole = newest?.state === "done";
   return (
     <>
-      <WhyNot answer={runs.answer} />
+      <StaleNotice answer={runs.answer} />
       <Card title="Latest match" tools={<BeginRun runs={runs} verb="Match now" />}>
         {newest === null && (
           <Empty title="Not matched from this page yet">

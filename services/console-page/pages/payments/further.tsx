@@ -1,8 +1,8 @@
 import { Notice } from "../../ui/notice.tsx";
-import type { Found, Path } from "./use-found.ts";
+import type { FoundPayments, Path } from "./use-found.ts";
 
-/** Says that not all payments were looked at, and why, with what goes on. */
-export function Further<P extends Path>({ of: all }: { of: readonly Found<P>[] }) {
+/** Says why not all payments were searched, with a button that continues the search. */
+export function SearchContinuation<P extends Path>({ of: all }: { of: readonly FoundPayments<P>[] }) {
   const further = all.flatMap(({ lookFurther }) => lookFurther ?? []);
   const refused = all.find((each) => each.refused !== undefined && !each.isLooking)?.refused;
   if (further.length === 0) return null;

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { jobKeyOf } from "../../../../shared/call/job-ids.ts";
-import { ask } from "../../api/ask.ts";
+import { request } from "../../api/ask.ts";
 import { useJobTitle } from "../../api/names.ts";
 import type { Payment } from "../../api/payments.ts";
 import { useMayOperate } from "../../api/session.ts";
@@ -8,7 +8,7 @@ import { usePages } from "../../api/use-pages.ts";
 import { amountText } from "../../ui/amount.ts";
 import { shortened } from "../../ui/copy.tsx";
 import { FilterBar } from "../../ui/filter-bar.tsx";
-import { WhyNot } from "../../ui/live.tsx";
+import { StaleNotice } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
 import { SelectAll, type Selection, useSelection } from "../../ui/selection.tsx";
@@ -24,7 +24,7 @@ import { ToDecide } from "./to-decide.tsx";
 
 const AT_ONCE = 100;
 
-/** Those that somebody has to decide about first, then all of them. */
+/** Lists the payments that an operator must decide about, and then all payments. */
 export function PaymentList() {
   return (
     <>
@@ -48,7 +48,7 @@ function AllPayments() {
   };
   const list = usePages<Payment>(JSON.stringify(filter), async (cursor, signal) => {
     const asked = { ...filter, cursor, limit: AT_ONCE };
-    const { payments, next } = await ask("GET", "api/v1/payments", asked, signal);
+    const { payments, next } = await request("GET", "api/v1/payments", asked, signal);
     return { items: payments, next };
   });
   const isNarrow = useMedia(NARROW);
@@ -87,7 +87,7 @@ function AllPayments() {
         />
         <SinceChoice title="Received" />
       </FilterBar>
-      <WhyNot answer={{ ...list, reload: list.again }} title="Payments unavailable" />
+      <StaleNotice answer={{ ...list, reload: list.again }} title="Payments unavailable" />
       <section class="card" aria-label="Payments" aria-busy={isLoading}>
         {isChoosing && <Choice selection={selection} listed={items.length} onDone={list.reload} />}
         <div class="payment-row row-head" aria-hidden="true">
@@ -119,7 +119,10 @@ function AllPayments() {
 
 type ChoiceProps = { selection: Selection; listed: number; onDone: () => void };
 
-/** How many disputed payments are selected, and what acknowledges them. It stays in sight while the list scrolls. */
+/**
+ * Shows the number of selected disputed payments, and the button that acknowledges them. It stays visible while the
+ * list scrolls.
+ */
 function Choice({ selection, listed, onDone }: ChoiceProps) {
   const [ids, setIds] = useState<readonly string[] | undefined>();
   const { selected, clear } = selection;
@@ -151,7 +154,7 @@ function Choice({ selection, listed, onDone }: ChoiceProps) {
 
 type RowProps = { payment: Payment | undefined; selection: Selection | undefined };
 
-/** With `selection` it can be selected. */
+/** Shows one payment. With `selection` the row can be selected. */
 function Row({ payment, selection }: RowProps) {
   const titleOfJob = useJobTitle();
   if (payment === undefined) return null;

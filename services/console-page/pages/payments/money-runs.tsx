@@ -1,51 +1,56 @@
 import { useState } from "preact/hooks";
 import type { AuditView, BulkView, RefundCheckView } from "../../../../shared/console/bulk-operations.ts";
-import { ask, type Refused, toRefused } from "../../api/ask.ts";
-import { cancelRun, isUnderWay } from "../../api/failed.ts";
+import { type Refused, request, toRefused } from "../../api/ask.ts";
+import { cancelRun, isRunning } from "../../api/failed.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { type Answer, useAnswer } from "../../api/use-answer.ts";
-import { Badge, NotDone, Notice, type Tone } from "../../ui/notice.tsx";
+import { ActionFailed, Badge, Notice, type Tone } from "../../ui/notice.tsx";
 import { Ago } from "../../ui/time.tsx";
 
-/** Bulk operations that ask the chain about many blocks, by their kind. */
+/** Bulk operations that read many blocks of the chain, by their kind. */
 type MoneyRun = { audit: AuditView; "refund-check": RefundCheckView };
 type Kind = keyof MoneyRun;
 
 export type MoneyRuns<K extends Kind = Kind> = {
   answer: Answer<unknown>;
-  /** Undefined while it is not known, null if there is none. */
+  /** The newest operation. Undefined while it is not known, null if no operation exists. */
   newest: MoneyRun[K] | null | undefined;
   isUnderWay: boolean;
-  /** Why the last change was not made. */
+  /** The reason why the last request to start or cancel failed. */
   refused: { title: string; refused: Refused } | undefined;
-  /** Whether a change is under way. */
+  /** Whether a request to start or cancel is in flight. */
   isBusy: boolean;
   begin(): Promise<void>;
   cancel(): Promise<void>;
 };
 
 const EVERY_MS = 2000;
-/** If it was missed. */
+/** Interval at which an operation's result is read again. The request at the end of the operation may have failed. */
 const RESULT_EVERY_MS = 30_000;
 
 const BEGIN: { [K in Kind]: () => Promise<MoneyRun[K]> } = {
-  audit: () => ask("POST", "api/v1/payments/audits", {}),
-  "refund-check": () => ask("POST", "api/v1/payments/refund-checks", {}),
+  audit: () => request("POST", "api/v1/payments/audits", {}),
+  "refund-check": () => request("POST", "api/v1/payments/refund-checks", {}),
 };
 
-const isOf = <K extends Kind>(kind: K, view: BulkView): view is BulkView & MoneyRun[K] => view.kind === kind;
+const isOfKind = <K extends Kind>(kind: K, view: BulkView): view is BulkView & MoneyRun[K] =>
+  view.kind === kind;
 
-/** The newest of the runs of a kind, whoever began it, and how to begin another or end this one. */
+/**
+ * Returns the newest operation of a kind, no matter which operator started it. Also returns functions that start
+ * another operation or cancel this one.
+ */
 export function useMoneyRuns<K extends Kind>(kind: K): MoneyRuns<K> {
   const answer = useAnswer("api/v1/bulk", { kind, limit: 1 }, { everyMs: EVERY_MS });
   const [refused, setRefused] = useState<MoneyRuns["refused"]>();
   const [isBusy, setBusy] = useState(false);
   const [begun, setBegun] = useState<MoneyRun[K] | undefined>();
-  const listed = answer.data && (answer.data.runs.find((view) => isOf(kind, view)) ?? null);
-  // Until it is listed, so that a second click begins no second one.
+  const listed = answer.data && (answer.data.runs.find((view) => isOfKind(kind, view)) ?? null);
+  // True until the new operation is listed, so that a second click does not start a second one.
   const isUnlisted = begun !== undefined && (listed?.begun_at ?? "") < begun.begun_at;
   const last = isUnlisted ? begun : listed;
-  // A list has no results. That of a run is asked for as often as the list while it is under way, and once it has ended.
+  // The list does not contain results, so the result is read separately: as often as the list while the operation runs,
+  // and at its end.
   const turn = last?.ended_at == null ? (answer.at ?? 0) : Date.parse(last.ended_at);
   const asked = { run_id: last?.id ?? "" };
   const own = useAnswer(last == null ? undefined : "api/v1/bulk/{run_id}", asked, {
@@ -53,7 +58,7 @@ export function useMoneyRuns<K extends Kind>(kind: K): MoneyRuns<K> {
     turn,
   });
   const { data } = own;
-  const isOwn = last != null && own.refused === undefined && data?.id === last.id && isOf(kind, data);
+  const isOwn = last != null && own.refused === undefined && data?.id === last.id && isOfKind(kind, data);
   const newest: MoneyRun[K] | null | undefined = isOwn ? data : last;
   const change = (title: string, act: () => Promise<void>) => async () => {
     setBusy(true);
@@ -71,7 +76,7 @@ export function useMoneyRuns<K extends Kind>(kind: K): MoneyRuns<K> {
     newest,
     refused,
     isBusy,
-    isUnderWay: newest != null && isUnderWay(newest),
+    isUnderWay: newest != null && isRunning(newest),
     begin: change("Nothing was started", async () => setBegun(await BEGIN[kind]())),
     cancel: change("Nothing was cancelled", async () => {
       if (newest != null) await cancelRun(newest);
@@ -99,7 +104,10 @@ const TONES: Record<BulkView["state"], Tone> = {
   stopped: "bad",
 };
 
-/** How far the newest is, by whom and since when, with what ends it; or why it stopped, or could not begin. */
+/**
+ * Shows the state of the newest operation, who started it and when, and a button that cancels it. If it stopped or
+ * could not start, shows why.
+ */
 export function RunState({ runs }: { runs: MoneyRuns }) {
   const mayOperate = useMayOperate();
   const { answer, newest, isUnderWay, isBusy, refused, cancel } = runs;
@@ -124,7 +132,7 @@ export function RunState({ runs }: { runs: MoneyRuns }) {
           {newest.failure.reason}
         </Notice>
       )}
-      {refused !== undefined && <NotDone {...refused} />}
+      {refused !== undefined && <ActionFailed {...refused} />}
     </>
   );
 }

@@ -6,7 +6,7 @@ import { Copyable, shortened } from "../../ui/copy.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { JobName } from "../../ui/job-name.tsx";
-import { Live, WhyNot } from "../../ui/live.tsx";
+import { Live, StaleNotice } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Time } from "../../ui/time.tsx";
@@ -14,9 +14,9 @@ import { linkTo, useRoute } from "../../url-fragment.ts";
 import { amountOf } from "./list.tsx";
 import { Sentence } from "./sentence.tsx";
 import { wordsOfPayment } from "./state-words.ts";
-import { WhatToDo } from "./to-do.tsx";
+import { PaymentActions } from "./to-do.tsx";
 
-/** One payment: what the chain and the facilitator say of it, and what somebody can decide. */
+/** Shows one payment: the evidence of the chain and the facilitator, and the decisions of an operator. */
 export function PaymentPage() {
   const id = useRoute().path[1] ?? "";
   const answer = useAnswer("api/v1/payments/{call_id}", { call_id: id }, { everyMs: 3000 });
@@ -32,7 +32,7 @@ export function PaymentPage() {
       {data === undefined && refused?.status === 404 ? (
         <Empty title="Payment not found">{refused.detail}</Empty>
       ) : (
-        <WhyNot answer={answer} />
+        <StaleNotice answer={answer} />
       )}
       {data !== undefined && <Shown payment={data} onDone={reload} />}
     </>
@@ -44,8 +44,8 @@ function State({ payment }: { payment: PaymentDetail }) {
   return <Badge tone={tone}>{word}</Badge>;
 }
 
-/** In the others the reason is of the past: it stands in the evidence. */
-const TELLS_WHY: readonly string[] = ["settling", "review", "void"];
+/** States in which the notice shows the reason. In others the reason is history, and only the evidence shows it. */
+const STATES_WITH_REASON: readonly string[] = ["settling", "review", "void"];
 
 function Shown({ payment, onDone }: { payment: PaymentDetail; onDone: () => void }) {
   const { terms, reason, state, disputed } = payment;
@@ -55,7 +55,7 @@ function Shown({ payment, onDone }: { payment: PaymentDetail; onDone: () => void
       <div class={`notice ${tone === "accent" ? "" : tone}`}>
         <div>
           <p class="notice-title">{meaning}</p>
-          {reason !== null && (disputed || TELLS_WHY.includes(state)) && (
+          {reason !== null && (disputed || STATES_WITH_REASON.includes(state)) && (
             <div class="notice-text">
               <Sentence text={reason} network={terms.network} />
             </div>
@@ -65,7 +65,7 @@ function Shown({ payment, onDone }: { payment: PaymentDetail; onDone: () => void
       <div class="columns even">
         <div>
           <Card title="Actions">
-            <WhatToDo payment={payment} onDone={onDone} />
+            <PaymentActions payment={payment} onDone={onDone} />
           </Card>
           <Card title="Evidence">
             <Evidence payment={payment} />

@@ -26,7 +26,7 @@ const SHOWN = {
   audit: AuditView,
 };
 
-/** The money: what is to be decided, what came in, what is to be paid back, and whether the chain says the same. */
+/** Shows the payments to decide, the revenue, the refunds, and the comparison with the chain. */
 export function PaymentsPage() {
   const [query, change] = useQuery();
   const overview = useOverview();

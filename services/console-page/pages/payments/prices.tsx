@@ -4,13 +4,13 @@ import { amountText, decimalText } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { JobName } from "../../ui/job-name.tsx";
-import { Live, WhyNot } from "../../ui/live.tsx";
+import { Live, StaleNotice } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { SpanChoice, useSpan } from "../../ui/span.tsx";
 import { duration } from "../../ui/time.tsx";
 import { RateChart } from "./rate-chart.tsx";
 
-/** What each token is worth, by whom and how old that is, and what jobs cost in it. */
+/** Shows the rate of each token with its source and age, and the prices of jobs in the token. */
 export function PricesView() {
   const span = useSpan();
   const answer = useAnswer("api/v1/prices", { span }, { everyMs: 10_000 });
@@ -18,7 +18,7 @@ export function PricesView() {
   const hasHistory = prices?.rates.some(({ history }) => history !== null) ?? false;
   return (
     <>
-      <WhyNot answer={answer} />
+      <StaleNotice answer={answer} />
       <Card
         title="Rates: tokens for one native coin"
         tools={
@@ -88,7 +88,10 @@ function RateLine({ rate }: { rate: Rate }) {
   );
 }
 
-/** Where the rate lies between the bounds that an operator has set. Outside of them the token is not offered. */
+/**
+ * Shows the position of the rate between the bounds that an operator has set. A token whose rate is out of bounds is
+ * not offered.
+ */
 function RateBar({ rate: { min_rate, max_rate, value } }: { rate: Rate }) {
   if (min_rate === null || max_rate === null || value === null) {
     return (

@@ -7,7 +7,7 @@ import { duration } from "../../ui/time.tsx";
 
 type History = NonNullable<Rate["history"]>;
 
-/** What a token was worth over time, and the bounds that an operator has set. */
+/** Draws the rate of a token over time, and the bounds that an operator has set. */
 export function RateChart({ rate, history }: { rate: Rate; history: History }) {
   const drawn = useMemo(() => toDrawn(rate, history), [rate, history]);
   const span = spanWords(history);
@@ -42,15 +42,15 @@ function spanWords({ step_ms: stepMs, values }: History): string {
   return hours === 1 ? "the last hour" : `the last ${hours} hours`;
 }
 
-/** Undefined if there was no rate at all. */
+/** Returns the lines to draw; undefined if there was no rate at all. */
 function toDrawn({ min_rate, max_rate }: Rate, { from, step_ms: stepMs, values: texts }: History) {
   const values = texts.map((text) => (text === null ? null : Number(text)));
   const known = values.filter((value) => value !== null);
   if (known.length === 0) return undefined;
   const [least, most] = [Math.min(...known), Math.max(...known)];
   const bounds = [
-    ...boundOf("minimum", min_rate, values.length, least, most),
-    ...boundOf("maximum", max_rate, values.length, least, most),
+    ...boundLines("minimum", min_rate, values.length, least, most),
+    ...boundLines("maximum", max_rate, values.length, least, most),
   ];
   const missingMs = (values.length - known.length) * stepMs;
   const range =
@@ -65,10 +65,13 @@ function toDrawn({ min_rate, max_rate }: Rate, { from, step_ms: stepMs, values: 
   };
 }
 
-/** A bound that is far from the rate would leave it flat; the bar above says where it is. */
-const NEAR = 2;
+/**
+ * A bound is drawn only if it differs from the rate by at most this factor. A more distant bound would make the line
+ * of the rate flat.
+ */
+const BOUND_RATIO_MAX = 2;
 
-function boundOf(
+function boundLines(
   name: string,
   text: string | null,
   length: number,
@@ -76,6 +79,6 @@ function boundOf(
   most: number,
 ): readonly Line[] {
   const bound = Number(text);
-  if (text === null || bound < least / NEAR || bound > most * NEAR) return [];
+  if (text === null || bound < least / BOUND_RATIO_MAX || bound > most * BOUND_RATIO_MAX) return [];
   return [{ name, values: Array.from({ length }, () => bound), colour: "warn", isDashed: true }];
 }

@@ -8,34 +8,34 @@ import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
-import { WhyNot } from "../../ui/live.tsx";
+import { StaleNotice } from "../../ui/live.tsx";
 import { Badge, Empty, type Tone } from "../../ui/notice.tsx";
 import { counted } from "../../ui/number.ts";
 import { Ago } from "../../ui/time.tsx";
 import { linkTo } from "../../url-fragment.ts";
-import { Further } from "./further.tsx";
+import { SearchContinuation } from "./further.tsx";
 import { amountOf } from "./list.tsx";
 import { BeginRun, RunState, useMoneyRuns } from "./money-runs.tsx";
 import { wordsOf } from "./state-words.ts";
-import { useFound } from "./use-found.ts";
+import { usePaymentSearch } from "./use-found.ts";
 
 const PATH = "api/v1/payments/refunds";
 const SHOWN = 200;
 const isEnough = (payments: readonly unknown[]) => payments.length >= SHOWN;
 
-/** What was paid and failed for good, and what of it is on its way back. */
+/** Shows the paid calls that failed for good, and the progress of their refunds. */
 export function RefundsView() {
   const checks = useMoneyRuns("refund-check");
-  const turn = Date.parse(checks.newest?.ended_at ?? "") || 0; // what a look has closed is gone from the list
+  const turn = Date.parse(checks.newest?.ended_at ?? "") || 0; // a refund that a check has closed is no longer in the list
   const asked = { limit: SHOWN };
-  const found = useFound(PATH, asked, { everyMs: 30_000, turn, isEnough });
+  const found = usePaymentSearch(PATH, asked, { everyMs: 30_000, turn, isEnough });
   const byId = new Map(found.payments.map((each) => [each.call_id, each]));
   const due = [...byId.values()].slice(0, SHOWN);
   const overview = useOverview();
   const failing = [found.newest, overview, checks.answer].find(({ refused }) => refused);
   return (
     <>
-      {failing !== undefined && <WhyNot answer={failing} />}
+      {failing !== undefined && <StaleNotice answer={failing} />}
       {overview.data !== undefined && <Totals totals={overview.data.payments.refunds} />}
       <Card title="Refunds" isBare tools={<ReportLink />}>
         {due.length === 0 && found.isLooking && <p class="card-body muted">Loading</p>}
@@ -58,7 +58,7 @@ export function RefundsView() {
         </p>
       </Card>
       {due.length === SHOWN && !found.isWhole && <p class="muted">Only the newest {SHOWN} are listed.</p>}
-      <Further of={[found]} />
+      <SearchContinuation of={[found]} />
       <Card title="Refund check" tools={<BeginRun runs={checks} verb="Check chain now" />}>
         <p>A check closes each refund whose transfer is on the chain.</p>
         <RunState runs={checks} />
@@ -68,7 +68,7 @@ export function RefundsView() {
   );
 }
 
-/** What was paid for calls that were not done, for each state, as far as the console has counted it. */
+/** Shows the sums paid for calls that were not done, by state. The console may have counted only a part. */
 function Totals({ totals: { due, failed, exported } }: { totals: RefundTotals }) {
   return (
     <dl class="totals">
@@ -123,7 +123,7 @@ function Total({ title, total, noteOf }: TotalProps) {
   );
 }
 
-/** A list for bookkeeping. That refunds are exported, so that they are paid, is another thing. */
+/** Links to a report for bookkeeping. A download does not mark the refunds as exported. */
 function ReportLink() {
   return (
     <a class="button" href={urlOf(`${PATH}/report`).href} download title="Only lists the refunds">
@@ -156,7 +156,7 @@ function JobRan({ payment: { late_at, effect } }: { payment: RefundCase }) {
   return effect === "none" ? <>no</> : <Badge tone="warn">perhaps</Badge>;
 }
 
-/** Whether the money has come, by what stands in the way of paying it back. */
+/** Words about the payment, for each obstacle to its refund. */
 const MONEY: Readonly<Record<string, [words: string, tone: Tone]>> = {
   disputed: ["disputed", "bad"],
   "not confirmed": ["not confirmed", "warn"],
@@ -165,7 +165,7 @@ const MONEY: Readonly<Record<string, [words: string, tone: Tone]>> = {
 };
 
 function Money({ payment: { obstacle, contradicted, settlement } }: { payment: RefundCase }) {
-  // Of one whose refund is exported no obstacle is told.
+  // An exported refund has no obstacle, but its payment may be disputed.
   const known = MONEY[obstacle ?? (contradicted ? "disputed" : "")];
   if (known === undefined)
     return <>{settlement?.by === "operator" ? "confirmed by an operator" : "confirmed"}</>;

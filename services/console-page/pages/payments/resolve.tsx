@@ -3,12 +3,12 @@ import { type PaymentDetail, resolvePayment, type Verdict } from "../../api/paym
 import { Confirm } from "../../ui/confirm.tsx";
 import { amountOf } from "./list.tsx";
 
-/** What is decided of a payment in review, or said of a disputed one. */
+/** A decision on a payment in review, or the acknowledgement of a disputed payment. */
 type Decided = Exclude<Verdict, "dropped">;
 
 const TRANSACTION = /^0x[0-9a-fA-F]{64}$/;
 
-/** Asks whether a payment in review is paid, or that a disputed one was seen. */
+/** Asks whether a payment in review was made, or acknowledges a disputed payment. */
 export function ResolveDialog({ payment, onClose }: { payment: PaymentDetail; onClose: () => void }) {
   const [verdict, setVerdict] = useState<Decided | undefined>(payment.disputed ? "acknowledged" : undefined);
   const [transaction, setTransaction] = useState(payment.settlement?.transaction ?? "");

@@ -6,20 +6,20 @@ import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { JobName } from "../../ui/job-name.tsx";
-import { WhyNot } from "../../ui/live.tsx";
+import { StaleNotice } from "../../ui/live.tsx";
 import { Empty } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { Tile } from "../../ui/tile.tsx";
 
 const DAYS = 30;
 
-/** Payments, disputed payments and refunds, each token by itself: amounts of different tokens do not add up. */
+/** Shows the payments, disputed payments and refunds of each token. Amounts of different tokens cannot be added. */
 export function RevenueView() {
   const answer = useAnswer("api/v1/revenue", { days: DAYS }, { everyMs: 60_000 });
   const earned = answer.data?.earned;
   return (
     <>
-      <WhyNot answer={answer} />
+      <StaleNotice answer={answer} />
       {earned?.length === 0 && (
         <section class="card">
           <Empty title={`No payments in the last ${DAYS} days`}>
@@ -44,7 +44,7 @@ function byToken(earned: readonly Earned[]): { key: string; name: string; own: E
   return sorted.map(([key, own]) => ({ key, own, name: nameOf(own, sorted) }));
 }
 
-/** Tells contracts with one symbol on one network apart by their address. */
+/** Names a token. Adds the address if several contracts have the same symbol on one network. */
 function nameOf([token]: readonly Earned[], tokens: readonly [string, Earned[]][]): string {
   if (token === undefined) return "";
   const name = `${symbolOf(token)} on ${token.network}`;
@@ -62,7 +62,7 @@ const NOTHING = { payments: 0, amount: 0n, disputes: 0, disputed: 0n, refunds: 0
 
 type Sum = { name: string } & typeof NOTHING;
 
-/** Adds up amounts of one token. */
+/** Adds up the amounts of one token, with one sum for each name that `by` returns. */
 function sumBy(earned: readonly Earned[], by: (each: Earned) => string): Sum[] {
   const sums = new Map<string, Sum>();
   for (const each of earned) {
@@ -81,7 +81,7 @@ function sumBy(earned: readonly Earned[], by: (each: Earned) => string): Sum[] {
   return [...sums.values()];
 }
 
-/** Revenue in one token: its total, jobs by amount, and days from the newest on. */
+/** Shows the revenue in one token: in total, by job (highest amount first), and by day (newest first). */
 function OfToken({ name, earned }: { name: string; earned: readonly Earned[] }) {
   const [token] = earned;
   const [total] = sumBy(earned, () => "");
@@ -150,7 +150,7 @@ function Sums({ title, sums, nameCell, written }: SumsProps) {
   return <DataTable columns={columns} items={sums} keyOf={(sum) => sum.name} />;
 }
 
-/** Makes a column of amounts that are not deducted from the payments. */
+/** Makes a column for disputed or refunded amounts. The column Amount still includes them. */
 function notDeducted(title: string, amountOf: (sum: Sum) => bigint, written: (amount: bigint) => string) {
   return {
     title,

@@ -1,10 +1,10 @@
 import { OnChain } from "../../ui/explorer.tsx";
 import { Time } from "../../ui/time.tsx";
 
-/** A time as the service says it, or what stands on a chain: a transaction, or an address. */
+/** A time in the API's format, or a hash of a transaction or an address. */
 const PART = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|0x[0-9a-fA-F]{64}\b|0x[0-9a-fA-F]{40}\b)/;
 
-/** A sentence of the service's, with times in the viewer's zone, and links to the chain. */
+/** Shows a sentence from the API, with times in the viewer's zone and links to the chain. */
 export function Sentence({ text, network }: { text: string; network: string }) {
   return (
     <>

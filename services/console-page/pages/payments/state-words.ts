@@ -3,7 +3,10 @@ import type { Tone } from "../../ui/notice.tsx";
 
 type Words = { word: string; tone: Tone; meaning: string };
 
-/** What each state of a payment says of the money and of the job. The states of a call take their words of money from here. */
+/**
+ * Words for each state of a payment, and what the state means for the money and the job. The states of a paid call
+ * use the same words.
+ */
 const STATES: Readonly<Record<string, Words>> = {
   settling: {
     word: "settling",
@@ -48,7 +51,10 @@ const STATES: Readonly<Record<string, Words>> = {
 export const DISPUTED = "disputed";
 export const ACKNOWLEDGED = "acknowledged";
 
-/** No states, but what is shown and asked for in place of the state of a payment that the chain contradicts. */
+/**
+ * Words for a payment that the chain contradicts. They replace the words of its state. The filter offers them too,
+ * although they are not states.
+ */
 const DISPUTES: Readonly<Record<string, Words>> = {
   [DISPUTED]: {
     word: "disputed",
@@ -62,10 +68,10 @@ const DISPUTES: Readonly<Record<string, Words>> = {
   },
 };
 
-/** The choices of the state filter. */
+/** Choices of the state filter. */
 export const STATES_AND_DISPUTES = Object.keys({ ...STATES, ...DISPUTES });
 
-/** Finds the words of a payment: those of its state, unless the chain contradicts that it was made. */
+/** Returns the words for a payment: those of its state, or of its dispute if the chain does not show the payment. */
 export function wordsOfPayment({ state, contradicted, disputed }: Payment): Words {
   if (!contradicted) return wordsOf(state);
   return wordsOf(disputed ? DISPUTED : ACKNOWLEDGED);

@@ -1,25 +1,29 @@
 import type { Payment, PaymentAction } from "../../api/payments.ts";
 import { amountText } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
-import { WhyNot } from "../../ui/live.tsx";
+import { StaleNotice } from "../../ui/live.tsx";
 import { Badge } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
 import { linkTo } from "../../url-fragment.ts";
-import { Further } from "./further.tsx";
+import { SearchContinuation } from "./further.tsx";
 import { DISPUTED, wordsOf, wordsOfPayment } from "./state-words.ts";
-import { type Found, useFound } from "./use-found.ts";
+import { type FoundPayments, usePaymentSearch } from "./use-found.ts";
 
 const SHOWN = 50;
 
 const PATH = "api/v1/payments";
 const isEnough = (payments: readonly Payment[]) => payments.filter(isToDecide).length >= SHOWN;
 
-/** What only somebody can decide: all payments with such an action, however old. */
+/** Lists all payments, old and new, on which an operator must decide. */
 export function ToDecide() {
   const asked = { limit: SHOWN };
-  const inReview = useFound(PATH, { ...asked, state: "review" }, { everyMs: 10_000, isEnough });
-  const disputed = useFound(PATH, { ...asked, disputed: "true" }, { everyMs: 30_000, isEnough });
-  const refunding = useFound(PATH, { ...asked, state: "refund_pending" }, { everyMs: 30_000, isEnough });
+  const inReview = usePaymentSearch(PATH, { ...asked, state: "review" }, { everyMs: 10_000, isEnough });
+  const disputed = usePaymentSearch(PATH, { ...asked, disputed: "true" }, { everyMs: 30_000, isEnough });
+  const refunding = usePaymentSearch(
+    PATH,
+    { ...asked, state: "refund_pending" },
+    { everyMs: 30_000, isEnough },
+  );
   const all = [inReview, disputed, refunding];
   const byId = new Map(all.flatMap(({ payments }) => payments.map((each) => [each.call_id, each])));
   const found = [...byId.values()].filter(isToDecide).slice(0, SHOWN);
@@ -29,15 +33,15 @@ export function ToDecide() {
   return (
     <>
       {[...refusals.values()].map((answer) => (
-        <WhyNot key={answer.refused?.detail} answer={answer} />
+        <StaleNotice key={answer.refused?.detail} answer={answer} />
       ))}
       <Card
         title="Decisions needed"
         isBare={found.length > 0}
         tools={
           <>
-            <Listed state="review" of={inReview} />
-            <Listed state={DISPUTED} of={disputed} />
+            <PaymentGroup state="review" of={inReview} />
+            <PaymentGroup state={DISPUTED} of={disputed} />
           </>
         }
       >
@@ -62,14 +66,20 @@ export function ToDecide() {
               : "Payments cannot be read now."}
           </p>
         )}
-        <Further of={all} />
+        <SearchContinuation of={all} />
       </Card>
     </>
   );
 }
 
-/** Its payments as a list of their own, below. */
-function Listed({ state, of: { payments, isWhole } }: { state: string; of: Found<"api/v1/payments"> }) {
+/** Links to a list of all payments in this state, and shows their number. */
+function PaymentGroup({
+  state,
+  of: { payments, isWhole },
+}: {
+  state: string;
+  of: FoundPayments<"api/v1/payments">;
+}) {
   if (payments.length === 0) return null;
   return (
     <a href={linkTo(["payments"], { state })}>
@@ -100,7 +110,7 @@ function isToDecide(payment: Payment): boolean {
   return stepOf(payment) !== undefined;
 }
 
-/** What nobody but an operator can do, by the first of such actions; undefined if there is none. */
+/** Returns the label of the first action that needs an operator; undefined if no such action is possible. */
 function stepOf({ actions }: Payment): string | undefined {
   const action = actions.find((each) => each in STEPS);
   return action && STEPS[action];

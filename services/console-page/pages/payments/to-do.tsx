@@ -10,7 +10,7 @@ import {
 } from "../../api/payments.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { Confirm } from "../../ui/confirm.tsx";
-import { NotDone } from "../../ui/notice.tsx";
+import { ActionFailed } from "../../ui/notice.tsx";
 import { linkTo } from "../../url-fragment.ts";
 import { type Act, ActDialog } from "../failed/act.tsx";
 import { amountOf } from "./list.tsx";
@@ -18,8 +18,8 @@ import { ResolveDialog } from "./resolve.tsx";
 
 type Open = "resolve" | "refund-withdraw" | "drop" | Act;
 
-/** What somebody can do about a payment, each with what comes of it. `onDone` is called after each. */
-export function WhatToDo({ payment, onDone }: { payment: PaymentDetail; onDone: () => void }) {
+/** Lists the actions on a payment, each with its consequence. Calls `onDone` after each. */
+export function PaymentActions({ payment, onDone }: { payment: PaymentDetail; onDone: () => void }) {
   const [open, setOpen] = useState<Open | undefined>();
   const mayOperate = useMayOperate();
   const close = () => {
@@ -40,7 +40,7 @@ export function WhatToDo({ payment, onDone }: { payment: PaymentDetail; onDone: 
         {choices.map((choice) => (
           <li key={choice}>
             <p>{TEXTS[choice](payment)}</p>
-            {mayOperate && choice === "reconcile" && <LookNow id={call_id} onDone={onDone} />}
+            {mayOperate && choice === "reconcile" && <ReconcileNow id={call_id} onDone={onDone} />}
             {mayOperate && choice in VERBS && (
               <button
                 type="button"
@@ -69,7 +69,7 @@ export function WhatToDo({ payment, onDone }: { payment: PaymentDetail; onDone: 
 
 type Choice = "resolve" | Exclude<PaymentAction, "settle" | "void" | "acknowledge">;
 
-/** What is one decision is one choice. */
+/** Returns the choices that are shown to the user. Actions that belong to one decision are one choice. */
 function choicesFor(actions: readonly PaymentAction[]): Choice[] {
   const choices = actions.map((action) =>
     action === "settle" || action === "void" || action === "acknowledge" ? "resolve" : action,
@@ -137,8 +137,8 @@ function WithdrawDialog({ id, onClose }: { id: string; onClose: () => void }) {
   );
 }
 
-/** Has a gateway look, and says what came of it. */
-function LookNow({ id, onDone }: { id: string; onDone: () => void }) {
+/** Has a gateway check the payment, and shows the outcome. */
+function ReconcileNow({ id, onDone }: { id: string; onDone: () => void }) {
   const [said, setSaid] = useState<string | undefined>();
   const [refused, setRefused] = useState<Refused | undefined>();
   const [isBusy, setBusy] = useState(false);
@@ -147,7 +147,7 @@ function LookNow({ id, onDone }: { id: string; onDone: () => void }) {
     try {
       const { state, state_before: before, looked } = await reconcilePayment(id);
       setRefused(undefined);
-      setSaid(saidOf(looked, before !== state));
+      setSaid(outcomeText(looked, before !== state));
       onDone();
     } catch (error) {
       setRefused(toRefused(error));
@@ -160,12 +160,12 @@ function LookNow({ id, onDone }: { id: string; onDone: () => void }) {
         {isBusy ? "Checking" : "Check now"}
       </button>
       {said !== undefined && <p role="status">{said}</p>}
-      {refused !== undefined && <NotDone refused={refused} title="Check failed" />}
+      {refused !== undefined && <ActionFailed refused={refused} title="Check failed" />}
     </>
   );
 }
 
-function saidOf(looked: boolean | null, hasChanged: boolean): string {
+function outcomeText(looked: boolean | null, hasChanged: boolean): string {
   if (looked === null) return "No gateway handles this payment any longer.";
   if (!looked) return "No gateway checked the payment within 10 s. Make sure that one is running.";
   return hasChanged

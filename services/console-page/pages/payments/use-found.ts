@@ -1,47 +1,48 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { PaymentView } from "../../../../shared/console/payment-view.ts";
 import type { RefundCase } from "../../../../shared/console/refunds.ts";
-import { ask, type Refused } from "../../api/ask.ts";
-import type { AskedAt } from "../../api/contract.ts";
+import { type Refused, request } from "../../api/ask.ts";
+import type { InputAt } from "../../api/contract.ts";
 import { type Answer, useAnswer } from "../../api/use-answer.ts";
 import { usePages } from "../../api/use-pages.ts";
 
-/** So many answers are asked for by themselves, of 10,000 payments each. */
-const LOOKS_MAX = 20;
+/** Limit on the requests that are sent without a click. Each searches at most 10,000 payments. */
+const UNPROMPTED_REQUESTS_MAX = 20;
 
 type Items = { "api/v1/payments": PaymentView; "api/v1/payments/refunds": RefundCase };
 export type Path = keyof Items;
 type Item<P extends Path> = Items[P];
 type Page<P extends Path> = { payments: Item<P>[]; next: string | null };
 
-export type Found<P extends Path> = {
+export type FoundPayments<P extends Path> = {
   payments: Item<P>[];
   newest: Answer<Page<P>>;
-  /** Why older ones could not be looked at. */
+  /** The reason why older payments could not be searched. */
   refused: Refused | undefined;
-  /** Whether all payments were looked at. */
+  /** Whether all payments were searched. */
   isWhole: boolean;
   isLooking: boolean;
-  /** Undefined while it is looking, and if nothing older is left or more would be too many. */
+  /** Continues the search. Undefined during a search, and if nothing older is left or the list is full. */
   lookFurther: (() => void) | undefined;
 };
 
 type Options<P extends Path> = {
   everyMs: number;
   turn?: number;
-  /** Whether no more are wanted. */
+  /** Whether the list has enough payments. */
   isEnough(items: readonly Item<P>[]): boolean;
 };
 
 /**
- * The payments that match, some perhaps twice: the newest are asked for again and again, and what is older once, until there are enough. An
- * answer looks at so many payments and no more, so that even one without a payment may not be the last.
+ * Searches for payments until there are enough. Reads the newest payments repeatedly, but the older ones only once, so
+ * a payment may be listed twice. One request searches a limited number of payments. If none of them matches, further
+ * requests may still find some.
  */
-export function useFound<P extends Path>(
+export function usePaymentSearch<P extends Path>(
   path: P,
-  asked: AskedAt<"GET", "api/v1/payments">,
+  asked: InputAt<"GET", "api/v1/payments">,
   options: Options<P>,
-): Found<P> {
+): FoundPayments<P> {
   const { everyMs, turn = 0, isEnough } = options;
   const newest = useAnswer<Path>(path, asked, { everyMs, turn }) as Answer<Page<P>>;
   const [from, setFrom] = useState<string | undefined>();
@@ -50,18 +51,19 @@ export function useFound<P extends Path>(
   useEffect(() => {
     if (now === undefined) return;
     const ids = new Set(now.map(({ call_id }) => call_id));
-    // It may have been pushed out by newer ones: then it lies before the place where the older ones begin.
+    // The list of older payments begins at `from`, the end of an earlier first page. New payments can push a payment
+    // off the first page, so that neither list has it. The older payments are then read again, from the new end.
     const hasLeft = before.current.some(({ call_id }) => !ids.has(call_id));
     before.current = now;
     if (typeof next === "string" && (from === undefined || hasLeft)) setFrom(next);
   }, [from, now, next]);
 
-  const [most, setMost] = useState(LOOKS_MAX);
+  const [most, setMost] = useState(UNPROMPTED_REQUESTS_MAX);
   const looks = useRef(0);
   const read = async (cursor: string | undefined, signal: AbortSignal) => {
     if (from === undefined) return { items: [], next: null };
     if (cursor === undefined) looks.current = 0;
-    const page = (await ask<"GET", Path>(
+    const page = (await request<"GET", Path>(
       "GET",
       path,
       { ...asked, cursor: cursor ?? from },
@@ -84,7 +86,7 @@ export function useFound<P extends Path>(
   const isUnknown = newest.data === undefined && newest.refused === undefined;
   const isLooking = isUnknown || isLoading || goesOn || !isBegun;
   const lookFurther = () => {
-    setMost(looks.current + LOOKS_MAX);
+    setMost(looks.current + UNPROMPTED_REQUESTS_MAX);
     if (refused !== undefined) again();
   };
   const canGoOn = newest.data !== undefined && !isLooking && !isWhole && !isFull;

@@ -5,12 +5,12 @@ import { Ago } from "../../ui/time.tsx";
 import { titleOf, Why } from "../../ui/why.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
 
-/** Parts of the address that choose one group. */
+/** Returns the parts of the URL that choose one group. */
 function queryOf({ endpoint, code, reason }: RejectedGroup) {
   return { endpoint: endpoint ?? undefined, unknown: endpoint === null ? "true" : undefined, code, reason };
 }
 
-/** One row for each endpoint and reason. Each has an address of its own, which lists its requests. */
+/** Lists one row for each endpoint and reason. A click on a row shows only its requests. A second click shows all. */
 export function RefusedGroups({ groups }: { groups: readonly RejectedGroup[] }) {
   const [query] = useQuery();
   const isChosen = (group: RejectedGroup): boolean =>

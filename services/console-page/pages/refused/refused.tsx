@@ -10,7 +10,7 @@ import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { FilterBar } from "../../ui/filter-bar.tsx";
-import { Live, together, WhyNot } from "../../ui/live.tsx";
+import { joinAnswers, Live, StaleNotice } from "../../ui/live.tsx";
 import { Empty, Notice } from "../../ui/notice.tsx";
 import { bytes, counted } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
@@ -22,10 +22,10 @@ import { RefusedGroups } from "./groups.tsx";
 
 const SHOWN = 200;
 
-/** The parts of the address that choose requests, as they choose all. */
+/** Filter values that choose all requests. */
 const ALL = { endpoint: "", unknown: "", code: "", reason: "" };
 
-/** The newest refused webhooks: groups by endpoint and reason, and the requests that the address chooses. */
+/** Shows the newest refused webhooks: groups by endpoint and reason, and the requests that the filter chooses. */
 export function RefusedPage() {
   const [query, change] = useQuery();
   const given = (name: keyof typeof ALL) => query.get(name) ?? undefined;
@@ -37,7 +37,7 @@ export function RefusedPage() {
   };
   const { endpoint } = filter;
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
-  // All groups stay in sight while one is chosen.
+  // All groups stay visible while one is chosen.
   const ofGroups = { endpoint: filter.code === undefined ? endpoint : undefined };
   const groups = useAnswer("api/v1/rejected/groups", ofGroups, { everyMs: 5000 });
   const answer = useAnswer("api/v1/rejected", { ...filter, limit: SHOWN }, { everyMs: 5000 });
@@ -76,8 +76,8 @@ export function RefusedPage() {
   ];
   return (
     <>
-      <PageHead title="Refused requests" live={<Live answer={together([groups, answer])} />} />
-      <WhyNot answer={answer} />
+      <PageHead title="Refused requests" live={<Live answer={joinAnswers([groups, answer])} />} />
+      <StaleNotice answer={answer} />
       <FilterBar isActive={isFiltered} onClear={() => change(ALL)}>
         <TextFilter
           title="Endpoint"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
-/// Who may call which service: what a gateway's restricted policy asks. Anybody may change it.
+/// Says who may call which service, for a gateway's restricted policy. Anybody may change it.
 contract CallerRegistry {
-    /// Asking about this service fails.
+    /// A query about this service fails.
     uint64 public constant REVERTS = type(uint64).max;
-    /// Asking about this service burns all the gas it is given.
+    /// A query about this service burns all the gas that it gets.
     uint64 public constant BURNS_GAS = type(uint64).max - 1;
 
     mapping(uint64 serviceId => mapping(address caller => bool)) private permitted;

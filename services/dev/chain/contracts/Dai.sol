@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
-/// The devnet's stand-in for DAI: 18 decimals, no EIP-3009, a permit that is not EIP-2612's, allowances without end that are
-/// not used up, and money for whoever asks. Its revert strings are the original's.
+/// The devnet's substitute for DAI. It has 18 decimals, no EIP-3009, and a permit that differs from EIP-2612. An
+/// unlimited allowance is not used up. Anyone can mint. Its revert strings are those of the original.
 contract Dai {
     string public constant name = "Dai Stablecoin";
     string public constant symbol = "DAI";
@@ -28,7 +28,7 @@ contract Dai {
         );
     }
 
-    /// Anybody may: this money is worth nothing.
+    /// Anyone may mint, because this money is worthless.
     function mint(address to, uint256 wad) external {
         totalSupply += wad;
         balanceOf[to] += wad;
@@ -53,7 +53,7 @@ contract Dai {
         return true;
     }
 
-    /// All or nothing, not an amount; an expiry of 0 is never.
+    /// Allows everything or nothing, not an amount. An expiry of 0 means never.
     function permit(
         address holder,
         address spender,

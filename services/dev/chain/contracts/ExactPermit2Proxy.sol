@@ -8,7 +8,7 @@ interface IERC20Permit {
         external;
 }
 
-/// An equivalent of x402ExactPermit2Proxy, not its code: anybody may have it settle a payment, and whoever does cannot change
+/// An equivalent of x402ExactPermit2Proxy with different code. Anyone may have it settle a payment, but cannot change
 /// the recipient, the amount or the time that the payer signed. Its errors and events are those of the contract at
 /// 0x402085c248EeA27D92E8b30b2C58ed07f9E20001 on public chains.
 contract ExactPermit2Proxy {
@@ -62,7 +62,8 @@ contract ExactPermit2Proxy {
         emit Settled();
     }
 
-    /// The token's own permit gives Permit2 the allowance first. If that fails, an earlier allowance may still do.
+    /// The token's own permit first gives Permit2 the allowance. If that fails, an earlier allowance may still
+    /// suffice.
     function settleWithPermit(
         EIP2612Permit calldata permit2612,
         PermitTransferFrom calldata permit,

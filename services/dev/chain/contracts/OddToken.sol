@@ -3,22 +3,23 @@ pragma solidity 0.8.37;
 
 import "./Token.sol";
 
-/// What EIP-20 and EIP-3009 leave open to a token, and what some tokens do. Whoever asks switches it on: nothing here is worth anything.
+/// Behaviour that EIP-20 and EIP-3009 permit, and that some tokens have. Anyone may switch it on, because nothing
+/// here has any value.
 contract OddToken is Token {
     struct Oddities {
         /// Transfer is emitted before AuthorizationUsed.
         bool transferFirst;
-        /// Another event is emitted between the two.
+        /// Another event is emitted between AuthorizationUsed and Transfer.
         bool eventBetween;
-        /// A used nonce reverts nothing: an event tells of it, and no money moves.
+        /// A used nonce does not revert: an event reports it, and no money moves.
         bool silentIfUsed;
-        /// So much of each transfer goes to somebody else.
+        /// Share of each transfer that goes to another account.
         uint16 feeBps;
-        /// That part is moved after the rest, not before.
+        /// The share of feeBps is moved after the rest of the transfer, not before.
         bool feeLast;
-        /// 0: 6.
+        /// Decimals of the token. 0 means 6.
         uint8 decimals;
-        /// In the EIP-712 domain. Empty: 2.
+        /// Version in the EIP-712 domain. An empty text means 2.
         string version;
     }
 

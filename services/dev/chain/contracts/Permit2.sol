@@ -19,8 +19,8 @@ struct SignatureTransferDetails {
     uint256 requestedAmount;
 }
 
-/// An equivalent of Uniswap's Permit2, not its code: the half that moves tokens by a signature, without batches. What it takes
-/// and refuses, its errors, its event and its storage of nonces are those of the contract at
+/// An equivalent of Uniswap's Permit2 with different code: the half that moves tokens by a signature, without
+/// batches. Its checks, errors, event and storage of nonces are those of the contract at
 /// 0x000000000022D473030F116dDEE9F6B43aC78BA3 on public chains.
 contract Permit2 {
     bytes32 private constant DOMAIN_TYPEHASH =
@@ -29,11 +29,11 @@ contract Permit2 {
     bytes32 private constant TRANSFER_TYPEHASH = keccak256(
         "PermitTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline)TokenPermissions(address token,uint256 amount)"
     );
-    /// The spender's type of its witness follows.
+    /// The type of the spender's witness follows.
     string private constant WITNESS_TRANSFER_TYPE =
         "PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,";
 
-    /// Bit `nonce & 0xff` of word `nonce >> 8`.
+    /// A nonce is bit `nonce & 0xff` of word `nonce >> 8`.
     mapping(address owner => mapping(uint256 word => uint256)) public nonceBitmap;
 
     event UnorderedNonceInvalidation(address indexed owner, uint256 word, uint256 mask);
@@ -107,7 +107,7 @@ contract Permit2 {
         nonceBitmap[owner][nonce >> 8] = used | bit;
     }
 
-    /// A contract is asked, and nobody else: a signature of a key does not stand in for its answer.
+    /// For a contract only its own answer counts: the signature of a key cannot replace it.
     function _requireSigned(address owner, bytes32 digest, bytes calldata signature) private view {
         if (owner.code.length > 0) {
             bytes4 answer = IContractWallet(owner).isValidSignature(digest, signature);
@@ -119,7 +119,7 @@ contract Permit2 {
         if (signer != owner) revert InvalidSigner();
     }
 
-    /// r, s, v; or r, vs as in EIP-2098.
+    /// The signature is r, s, v; or r, vs as in EIP-2098.
     function _recover(bytes32 digest, bytes calldata signature) private pure returns (address) {
         if (signature.length == 65) {
             return ecrecover(digest, uint8(signature[64]), bytes32(signature[:32]), bytes32(signature[32:64]));
@@ -129,7 +129,7 @@ contract Permit2 {
         return ecrecover(digest, uint8(vs >> 255) + 27, bytes32(signature[:32]), bytes32((vs << 1) >> 1));
     }
 
-    /// A token may return nothing. Why it refuses is lost, as in the original.
+    /// A token may return nothing. The reason of its refusal is lost, as in the original.
     function _transfer(address token, address from, address to, uint256 value) private {
         (bool succeeded, bytes memory answer) =
             token.call(abi.encodeWithSignature("transferFrom(address,address,uint256)", from, to, value));

@@ -3,9 +3,9 @@ pragma solidity 0.8.37;
 
 import "./ContractWallet.sol";
 
-/// The devnet's stand-in for USDC: ERC-20 with EIP-3009 and EIP-2612, and money for whoever asks. Nothing but balances,
-/// allowances and nonces is in storage, so the runtime code works at whatever address it is put. Its revert strings are
-/// those of Circle's token, since facilitators tell the reason of a failure by them.
+/// The devnet's substitute for USDC: ERC-20 with EIP-3009 and EIP-2612, which anyone can mint. Its storage has only
+/// balances, allowances and nonces, so the runtime code works at any address. Its revert strings are those of
+/// Circle's token, because facilitators recognize the reason of a failure by them.
 contract Token {
     string public constant name = "USDC";
     string public constant symbol = "USDC";
@@ -23,7 +23,7 @@ contract Token {
     bytes32 private constant DOMAIN_TYPEHASH =
         keccak256("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)");
 
-    /// Half of secp256k1's order: EIP-2 takes no `s` above it.
+    /// Half of secp256k1's order: EIP-2 refuses a larger `s`.
     uint256 private constant HALF_ORDER = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0;
 
     uint256 public totalSupply;
@@ -54,7 +54,7 @@ contract Token {
         return 6;
     }
 
-    /// Anybody may: this money is worth nothing.
+    /// Anyone may mint, because this money is worthless.
     function mint(address to, uint256 value) external {
         totalSupply += value;
         balanceOf[to] += value;
@@ -150,7 +150,7 @@ contract Token {
         emit AuthorizationCanceled(authorizer, nonce);
     }
 
-    /// AuthorizationUsed and Transfer stand side by side in the log: observers pair them by that.
+    /// AuthorizationUsed and Transfer are adjacent in the log, because observers pair them by that.
     function _spend(bytes32 kind, Authorization memory given, bytes memory signature) internal virtual {
         _requireUnused(given.from, given.nonce);
         _use(kind, given, signature);
@@ -182,7 +182,7 @@ contract Token {
         emit Approval(owner, spender, value);
     }
 
-    /// A contract is asked whether it signed (ERC-1271); for any other address the signature is r, s, v of its key.
+    /// A contract is asked whether it signed (ERC-1271). For any other address the signature is r, s, v of its key.
     function _signed(address by, bytes32 content, bytes memory signature) private view returns (bool) {
         bytes32 digest = keccak256(abi.encodePacked(hex"1901", DOMAIN_SEPARATOR(), content));
         if (by.code.length > 0) {

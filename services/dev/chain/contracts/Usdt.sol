@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
-/// The devnet's stand-in for USDT: no EIP-3009, no permit, transfers that return nothing, a fee that may be switched on, a list
-/// of accounts that give nothing, and money for whoever asks. As the original does, it refuses without a reason.
+/// The devnet's substitute for USDT. It has no EIP-3009 and no permit, and its transfers return nothing. It has an
+/// optional fee and a list of blocked accounts. Anyone can mint. Like the original, it refuses without a reason.
 contract Usdt {
     string public constant name = "Tether USD";
     string public constant symbol = "USDT";
@@ -14,7 +14,7 @@ contract Usdt {
     mapping(address owner => uint256) public balanceOf;
     mapping(address owner => mapping(address spender => uint256)) public allowance;
     mapping(address account => bool) public isBlackListed;
-    /// The fee of each transfer, in hundredths of a percent, and the most it may be.
+    /// Fee of each transfer in hundredths of a percent, and its maximum.
     uint256 public basisPointsRate;
     uint256 public maximumFee;
 
@@ -24,7 +24,7 @@ contract Usdt {
     event AddedBlackList(address account);
     event RemovedBlackList(address account);
 
-    /// Anybody may: this money is worth nothing.
+    /// Anyone may mint, because this money is worthless.
     function mint(address to, uint256 value) external {
         totalSupply += value;
         balanceOf[to] += value;
@@ -57,7 +57,7 @@ contract Usdt {
         _move(from, to, value);
     }
 
-    /// Only from zero, or to zero.
+    /// An allowance can be changed only from zero, or to zero.
     function approve(address spender, uint256 value) external {
         require(value == 0 || allowance[msg.sender][spender] == 0);
         allowance[msg.sender][spender] = value;
@@ -77,7 +77,7 @@ contract Usdt {
         emit Transfer(from, to, value - fee);
     }
 
-    /// Its compiler's assert burned all the gas.
+    /// The assert of the original's compiler burned all the gas.
     function _minus(uint256 a, uint256 b) private pure returns (uint256) {
         assembly {
             if gt(b, a) { invalid() }

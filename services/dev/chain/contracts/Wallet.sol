@@ -3,32 +3,32 @@ pragma solidity 0.8.37;
 
 import "./ContractWallet.sol";
 
-/// An account that is a contract (ERC-1271). Whom its owner's key signs for, and how it answers, may change at any time.
+/// An account that is a contract (ERC-1271). Its owner and its way to answer may change at any time.
 contract Wallet is IContractWallet {
     enum Answers {
-        /// To a signature of its owner, bare or wrapped.
+        /// Yes to a signature of its owner, plain or wrapped.
         Truly,
-        /// To a wrapped one only.
+        /// Yes only to a wrapped signature of its owner.
         TrulyIfWrapped,
-        /// No to everything.
+        /// No to any signature.
         Never,
-        /// Yes to everything.
+        /// Yes to any signature.
         Always,
-        /// It reverts.
+        /// Reverts.
         Reverts,
-        /// It burns all the gas it is given.
+        /// Burns all the gas that it gets.
         BurnsGas,
-        /// A word that no ERC-1271 knows.
+        /// Returns a word that ERC-1271 does not define.
         Nonsense,
-        /// Yes, and something behind it in the same word.
+        /// Returns yes, followed by other bytes in the same word.
         DirtyYes,
-        /// The four bytes of a yes without the rest of the word.
+        /// Returns the four bytes of a yes without the rest of the word.
         ShortYes,
-        /// Nothing.
+        /// Returns no data.
         Nothing,
-        /// A yes, and a megabyte of zeros.
+        /// Returns a yes and a megabyte of zeros.
         LongYes,
-        /// Yes to everything while nobody pays for the gas, as in an eth_call; no in a transaction.
+        /// Yes to any signature while the gas is free, as in an eth_call; no in a transaction.
         YesInCallsOnly
     }
 
@@ -64,7 +64,8 @@ contract Wallet is IContractWallet {
         owner = to;
     }
 
-    /// Wrapped is abi.encode(ownerIndex, signature), as a wallet with several owners has it; here the index is 0.
+    /// A wrapped signature is abi.encode(ownerIndex, signature), as in a wallet with several owners. Here the index
+    /// is 0.
     function isValidSignature(bytes32 digest, bytes calldata signature) external view returns (bytes4) {
         if (answers == Answers.Truly || answers == Answers.TrulyIfWrapped) {
             bool bare = signature.length == 65;

@@ -3,11 +3,11 @@ pragma solidity 0.8.37;
 
 import "./Wallet.sol";
 
-/// Deploys wallets at addresses that are known before (CREATE2), as ERC-6492 needs it.
+/// Deploys wallets at addresses that are known in advance (CREATE2), which ERC-6492 needs.
 contract WalletFactory {
     event WalletCreated(address indexed wallet, address indexed owner);
 
-    /// The one that there is, if it was created before.
+    /// Returns the existing wallet if it was created before.
     function createWallet(address owner, uint256 salt) external returns (address wallet) {
         wallet = addressOf(owner, salt);
         if (wallet.code.length > 0) return wallet;

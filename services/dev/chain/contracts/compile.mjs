@@ -1,7 +1,8 @@
 /**
- * Writes the compiled contracts beside their sources, so that a compiler is needed only to change a contract:
+ * Writes the compiled contracts beside their sources, so that only a change of a contract needs a compiler.
+ *
  *   node services/dev/chain/contracts/compile.mjs            writes
- *   node services/dev/chain/contracts/compile.mjs --check    exits with 1 if the written files are not what the sources give
+ *   node services/dev/chain/contracts/compile.mjs --check    exits with 1 if the written files do not match the sources
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -29,7 +30,7 @@ const ours = [
     contract: "ExactPermit2Proxy",
     file: "exact-permit2-proxy.ts",
     prefix: "exactPermit2Proxy",
-    // The types of parseAbi do not read this much nesting.
+    // The types of parseAbi cannot handle this depth of nesting.
     abiAsJson: true,
   },
   { source: "Usdt.sol", contract: "Usdt", file: "usdt.ts", prefix: "usdt" },
@@ -40,13 +41,16 @@ const ours = [
     file: "wallet-factory.ts",
     prefix: "walletFactory",
   },
-  // The factory has its code.
+  // Only the ABI, because the factory has the wallet's code.
   { source: "Wallet.sol", contract: "Wallet", file: "wallet.ts", prefix: "wallet", abiOnly: true },
 ];
 
 const imported = ["ContractWallet.sol"];
 
-/** Without metadata and immutables, every compilation gives the same runtime code, and it runs at any address. */
+/**
+ * Compiles without metadata and immutables. So every compilation gives the same runtime code, which works at any
+ * address.
+ */
 function compile() {
   const input = {
     language: "Solidity",
@@ -69,7 +73,10 @@ function compile() {
   return output.contracts;
 }
 
-/** The runtime code of Multicall3 (MIT, github.com/mds1/multicall3), which follows 32 bytes in viem's creation code. */
+/**
+ * Returns the runtime code of Multicall3 (MIT, github.com/mds1/multicall3). In viem's creation code, 32 bytes precede
+ * it.
+ */
 function multicall3() {
   const text = readFileSync(resolve("viem").replace(/_cjs.*$/, "_esm/constants/contracts.js"), "utf8");
   const creation = /multicall3Bytecode = '0x([0-9a-f]+)'/.exec(text)[1];

@@ -15,10 +15,11 @@ const transfer = z.strictObject({
     .transform((text) => text as Hex),
 });
 
-/** Exact amounts of tokens with EIP-3009: the payer signs for the token's own domain. */
+/** Pays exact amounts of a token that has EIP-3009. The payer signs for the token's own EIP-712 domain. */
 export const eip3009: AssetTransferMethod = {
   name: "eip3009",
   hasV1: true,
+  gasSponsorings: () => [],
   member: "authorization",
   transfer,
   separatorOf({ chainId, asset, extra: { name, version } }) {

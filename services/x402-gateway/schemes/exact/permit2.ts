@@ -22,10 +22,15 @@ const transfer = z
     return { asset, from, to: witness.to, value, ...times, nonce: word };
   });
 
-/** Exact amounts of any token: the payer permits Permit2 a transfer for the x402 proxy. */
+/** Pays exact amounts of any token. The payer signs a Permit2 transfer that the x402 proxy may make. */
 export const permit2: AssetTransferMethod = {
   name: "permit2",
   hasV1: false,
+  /** An offer names the token's EIP-712 domain only if the token has permits of EIP-2612. */
+  gasSponsorings: ({ name }) =>
+    name === undefined
+      ? ["erc20ApprovalGasSponsoring"]
+      : ["eip2612GasSponsoring", "erc20ApprovalGasSponsoring"],
   member: "permit2Authorization",
   transfer,
   separatorOf: ({ chainId }) => permit2Separator(chainId),

@@ -3,7 +3,10 @@ import { inverse, scaled, toDecimal } from "../../../platform/text/decimal.ts";
 import { assertRecent, type Contracts, contractsAt, decimalsOf, nowSecs } from "../evm-contract.ts";
 import { noRate, type ReadOptions, type ReadRate } from "../source.ts";
 
-/** The answer of a Chainlink aggregator (AggregatorV3Interface), if its round, its age and its sequencer are sound. */
+/**
+ * Reads a Chainlink aggregator (AggregatorV3Interface). Throws if the round is invalid, the answer is too old, or the
+ * rollup's sequencer is down or was down recently.
+ */
 export function chainlinkReader(source: ChainlinkSource, { clock, timeoutMs }: ReadOptions): ReadRate {
   const contracts = contractsAt(source.rpc_url, timeoutMs);
   return async () => {
@@ -45,7 +48,10 @@ function assertSound({ roundId, answer, updatedAt, answeredInRound }: Round): vo
     throw noRate(`the feed's answer is of round ${answeredInRound}, but the latest round is ${roundId}`);
 }
 
-/** Nobody can write to the feed while a rollup's sequencer is down: its answer may be old then, and for some time after. */
+/**
+ * Throws if the rollup's sequencer is down or was down recently. While it is down, no transaction can update the feed,
+ * so the answer may be old.
+ */
 async function assertSequencerUp(
   contracts: Contracts,
   { sequencer_feed, sequencer_grace_secs }: ChainlinkSource,

@@ -1,12 +1,12 @@
 import type { FixedSource, LiveSource } from "../../../config/rate-source.ts";
 import type { ReadRate } from "../source.ts";
 
-/** A rate that the configuration itself states; it is never old. */
+/** Returns a rate from the configuration itself, which is never too old. */
 export function fixedReader({ rate }: FixedSource): ReadRate {
   return async () => rate;
 }
 
-/** The rate of a token that has a fixed one; undefined if it has to be read. */
+/** Returns the rate of a token with a fixed rate; undefined if the rate must be read. */
 export function fixedRateOf({
   rate_per_native_unit,
 }: {

@@ -1,12 +1,15 @@
 import type { HttpJsonSource } from "../../../config/rate-source.ts";
-import { createHttpClient } from "../../../http/client.ts";
-import { AppError } from "../../../platform/errors/app-error.ts";
+import { getText } from "../../../http/get-text.ts";
+import { messageOf } from "../../../platform/errors/app-error.ts";
 import { parseDecimal, toDecimal } from "../../../platform/text/decimal.ts";
 import { noRate, type ReadOptions, type ReadRate } from "../source.ts";
 
 const ANSWER_BYTES_MAX = 64 * 1024;
 
-/** A number in a JSON document, fetched over https: status 200 only, no redirects, at most 64 KiB, one deadline. */
+/**
+ * Reads a number in a JSON document over https. Only status 200 counts, redirects are not followed, and the document
+ * has at most 64 KiB.
+ */
 export function httpJsonReader(source: HttpJsonSource, options: ReadOptions): ReadRate {
   return async () => {
     const text = textAt(await fetchText(source, options), source.pointer);
@@ -22,33 +25,18 @@ async function fetchText(
   { url, headers: own }: HttpJsonSource,
   { timeoutMs, ca }: ReadOptions,
 ): Promise<string> {
-  const { origin, pathname, search } = new URL(url.reveal());
   const revealed = Object.entries(own).map(([name, secret]): [string, string] => [name, secret.reveal()]);
-  const headers = {
-    accept: "application/json",
-    ...Object.fromEntries(revealed),
-    "accept-encoding": "identity",
-  };
-  const client = createHttpClient({ base: new URL(origin), headers, answerBytesMax: ANSWER_BYTES_MAX, ca });
-  const signal = AbortSignal.timeout(timeoutMs);
+  const headers = { accept: "application/json", ...Object.fromEntries(revealed) };
   try {
-    const answer = await client.exchange({ path: `${pathname}${search}`, body: undefined, signal });
-    if (answer.status !== 200) throw noRate(`status ${answer.status}`);
-    if (answer.text === undefined) throw noRate(`the answer is longer than ${ANSWER_BYTES_MAX} bytes`);
-    return answer.text;
+    return await getText(new URL(url.reveal()), { headers, bytesMax: ANSWER_BYTES_MAX, timeoutMs, ca });
   } catch (error) {
-    if (signal.aborted) throw noRate(`no answer within ${timeoutMs} ms`);
-    if (error instanceof AppError) throw error;
-    const { code, name } = error as NodeJS.ErrnoException;
-    throw noRate(`the request failed (${code ?? name})`);
-  } finally {
-    await client.close();
+    throw noRate(messageOf(error));
   }
 }
 
 /**
- * The number or string that a JSON pointer (RFC 6901) points at, in the characters of the text itself: a number that went
- * through a double would be another one. Undefined if the text is no JSON, or if no number or string is there.
+ * Returns the number or string at a JSON pointer (RFC 6901), exactly as it is written in the text: a conversion to a
+ * double could change it. Returns undefined if the text is not JSON, or has no number or string there.
  */
 export function textAt(json: string, pointer: string): string | undefined {
   const document = withNumbersAsText(json);
@@ -56,7 +44,7 @@ export function textAt(json: string, pointer: string): string | undefined {
   return typeof found === "string" ? found : undefined;
 }
 
-/** Strings come first, so that digits inside them stay as they are. */
+/** Strings come first in the pattern, so that digits inside them are not matched. */
 const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
 
 function withNumbersAsText(json: string): unknown {

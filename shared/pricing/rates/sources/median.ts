@@ -9,7 +9,7 @@ import {
 } from "../../../platform/text/decimal.ts";
 import type { RateReader, RateReading } from "../source.ts";
 
-/** The median of several sources: those that answer and agree, if they are enough. */
+/** Reads several sources, and returns the median of those that answer and agree, if there are enough. */
 export function medianReader(median: MedianSource, legs: readonly RateReader[], name: string): RateReader {
   const rules = { maxDeviationBps: median.max_deviation_bps, sourcesMin: median.min_sources };
   return async () => {
@@ -35,20 +35,20 @@ function tooFew(agreeing: number, sourcesMin: number, legs: readonly RateReading
 }
 
 type Rules = {
-  /** In 1/10000 of the median of all that answered. */
+  /** Permitted deviation, in 1/10000 of the median of all answers. */
   maxDeviationBps: number;
-  /** If fewer sources answer and agree, there is no value. */
+  /** Number of sources that must answer and agree. */
   sourcesMin: number;
 };
 
 type Agreement = {
-  /** For each value, in its order: whether it is near enough to the median of all. */
+  /** Whether each value, in the order of the input, is near enough to the median of all. */
   agrees: readonly boolean[];
-  /** The median of those that agree; undefined if they are too few. */
+  /** The median of the values that agree; undefined if there are too few. */
   value: string | undefined;
 };
 
-/** The median of the values that are near the median of all; exact. */
+/** Returns the exact median of the values that are near the median of all. */
 export function agreedMedian(values: readonly string[], { maxDeviationBps, sourcesMin }: Rules): Agreement {
   const numbers = values.map((text) => parseDecimal(text) ?? { numerator: 0n, denominator: 1n });
   const middle = medianOf(numbers);

@@ -7,8 +7,8 @@ import { noRate, type ReadOptions, type ReadRate } from "../source.ts";
 const Q192 = 2n ** 192n;
 
 /**
- * The time-weighted average price of a Uniswap v3 pool: the geometric mean over the window, by the pool's own oracle, at
- * the node's latest block. A latest block that is too old gives no rate.
+ * Reads the time-weighted average price of a Uniswap v3 pool: the geometric mean over the window from the pool's own
+ * oracle, at the node's latest block. If that block is too old, there is no rate.
  */
 export function twapReader(source: TwapSource, { clock, timeoutMs }: ReadOptions): ReadRate {
   const contracts = contractsAt(source.rpc_url, timeoutMs);
@@ -42,7 +42,7 @@ function isNative({ native_token }: TwapSource, token: Hex): boolean {
   return token === native_token.toLowerCase();
 }
 
-/** The mean tick of `observe([window, 0])`, rounded towards negative infinity, as Uniswap's OracleLibrary does. */
+/** Returns the mean tick of `observe([window, 0])`, rounded towards negative infinity as in Uniswap's OracleLibrary. */
 async function meanTick(
   contracts: Contracts,
   { pool, window_secs }: TwapSource,
@@ -59,7 +59,7 @@ async function meanTick(
   return Number(tick);
 }
 
-/** What one whole token0 is worth in whole token1. */
+/** Returns the price of one whole token0 in whole token1. */
 export function priceAt(tick: number, tokens: { decimals0: number; decimals1: number }): Ratio {
   const root = sqrtRatioAtTick(tick);
   return {
@@ -68,7 +68,7 @@ export function priceAt(tick: number, tokens: { decimals0: number; decimals1: nu
   };
 }
 
-/** The ticks a Uniswap v3 pool can be at. */
+/** Limit on the ticks of a Uniswap v3 pool. */
 export const MAX_TICK = 887_272;
 
 const Q128 = 2n ** 128n;
@@ -97,7 +97,7 @@ const FACTORS = [
   0x48a170391f7dc42444e8fa2n,
 ];
 
-/** sqrt(1.0001^tick) in Q64.96, as the pool's own `getSqrtRatioAtTick` has it, to the last bit. */
+/** Returns sqrt(1.0001^tick) in Q64.96, with exactly the bits of the pool's own `getSqrtRatioAtTick`. */
 export function sqrtRatioAtTick(tick: number): bigint {
   if (!Number.isInteger(tick) || Math.abs(tick) > MAX_TICK) throw new RangeError(`no tick: ${tick}`);
   const steps = Math.abs(tick);

@@ -5,13 +5,13 @@ import { runHere } from "../run-here.ts";
 
 const NEXT = `whsec_${Buffer.alloc(32, "next").toString("base64")}`;
 const postern = usePostern(() => ({
-  // Another secret that is not there: only the callbacks' own is read.
+  // The secret of results is missing on purpose: the command reads only that of callbacks.
   postern: { callbacks: { secret: [NEXT, CALLBACK_SECRET] }, results: { secret: "env:NOT_SET_HERE" } },
 }));
 const secretOf = (...args: string[]) =>
   runHere(["callbacks", "show-secret", ...args, "--config-dir", postern.configDir]);
 
-test("postern callbacks show-secret prints the receiver's secret for each configured one, the first one first", async () => {
+test("postern callbacks show-secret prints a receiver's secret for each configured secret, the first one first", async () => {
   const url = "https://hooks.example.com/told?by=postern";
   expect(await secretOf(url)).toMatchObject({
     ...{ code: 0, stderr: "" },
@@ -19,7 +19,7 @@ test("postern callbacks show-secret prints the receiver's secret for each config
   });
 });
 
-test("two spellings of one URL have one secret, and the command says which is signed for", async () => {
+test("two spellings of one URL have the same secret, and the command prints the URL that is signed", async () => {
   const [written, spelled] = ["https://hooks.example.com/a%7Bb", "https://HOOKS.example.com:443/x/../a{b"];
   const ran = await secretOf(spelled, "-o", "json");
   expect(JSON.parse(ran.stdout)).toEqual({
@@ -31,7 +31,7 @@ test("two spellings of one URL have one secret, and the command says which is si
 });
 
 test.each(["hooks.example.com", "https://user@hooks.example.com/", "https://hooks.example.com/#a"])(
-  "%s is no receiver's URL",
+  "%s is refused as the URL of a receiver",
   async (url) => {
     expect(await secretOf(url)).toMatchObject({ code: 2, stdout: "" });
   },

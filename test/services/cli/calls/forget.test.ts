@@ -27,7 +27,7 @@ test("postern calls forget ends a failed call for good, and says so", async () =
   });
 });
 
-test("postern calls forget -o json tells in one object whether it was forgotten now", async () => {
+test("postern calls forget -o json says in one object whether this run has forgotten the call", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const [now] = jsonLines(await forget(id, "--yes", "-o", "json"));
   expect(now).toEqual({ changed: true, forgotten_before: null });
@@ -35,7 +35,7 @@ test("postern calls forget -o json tells in one object whether it was forgotten 
   expect(again).toMatchObject({ changed: false, forgotten_before: expect.stringMatching(/Z$/) });
 });
 
-test("postern calls forget wants a reason and somebody's yes", async () => {
+test("postern calls forget needs a reason and a confirmation", async () => {
   const [id = ""] = await fixture.fail([{}]);
   expect(await run("calls", "forget", id, "--yes")).toMatchObject({ code: 2 });
   expect(await run("calls", "forget", id, "--yes", "--reason", " ")).toMatchObject({ code: 2 });
@@ -62,7 +62,7 @@ test("postern calls forget wants a reason and somebody's yes", async () => {
   );
 });
 
-test("a call that waits, and one that nobody knows, are told by their codes", async () => {
+test("a waiting call and an unknown call are not forgotten, and the problem has a code", async () => {
   const waits = await fixture.add();
   expect(problemOf(await forget(waits, "--yes", "-o", "json"))).toMatchObject({
     code: "call.in_hand",
@@ -71,7 +71,7 @@ test("a call that waits, and one that nobody knows, are told by their codes", as
   expect(problemOf(await forget(`c_${"0".repeat(32)}`, "--yes", "-o", "json"))["code"]).toBe("call.unknown");
 });
 
-test("a call that was forgotten is neither shown nor replayed nor discarded: call.forgotten", async () => {
+test("a forgotten call cannot be shown, replayed or discarded: call.forgotten", async () => {
   const [id = "", other = ""] = await fixture.fail([{}, {}]);
   await forget(id, "--yes");
   for (const words of [

@@ -19,7 +19,7 @@ const tablesOf = (user: ProcessKind) => ({
   },
 });
 
-test("postern calls list tells of each call where it is: waiting, failed, or taken by its runner and remembered", async () => {
+test("postern calls list shows the state of each call: waiting, failed, or injected and remembered", async () => {
   const ops = ["--ops-address", "127.0.0.1:0"];
   postern.configure(tablesOf("webhooks"));
   const gateway = postern.start(["webhooks", "--bind-address", "127.0.0.1:0", "--service-id", "7", ...ops]);
@@ -32,11 +32,12 @@ test("postern calls list tells of each call where it is: waiting, failed, or tak
   };
   runner.answer = ({ body }) => (String(body) === "refused" ? { status: 400 } : { status: 200 });
 
+  // The calls end one after the other, because the list is sorted by the time of the end.
   const injected = await send("taken");
-  const failed = await send("refused");
   postern.configure(tablesOf("producer"));
   const producer = postern.start(["producer", ...ops]);
   await producer.waitForEvent("call.injected");
+  const failed = await send("refused");
   await producer.waitForEvent("call.failed");
   await producer.kill("SIGTERM");
   const waiting = await send("late");
@@ -107,7 +108,7 @@ test.each([
   ["c_1234*", /must be plain text without wildcards: the start of an id/],
   ["state:failed", /must be plain text without operators: use the filter state instead of "state:"/],
   [" ", /must not be empty: give the start of an id/],
-])("a search for the text %j is refused with a sentence, before anything is read", async (text, says) => {
+])("a search for the text %j is refused with an explanation before anything is read", async (text, says) => {
   const refused = await here(["calls", "list", "--text", text]);
   expect(refused.code).toBe(2);
   expect(refused.stderr).toMatch(says);
@@ -116,7 +117,7 @@ test.each([
 describe("the id of a refused request", () => {
   const rejections = useRejections(redis);
 
-  test("is said to be no call, with the command that shows it", async () => {
+  test("finds no call, and the output names the command that shows the request", async () => {
     postern.configure(tablesOf("operator"));
     const [{ id = "" } = {}] = rejections.newest;
     const found = await here(["calls", "list", "--text", id]);

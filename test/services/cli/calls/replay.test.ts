@@ -19,7 +19,7 @@ async function delivered(): Promise<string> {
   return id;
 }
 
-test("postern calls replay queues a delivered webhook as a new call, and calls show says which call it is a replay of", async () => {
+test("postern calls replay queues a delivered webhook as a new call, and calls show names the original call", async () => {
   const id = await delivered();
   const replayed = await run("calls", "replay", id, ...WHY);
   expect(replayed).toMatchObject({ code: 0, stderr: "" });
@@ -36,7 +36,7 @@ test("postern calls replay queues a delivered webhook as a new call, and calls s
   ]);
 });
 
-test("postern calls replay -o json prints the new call, and each run of it makes one", async () => {
+test("postern calls replay -o json prints the new call, and each run makes another one", async () => {
   const id = await delivered();
   const made = [
     await run("calls", "replay", id, ...WHY, "-o", "json"),
@@ -47,7 +47,7 @@ test("postern calls replay -o json prints the new call, and each run of it makes
   expect(new Set(lines.map((line) => line["call_id"])).size).toBe(2);
 });
 
-test("postern calls replay needs a reason and a delivered webhook that is kept", async () => {
+test("postern calls replay needs a reason and a kept delivered webhook", async () => {
   const id = await delivered();
   expect(await run("calls", "replay", id)).toMatchObject({ code: 2 });
   expect(await run("calls", "replay", id, "--reason", " ")).toMatchObject({ code: 2 });

@@ -17,7 +17,7 @@ const show = (id: string, ...args: string[]) =>
 
 const TIME = String.raw`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`;
 
-test("postern calls show prints the life of a failed call as a timeline, and what it is", async () => {
+test("postern calls show prints the life of a failed call as a timeline, with its facts", async () => {
   const [id = ""] = await fixture.fail([{ body: Buffer.from("hello") }]);
   const ran = await postern.run(["calls", "show", id]);
   expect([ran.code, ran.stderr]).toEqual([0, ""]);
@@ -35,7 +35,7 @@ test("postern calls show prints the life of a failed call as a timeline, and wha
     "",
     "timeline",
     `  ${TIME}  created`,
-    // What the runner said cannot control a terminal.
+    // The runner's text must not control a terminal.
     String.raw`  ${TIME}  attempt failed  attempt 1: runner\.refused: the runner said no  \[31m \(producer .+\)`,
     String.raw`  ${TIME}  failed          runner\.refused: the runner said no  \[31m`,
     "",
@@ -48,7 +48,7 @@ test("postern calls show prints the life of a failed call as a timeline, and wha
   for (const [i, line] of lines.entries()) expect(printed[i]).toMatch(new RegExp(`^${line}$`));
 });
 
-test("postern calls show says who replayed or discarded a call and why, with the attempts of all its lives", async () => {
+test("postern calls show says who replayed or discarded a call and why, with the attempts of all replays", async () => {
   const [id = ""] = await fixture.fail([{}], "runner.failed", "500 no");
   await fixture.replay(await fixture.find(id), { selection: "by id", reason: "the database\nis back" });
   const waits = (await show(id)).stdout;
@@ -77,7 +77,7 @@ test("postern calls show says who replayed or discarded a call and why, with the
   for (const [i, line] of lines.entries()) expect(timeline[i]).toMatch(new RegExp(`^  ${TIME}  ${line}$`));
 });
 
-test("postern calls show -o json has the same as one object, and no body", async () => {
+test("postern calls show -o json prints the same data as one object, without the body", async () => {
   const [id = ""] = await fixture.fail([{ body: Buffer.from("hello") }]);
   const [shown] = jsonLines(await show(id, "-o", "json"));
   expect(shown).toMatchObject({
@@ -97,7 +97,7 @@ test("postern calls show -o json has the same as one object, and no body", async
   expect(JSON.stringify(shown)).not.toContain(Buffer.from("hello").toString("base64"));
 });
 
-test("postern calls show --body-only prints the bytes of a call that waits too, while they are kept", async () => {
+test("postern calls show --body-only also prints the bytes of a waiting call, while they are kept", async () => {
   const id = await fixture.add({ body: Buffer.from("as it came\n") });
   expect((await show(id)).stdout).toMatch(/^state +waiting, queued since /m);
   expect(await show(id, "--body-only")).toMatchObject({ code: 0, stdout: "as it came\n" });
@@ -110,7 +110,7 @@ test("postern calls show --body-only prints the bytes of a call that waits too, 
   expect(ended.stderr).toContain("its body is not kept; the call is injected");
 });
 
-test("postern calls show says since when a call is delayed, and until when", async () => {
+test("postern calls show says since when and until when a call is delayed", async () => {
   const failedAt = new Date(Date.now() - 500);
   const id = await fixture.add({ acceptedAt: Date.now() - 3_600_000 });
   const backend = openBackends(fixture.redis.partition, WORK)("webhook/7/1");
@@ -133,7 +133,7 @@ test("postern calls show prints the life of a paid call, and the bytes of its re
   });
   await eventually(
     "it has ended",
-    async () => (await payments.gateway.journal.look(id))?.state === "INJECTED",
+    async () => (await payments.gateway.journal.findWithoutCall(id))?.state === "INJECTED",
   );
   expect(meanwhile).toMatch(/^state +in flight, queued since /m);
   const { stdout } = await show(id);
@@ -153,7 +153,7 @@ test("postern calls show prints the life of a paid call, and the bytes of its re
   });
 });
 
-test("a forgotten call is shown as such, and an unknown one is call.unknown", async () => {
+test("a forgotten call is shown as forgotten, and an unknown one is call.unknown", async () => {
   const [id = ""] = await fixture.fail([{}]);
   await runHere(["calls", "forget", id, "--yes", "--reason", "x", "--config-dir", postern.configDir]);
   const { stdout } = await show(id);

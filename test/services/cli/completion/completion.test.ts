@@ -9,7 +9,7 @@ import { needs, pathOf } from "../../../support/needs.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { runHere } from "../run-here.ts";
 
-/** The words of a line, of which the last is to be completed, and what it may become. */
+/** Words of a command line, and the possible completions of the last one. */
 const LINES: readonly [words: string[], completed: string[]][] = [
   [["fa"], ["failed"]],
   [
@@ -31,7 +31,7 @@ const LINES: readonly [words: string[], completed: string[]][] = [
 
 const program = buildProgram({ version: "0", env: {} } as Surroundings);
 
-/** A file with the script for a shell, and then with these lines. */
+/** Writes a file with the script for a shell, followed by these lines. */
 function scriptWith(shell: Shell, lines: string): string {
   const file = join(tempDir(), "script");
   writeFileSync(file, `${completionScript(shell, program)}\n${lines}\n`);

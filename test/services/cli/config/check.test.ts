@@ -24,20 +24,20 @@ const x402 = {
   ],
 };
 
-test("postern config check exits with 0 on a valid configuration, though its Redis is away", async () => {
+test("postern config check exits with 0 on a valid configuration even if its Redis is unavailable", async () => {
   postern.configure({ postern: { redis: { url: "redis://127.0.0.1:1" } }, webhooks });
   const { code, stdout } = await postern.run(["config", "check"]);
   expect([code, stdout]).toEqual([0, expect.stringContaining("is valid; webhooks gateway: 1 endpoint")]);
   expect(stdout).toContain("payment gateway: off");
 });
 
-test("postern config check says how many jobs are sold, and for how many tokens", async () => {
+test("postern config check prints the number of jobs for sale, and the number of tokens", async () => {
   postern.configure({ webhooks, x402, job_pricing: { "1": { "7": "1000000000000000" } } });
   const { code, stdout } = await checkConfig();
   expect([code, stdout]).toEqual([0, expect.stringContaining("payment gateway: 1 priced job, 1 token")]);
 });
 
-test("postern config check names the runner, and the Redis of the reference runner only if that has one of its own", async () => {
+test("postern config check names the runner, and the Redis of the reference runner only if it has its own", async () => {
   postern.configure({ postern: { runner: { url: "http://127.0.0.1:7000" } }, webhooks });
   expect((await checkConfig()).stdout).toContain("; runner: http://127.0.0.1:7000; console: ");
   postern.configure({ postern: { runner: { redis: { url: "redis://127.0.0.1:1" } } }, webhooks });
@@ -46,7 +46,7 @@ test("postern config check names the runner, and the Redis of the reference runn
   );
 });
 
-test("postern config check says who may ask the operator's console, and what is wrong with operator.toml", async () => {
+test("postern config check says who can use the console, and what is wrong with operator.toml", async () => {
   postern.configure({ webhooks });
   expect((await checkConfig()).stdout).toContain("console: no tokens, only for this machine\n");
   const tokens = [{ name: "vera", role: "viewer", token: "a-viewers-token-of-a-test" }];
@@ -60,13 +60,13 @@ test("postern config check says who may ask the operator's console, and what is 
   ]);
 });
 
-test("postern config check exits with 3 on a price of nothing, and names it", async () => {
+test("postern config check exits with 3 on a price of zero, and names its job", async () => {
   postern.configure({ webhooks, x402, job_pricing: { "1": { "7": "0" } } });
   const { code, stderr } = await checkConfig();
   expect([code, stderr]).toEqual([3, expect.stringContaining("job_pricing.toml:2: 1.7")]);
 });
 
-test("postern config check exits with 3 if no payment with the largest body fits into a partition", async () => {
+test("postern config check exits with 3 if a payment with the largest body does not fit into a partition", async () => {
   const large = { ...x402, body_limit_bytes: 10 * 2 ** 20 };
   const redis = { partitions: 16, deployment_id: "2026-11-07-shop" };
   postern.configure({ postern: { redis }, webhooks, x402: large });
@@ -81,7 +81,7 @@ test("postern config check exits with 3 if no payment with the largest body fits
   expect((await checkConfig()).stderr).not.toContain("queue_bytes_max");
 });
 
-test("postern config check exits with 3 on a wrong configuration, and lists everything that is wrong", async () => {
+test("postern config check exits with 3 on an invalid configuration, and lists every problem", async () => {
   postern.configure({
     postern: { redis: { url: "http://nowhere" } },
     webhooks: { endpoints: [{ path: "a", job_id: 1, auth: "bearer" }] },
@@ -108,9 +108,9 @@ describe("with --online", () => {
     return here(["config", "check", "--online"]);
   };
 
-  test("postern config check exits with 0 if contracts and nodes are as configured, and warns of what costs requests", async () => {
+  test("postern config check exits with 0 if contracts and nodes match the configuration, and warns about settings that cost requests", async () => {
     expect((await online()).code).toBe(0);
-    await devnet.control.makeIll({ finalized: false });
+    await devnet.control.setNodeFaults({ finalized: false });
     const { code, stderr } = await online({ rpc_url: devnet.nodeUrl });
     expect([code, stderr]).toEqual([
       0,
@@ -119,7 +119,7 @@ describe("with --online", () => {
   });
 
   onlyInLongRun(() => {
-    test("postern config check exits with 3 on decimals that are not the contract's, and with 1 on a node that is away", async () => {
+    test("postern config check exits with 3 if decimals differ from the contract's, and with 1 if a node does not answer", async () => {
       const wrong = await online({ decimals: 18 });
       expect([wrong.code, wrong.stderr]).toEqual([3, expect.stringContaining("its contract says 6")]);
       const away = await online({ rpc_url: "http://127.0.0.1:1" });

@@ -28,32 +28,32 @@ beforeEach(async () => {
 });
 
 const here = (...args: string[]) => runHere([...args, "--config-dir", postern.configDir]);
-/** Without a configuration, and so without a Redis. */
-const there = (...args: string[]) =>
+/** Runs a command through the console, without a configuration and so without Redis. */
+const runThroughConsole = (...args: string[]) =>
   runHere([...args, "--config-dir", "/nowhere", "--operator", url], {
     POSTERN_OPERATOR_TOKEN: TOKENS.operator,
   });
 
-/** What both ways have answered. Ages differ by the moment. */
+/** Runs a command both ways and returns both outputs. Ages may differ. */
 async function both(
   ...args: string[]
 ): Promise<{ code: number | undefined; stdout: string; stderr: string }> {
-  const [one, other] = [await here(...args), await there(...args)];
-  // But for ages, and how far the chain is.
-  const still = (text: string) =>
+  const [one, other] = [await here(...args), await runThroughConsole(...args)];
+  // Ages and the position of the chain are replaced.
+  const withoutAges = (text: string) =>
     text
       .replace(/\(\w+ ago\)|(?<=Z) +(\d+[dhms])+(?= )|(?<= ) {2,}(?=\w)/g, "")
       .replace(/"(oldest_age_ms|to_block)":"?\d+"?/g, "")
       // A bulk operation has its own id, operator and time.
       .replace(/"(id":"run_|by":|selection":"--until |begun_at":|ended_at":)[^,]*/g, "")
       .replace(/ +\d+s +|(?<=blocks \d+ to )\d+/g, " ");
-  expect([args, other.code, still(other.stdout), other.stderr]).toEqual([
-    ...[args, one.code, still(one.stdout), one.stderr],
+  expect([args, other.code, withoutAges(other.stdout), other.stderr]).toEqual([
+    ...[args, one.code, withoutAges(one.stdout), one.stderr],
   ]);
   return one;
 }
 
-test("postern status is the same by the console as on Redis", async () => {
+test("postern status prints the same through the console as from Redis", async () => {
   await calls.fail([{ path: "/a" }]);
   const read = async (ran: Promise<{ stdout: string }>) => {
     const { at: _, ...status } = JSON.parse(
@@ -62,15 +62,15 @@ test("postern status is the same by the console as on Redis", async () => {
     return status;
   };
   const status = await read(here("status", "-o", "json"));
-  expect(await read(there("status", "-o", "json"))).toEqual(status);
+  expect(await read(runThroughConsole("status", "-o", "json"))).toEqual(status);
   expect(status).toMatchObject({
     queues: [{ origin: "webhook", failed: 1 }, {}, {}],
     redis: { proof: "always" },
   });
-  expect((await there("status")).stdout).toMatch(/^webhook +0 +0 +0 +0 +1 /m);
+  expect((await runThroughConsole("status")).stdout).toMatch(/^webhook +0 +0 +0 +0 +1 /m);
 });
 
-test("what commands show is the same by the console as on Redis, for people and for scripts", async () => {
+test("commands that show something print the same through the console as from Redis, as text and as JSON", async () => {
   const [failed = ""] = await calls.fail([{ path: "/a", body: Buffer.from("hello") }]);
   const waiting = await calls.add({ path: "/b" });
   const [settling, review] = [await payments.claim(), await payments.claimForReview()];
@@ -137,7 +137,7 @@ test("what commands show is the same by the console as on Redis, for people and 
   for (const args of sample(asJson, 8)) await both(...args, "-o", "json");
 }, 120_000);
 
-test("what commands do is done by the console as well, under the name of its token", async () => {
+test("commands that change something also work through the console, under the name of the token", async () => {
   const ids = await calls.fail([{}, {}, {}]);
   const [one = "", two = "", three = ""] = ids;
   for (let i = 0; i < 2; i += 1) await calls.add();
@@ -161,7 +161,7 @@ test("what commands do is done by the console as well, under the name of its tok
     ["refunds", "export", refund, "-o", "csv", "--reason", "x"],
   ];
   for (const args of done) {
-    const ran = await there(...args);
+    const ran = await runThroughConsole(...args);
     expect([args, ran.code, ran.stdout]).toEqual([args, 0, expect.stringMatching(/./)]);
   }
   const audited = await auditOf(redis);
@@ -173,14 +173,14 @@ test("what commands do is done by the console as well, under the name of its tok
     ].map((action) => [action, "otto"]),
   );
   expect(await redis.client.zcard(keys.refundsPending)).toBe(1);
-  const again = await there("failed", "replay", two);
+  const again = await runThroughConsole("failed", "replay", two);
   expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("is not a failed call")]);
-  expect(await there("payments", "reconcile", review)).toMatchObject({
+  expect(await runThroughConsole("payments", "reconcile", review)).toMatchObject({
     ...{ code: 0, stdout: expect.stringContaining("it has ended, so there is nothing to check") },
   });
 }, 120_000);
 
-test("a wrong token, a viewer's and a console that is not there end the command with 1, and say what is wrong", async () => {
+test("with a wrong token, a viewer's token or an unreachable console, a command exits with 1 and explains the problem", async () => {
   const pause = (token: string | undefined, at = url, dir = "/nowhere") =>
     runHere(["jobs", "pause", "7/1", "--reason", "x", "--config-dir", dir, "--operator", at], {
       ...(token !== undefined && { POSTERN_OPERATOR_TOKEN: token }),
@@ -211,12 +211,12 @@ test("a wrong token, a viewer's and a console that is not there end the command 
   for (const { stdout, stderr } of [away, gateway]) expect(stdout + stderr).not.toContain(TOKENS.operator);
 });
 
-test("by the console as well, a time that bounds the calls is kept, and calls that fail meanwhile are not taken", async () => {
+test("through the console, too, a bulk operation keeps its end of the time range, and skips calls that fail meanwhile", async () => {
   const [before = ""] = await calls.fail([{}]);
   const until = new Date().toISOString();
   await eventually("the next millisecond", () => Date.now() > Date.parse(until));
   const [after = ""] = await calls.fail([{}]);
-  const ran = await there("failed", "discard", "--until", until, "--yes", "--reason", "x");
+  const ran = await runThroughConsole("failed", "discard", "--until", until, "--yes", "--reason", "x");
   expect(ran.code).toBe(0);
   const left: string[] = [];
   for await (const { id } of calls.calls.matching({})) left.push(id);
@@ -225,7 +225,7 @@ test("by the console as well, a time that bounds the calls is kept, and calls th
 });
 
 onlyInLongRun(() => {
-  test("a command follows its run over a console that is started anew meanwhile", async () => {
+  test("a command continues to follow its bulk operation after the console is restarted", async () => {
     await calls.fail(Array.from({ length: 60 }, () => ({})));
     const first = await fixture.start({ configDir: postern.configDir });
     const [{ address }, at] = [first, `http://${first.address}`];

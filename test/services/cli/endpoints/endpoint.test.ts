@@ -24,7 +24,7 @@ beforeEach(async () => {
   await redis.client.flushdb();
 });
 
-test("postern endpoints open waits for the secret, prints it once with what to do next, and leaves an audit entry", async () => {
+test("postern endpoints open waits for the secret, prints it once with the next steps, and writes an audit line", async () => {
   const running = here(...OPEN);
   await eventually("the secret is taken", take);
   const ran = await running;
@@ -58,7 +58,7 @@ test("postern endpoints open -o json prints the secret as one object", async () 
   ]);
 });
 
-test("Ctrl-C closes the endpoint, and the command says that no secret came", async () => {
+test("Ctrl-C closes the endpoint, and the command says that no secret arrived", async () => {
   const ran = await postern.run(OPEN, { interruptAt: /is open for/ });
   expect(ran).toMatchObject({ code: 1, stdout: "" });
   expect(ran.stderr).toContain("/hooks/asana is closed; no secret was received\n");
@@ -66,7 +66,7 @@ test("Ctrl-C closes the endpoint, and the command says that no secret came", asy
   expect(await take()).toBe(false);
 });
 
-test("a secret that came after the command was killed is shown by the next run", async () => {
+test("a secret that arrived after the command was killed is printed by the next run", async () => {
   const killed = postern.start(OPEN);
   await eventually("it is open", isOpen);
   await killed.kill("SIGKILL");
@@ -75,7 +75,7 @@ test("a secret that came after the command was killed is shown by the next run",
   expect(ran).toMatchObject({ code: 0, stdout: expect.stringContaining(SECRET) });
 });
 
-test("a command whose endpoint is opened again elsewhere ends, and says who gets the secret", async () => {
+test("if another operator opens the endpoint, the first command ends and says who gets the secret", async () => {
   const first = here(...OPEN);
   await eventually("it is open", isOpen);
   const second = here(...OPEN, "-o", "json");
@@ -84,7 +84,7 @@ test("a command whose endpoint is opened again elsewhere ends, and says who gets
   expect(jsonLines(await second)).toMatchObject([{ secret: SECRET }]);
 });
 
-test("postern endpoints close ends the waiting of whoever has opened the endpoint", async () => {
+test("postern endpoints close ends the command that waits for the secret", async () => {
   const waiting = here(...OPEN);
   await eventually("it is open", isOpen);
   expect(await here("endpoints", "close", "/hooks/asana")).toMatchObject({
@@ -100,7 +100,7 @@ test("postern endpoints close ends the waiting of whoever has opened the endpoin
   ]);
 });
 
-test("postern endpoints close -o json prints who had opened the endpoint, and whether a secret is deleted, as one object", async () => {
+test("postern endpoints close -o json prints who had opened the endpoint, and whether a secret was deleted, as one object", async () => {
   const act = { at: Date.now(), action: "open", path: "/hooks/asana", by: "a@b" } as const;
   await createOpenedEndpoints(redis.partition).open({ ...act, selection: "for 10 min" }, 600_000);
   expect(await take()).toBe(true);
@@ -112,7 +112,7 @@ test("postern endpoints close -o json prints who had opened the endpoint, and wh
   });
 });
 
-test("postern endpoints close works by the console as well, under the name of its token", async () => {
+test("postern endpoints close also works through the console, under the name of the token", async () => {
   const waiting = here(...OPEN);
   await eventually("it is open", isOpen);
   const { address } = await consoles.start();
@@ -131,14 +131,14 @@ test("postern endpoints close works by the console as well, under the name of it
   expect(await audited(redis.client)).toMatchObject([{ action: "open" }, { action: "close", by: "otto" }]);
 });
 
-test("a path that no endpoint has is refused with exit code 2, and the near one is named", async () => {
+test("an unknown path is refused with exit code 2, and a similar one is suggested", async () => {
   const ran = await here("endpoints", "open", "/hooks/asana/");
   expect(ran).toMatchObject({ code: 2, stdout: "" });
   expect(ran.stderr).toBe("error: no endpoint has the path /hooks/asana/; did you mean /hooks/asana?\n");
   expect(await redis.client.keys("*")).toEqual([]);
 });
 
-test("an endpoint whose opening cannot be audited is not left open", async () => {
+test("an endpoint is not left open if its audit line cannot be written", async () => {
   await redis.client.set(keys.audit("acts"), "no stream");
   const ran = await here(...OPEN);
   expect(ran).toMatchObject({ code: 1, stderr: expect.stringContaining("WRONGTYPE") });

@@ -18,7 +18,7 @@ beforeEach(async () => {
   await redis.client.flushdb();
 });
 
-test("postern endpoints hold, disable and enable change an endpoint, say what follows, and leave audit entries", async () => {
+test("postern endpoints hold, disable and enable change an endpoint, say what follows, and write audit lines", async () => {
   expect(await here("hold", PATH, "--reason", "the new handler is not ready")).toMatchObject({
     code: 0,
     stdout:
@@ -41,7 +41,7 @@ test("postern endpoints hold, disable and enable change an endpoint, say what fo
   );
 });
 
-test("postern endpoints disable -o json prints the change, and exits with 1 if there is none", async () => {
+test("postern endpoints disable -o json prints the change, and exits with 1 if nothing changes", async () => {
   const ran = await here("disable", PATH, "--reason", "it loops", "-o", "json");
   expect(ran.code).toBe(0);
   expect(jsonLines(ran)).toEqual([{ path: PATH, state: "disabled", changed: true, held: 0 }]);
@@ -49,7 +49,7 @@ test("postern endpoints disable -o json prints the change, and exits with 1 if t
   expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining("is already disabled") });
 });
 
-test("a path of no endpoint and an empty reason are refused, and change nothing", async () => {
+test("an unknown path or an empty reason is refused, and nothing changes", async () => {
   const unknown = await here("disable", "/hooks/github/", "--reason", "x");
   expect(unknown.code).toBe(1);
   expect(unknown.stderr).toContain("no endpoint has the path /hooks/github/; did you mean /hooks/github?");

@@ -25,7 +25,7 @@ const COMMANDS = [
   "rejected list",
 ];
 
-test.each(COMMANDS)("postern %s by a path that no endpoint has says which one was meant", async (command) => {
+test.each(COMMANDS)("postern %s with an unknown path suggests a similar one", async (command) => {
   for (const path of ["/Hooks/acme", "/hooks/acme/", "/hooks/%61cme", "/hooks/acne"])
     expect(await here(command, path)).toMatchObject({
       code: 2,
@@ -33,29 +33,32 @@ test.each(COMMANDS)("postern %s by a path that no endpoint has says which one wa
     });
 });
 
-test.each(COMMANDS)("postern %s asks the console which paths the endpoints there have", async (command) => {
-  const { address } = await console.start({ configDir: postern.configDir });
-  const there = (path: string) => {
-    const option = "--endpoint";
-    const args = [option, path, "--config-dir", "/nowhere", "--operator", `http://${address}`];
-    return runHere([...command.split(" "), ...args], { POSTERN_OPERATOR_TOKEN: TOKENS.operator });
-  };
-  expect(await there("/hooks/acne")).toMatchObject({
-    code: 2,
-    stderr: "error: no endpoint has the path /hooks/acne; did you mean /hooks/acme?\n",
-  });
-  expect(await there("/hooks/acme")).toMatchObject({ code: 0 });
-});
+test.each(COMMANDS)(
+  "postern %s compares the path with the endpoints that the console knows",
+  async (command) => {
+    const { address } = await console.start({ configDir: postern.configDir });
+    const there = (path: string) => {
+      const option = "--endpoint";
+      const args = [option, path, "--config-dir", "/nowhere", "--operator", `http://${address}`];
+      return runHere([...command.split(" "), ...args], { POSTERN_OPERATOR_TOKEN: TOKENS.operator });
+    };
+    expect(await there("/hooks/acne")).toMatchObject({
+      code: 2,
+      stderr: "error: no endpoint has the path /hooks/acne; did you mean /hooks/acme?\n",
+    });
+    expect(await there("/hooks/acme")).toMatchObject({ code: 0 });
+  },
+);
 
 test.each(COMMANDS)(
-  "postern %s by the path of an endpoint that has no such call is no fault",
+  "postern %s with the path of an endpoint without such calls succeeds",
   async (command) => {
     expect(await here(command, "/hooks/acme")).toMatchObject({ code: 0 });
   },
 );
 
 test.each(COMMANDS)(
-  "postern %s by a path needs no webhooks.toml, and none that is right",
+  "postern %s with a path works without webhooks.toml, and with an invalid one",
   async (command) => {
     postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
     expect(await here(command, "/hooks/acme")).toMatchObject({ code: 0, stderr: "" });
@@ -64,7 +67,7 @@ test.each(COMMANDS)(
   },
 );
 
-test("postern failed replay -o json prints its outcome also for a path that no endpoint has", async () => {
+test("postern failed replay -o json prints its outcome even for an unknown path", async () => {
   const ran = await here("failed replay -o json", "/hooks/acne");
   expect(jsonLines(ran)).toEqual([expect.objectContaining({ kind: "replay", matched: 0, done: 0 })]);
   expect(problemOf(ran)).toMatchObject({

@@ -9,7 +9,7 @@ const fixture = useFailedCalls();
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 const here = runHereWith(postern);
 
-test("postern failed discard ends a call only with a reason and somebody's yes", async () => {
+test("postern failed discard ends a call only with a reason and a confirmation", async () => {
   const [id = ""] = await fixture.fail([{}]);
   expect(await here(["failed", "discard", id, "--reason", "x"])).toMatchObject({ code: 2 });
   expect(await here(["failed", "discard", id, "--reason", "x", "--dry-run"])).toMatchObject({ code: 0 });
@@ -18,7 +18,7 @@ test("postern failed discard ends a call only with a reason and somebody's yes",
   expect(await fixture.records.state(id)).toBe("DISCARDED");
 });
 
-test("postern failed discard says what is paid before it asks, and what is due back once it is done", async () => {
+test("postern failed discard prints the paid sum before it asks, and the due refunds afterwards", async () => {
   await fixture.fail([{}]);
   await failPaid(fixture, [
     { ...USDC, amount: "3200000" },
@@ -54,7 +54,7 @@ test("postern failed discard says what is paid before it asks, and what is due b
   );
 });
 
-test("postern failed discard tells scripts what is paid and what is due back", async () => {
+test("postern failed discard -o json has the paid sum and the due refunds", async () => {
   await failPaid(fixture, [{ ...USDC, amount: "3200000" }]);
   const command = ["failed", "discard", "--all", "--reason", "x", "-o", "json"];
   const json = async (...more: string[]) => JSON.parse((await here([...command, ...more])).stdout);

@@ -34,7 +34,10 @@ beforeEach(async () => {
   sentBefore = await sentBytes();
 });
 
-/** What Redis has sent since the calls failed; none of it can be a body if it is less than one. */
+/**
+ * Checks the bytes that Redis has sent since the calls failed. They contain no body if they are fewer than one body
+ * has.
+ */
 const expectNoBody = async () => expect((await sentBytes()) - sentBefore).toBeLessThan(LARGE / 10);
 
 test(`postern failed list lists and counts ${CALLS} calls of 20 MiB by endpoint and code, and reads none of their bodies`, async () => {
@@ -46,7 +49,7 @@ test(`postern failed list lists and counts ${CALLS} calls of 20 MiB by endpoint 
   await expectNoBody();
 });
 
-test("postern failed list reads no body either if the calls have no head", async () => {
+test("postern failed list reads no body even if the calls have no stored head", async () => {
   const calls = await redis.client.zrange(keys.inQueue("webhook/7/1", "failed"), "0", "-1");
   for (const id of calls) await redis.client.hdel(keys.inQueue("webhook/7/1", id), "head");
   const ran = await run(["failed", "list", "--endpoint", "/large", "-o", "json"]);
@@ -55,7 +58,7 @@ test("postern failed list reads no body either if the calls have no head", async
   await expectNoBody();
 });
 
-test(`postern failed replay puts ${CALLS} calls of 20 MiB back, and reads none of their bodies`, async () => {
+test(`postern failed replay returns ${CALLS} calls of 20 MiB to the queue, and reads none of their bodies`, async () => {
   const ran = await run(["failed", "replay", "--endpoint", "/large"]);
   expect(ran).toMatchObject({ code: 0, stdout: `replayed ${CALLS} calls\n` });
   expect(await fixture.calls.count({})).toBe(0);

@@ -8,7 +8,7 @@ const fixture = useFailedCalls();
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 const here = runHereWith(postern);
 
-test("postern failed list -o json prints one object a line on stdout, and nothing else there", async () => {
+test("postern failed list -o json prints one object per line on stdout, and nothing else there", async () => {
   const ids = [
     ...(await fixture.fail([{ path: "/a" }])),
     ...(await fixture.fail([{ path: "/b" }, { path: "/b" }])),
@@ -27,7 +27,7 @@ test("postern failed list -o json prints one object a line on stdout, and nothin
   expect(ran.stderr).toBe("2 of 3 failed calls match\n");
 });
 
-test("postern failed list --job takes a job as every table shows it", async () => {
+test("postern failed list --job accepts a job in the form of the tables", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const listed = async (job: string) => (await here(["failed", "list", "--job", job])).stdout.includes(id);
   expect(await Promise.all(["7/1", "8/1", "7/2"].map(listed))).toEqual([true, false, false]);
@@ -45,7 +45,7 @@ test.each([
   expect(stdout).toMatch(/ +ATTEMPTS +/);
 });
 
-test("postern failed list -o name prints ids alone, and -o wide more columns", async () => {
+test("postern failed list -o name prints only ids, and -o wide more columns", async () => {
   const [id = ""] = await fixture.fail([{}]);
   expect(await here(["failed", "list", "-o", "name"])).toEqual({
     ...{ code: 0, stdout: `${id}\n`, stderr: "1 failed call\n" },
@@ -55,7 +55,7 @@ test("postern failed list -o name prints ids alone, and -o wide more columns", a
   expect(wide.stdout).toMatch(/^CALL +FAILED +AGE .* REASON +BYTES +CREATED +TRACEPARENT\n/);
 });
 
-test("postern failed list prints a line a call, free of terminal codes, and says how many more match", async () => {
+test("postern failed list prints one line per call without terminal codes, and says how many more match", async () => {
   await fixture.fail([{}, {}, {}]);
   const ran = await here(["failed", "list", "--limit", "2"]);
   const lines = ran.stdout.trimEnd().split("\n");

@@ -11,7 +11,7 @@ const here = runHereWith(postern);
 
 const DAY_MS = 86_400_000;
 
-test("postern failed replay puts back what its filter picks, and with --dry-run counts by code and changes nothing", async () => {
+test("postern failed replay returns the matching calls to the queue, and with --dry-run counts them by code and changes nothing", async () => {
   await fixture.fail([{}, {}]);
   await fixture.fail([{}], "runner.failed");
   const dry = await here(["failed", "replay", "--all", "--dry-run"]);
@@ -29,7 +29,7 @@ test("postern failed replay puts back what its filter picks, and with --dry-run 
   expect(await fixture.calls.count({})).toBe(0);
 });
 
-test("postern failed replay leaves a call older than the runner's memory of keys alone without --force", async () => {
+test("postern failed replay skips a call that is older than the runner's memory of keys, unless --force is set", async () => {
   const [old = "", young = ""] = await fixture.fail([{ acceptedAt: Date.now() - 31 * DAY_MS }, {}]);
   const ran = await here(["failed", "replay", "--all"]);
   expect(ran.code).toBe(1);
@@ -59,7 +59,7 @@ test("postern failed replay exits with 1 for a named call that has not failed, a
   expect(ran.stderr).toContain(`${unknown} is unknown: there was no such call, or it is no longer kept`);
 });
 
-test("postern failed replay ended by Ctrl-C says what is done and how to go on, which does exactly the rest", async () => {
+test("postern failed replay after Ctrl-C says what is done, and prints a command that does exactly the rest", async () => {
   const CALLS = LONG_RUN ? 1500 : 600;
   const ids = await fixture.fail(Array.from({ length: CALLS }, () => ({ path: "/it's" })));
   const one = ["failed", "replay", "--endpoint", "/it's", "--concurrency", "1"];
@@ -73,7 +73,7 @@ test("postern failed replay ended by Ctrl-C says what is done and how to go on, 
   expect(line).toMatch(
     /^ {2}postern failed replay --endpoint '\/it'\\''s' --until \S+Z --concurrency 1 --config-dir \S+$/,
   );
-  // What was done fails again: failed after the first run began, it is no part of the rest.
+  // The replayed calls fail again. They failed after the first run began, so they are not part of the rest.
   fixture.runnerAnswers("runner.refused");
   await fixture.startProducer();
   await fixture.untilFailed(CALLS);

@@ -15,7 +15,7 @@ const proxy = useRedisProxy(redis);
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 const show = (...args: string[]) => runHere(["failed", "show", "--config-dir", postern.configDir, ...args]);
 
-test("postern failed show prints a text body as text, and any other as hex with its size", async () => {
+test("postern failed show prints a text body as text, and any other body as hex with its size", async () => {
   const bodies = [
     Buffer.from('{"héllo": 1}'),
     Buffer.from([0xff, 0x00, 0x10]),
@@ -31,7 +31,7 @@ test("postern failed show prints a text body as text, and any other as hex with 
   for (const text of shown) expect(text).not.toContain("\u001b");
 });
 
-test("postern failed show prints metadata, failed attempts and trace, and with --body-only the very bytes", async () => {
+test("postern failed show prints metadata, failed attempts and trace, and with --body-only the exact bytes", async () => {
   const body = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
   const [id = ""] = await fixture.fail([{ body }], "runner.failed");
   const text = (await show(id)).stdout;
@@ -49,7 +49,7 @@ test("postern failed show prints metadata, failed attempts and trace, and with -
 });
 
 onlyInLongRun(() => {
-  test("postern failed show prints a body of 25 MiB whole, though it takes longer to come than any other answer may", async () => {
+  test("postern failed show prints a complete body of 25 MiB, although it takes longer than other answers may", async () => {
     const body = Buffer.alloc(25 * 1024 * 1024, 0x5a);
     const [id = ""] = await fixture.fail([{ body }]);
     proxy.onCommand = ([command = "", key = ""]) =>
@@ -62,7 +62,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("postern failed show says of a stored call that is none what is known of it", async () => {
+test("postern failed show prints the known fields of stored data that is not a call", async () => {
   const [id = ""] = await fixture.fail([{}]);
   await fixture.redis.client.hset(keys.inQueue("webhook/7/1", id), "data", "no JSON");
   expect((await show(id)).stdout).toMatch(/\nstored data \(unreadable as a call\)\n"no JSON"\n$/);

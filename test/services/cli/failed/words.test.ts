@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { bodyText } from "../../../../services/cli/body.ts";
-import { createProgressBar } from "../../../../services/cli/failed/progress.ts";
+import { createProgressBar, createProgressLines } from "../../../../services/cli/failed/progress.ts";
 import { shellLine } from "../../../../shared/platform/text/shell-quote.ts";
 
-test("a long body is printed cut, and says by how much, unless all of it is asked for", () => {
+test("a long body is cut with a note that says how much is missing, unless all of it is requested", () => {
   const text = Buffer.from("a".repeat(5000));
   expect(bodyText(text, { full: false })).toMatch(/^a{4096}\n… and 904 more characters/);
   expect(bodyText(text, { full: true })).toBe(`${text}\n`);
@@ -19,17 +19,17 @@ test("a body is printed as hex if a carriage return in it would overwrite its li
   expect(bodyText(Buffer.from("a\r\nb\r\n"), { full: false })).toBe("a\r\nb\r\n");
 });
 
-test("a body is printed as hex if it would be shown in another order than it has", () => {
+test("a body is printed as hex if a terminal would show it in another order", () => {
   const body = Buffer.from("paid \u202e00001");
   expect(bodyText(body, { full: false })).toBe(`${body.toString("hex")}\n`);
   expect(bodyText(Buffer.from("שלום\u200f!"), { full: false })).toBe("שלום\u200f!\n");
 });
 
-test("the words of a command that is printed for a shell survive the shell", () => {
+test("a printed command keeps its words when it is pasted into a shell", () => {
   expect(shellLine(["--reason", "it's; $HOME", "a/b"])).toBe("--reason 'it'\\''s; $HOME' a/b");
 });
 
-test("the progress bar is drawn over itself, ends full and leaves the line empty", () => {
+test("the progress bar redraws its line, ends full and then erases it", () => {
   let now = 0;
   const drawn: string[] = [];
   const bar = createProgressBar(
@@ -46,4 +46,24 @@ test("the progress bar is drawn over itself, ends full and leaves the line empty
     `[${"#".repeat(30)}] 100 % 100/100 100/s`,
     "",
   ]);
+});
+
+test("in a pipe, a long bulk operation prints a line for each tenth, and a short one prints none", () => {
+  const told: string[] = [];
+  const lines = () =>
+    createProgressLines(
+      (text) => void told.push(text),
+      (done, total) => `replayed ${done} of ${total} calls`,
+    );
+  const [long, short] = [lines(), lines()];
+  for (const [done, left] of [
+    [3, 0],
+    [12, 0],
+    [13, 0],
+    [70, 2],
+    [117, 3],
+  ] as const)
+    long.update({ done, left, total: 120 });
+  short.update({ done: 50, left: 0, total: 99 });
+  expect(told).toEqual(["replayed 12 of 120 calls (10 %)\n", "replayed 70 of 120 calls (60 %)\n"]);
 });

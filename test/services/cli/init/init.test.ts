@@ -36,7 +36,7 @@ beforeEach(() => redis.client.flushdb());
 
 const newDir = () => join(tempDir(), "config");
 
-/** A terminal at which somebody answers so, and that keeps the questions. */
+/** Makes a terminal that gives these answers, and records the questions. */
 function answering(...answers: (string | undefined)[]) {
   const questions: string[] = [];
   const prompt = async (question: string) => {
@@ -46,7 +46,7 @@ function answering(...answers: (string | undefined)[]) {
   return { questions, terminal: { canAsk: true, prompt } };
 }
 
-test("postern init asks three questions and writes webhooks of the sender that was named", async () => {
+test("postern init asks three questions and writes the webhooks of the named sender", async () => {
   const dir = newDir();
   const { questions, terminal } = answering("webhooks", "github", "http://127.0.0.1:7000");
   const { code, stdout } = await runHere(["init", dir], {}, terminal);
@@ -70,14 +70,14 @@ test("postern init asks three questions and writes webhooks of the sender that w
 test.each([
   ["by npm in a clone", "postern", "npm run postern --"],
   ["by npx in a project that has the package", "npx", "npx postern"],
-])("postern init that is called %s prints commands that are called so too", async (_, script, program) => {
+])("if postern init is called as %s, its printed commands use the same name", async (_, script, program) => {
   const dir = newDir();
   const { stdout } = await runHere(["init", dir, "--yes"], { npm_lifecycle_event: script });
   expect(stdout).toContain(`\n  ${program} webhooks --config-dir ${dir}\n`);
   expect(stdout.replaceAll(program, "")).not.toMatch(/postern (?:webhooks|producer|runner|dev)/);
 });
 
-test("the secrets of postern init are new, readable by their owner alone, and ignored by git", async () => {
+test("the secrets of postern init are new, readable only by their owner, and ignored by git", async () => {
   const secrets = new Set<string>();
   for (const dir of [newDir(), newDir()]) {
     expect(await runHere(["init", dir, "--yes", "--accept", "both"])).toMatchObject({ code: 0 });
@@ -105,7 +105,7 @@ test("postern init makes a valid configuration for every preset", async () => {
   }
 });
 
-test("postern init sells a job for what was said, in tokens of the devnet or of Base Sepolia", async () => {
+test("postern init sells a job at the given price, in tokens of the devnet or of Base Sepolia", async () => {
   const own = newDir();
   const { questions, terminal } = answering("payments", "0.25", "");
   expect(await runHere(["init", own, "--job-index", "7"], {}, terminal)).toMatchObject({ code: 0 });
@@ -131,7 +131,7 @@ test("postern init sells a job for what was said, in tokens of the devnet or of 
   expect(loadConfig(readX402, { dir: test, env: {} }).x402?.accepted_tokens[0]?.pay_to).toBe(payTo);
 });
 
-test("postern init asks again after an answer that is none, and says what was meant", async () => {
+test("postern init asks again after an invalid answer, and suggests a similar value", async () => {
   const { questions, terminal } = answering("webhook", "webhooks", "gihtub", "github", "localhost", "");
   expect(await runHere(["init", newDir()], {}, terminal)).toMatchObject({ code: 0 });
   expect(questions[1]).toMatch(
@@ -143,7 +143,7 @@ test("postern init asks again after an answer that is none, and says what was me
   expect(questions[5]).toMatch(/^"localhost" must be an http or https URL\nWhat is the URL of your runner/);
 });
 
-test("postern init writes nothing if somebody leaves at a question", async () => {
+test("postern init writes nothing if the user quits at a question", async () => {
   for (const answers of [
     [undefined],
     ["both", undefined],
@@ -157,7 +157,7 @@ test("postern init writes nothing if somebody leaves at a question", async () =>
   }
 });
 
-test("postern init writes over a file only after a yes or with --force, and never over a secret", async () => {
+test("postern init overwrites a file only after confirmation or with --force, and never overwrites a secret", async () => {
   const dir = newDir();
   mkdirSync(join(dir, "secrets"), { recursive: true });
   writeFileSync(join(dir, "postern.toml"), "drain_secs = 7\n");
@@ -221,7 +221,7 @@ test.each([
   expect(existsSync(dir)).toBe(false);
 });
 
-test("a configuration of postern init takes its sender's webhooks", async () => {
+test("a gateway with a configuration of postern init accepts the sender's webhooks", async () => {
   const dir = newDir();
   const args = ["init", dir, "--yes", "--accept", "both", "--preset", "gitlab", "--redis-url", redis.url];
   expect(await runHere(args)).toMatchObject({ code: 0, stderr: "" });
@@ -238,7 +238,7 @@ test("a configuration of postern init takes its sender's webhooks", async () => 
   expect((await deliver("another")).status).toBe(401);
 });
 
-test("a configuration of postern init sells its job for the tokens of a devnet", async () => {
+test("a gateway with a configuration of postern init sells its job for the tokens of a devnet", async () => {
   const dir = newDir();
   const args = ["init", dir, "--yes", "--accept", "payments", "--redis-url", redis.url];
   expect(await runHere(args)).toMatchObject({ code: 0 });
@@ -260,7 +260,7 @@ test("a configuration of postern init sells its job for the tokens of a devnet",
   ]);
 });
 
-test("postern init asks at a real terminal", needs("script"), async () => {
+test("postern init asks its questions at a real terminal", needs("script"), async () => {
   const dir = newDir();
   const command = [process.execPath, ...builtEntry("services/cli/main.js"), "init", dir].join(" ");
   const terminal = spawn("script", ["-qefc", command, "/dev/null"], { stdio: ["pipe", "pipe", "inherit"] });

@@ -17,7 +17,7 @@ beforeEach(async () => {
   await redis.client.flushdb();
 });
 
-test("postern jobs list shows what each job holds over all origins, its limits and what holds it up", async () => {
+test("postern jobs list shows each job's counts over all origins, its limits and its pause", async () => {
   const add = createEnqueue(redis.partition);
   for (const origin of ["webhook", "x402"] as const) await add(aCall({ origin, job_id: 10 }));
   await add(aCall({ job_id: 9 }));
@@ -42,7 +42,7 @@ test("postern jobs list shows what each job holds over all origins, its limits a
   ]);
 });
 
-test("postern jobs list -o json prints one object a line on stdout, and nothing else there", async () => {
+test("postern jobs list -o json prints one object per line on stdout, and nothing else there", async () => {
   await jobs().pause("7/1", { at: 0, by: "a@b", reason: "it loops" });
   const ran = await postern.run(["jobs", "list", "-o", "json"]);
   expect(jsonLines(ran)).toEqual([
@@ -64,7 +64,7 @@ test("postern jobs list -o json prints one object a line on stdout, and nothing 
   expect(ran).toMatchObject({ code: 0, stderr: "1 job, 1 paused\n" });
 });
 
-test("postern jobs pause and resume change each job that is named, and leave audit entries", async () => {
+test("postern jobs pause and resume change each named job, and write audit lines", async () => {
   await createEnqueue(redis.partition)(aCall());
   expect(await here("pause", "7/1", "7/2", "--reason", "it loops")).toMatchObject({
     code: 0,
@@ -93,7 +93,7 @@ test("postern jobs pause and resume change each job that is named, and leave aud
   ]);
 });
 
-test("postern jobs pause and resume find a receiver however its host is written, and say which ports it has", async () => {
+test("postern jobs pause and resume find a receiver in any spelling of its host, and say which ports it means", async () => {
   await addCallbacks(redis.partition, ["hooks.example.com"]);
   expect(
     await here("pause", "callback/HOOKS.Example.com.", "callback/localhost:021190", "--reason", "x"),
@@ -122,12 +122,12 @@ test.each([
   "callback/",
   "CALLBACK/a",
   "07/1",
-])("postern jobs pause refuses %j, which names nothing", async (name) => {
+])("postern jobs pause refuses %j, because it names nothing", async (name) => {
   expect(await here("pause", name, "--reason", "x")).toMatchObject({ code: 2, stdout: "" });
   expect((await jobs().gates()).size).toBe(0);
 });
 
-test("a job that is paused already, or not paused, is said to be so, with exit code 1, and the others are changed", async () => {
+test("if a job is already paused, or not paused, the command says so with exit code 1, and changes the others", async () => {
   await jobs().pause("7/1", { at: 0, by: "a@b", reason: "it loops" });
   expect(await here("pause", "7/1", "7/2", "--reason", "x")).toMatchObject({
     code: 1,

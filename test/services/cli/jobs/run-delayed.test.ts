@@ -10,7 +10,7 @@ const fixture = useFailedCalls();
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 const here = runHereWith(postern);
 
-test("postern jobs run-delayed runs the delayed calls of each job that is named, and says of which there are none", async () => {
+test("postern jobs run-delayed runs the delayed calls of each named job, and says which jobs have none", async () => {
   for (let i = 0; i < 3; i += 1) await fixture.add();
   await delayCalls(fixture.redis.partition);
   expect(await here(["jobs", "run-delayed", "7/1", "7/2"])).toMatchObject({
@@ -28,7 +28,7 @@ test("postern jobs run-delayed runs the delayed calls of each job that is named,
   ]);
 });
 
-test("postern jobs run-delayed says that the calls of a paused job run once it is resumed", async () => {
+test("postern jobs run-delayed says that the calls of a paused job will run once it is resumed", async () => {
   await fixture.add();
   await delayCalls(fixture.redis.partition);
   await openJobs(fixture.redis.partitions).pause("7/1", { at: 1, by: "otto", reason: "x" });
@@ -38,7 +38,7 @@ test("postern jobs run-delayed says that the calls of a paused job run once it i
   });
 });
 
-test("postern calls run-now runs a delayed call, by a prefix of its id, and refuses it once it waits", async () => {
+test("postern calls run-now runs a delayed call, named by a prefix of its id, and refuses a waiting call", async () => {
   await fixture.add();
   const [id = ""] = await delayCalls(fixture.redis.partition);
   const ran = await here(["calls", "run-now", id.slice(0, 12), "-o", "json"]);

@@ -10,6 +10,7 @@ import { jsonLines, problemOf, type Ran } from "../../../fixtures/postern.ts";
 import { JOB_PATH, PRICE, PUBLIC_URL } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
 import { onlyInLongRun, sample } from "../../../support/long-run.ts";
+import { newReceiptKey } from "../../../support/receipt-key.ts";
 import { deliverResultOn, tellProgressOn } from "../../../support/results.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { runHere } from "../run-here.ts";
@@ -21,7 +22,7 @@ const { run } = payments.postern;
 
 type As = { payer?: DevAccount; path?: string };
 
-/** Runs `postern pay` in this process; whatever it says, it never says the payer's key. */
+/** Runs `postern pay` in this process, and checks that its output never contains the payer's key. */
 async function payAs({ payer = payments.payer, path = JOB_PATH }: As, ...args: string[]) {
   const env = { POSTERN_PAYER_KEY: payer.privateKey };
   return discreet(payer, await runHere(["pay", urlOf(path), ...args], env));
@@ -29,14 +30,14 @@ async function payAs({ payer = payments.payer, path = JOB_PATH }: As, ...args: s
 
 const payHere = (...args: string[]) => payAs({}, ...args);
 
-/** The same in a process of its own, which gets a Ctrl-C. */
+/** Runs `postern pay` in a separate process, which gets a Ctrl-C. */
 async function payInterrupted(args: readonly string[], interruptAt: RegExp): Promise<Ran> {
   const { payer } = payments;
   const env = { POSTERN_PAYER_KEY: payer.privateKey };
   return discreet(payer, await run(["pay", urlOf(JOB_PATH), ...args], { env, interruptAt }));
 }
 
-/** Tells each line of `postern pay` as it is printed. */
+/** Runs `postern pay`, and passes each line to `onLine` as it is printed. */
 const payTelling = (onLine: (line: string) => void, ...args: string[]) =>
   runHere(["pay", urlOf(JOB_PATH), ...args], { POSTERN_PAYER_KEY: payments.payer.privateKey }, {}, onLine);
 
@@ -50,7 +51,7 @@ function discreet<R extends Pick<Ran, "stdout" | "stderr">>({ privateKey }: DevA
 /** The last line of -o json. */
 const outcomeOf = (ran: Pick<Ran, "stdout">) => jsonLines(ran).at(-1);
 
-/** Takes every call; resolves with the bodies it was given. */
+/** Takes every call. Resolves with the bodies of the calls. */
 async function injectAll(): Promise<{ id: string; body: string }[]> {
   const injected: { id: string; body: string }[] = [];
   await payments.startProducer(async ({ call, body }) => {
@@ -60,7 +61,7 @@ async function injectAll(): Promise<{ id: string; body: string }[]> {
   return injected;
 }
 
-/** The payment that a run of `postern pay` handed over, to be sent again once nothing is in its way. */
+/** Sends the payment that a run of `postern pay` printed once more, after the obstacle is gone. */
 async function sendAgain({ stderr }: Pick<Ran, "stderr">, body: string): Promise<void> {
   const header = /PAYMENT-SIGNATURE: ([^\s']+)/.exec(stderr)?.[1] ?? "";
   await payments.devnet.control.clearFaults();
@@ -71,7 +72,7 @@ async function sendAgain({ stderr }: Pick<Ran, "stderr">, body: string): Promise
   expect(await payments.charged()).toEqual([PRICE]);
 }
 
-/** The outcome of a settle is given up soon. */
+/** Restarts the gateway so that it soon gives up waiting for the outcome of a settle. */
 const settlingBriefly = (): Promise<void> => payments.restartGateway({ x402: { settle_timeout_secs: 1 } });
 
 test("postern pay buys one job, prints price, signature and receipt, follows it, and prints its output", async () => {
@@ -121,8 +122,22 @@ test("postern pay prints the receipt, also as JSON: what was paid to whom, in wh
   ]);
 });
 
+test("postern receipt verify accepts the JSON that postern pay prints", async () => {
+  await payments.restartGateway({ x402: { receipt_keys: newReceiptKey().pem } });
+  const paid = await payHere("--body", "hello", "--max", "5", "--wait=0", "-o", "json", "--quiet");
+  const dir = tempDir();
+  const [purchase, keys, body] = ["purchase.json", "jwks.json", "body"].map((name) => join(dir, name));
+  writeFileSync(`${purchase}`, paid.stdout);
+  writeFileSync(`${keys}`, await (await fetch(urlOf("/.well-known/jwks.json"))).text());
+  writeFileSync(`${body}`, "hello");
+  const options = ["--issuer", PUBLIC_URL, "--keys", `${keys}`, "--content", `${body}`, "-o", "json"];
+  const ran = await runHere(["receipt", "verify", `${purchase}`, ...options]);
+  const { call_id, transaction } = outcomeOf(paid) ?? {};
+  expect(jsonLines(ran)).toMatchObject([{ valid: true, type: "payment", claims: { call_id, transaction } }]);
+});
+
 onlyInLongRun(() => {
-  test("postern pay asks for the call's state where the payment went, whatever host the answer names", async () => {
+  test("postern pay asks only the paid host for the call's state, even if the answer names another host", async () => {
     await injectAll();
     const ran = await payHere("--max", "5");
     const origin = `http://${payments.gateway.address}`;
@@ -167,12 +182,12 @@ test("postern pay sends the very same payment again after an unknown outcome: on
   const { control } = payments.devnet;
   await control.fault({ on: "settle", kind: "drop" });
   const running = payHere("--body", "hello", "--max", "5");
-  // The gateway settles again every two seconds, and its first answer waits for one.
+  // The gateway settles again every two seconds, and its first answer waits for such a settle.
   await eventually("it is settled again", async () => (await control.requests()).settle > 2);
   await control.clearFaults();
   const ran = await running;
   expect(ran.stdout).toContain("no answer yet (503 payment.outcome_unknown");
-  // A repeat is told no token, and this gateway is asked by another name than its own: nothing is signed for that.
+  // A repeated payment gets no result token. This gateway is reached under another name than its own, so the payer signs no sign-in.
   expect(ran.code).toBe(1);
   expect(ran.stderr).toMatch(
     /^you have paid, but its output could not be fetched: sign-in failed: the challenge is for http:\/\/pay\.test\//,
@@ -183,7 +198,7 @@ test("postern pay sends the very same payment again after an unknown outcome: on
 });
 
 onlyInLongRun(() => {
-  test("postern pay exits with 1 when the outcome stays unknown, and hands over what it takes to ask again", async () => {
+  test("postern pay exits with 1 if the outcome stays unknown, and prints the command that repeats the payment", async () => {
     await settlingBriefly();
     await payments.devnet.control.fault({ on: "settle", kind: "status", status: 500 });
     const ran = await payHere("--max", "5", "--timeout", "4");
@@ -193,7 +208,7 @@ onlyInLongRun(() => {
     await sendAgain(ran, "");
   });
 
-  test("postern pay asks a gateway that cannot take payments now again with the same payment, and is charged once", async () => {
+  test("postern pay repeats the same payment at a gateway that cannot take payments now, and is charged once", async () => {
     await payments.devnet.control.fault({ on: "verify", kind: "drop", times: 1 });
     const ran = await payHere("--max", "5", "--wait=0");
     expect(ran.stdout).toMatch(
@@ -203,7 +218,7 @@ onlyInLongRun(() => {
     expect(await payments.charged()).toHaveLength(1);
   });
 
-  test("postern pay, told to the end that payments cannot be taken, is not charged, and says so", async () => {
+  test("postern pay is not charged, and says so, if the gateway can take no payments until the deadline", async () => {
     await payments.devnet.control.fault({
       on: "verify",
       kind: "refuse",
@@ -254,14 +269,14 @@ onlyInLongRun(() => {
   });
 });
 
-test("postern pay tells a payer without money that the payment is refused, and by whom", async () => {
+test("postern pay tells a payer without money that the payment is refused, and which party refused it", async () => {
   const payer = await newPayer(payments.devnet, 0n);
   const ran = await payAs({ payer }, "--max", "5");
   expect(ran.code).toBe(1);
   expect(ran.stderr).toMatch(/^refused: 402 payment\.rejected: /);
 });
 
-test("postern pay pays nothing to a URL that sells nothing", async () => {
+test("postern pay signs no payment for a URL that sells nothing", async () => {
   const ran = await payAs({ path: "/x402/jobs/1/8" });
   expect(ran).toMatchObject({ code: 1, stdout: "" });
   expect(ran.stderr).toContain(": 404 job.not_found: ");
@@ -270,7 +285,7 @@ test("postern pay pays nothing to a URL that sells nothing", async () => {
 const TEXT = { type: "object", properties: { text: { type: "string" } }, required: ["text"] };
 const declared = { price_wei: "1000000000000000", input_schema: TEXT, input_example: { text: "a" } };
 
-/** Sells two jobs by their names, the second of which declares its input. */
+/** Sells two jobs by their names. The second one declares an input schema. */
 const sellingByName = (): Promise<void> =>
   payments.restartGateway({
     prices: {
@@ -286,7 +301,7 @@ async function payByName(name: string, ...args: string[]) {
   return discreet(payer, await runHere(all, { POSTERN_PAYER_KEY: payer.privateKey }));
 }
 
-test("postern pay buys the job of a name at a gateway, whose address may be written in several ways", async () => {
+test("postern pay buys a job by its name at a gateway, in each way to write the gateway's address", async () => {
   await sellingByName();
   const ran = await payByName("keccak256", "--body", '{"text":"hello"}', "--wait=0");
   expect(ran).toMatchObject({ code: 0, stderr: "" });
@@ -327,7 +342,7 @@ test.each([
   expect(ran.stdout).not.toContain("signed");
 });
 
-test("postern pay says of a gateway that lists no jobs, or names none, what to do", async () => {
+test("postern pay says what to do if a gateway lists no jobs, or jobs without names", async () => {
   expect((await payByName("echo")).stderr).toMatch(/its jobs have no names, so use the URL of the job\n$/);
   const elsewhere = await payByName("echo", "--gateway", payments.devnet.facilitatorUrl);
   expect(elsewhere.stderr).toMatch(/expected a list of jobs from \S+, but it answered 404/);
@@ -335,7 +350,7 @@ test("postern pay says of a gateway that lists no jobs, or names none, what to d
   expect(nobody.stderr).toMatch(/cannot get the list of jobs from 127\.0\.0\.1:1: /);
 });
 
-test("postern pay signs nothing for a body that does not fit the job's schema, by name or by URL, and says what is wrong", async () => {
+test("postern pay signs nothing for a body that does not match the job's schema, by name or by URL, and names the mismatch", async () => {
   await sellingByName();
   for (const body of [[], ["--body", "hello"], ["--body", '{"text":1}']]) {
     for (const ran of [await payByName("keccak256", ...body), await payHere("--max", "5", ...body)]) {
@@ -373,7 +388,7 @@ describe("the output that postern pay prints", () => {
   });
 
   const LINE = /^fetch the result later: POSTERN_RESULT_TOKEN=(\S+) postern result (\S+)\n?$/;
-  /** Fetches the output of a job by the one line that `postern pay --quiet` printed. */
+  /** Fetches the output of a job with the one line that `postern pay --quiet` printed. */
   async function fetchLate(line: string) {
     const [, token, url = ""] = LINE.exec(line) ?? [];
     await payments.startProducer(done("late"));
@@ -408,10 +423,10 @@ describe("the output that postern pay prints", () => {
     });
   });
 
-  test("is in the outcome with -o json, beside its token and its URL, which are told before it is waited for", async () => {
+  test("is in the outcome with -o json, with its token and its URL, which are printed before the wait", async () => {
     await payments.startProducer(done("forty-two"));
     const lines = jsonLines(await payHere("--max", "5", "-o", "json"));
-    const steps = new Set(lines.map(({ step }) => step)); // more than one state may be seen
+    const steps = new Set(lines.map(({ step }) => step)); // several states may be seen
     expect([...steps]).toEqual([
       ...["price", "signed", "accepted", "receipt", "followed", "state", undefined],
     ]);
@@ -447,7 +462,7 @@ describe("the output that postern pay prints", () => {
       expect(await payments.charged()).toEqual([PRICE]);
     });
 
-    test("is not there in time from a long job: 1, and how to fetch it later", async () => {
+    test("is missing if a long job is late: postern pay exits with 1, and prints how to fetch it later", async () => {
       const idOf = await takeLong();
       const ran = await payHere("--max", "5", "--wait", "4", "-o", "json");
       expect(ran.code).toBe(1);
@@ -464,7 +479,7 @@ describe("the output that postern pay prints", () => {
     });
   });
 
-  test("is fetched by a sign-in if the first answer is lost: the repeat of a payment is told no token", async () => {
+  test("is fetched with a sign-in if the first answer is lost, because a repeated payment gets no token", async () => {
     const front = await startFront();
     await injectAll();
     let lost = false;
@@ -484,7 +499,7 @@ describe("the output that postern pay prints", () => {
   });
 
   onlyInLongRun(() => {
-    test("is asked for where the payment went: a gateway that names another host gets no token sent there", async () => {
+    test("is requested only from the paid host: a gateway that names another host gets no token sent to that host", async () => {
       const front = await startFront();
       const elsewhere = await startFront();
       await injectAll();
@@ -506,7 +521,7 @@ describe("the output that postern pay prints", () => {
       expect(front.requests.some(({ headers }) => headers.authorization !== undefined)).toBe(true);
     });
 
-    test("is what another seller answers at once", async () => {
+    test("is the answer of a seller that runs the job at once", async () => {
       const front = await startFront();
       front.answer = async (_req, res, forward) => {
         const answer = await forward();
@@ -524,7 +539,7 @@ describe("the output that postern pay prints", () => {
     });
   });
 
-  test("is none of a job that keeps none: 0, and a line that says so", async () => {
+  test("is empty if the job keeps no results: postern pay exits with 0, and says so in a line", async () => {
     await payments.restartGateway({ prices: { "7": { price_wei: "1000000000000000", keep_result: false } } });
     await injectAll();
     const ran = await payHere("--max", "5");
@@ -536,7 +551,7 @@ describe("the output that postern pay prints", () => {
   });
 });
 
-/** A runner that takes a call, and delivers later; tells by the id which call it has. */
+/** Starts a runner that takes a call and delivers its result later. Resolves with a function that returns the id of the call. */
 async function takeLong(): Promise<() => string> {
   let taken = "";
   await payments.startProducer(async ({ call }) => {
@@ -553,10 +568,10 @@ const deliver = (id: string, result: Partial<Delivery> = {}) =>
     ...result,
   } as Delivery);
 
-/** Once the call is with its runner, and somebody watches it. */
+/** Reports progress once the runner has the call and a client watches it. */
 async function tellProgress(idOf: () => string, fields: object): Promise<void> {
   await eventually("the runner has it", async () => {
-    const payment = await payments.gateway.journal.look(idOf());
+    const payment = await payments.gateway.journal.findWithoutCall(idOf());
     return payment?.state === "INJECTED" && payments.gateway.gateway.streaming() > 0;
   });
   const progress = { at: Date.now(), json: JSON.stringify(fields) };
@@ -586,7 +601,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("postern pay -o json has each state and each word of the progress on a line, and the outcome last", async () => {
+test("postern pay -o json prints each state and each progress report on a line, and the outcome last", async () => {
   const idOf = await takeLong();
   const lines: Record<string, unknown>[] = [];
   const onLine = (line: string): void => {
@@ -605,7 +620,7 @@ test("postern pay -o json has each state and each word of the progress on a line
 });
 
 onlyInLongRun(() => {
-  test("postern pay fails if the runner of a long job delivers a failure, and says why; elsewhere than on a screen each word is a line", async () => {
+  test("postern pay fails with the reason if the runner of a long job delivers a failure, and prints progress as lines without a screen", async () => {
     const idOf = await takeLong();
     const failure = { kind: "failure", status: 500, contentType: undefined, title: "Out of paint" } as const;
     const lines: string[] = [];

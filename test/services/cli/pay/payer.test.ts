@@ -26,19 +26,19 @@ function asked(...offers: Partial<PaymentRequirements>[]): PaymentRequired {
 
 const chosen = (required: PaymentRequired, max = "1", tokens = {}) => payer.choose(required, { max, tokens });
 
-test("the first offer within the cap is chosen, to the last unit", () => {
+test("the first offer within the cap is chosen, exact to the smallest unit", () => {
   const [dear, fits] = [{ amount: "1000001" }, { amount: "1000000", maxTimeoutSeconds: 60 }];
   expect(chosen(asked(dear, fits))).toMatchObject({ offer: fits, text: "1 USDC", cap: 1_000_000n });
   expect(() => chosen(asked(dear, dear))).toThrow("1.000001 USDC or 1.000001 USDC, over --max 1;");
 });
 
 test.each<[string, Partial<PaymentRequirements>]>([
-  ["in a token nobody has told the decimals of", { asset: OTHER }],
+  ["in a token with unknown decimals", { asset: OTHER }],
   ["by another method", { extra: { assetTransferMethod: "allowance" } }],
   ["of another scheme", { scheme: "upto" }],
   ["on another kind of chain", { network: "solana:mainnet" }],
   ["whose signature would be good for a year", { maxTimeoutSeconds: 31_536_000 }],
-  ["with an amount that is none", { amount: "1.5" }],
+  ["with an amount that is not an integer", { amount: "1.5" }],
 ])("an offer %s is not paid", (_, offer) => {
   expect(() => chosen(asked(offer))).toThrow("none of the offers can be paid");
 });
@@ -55,7 +55,7 @@ test("a token with given decimals is priced by them, and its payment is signed",
   expect(validBefore).toBeLessThanOrEqual(Date.now() / 1000 + 121);
 });
 
-test("an offer in a token coarser than the cap is one that is too dear, and hides no other", () => {
+test("an offer in a token with fewer decimals than the cap is over the cap, and does not hide other offers", () => {
   const tokens = { [OTHER.toLowerCase()]: 0 };
   const [coarse, fine] = [{ asset: OTHER, amount: "1" }, { amount: "250000" }];
   expect(chosen(asked(coarse, fine), "0.25", tokens)).toMatchObject({ offer: fine, cap: 250_000n });
@@ -63,14 +63,14 @@ test("an offer in a token coarser than the cap is one that is too dear, and hide
   expect(() => chosen(asked(coarse), "0.25", tokens)).toThrow(`the price is 1 of ${OTHER}, over --max 0.25;`);
 });
 
-test("the client refuses by itself what is over the cap it was given", async () => {
+test("the x402 client itself refuses an amount over the cap", async () => {
   const required = asked({});
   const price = { ...chosen(required), cap: 999_999n };
   await expect(payer.sign(required, price)).rejects.toThrow("maxAmountPerPayment");
 });
 
 test.each(["", "0x12", `0x${"0".repeat(64)}`, "f".repeat(64)])(
-  "postern pay exits with 3 and asks nobody while the environment holds the key %j",
+  "postern pay exits with 3 and sends no request if the environment contains the key %j",
   async (key) => {
     const ran = await runHere(["pay", "http://127.0.0.1:1/"], { POSTERN_PAYER_KEY: key });
     const reason = key === "" ? "POSTERN_PAYER_KEY is not set; it must be" : "POSTERN_PAYER_KEY must be";

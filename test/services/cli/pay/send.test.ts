@@ -21,14 +21,14 @@ const sendTo = (url: URL) =>
   );
 
 test.each(["payment.unavailable", "price.unavailable", "caller.check_unavailable"])(
-  "a payment that is refused with %s to the end is not charged",
+  "a payment that is refused with %s until the deadline is not charged",
   async (code) => {
     expect((await sendTo(await answerAlways(code))).json["code"]).toBe(code);
   },
 );
 
 test.each(["payment.outcome_unknown", "queue.outcome_unknown", "internal.unexpected"])(
-  "a payment that is answered with %s to the end may be charged",
+  "a payment that is answered with %s until the deadline may be charged",
   async (code) => {
     await expect(answerAlways(code).then(sendTo)).rejects.toMatchObject({ outcome: "unknown" });
   },

@@ -10,7 +10,7 @@ import { text } from "node:stream/consumers";
 import { useEnds } from "../../../fixtures/ends.ts";
 import type { Payments } from "../../../fixtures/payments.ts";
 
-/** Answers a request to the front. `forward` resolves with what the gateway answers to it. */
+/** Answers a request to the front. `forward` resolves with the gateway's answer to it. */
 export type Answering = (
   req: IncomingMessage,
   res: ServerResponse,
@@ -18,15 +18,18 @@ export type Answering = (
 ) => unknown;
 
 export type Front = {
-  /** `http://host:port`, under which the gateway sells. */
+  /** `http://host:port`, the public address of the gateway. */
   readonly url: string;
-  /** In place of the honest way, to the end of the test. */
+  /** Replaces the default answer, which forwards the request, until the end of the test. */
   answer: Answering;
   /** The requests to the front, oldest first. */
   requests: { path: string; headers: IncomingHttpHeaders }[];
 };
 
-/** A server before the gateway of a test, and the gateway's `public_url`, so that buyers can sign in. It can lie. */
+/**
+ * Starts a server in front of a test's gateway, and makes it the gateway's `public_url`, so that buyers can sign in. The front can give
+ * false answers.
+ */
 export function useFront(payments: Payments) {
   const ends = useEnds();
   return async (): Promise<Front> => {
@@ -55,7 +58,7 @@ export function relay(res: ServerResponse, answer: IncomingMessage): void {
   answer.pipe(res);
 }
 
-/** Changes the JSON members, and the headers, of the gateway's answer. */
+/** Changes JSON members and headers of the gateway's answer. */
 export async function changed(
   res: ServerResponse,
   answer: IncomingMessage,

@@ -1,12 +1,12 @@
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
-import { type Watched, watch } from "../../../../services/cli/pay/watch.ts";
+import { type WatchOutcome, watch } from "../../../../services/cli/pay/watch.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 
 const ends = useEnds();
 
-/** A gateway that answers each request for the events of a call by the next of these. */
+/** A gateway that gives the next of these answers to each request for the events of a call. */
 async function serve(...answers: RequestListener[]): Promise<{ url: URL; asked: IncomingMessage[] }> {
   const asked: IncomingMessage[] = [];
   const server = createServer((req, res) => {
@@ -30,7 +30,7 @@ function begin(res: ServerResponse, ...events: [event: string, data: object][]):
   return res;
 }
 
-type Seen = { states: string[]; progress: unknown[]; watched: Watched };
+type Seen = { states: string[]; progress: unknown[]; watched: WatchOutcome };
 
 async function seen(url: URL, { token = "rt_1", ms = 60_000, patienceMs = 60_000 } = {}): Promise<Seen> {
   const [states, progress]: [string[], unknown[]] = [[], []];
@@ -47,9 +47,10 @@ async function seen(url: URL, { token = "rt_1", ms = 60_000, patienceMs = 60_000
 const INJECTED = ["state", { state: "injected" }] as [string, object];
 const END = ["end", { state: "injected", result: "kept" }] as [string, object];
 
-test("a stream that breaks off is asked for again, with the token and the last id, and goes on to the end", async () => {
+test("a stream that breaks is opened again with the token and the last event id, and continues to the end", async () => {
   const { url, asked } = await serve(
-    // It ends in the middle of the answer, once that has left: Node 26 would drop what it has not yet handed to the socket.
+    // The connection ends in the middle of the answer, after the first part was sent: Node 26 would drop data that is not yet in the
+    // socket.
     (_req, res) => begin(res, ["state", { state: "queued" }]).write(":\n", () => res.socket?.end()),
     (_req, res) => begin(res, INJECTED, ["progress", { progress: { step: 1 } }]).end(),
     (_req, res) => begin(res, END),
@@ -68,7 +69,7 @@ test("a stream that breaks off is asked for again, with the token and the last i
     expect([headers.authorization, path]).toEqual(["Bearer rt_1", "/x402/calls/c_1/events"]);
 });
 
-test("the end says why the call failed, and what strangers wrote cannot control a terminal", async () => {
+test("the end event says why the call failed, and text from strangers cannot control a terminal", async () => {
   const failure = { code: "runner.refused", title: "No" };
   const { url } = await serve((_req, res) =>
     begin(res, ["end", { state: "fail\u001b[31med", result: "failed", failure }]),
@@ -78,7 +79,7 @@ test("the end says why the call failed, and what strangers wrote cannot control 
   expect(watched).toEqual({ kind: "ended", state: "fail [31med", result: "failed", failure });
 });
 
-test("a payment in review ends the watch: an operator has to decide", async () => {
+test("a payment in review ends the watch, because an operator must decide", async () => {
   const { url } = await serve((_req, res) => begin(res, ["state", { state: "review" }]));
   expect((await seen(url)).watched).toMatchObject({ kind: "ended", state: "review" });
 });
@@ -87,7 +88,7 @@ test.each<[string, RequestListener]>([
   ["a 404", (_req, res) => res.writeHead(404).end("{}")],
   ["a 429", (_req, res) => res.writeHead(429).end()],
   ["a page", (_req, res) => res.writeHead(200, { "Content-Type": "text/html" }).end("<p>")],
-])("%s is no stream, and the call is to be asked for its state", async (_name, answer) => {
+])("%s is no stream, so the caller must poll the call's state", async (_name, answer) => {
   const { url } = await serve(answer);
   expect((await seen(url)).watched).toEqual({ kind: "unwatched" });
 });
@@ -101,13 +102,13 @@ test("no redirect is followed, so the token stays with the gateway that was paid
   expect(elsewhere.asked).toEqual([]);
 });
 
-test("at the deadline it is told how the call stood", async () => {
+test("at the deadline, the watch returns the call's last state", async () => {
   const { url } = await serve((_req, res) => begin(res, INJECTED));
   const { watched } = await seen(url, { ms: 100 });
   expect(watched).toEqual({ kind: "late", state: "injected" });
 });
 
-test("a job that the runner has, and of which nothing more is heard, is not waited for as long as one that waits", async () => {
+test("a silent job that the runner already has ends the watch sooner than a waiting job", async () => {
   const { url } = await serve((_req, res) => begin(res, INJECTED));
   expect((await seen(url, { patienceMs: 50 })).watched).toEqual({ kind: "late", state: "injected" });
   const waits = await serve((_req, res) => begin(res, ["state", { state: "queued" }]));

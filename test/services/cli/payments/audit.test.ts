@@ -11,7 +11,7 @@ import { runHere } from "../run-here.ts";
 
 const payments = usePayments();
 const { run } = payments.postern;
-/** The first block of a test: what others did is before it. */
+/** First block of a test, which excludes transfers of earlier tests. */
 let fromBlock: string;
 beforeEach(async () => {
   await payments.devnet.chain.mine();
@@ -32,7 +32,7 @@ function found(ran: Pick<Ran, "stdout" | "stderr">): Audited {
   return (tokens as Audited[])[0] as Audited;
 }
 
-/** Nobody signed for this in advance: the payer sends the transaction himself. */
+/** Transfers without a signed authorization: the payer sends the transaction itself. */
 async function transferPlainly(value: bigint): Promise<string> {
   const { chain, token, seller } = payments.devnet;
   await chain.mint(chain.client.account.address, value);
@@ -42,7 +42,7 @@ async function transferPlainly(value: bigint): Promise<string> {
   return hash;
 }
 
-test("an audit matches all that was paid for, and then exits with 0", async () => {
+test("an audit matches all payments with their transfers, and exits with 0", async () => {
   await Promise.all([payments.buy(), payments.buy(), payments.buy()]);
   const ran = await run(["payments", "audit", "--from-block", fromBlock, "-o", "json"]);
   expect(found(ran)).toMatchObject({ matched: 3, orphans: [], unsettled: [], missing: [] });
@@ -60,7 +60,7 @@ test("an audit matches all that was paid for, and then exits with 0", async () =
   expect(found(none)).toMatchObject({ matched: 0, missing: [] });
 });
 
-test("an audit names money that no payment explains an orphan: from whom, how much, in which transaction, by which nonce", async () => {
+test("an audit lists a transfer without a payment as an orphan, with sender, amount, transaction and nonce", async () => {
   await payments.buy();
   const hash = await transferPlainly(1_250_000n);
   const nonce = await payments.payOnChain();
@@ -79,7 +79,7 @@ test("an audit names money that no payment explains an orphan: from whom, how mu
   expect(stdout).toContain("is unknown: there was no such payment, or its call ended more than 30 days ago");
 });
 
-test("an audit names money an orphan whose authorization was spent on another amount than its payment's", async () => {
+test("an audit lists a transfer as an orphan if its authorization was used for another amount than its payment's", async () => {
   const nonce = await payments.payOnChain(PRICE - 1n);
   const id = await payments.claim({ nonce });
   const { orphans, unsettled } = found(await audit("-o", "json"));
@@ -87,7 +87,7 @@ test("an audit names money an orphan whose authorization was spent on another am
   expect(unsettled).toEqual([]);
 });
 
-test("an audit tells of money for a payment that the journal does not hold to be paid, with its state", async () => {
+test("an audit lists a transfer for a payment that does not count as paid, with the payment's state", async () => {
   const id = await payments.claim({ nonce: await payments.payOnChain() });
   await payments.gateway.journal.markForReview(id, "x");
   const ran = await audit("-o", "json");
@@ -97,7 +97,7 @@ test("an audit tells of money for a payment that the journal does not hold to be
   ]);
 });
 
-test("an audit names a payment missing whose money the chain does not show, in the range it was claimed in only", async () => {
+test("an audit lists a paid payment without a transfer as missing, but only if it was claimed in the range", async () => {
   await payments.restartGateway({ token: { settlement_proof: "facilitator" } });
   await payments.devnet.control.fault({ on: "settle", kind: "accept" });
   const id = await payments.buy();
@@ -125,13 +125,13 @@ test("an audit names a payment missing whose money the chain does not show, in t
   });
 });
 
-test("an audit of no blocks, of no known network and of no configuration does not pass for a clean one", async () => {
+test("an audit without blocks, with an unknown network or without a configuration fails, and does not pass as clean", async () => {
   expect(await audit("--to-block", "1")).toMatchObject({ code: 2, stdout: "" });
   expect(await audit("--network", "eip155:1")).toMatchObject({ code: 2, stdout: "" });
   expect(await audit("--config-dir", "/nowhere")).toMatchObject({ code: 3, stdout: "" });
 });
 
-test("the file of another audit that cannot be read is refused with why, and one that is none as what it is not", async () => {
+test("a file of another audit that is unreadable or no audit is refused with the reason", async () => {
   const file = join(tempDir(), "other.json");
   const refused = async () => {
     const { code, stderr } = await audit("--other", file);

@@ -7,7 +7,7 @@ import { runHereWith } from "../run-here.ts";
 const payments = usePayments();
 const run = runHereWith(payments.postern);
 
-test("postern status says how many payments are in review or disputed, for how long, and which command lists them", async () => {
+test("postern status prints the number and age of payments in review or disputed, and the command that lists them", async () => {
   const { journal, redis } = payments.gateway;
   const lines = async () => (await run(["status"])).stdout.match(/^payments .*$/gm) ?? [];
   expect(await lines()).toEqual([]);
@@ -48,7 +48,7 @@ test("postern payments resolve --acknowledged takes several ids, or a filter of 
   expect([code, stderr]).toEqual([1, expect.stringContaining(`${unknown} is unknown`)]);
 });
 
-test("postern shows a disputed payment, also once it is acknowledged, as one that was queued but that the chain does not show", async () => {
+test("postern shows a disputed payment, also after it is acknowledged, as one that was queued but that the chain does not show", async () => {
   const { journal } = payments.gateway;
   const id = await payments.buy();
   const reason = "the call was queued on the facilitator's word, but the chain says: expired";

@@ -5,7 +5,7 @@ import { jsonLines } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { idIn, PRICE, QUICK_ROUND_MS } from "../../../fixtures/x402.ts";
 import { dropOf } from "../../../support/made-payment.ts";
-import { signedIn } from "../../../support/sign-payment.ts";
+import { authorizationIn } from "../../../support/sign-payment.ts";
 import { runHereWith } from "../run-here.ts";
 
 const payments = usePayments();
@@ -13,7 +13,7 @@ const { devnet, redis } = payments;
 const run = runHereWith(payments.postern);
 const REASON = "it fills Redis";
 
-/** The first block of a test. */
+/** First block of a test. */
 let fromBlock: string;
 beforeEach(async () => {
   await payments.restartGateway({ roundMs: QUICK_ROUND_MS, x402: { settle_timeout_secs: 1 } });
@@ -31,7 +31,7 @@ const audited = async () => {
   return entries.map(([, fields]) => fields.join(" "));
 };
 
-/** A payment that was claimed, and that the facilitator does not settle. */
+/** Makes a claimed payment that the facilitator does not settle. */
 async function unsettled() {
   await devnet.control.fault({ on: "settle", kind: "status", status: 500 });
   const headers = await payments.gateway.pay({ payer: payments.payer });
@@ -40,8 +40,8 @@ async function unsettled() {
   return { headers, id: idIn(answer) };
 }
 
-/** A gateway has looked at it so many times, though it waits longer and longer. */
-async function lookedAt(id: string, times: number): Promise<void> {
+/** Waits until a gateway has checked the payment this many times. The test shortens the growing waits. */
+async function untilChecked(id: string, times: number): Promise<void> {
   for (let look = 0; look < times; look++) {
     const due = await redis.client.zscore(keys.paymentsDue, id);
     await eventually("it is looked at", async () => {
@@ -81,16 +81,16 @@ test("the body of an open payment is dropped with an audit entry: no further set
 
   await devnet.control.clearFaults();
   const before = await settles();
-  await lookedAt(id, 3);
+  await untilChecked(id, 3);
   expect(await settles()).toBe(before);
-  await devnet.chain.frontRun(signedIn(headers));
+  await devnet.chain.frontRun(authorizationIn(headers));
   await expectRefundCase(id);
   expect(await settles()).toBe(before);
   const again = await payments.gateway.post(headers);
   expect([again.status, again.json()["status"]]).toEqual([202, "discarded"]);
 });
 
-test("while a payment is being settled, its request is told that the call is discarded", async () => {
+test("while a payment is being settled, its request is answered that the call is discarded", async () => {
   await devnet.control.fault({ on: "settle", kind: "slow", delayMs: 2000 });
   await payments.restartGateway({ roundMs: QUICK_ROUND_MS, x402: { settle_timeout_secs: 20 } });
   const answering = payments.gateway.post(await payments.gateway.pay({ payer: payments.payer }));
@@ -104,7 +104,7 @@ test("while a payment is being settled, its request is told that the call is dis
   await expectRefundCase(id);
 });
 
-test("a payment in review whose body was dropped can still be resolved: as settled it is due back, as void it is over", async () => {
+test("a payment in review whose body was dropped can still be resolved: declared settled it is due as a refund, declared void it is over", async () => {
   const nonce = await payments.payOnChain();
   const id = await payments.claim({ nonce });
   await payments.gateway.journal.markForReview(id, "the node lacks logs");
@@ -123,7 +123,7 @@ test("a payment in review whose body was dropped can still be resolved: as settl
   expect((await find(other))?.state).toBe("VOID");
 });
 
-test("only the body of a payment whose outcome is open can be dropped, and once is enough", async () => {
+test("only the body of a payment with an unknown outcome can be dropped, and only once", async () => {
   const bought = await payments.buy();
   const ran = await drop(bought);
   expect(ran.code).toBe(1);

@@ -9,7 +9,7 @@ import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { asUser } from "../../../fixtures/redis.ts";
 import { codeOf } from "../../../support/books.ts";
-import { signAuthorization, signedIn } from "../../../support/sign-payment.ts";
+import { authorizationIn, signAuthorization } from "../../../support/sign-payment.ts";
 import { runHere } from "../run-here.ts";
 
 const payments = usePayments();
@@ -23,11 +23,11 @@ test("payments that were spent before they arrived are listed with their transac
   const { gateway } = payments;
   const [paid, cancelled, kept] = await Promise.all([1, 2, 3].map(() => gateway.pay({ payer })));
   const own = { payer, to: payer.address, value: 1n, token, chainId };
-  const { nonce } = signedIn(kept!).authorization;
+  const { nonce } = authorizationIn(kept!).authorization;
   const transactions = [
     await chain.frontRun(await signAuthorization({ ...own, nonce })),
-    await chain.cancelAuthorization(payer, signedIn(cancelled!).authorization.nonce),
-    await chain.frontRun(signedIn(paid!)),
+    await chain.cancelAuthorization(payer, authorizationIn(cancelled!).authorization.nonce),
+    await chain.frontRun(authorizationIn(paid!)),
   ];
   for (const headers of [paid!, cancelled!, kept!, kept!])
     expect(codeOf(await gateway.post(headers))).toBe("payment.spent_elsewhere");
@@ -47,7 +47,7 @@ test("payments that were spent before they arrived are listed with their transac
   expect(stdout).toContain("3 payments already spent");
 });
 
-test("the newest thousand are kept, each as it first arrived, so that a payer who sends many fills nothing", async () => {
+test("the newest thousand payments are kept, each as it first arrived, so that a payer cannot fill Redis with them", async () => {
   const { url, client } = payments.redis;
   const ofGateway = connectForWork({ url: new Secret(asUser(url, "x402")) }, silentLogger);
   ends.defer(() => ofGateway.disconnect());

@@ -14,7 +14,7 @@ async function listed(...args: string[]): Promise<unknown[]> {
   return jsonLines(ran).map((line) => line["call_id"]);
 }
 
-test("postern payments list shows the newest first, and picks by state, payer, time, openness and dispute", async () => {
+test("postern payments list shows the newest first, and filters by state, payer, time, whether open, and dispute", async () => {
   const { journal } = payments.gateway;
   const claim = (now: number) => payments.claim({ now });
   const other = await payments.claim({ payer: `0x${"11".repeat(20)}`, now: 1000 });
@@ -56,7 +56,7 @@ test("postern payments list shows the newest first, and picks by state, payer, t
   expect(await Promise.all(picked.map(async ([args]) => [args, await listed(...args)]))).toEqual(picked);
 });
 
-test("postern payments list shows every payment once, also of many in one millisecond, and forgets the expired ones", async () => {
+test("postern payments list shows every payment exactly once, also with many in one millisecond, and no expired ones", async () => {
   const ids = await Promise.all(
     Array.from({ length: 250 }, (_, i) =>
       payments.claim({ payer: `0x${String(i).padStart(40, "0")}`, now: 1000 + (i < 200 ? 0 : i) }),

@@ -24,7 +24,7 @@ async function pay() {
   return runHere(["pay", url, ...options], { POSTERN_PAYER_KEY: payments.payer.privateKey });
 }
 
-test("postern pay buys in a token by Permit2, and says what is missing where Permit2 is not approved", async () => {
+test("postern pay buys with Permit2, and says what to approve if Permit2 has no allowance", async () => {
   await withTokens();
   const refused = await pay();
   expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("approve Permit2 (0x")]);
@@ -33,7 +33,7 @@ test("postern pay buys in a token by Permit2, and says what is missing where Per
   expect(await charges()).toHaveLength(1);
 });
 
-/** Settled through another contract, and in review. */
+/** Makes a payment in review that another contract has settled. */
 async function wrapped(): Promise<{ id: string; transaction: Hex }> {
   await payments.restartGateway({ x402: { settle_timeout_secs: 1 } });
   await withTokens();
@@ -50,7 +50,7 @@ async function wrapped(): Promise<{ id: string; transaction: Hex }> {
 }
 
 onlyInLongRun(() => {
-  test("a permit that another contract brought is an orphan until an operator names its transaction, then it has its job", async () => {
+  test("a permit that another contract settled is an orphan until an operator names its transaction, and then its job runs", async () => {
     const fromBlock = String((await devnet.chain.client.getBlockNumber()) + 1n);
     const { id, transaction } = await wrapped();
     const audit = () => run(["payments", "audit", "--from-block", fromBlock]);
@@ -76,7 +76,7 @@ test("a transaction that pays another permit does not resolve a review", async (
   expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("does not pay for this call")]);
 });
 
-test("payments that were settled before they came are listed with the transaction, and that it has paid", async () => {
+test("payments that were settled before they arrived are listed with the transaction, and that it has paid", async () => {
   await withTokens();
   await devnet.chain.permit2.approve(payments.payer, usdt());
   const { headers, signed } = await permit2Payment(payments.gateway, { payer: payments.payer });

@@ -11,7 +11,7 @@ const UNKNOWN = `c_${"0".repeat(32)}`;
 
 const stateOf = async (id: string) => (await payments.gateway.journal.find(id))?.state;
 
-test("postern payments reconcile has a running gateway look at once, and prints what came of it", async () => {
+test("postern payments reconcile has a running gateway check at once, and prints the outcome", async () => {
   const id = await payments.claim({ nonce: await payments.payOnChain() });
   const ran = await run(["payments", "reconcile", id]);
   expect(ran).toMatchObject({ code: 0 });
@@ -19,7 +19,7 @@ test("postern payments reconcile has a running gateway look at once, and prints 
   await eventually("queued", async () => (await stateOf(id)) === "QUEUED");
 });
 
-test("postern payments reconcile says that no gateway runs, and which payments no gateway looks after", async () => {
+test("postern payments reconcile says that no gateway runs, and which payments no gateway works on", async () => {
   const [open, review] = [await payments.claim(), await payments.claimForReview()];
   await payments.stopGateway();
   const ran = await run(["payments", "reconcile", open, review, UNKNOWN, "--wait", "1", "-o", "json"]);
@@ -33,7 +33,7 @@ test("postern payments reconcile says that no gateway runs, and which payments n
   expect(byId.get(UNKNOWN)).toMatchObject({ state: null });
 });
 
-test("postern payments reconcile --all pushes what is under way and leaves calls in their queue alone", async () => {
+test("postern payments reconcile --all makes all open payments due, and does not touch queued calls", async () => {
   const [open, queued] = [await payments.claim(), await payments.buy()];
   const dueAt = await payments.redis.client.zscore(keys.paymentsDue, queued);
   const ran = await run(["payments", "reconcile", "--all"]);

@@ -10,7 +10,7 @@ import { runHereWith } from "../run-here.ts";
 
 const payments = usePayments();
 const run = runHereWith(payments.postern);
-/** In review, though it is paid: its node had no logs. */
+/** Makes a payment that is in review although it was made, because its node had no logs. */
 async function paidInReview(): Promise<{ id: string; transaction: string }> {
   const nonce = await payments.payOnChain();
   const id = await payments.claim({ nonce });
@@ -25,7 +25,7 @@ async function transactionOf(nonce: string): Promise<string> {
 
 const stateOf = async (id: string) => (await payments.gateway.journal.find(id))?.state;
 
-test("a payment in review that is resolved as settled gets its job from the gateway, and the audit says who decided", async () => {
+test("a payment in review that is resolved as settled gets its job from the gateway, and the audit log says who decided", async () => {
   const { id, transaction } = await paidInReview();
   const args = ["--settled", "--transaction", transaction, "--reason", "seen on the explorer"];
   expect(await run(["payments", "resolve", id, ...args])).toMatchObject({ code: 0 });
@@ -53,7 +53,7 @@ test("a payment in review that is resolved as settled gets its job from the gate
   expect(await run(["payments", "list", "-o", "json", "--disputed"])).toMatchObject({ code: 0, stdout: "" });
 });
 
-test("a payment in review that is resolved as void loses its body and is open no more", async () => {
+test("a payment in review that is resolved as void loses its body and is no longer open", async () => {
   const id = await payments.claimForReview();
   expect(await run(["payments", "resolve", id, "--void", "--reason", "x"])).toMatchObject({
     code: 0,
@@ -63,7 +63,7 @@ test("a payment in review that is resolved as void loses its body and is open no
   expect(await payments.redis.client.scard(keys.openPayments(payments.payer.address.toLowerCase()))).toBe(0);
 });
 
-test("the payer of a payment that an operator voids is told that an operator decided, not the reason", async () => {
+test("the payer of a payment that an operator voids learns that an operator decided, but not the reason", async () => {
   const headers = await payments.gateway.pay({ payer: payments.payer });
   const payload = Buffer.from(headers["PAYMENT-SIGNATURE"] ?? "", "base64").toString();
   const { nonce } = JSON.parse(payload).payload.authorization as { nonce: string };
@@ -77,7 +77,7 @@ test("the payer of a payment that an operator voids is told that an operator dec
 });
 
 onlyInLongRun(() => {
-  test("a disputed payment that an operator acknowledges is listed as disputed no more, keeps its state, and the audit has it", async () => {
+  test("a disputed payment that an operator acknowledges is no longer listed as disputed, keeps its state, and has an audit line", async () => {
     const id = await payments.buy();
     const acknowledge = (reason: string) =>
       run(["payments", "resolve", id, "--acknowledged", "--reason", reason]);
@@ -101,7 +101,7 @@ onlyInLongRun(() => {
 });
 
 test.each(["settled", "void"])(
-  "a decision (%s) is in the journal with its line in the audit, and a second one changes nothing",
+  "a decision (%s) is in the journal with its audit line, and a second one changes nothing",
   async (kind) => {
     const { id, transaction } = await paidInReview();
     const verdict = kind === "void" ? ["--void"] : ["--settled", "--transaction", transaction];
@@ -125,7 +125,7 @@ test.each(["settled", "void"])(
   },
 );
 
-test("a decision whose line cannot be written is not made", async () => {
+test("a decision is not made if its audit line cannot be written", async () => {
   const { id } = await paidInReview();
   await payments.redis.client.set(keys.audit("money"), "no stream");
   expect(await run(["payments", "resolve", id, "--void", "--reason", "x"])).toMatchObject({ code: 1 });
@@ -133,7 +133,7 @@ test("a decision whose line cannot be written is not made", async () => {
   expect(json).toMatchObject({ state: "review" });
 });
 
-test("a payment in review is not settled by a transaction that the chain does not show as its own, or that pays another call", async () => {
+test("a payment in review cannot be settled by a transaction that the chain does not show as its own, or that pays another call", async () => {
   const { id, transaction } = await paidInReview();
   const other = await transactionOf(await payments.payOnChain());
   const resolve = (hash: string) =>
@@ -160,7 +160,7 @@ test("a payment in review is not settled by a transaction that the chain does no
 test.each([
   ["one that is settling", () => payments.claim(), "settling"],
   ["one whose call is queued", () => payments.buy(), "queued"],
-])("only a payment in review can be resolved, and %s is left as it is", async (_, make, state) => {
+])("only a payment in review can be resolved, and %s is not changed", async (_, make, state) => {
   const id = await make();
   const ran = await run(["payments", "resolve", id, "--void", "--reason", "x"]);
   expect(ran).toMatchObject({ code: 1, stdout: "" });

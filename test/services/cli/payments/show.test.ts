@@ -7,7 +7,7 @@ const payments = usePayments();
 const run = runHereWith(payments.postern);
 const UNKNOWN = `c_${"0".repeat(32)}`;
 
-test("postern payments show tells state, terms, settlement and body size, and exits with 1 for an unknown id", async () => {
+test("postern payments show prints state, terms, settlement and body size, and exits with 1 for an unknown id", async () => {
   const id = await payments.buy();
   const text = (await run(["payments", "show", id])).stdout;
   for (const part of [

@@ -50,7 +50,7 @@ function configure(token: Rate, redisUrl = asUser(redis.url, "operator")): void 
   });
 }
 
-/** As a gateway does: reads once and shares. */
+/** Reads the rates once and shares them, like a gateway. */
 async function shareOnce(): Promise<void> {
   const { x402 } = loadConfig(readX402, { dir: postern.configDir, env: {} });
   const connection = connectForWork({ url: new Secret(redis.url) }, silentLogger);
@@ -65,7 +65,7 @@ async function shareOnce(): Promise<void> {
   connection.disconnect();
 }
 
-test("postern rates list shows fixed rates, and needs no Redis for it", async () => {
+test("postern rates list shows fixed rates without Redis", async () => {
   configure({}, "redis://127.0.0.1:1");
   expect(await postern.run(["rates", "list"])).toMatchObject({
     code: 0,
@@ -74,7 +74,7 @@ test("postern rates list shows fixed rates, and needs no Redis for it", async ()
   });
 });
 
-test("postern rates list exits with 1 for a rate that nobody has read yet, and shows age and bounds of one that was read", async () => {
+test("postern rates list exits with 1 for a rate that was never read, and shows age and bounds of one that was read", async () => {
   configure({ rate_per_native_unit: chainlink(), min_rate: "3000" });
   const before = await rates();
   expect([before.code, before.stdout]).toEqual([
@@ -105,7 +105,7 @@ test("postern rates list exits with 1 for a rate that nobody has read yet, and s
   ]);
 });
 
-test("postern rates list is the same by the console as on Redis, but for ages", async () => {
+test("postern rates list prints the same through the console as from Redis, except ages", async () => {
   configure({ rate_per_native_unit: chainlink(), min_rate: "3000" });
   await shareOnce();
   const { address } = await consoles.start({ configDir: postern.configDir });
@@ -113,10 +113,14 @@ test("postern rates list is the same by the console as on Redis, but for ages", 
     runHere(["rates", "list", "--config-dir", "/nowhere", "--operator", `http://${address}`, ...args], {
       POSTERN_OPERATOR_TOKEN: TOKENS.viewer,
     });
-  const still = (text: string) => text.replace(/\d+\.\d s ago|(?<="age_ms":)\d+/g, "");
+  const withoutAges = (text: string) => text.replace(/\d+\.\d s ago|(?<="age_ms":)\d+/g, "");
   for (const args of [[], ["-o", "json"]]) {
     const [here, byConsole] = [await rates(...args), await there(...args)];
-    expect([byConsole.code, still(byConsole.stdout), byConsole.stderr]).toEqual([0, still(here.stdout), ""]);
+    expect([byConsole.code, withoutAges(byConsole.stdout), byConsole.stderr]).toEqual([
+      0,
+      withoutAges(here.stdout),
+      "",
+    ]);
   }
   const bare = await consoles.start();
   const nothing = ["rates", "list", "--config-dir", "/nowhere", "--operator", `http://${bare.address}`];
@@ -138,7 +142,7 @@ test("postern rates list exits with 1 for a rate that is too old", async () => {
   ]);
 });
 
-test("postern rates list says why and when the last read failed, of a rate that still counts and of one that does not", async () => {
+test("postern rates list says when and why the last read failed, for a rate that is still valid and for one that is not", async () => {
   configure({ rate_per_native_unit: chainlink() });
   const { x402 } = loadConfig(readX402, { dir: postern.configDir, env: {} });
   const [token] = (x402?.accepted_tokens ?? []).filter(isLive);
@@ -160,7 +164,7 @@ test("postern rates list says why and when the last read failed, of a rate that 
   });
 });
 
-test("postern rates list --test asks every source now, tells the verdict of each, and tells no secret", async () => {
+test("postern rates list --test reads every source now, prints the result of each, and prints no secret", async () => {
   const of = feeds.map(chainlink);
   configure(
     { rate_per_native_unit: { source: "median", of, max_deviation_bps: 100 } },
@@ -193,7 +197,7 @@ test("postern rates list --test asks every source now, tells the verdict of each
   expect(JSON.stringify([one, two, three])).not.toMatch(/canary|127\.0\.0\.1/);
 });
 
-test("postern rates list exits with 3 without x402.toml, or with a wrong one", async () => {
+test("postern rates list exits with 3 without x402.toml, or with an invalid one", async () => {
   postern.configure({ postern: { redis: { url: redis.url } } });
   expect(await rates()).toMatchObject({
     code: 3,

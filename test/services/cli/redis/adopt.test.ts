@@ -8,7 +8,7 @@ const postern = usePostern(() => ({ postern: { redis: { url: asUser(redis.url, "
 
 beforeEach(() => redis.client.flushdb());
 
-test("postern redis adopt asks first, and changes nothing without a yes", async () => {
+test("postern redis adopt asks first, and changes nothing without a confirmation", async () => {
   const questions: string[] = [];
   const adopt = (answer: string, ...more: string[]) => {
     const args = ["redis", "adopt", "--reason", "disk lost", ...more, "--config-dir", postern.configDir];

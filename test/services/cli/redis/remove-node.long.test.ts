@@ -18,7 +18,7 @@ import { at, type Topology } from "../../../support/failover/topology.ts";
 
 const addressOf = ({ port }: { port: number }) => `127.0.0.1:${port}`;
 
-/** Runs the command, and writes what needs a proof, with all replicas of a topology. */
+/** Runs the command, and makes proven writes with all replicas of a topology. */
 function useReplicated(redis: Topology) {
   const postern = usePostern();
   const ends = useEnds();
@@ -54,9 +54,9 @@ describe("with Sentinel", () => {
   const redis = useSentinels();
   const { remove, open } = useReplicated(redis);
 
-  test("a replica that is gone is removed while processes run, and one that runs is not", async () => {
+  test("a stopped replica is removed while processes run, but a running one is not", async () => {
     const { sentinels } = redis.place as { sentinels: string[] };
-    // They look for replicas each second instead of every 10 s.
+    // The sentinels check for replicas each second instead of every 10 s.
     for (const address of sentinels)
       await at(Number(address.split(":")[1]), (sentinel) =>
         sentinel.call("SENTINEL", "DEBUG", "info-period", "1000"),
@@ -77,7 +77,7 @@ describe("with Sentinel", () => {
     }
     expect(problemOf(await remove("127.0.0.1:1"))["detail"]).toMatch(/no sentinel lists 127\.0\.0\.1:1/);
 
-    // It runs, but is not attached: an operator must stop it first.
+    // The server runs but is not attached. An operator must stop it first.
     await at(gone.port, (client) =>
       client.call("CONFIG", "SET", "masterauth", "wrong", "masteruser", "nobody"),
     );
@@ -108,7 +108,7 @@ describe("with Sentinel", () => {
         fields: expect.objectContaining({ action: "remove_node", node: addressOf(gone) }),
       }),
     );
-    // The sentinels can still fail over.
+    // The sentinels can still do a failover.
     await redis.failOver();
     expect((await redis.primary()).port).toBe(other.port);
     await untilWrites(write, "proven");
@@ -119,7 +119,7 @@ describe("with a Cluster", () => {
   const redis = useCluster();
   const { remove, open } = useReplicated(redis);
 
-  test("a replica that is gone is removed at every node, and calls are accepted once there is another one", async () => {
+  test("a stopped replica is removed at every node, and calls are accepted once there is another replica", async () => {
     const { write } = await open();
     await untilWrites(write, "proven");
     const primary = await redis.primary();
@@ -137,7 +137,7 @@ describe("with a Cluster", () => {
     expect(jsonLines(removed)).toMatchObject([{ unreached: [], replicas: [], audited: false }]);
     await untilWrites(write, "has 0 replicas, but min_replicas is 1");
 
-    // The nodes do not tell one another of it again.
+    // The nodes must not tell one another about it again.
     await delay(2000);
     for (const { port } of redis.servers.filter((server) => server !== gone)) {
       const nodes = String(await at(port, (client) => client.call("CLUSTER", "NODES")));

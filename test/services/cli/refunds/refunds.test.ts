@@ -30,7 +30,7 @@ const payments = usePayments();
 const { devnet, redis } = payments;
 const console = useOperator({ redis });
 
-/** The operator's multisig, and somebody else who has money. */
+/** The operator's multisig, and another account with money. */
 let safe: Hex;
 let stranger: Hex;
 beforeEach(async () => {
@@ -68,8 +68,15 @@ type Closed = { call_id: string; transaction: string };
 
 const refuse: Inject = () => Promise.reject(new Refused("no such job"));
 
-/** Buys so many calls, whose attempts end like this. Resolves with their ids once all are in this state, and proven. */
-async function bought(count = 1, inject: Inject = refuse, state: PaymentState = "FAILED"): Promise<string[]> {
+/**
+ * Buys calls whose attempts all end like this. Resolves with their ids once all are in this state and their payments
+ * are proven.
+ */
+async function buyCalls(
+  count = 1,
+  inject: Inject = refuse,
+  state: PaymentState = "FAILED",
+): Promise<string[]> {
   const ids = [];
   for (let i = 0; i < count; i++) ids.push(await payments.buy());
   await payments.startProducer(inject);
@@ -79,18 +86,25 @@ async function bought(count = 1, inject: Inject = refuse, state: PaymentState = 
 
 async function until(ids: readonly string[], state: PaymentState): Promise<void> {
   await eventually(`all are ${state}`, async () => {
-    for (const id of ids) await payments.gateway.journal.lookAgain(id, 0);
+    for (const id of ids) await payments.gateway.journal.reschedule(id, 0);
     const found = await createPaymentList(redis.partition).read(ids);
     return found.every((each) => each?.state === state && each.proven);
   });
+  // The record of a call says FAILED shortly before its queue lists the call as failed.
+  if (state === "FAILED")
+    await eventually("all are listed as failed", async () => {
+      const scores = await redis.client.zmscore(keys.inQueue(QUEUE, "failed"), ...ids);
+      return scores.every((score) => score !== null);
+    });
 }
 
+const QUEUE = "x402/1/7";
 const NOTHING = "nothing was exported: 0 refunds due\n";
 
-const stateOf = async (id: string) => (await payments.gateway.journal.look(id))?.state;
+const stateOf = async (id: string) => (await payments.gateway.journal.findWithoutCall(id))?.state;
 
-/** Resolves with the export's id. */
-async function exported(...args: string[]): Promise<string> {
+/** Makes an export and resolves with its id. */
+async function exportRefunds(...args: string[]): Promise<string> {
   const ran = await toCsv(...args);
   const id = /r_[0-9a-f]{32}/.exec(ran.stderr)?.[0];
   if (id === undefined) throw new Error(ran.stderr);
@@ -106,7 +120,7 @@ async function transfer(from: Hex, to: string, value: bigint, token: Hex = devne
 
 const payBack = (from: Hex = safe) => transfer(from, payments.payer.address, PRICE);
 
-/** The first call that is offered is refused; each other one runs out of time, and then is refused. */
+/** Returns a runner that refuses the first call. Each other call first times out and is then refused. */
 function refuseFirst(): Inject {
   const offered = new Map<string, number>();
   return async ({ call }) => {
@@ -118,7 +132,7 @@ function refuseFirst(): Inject {
 }
 
 test("a list shows paid calls that have failed, changes nothing, and leaves out calls that may have had an effect", async () => {
-  const ids = await bought(2, refuseFirst());
+  const ids = await buyCalls(2, refuseFirst());
   const effects = await createPaymentList(redis.partition).read(ids);
   const refused = effects.find((each) => each?.effect === "none")?.id as string;
   const unsure = effects.find((each) => each?.effect === "unknown")?.id as string;
@@ -138,12 +152,12 @@ test("a list shows paid calls that have failed, changes nothing, and leaves out 
   );
   expect(await Promise.all(ids.map(stateOf))).toEqual(["FAILED", "FAILED"]);
   expect(await redis.client.exists(keys.refundsPending)).toBe(0);
-  await exported("--effect-unknown");
+  await exportRefunds("--effect-unknown");
   expect(await Promise.all(ids.map(stateOf))).toEqual(["REFUND_PENDING", "REFUND_PENDING"]);
 });
 
-test("an export says whom to pay what, for CSV Airdrop and Transaction Builder, and is printed again as the same bytes", async () => {
-  await bought(2);
+test("an export has recipients and amounts for CSV Airdrop and Transaction Builder, and is printed again with the same bytes", async () => {
+  await buyCalls(2);
   const token = checksummed(devnet.token);
   const payer = checksummed(payments.payer.address);
   const made = await toCsv();
@@ -167,8 +181,8 @@ test("an export says whom to pay what, for CSV Airdrop and Transaction Builder, 
   }
 });
 
-test("with several exports at once each refund is in exactly one, and no empty export is made", async () => {
-  const ids = await bought(6);
+test("if several exports run at once, each refund is in exactly one, and no empty export is made", async () => {
+  const ids = await buyCalls(6);
   const rans = await Promise.all([toCsv(), toCsv(), run("export", "-o", "calldata"), toCsv("--limit", "2")]);
   const found = await redis.client.keys(keys.refundRows("*"));
   const rows = (await Promise.all(found.map((key) => redis.client.lrange(key, 0, -1)))).flat();
@@ -182,12 +196,12 @@ test("with several exports at once each refund is in exactly one, and no empty e
 });
 
 onlyInLongRun(() => {
-  test("a failed call that was forgotten is exported and paid back as any other, and has nothing of its sender", async () => {
-    const [id = ""] = await bought();
+  test("a forgotten failed call is exported and paid back like any other, without data from its sender", async () => {
+    const [id = ""] = await buyCalls();
     const words = ["calls", "forget", id, "--yes", "--reason", "a test"];
     expect(await runHere([...words, "--config-dir", payments.postern.configDir])).toMatchObject({ code: 0 });
     await until([id], "DISCARDED");
-    const made = await exported(id);
+    const made = await exportRefunds(id);
     expect((await shown(made)).stdout).toContain(checksummed(payments.payer.address));
     const transaction = await payBack();
     expect((await check()).closed).toMatchObject([{ call_id: id, transaction }]);
@@ -199,10 +213,10 @@ onlyInLongRun(() => {
 const lineOf = (callId: string) =>
   ({ at: 1, action: "refund", callId, by: "me", selection: "a test" }) as const;
 
-test("an export that is sent to Redis twice is one export with the same rows", async () => {
-  const [id = ""] = await bought();
+test("an export whose command reaches Redis twice is one export with the same rows", async () => {
+  const [id = ""] = await buyCalls();
   const refunds = createRefunds(redis.partition);
-  const payment = await payments.gateway.journal.look(id);
+  const payment = await payments.gateway.journal.findWithoutCall(id);
   if (payment === undefined) throw new Error("it is not there");
   const { asset, symbol, payer, amount, network } = payment.terms;
   const made = {
@@ -217,15 +231,15 @@ test("an export that is sent to Redis twice is one export with the same rows", a
 });
 
 test("an exported call is not in the list of failed calls, keeps no body, never expires, and cannot be replayed, discarded or reconciled", async () => {
-  const [id = "", other = ""] = await bought(2);
+  const [id = "", other = ""] = await buyCalls(2);
   const failed = (...args: string[]) =>
     runHere(["failed", ...args, "--config-dir", payments.postern.configDir]);
   expect((await failed("discard", other, "--yes", "--reason", "x")).code).toBe(0);
   await eventually("the gateway lets it expire", async () => {
-    await payments.gateway.journal.lookAgain(other, 0);
+    await payments.gateway.journal.reschedule(other, 0);
     return (await redis.client.pttl(keys.payment(other))) > 0;
   });
-  await exported();
+  await exportRefunds();
   for (const call of [id, other]) {
     const replay = await failed("replay", call);
     expect([replay.code, replay.stderr]).toEqual([
@@ -241,19 +255,19 @@ test("an exported call is not in the list of failed calls, keeps no body, never 
   }
   expect((await failed("replay", "--all")).stdout).toContain("replayed 0 calls");
   expect(await openQueues(redis.client).countIn("wait", "active", "delayed", "failed")).toBe(0);
-  expect(Number(await redis.client.hget(keys.bytes, "x402/1/7"))).toBe(0);
+  expect(Number(await redis.client.hget(keys.bytes, QUEUE))).toBe(0);
   expect(await redis.client.zrange(keys.paymentsDue, "0", "-1")).toEqual([]);
   const { journal } = payments.gateway;
-  const payment = await journal.look(id);
+  const payment = await journal.findWithoutCall(id);
   if (payment !== undefined) await journal.markEnded(payment);
   expect(await redis.client.pttl(keys.record(id))).toBe(-1);
   const lines = await audited(redis.client, ["money"]);
   expect(lines.filter(({ action }) => action === "refund")).toHaveLength(2);
 });
 
-test("a payer is told that his refund is pending, and then which transaction has paid it", async () => {
-  const [id = ""] = await bought();
-  await exported();
+test("a payer sees that the refund is pending, and then which transaction has paid it", async () => {
+  const [id = ""] = await buyCalls();
+  await exportRefunds();
   const status = () => send(payments.gateway.address, { method: "GET", path: `/x402/calls/${id}` });
   expect((await status()).json()).toMatchObject({ state: "refund_pending" });
   const hash = await payBack();
@@ -265,9 +279,9 @@ test("a payer is told that his refund is pending, and then which transaction has
 
 test("only a later transfer of exactly the amount in the token, from a configured sender to the payer, closes a refund", async () => {
   const payer = payments.payer.address;
-  await bought();
+  await buyCalls();
   await payBack(); // before the export
-  await exported();
+  await exportRefunds();
   await payBack(stranger);
   await transfer(safe, payer, PRICE - 1n);
   await transfer(safe, payer, PRICE + 1n);
@@ -290,11 +304,11 @@ async function mintOther(to: Hex): Promise<void> {
 }
 
 onlyInLongRun(() => {
-  test("a transfer closes no case before it is as deep as payments must be", async () => {
-    await bought();
-    // The devnet makes blocks of its own, one a second.
+  test("a transfer closes no case before it has the depth that payments need", async () => {
+    await buyCalls();
+    // The devnet makes a block each second by itself.
     configure({ confirmations: 120 });
-    await exported();
+    await exportRefunds();
     await payBack();
     await devnet.chain.mine();
     expect((await check()).closed).toEqual([]);
@@ -303,10 +317,10 @@ onlyInLongRun(() => {
   });
 });
 
-test("two refunds of one amount to one payer need two transfers, however often the chain is checked and by how many", async () => {
-  const ids = await bought(3);
-  await exported(ids[0] as string);
-  await exported(ids[1] as string, ids[2] as string);
+test("two refunds of one amount to one payer need two transfers, even with many concurrent checks", async () => {
+  const ids = await buyCalls(3);
+  await exportRefunds(ids[0] as string);
+  await exportRefunds(ids[1] as string, ids[2] as string);
   const first = await payBack();
   const closed = async () => (await Promise.all([check(), check(), check()])).flatMap((each) => each.closed);
   expect(await closed()).toMatchObject([{ transaction: first }]);
@@ -321,18 +335,18 @@ test("two refunds of one amount to one payer need two transfers, however often t
     expect(await redis.client.pttl(key)).toBeGreaterThan(0);
 });
 
-test("a transfer that was sent before a case was exported does not close it, though it came after another one's export", async () => {
-  const [first = "", second = ""] = await bought(2);
-  await exported(first);
+test("a transfer that was sent before a case was exported does not close it, even if it came after another case's export", async () => {
+  const [first = "", second = ""] = await buyCalls(2);
+  await exportRefunds(first);
   await payBack();
   await payBack();
-  await exported(second);
+  await exportRefunds(second);
   expect((await check()).closed).toMatchObject([{ call_id: first }]);
   expect((await check()).closed).toEqual([]);
   expect(await stateOf(second)).toBe("REFUND_PENDING");
 });
 
-test("a call whose record does not say whether it had an effect may have had one", async () => {
+test("a call whose record does not say whether it had an effect counts as one that may have had one", async () => {
   const id = await payments.buy();
   await redis.client.hdel(keys.record(id), "unsure");
   await payments.startProducer(refuse);
@@ -341,8 +355,8 @@ test("a call whose record does not say whether it had an effect may have had one
 });
 
 onlyInLongRun(() => {
-  test("a report of the refunds is a table for bookkeeping, on Redis as by the console, and exports nothing", async () => {
-    const [id = ""] = await bought();
+  test("a report of refunds is a table for bookkeeping, the same from Redis and through the console, and exports nothing", async () => {
+    const [id = ""] = await buyCalls();
     const here = await run("report");
     expect(csvRows(here.stdout)).toMatchObject([
       { call_id: id, state: "failed", amount: "3.2", job_ran: "no" },
@@ -358,13 +372,13 @@ onlyInLongRun(() => {
       expect(await run("report", ...odd)).toMatchObject({ code: 2, stdout: "" });
   });
 
-  test("a discard that goes on after the export of its call takes nothing back", async () => {
-    const [id = ""] = await bought();
+  test("a discard that is resumed after the export of its call does not undo the export", async () => {
+    const [id = ""] = await buyCalls();
     const records = createFailedRecords(redis.partition);
-    const failedAt = Number(await redis.client.zscore(keys.inQueue("x402/1/7", "failed"), id));
-    const call = { id, queue: "x402/1/7", failedAt };
+    const failedAt = Number(await redis.client.zscore(keys.inQueue(QUEUE, "failed"), id));
+    const call = { id, queue: QUEUE, failedAt } as const;
     expect(await records.beginDiscard(call, ACT)).toBe("done");
-    await exported();
+    await exportRefunds();
     await records.endDiscard(call, Date.now());
     expect(await stateOf(id)).toBe("REFUND_PENDING");
     expect(await redis.client.pttl(keys.record(id))).toBe(-1);
@@ -373,8 +387,8 @@ onlyInLongRun(() => {
   });
 
   test("a transfer that has closed a refund is remembered after the call is forgotten", async () => {
-    const [first = "", second = ""] = await bought(2);
-    await exported();
+    const [first = "", second = ""] = await buyCalls(2);
+    await exportRefunds();
     await payBack();
     const [{ call_id: closed = "" } = {}] = (await check()).closed;
     await redis.client.del(keys.record(closed), keys.payment(closed));
@@ -383,10 +397,10 @@ onlyInLongRun(() => {
   });
 });
 
-test("a disputed, unconfirmed or unreadable payment is never exported, and one that an operator settled is", async () => {
-  const [disputed = "", unproven = "", later = "", settled = ""] = await bought(4);
+test("a disputed, unconfirmed or unreadable payment is never exported, but one that an operator settled is", async () => {
+  const [disputed = "", unproven = "", later = "", settled = ""] = await buyCalls(4);
   await payments.gateway.journal.markDisputed(disputed, "the chain does not show it");
-  // Its reconciler would prove the payment again.
+  // The gateway's reconciler would prove the payment again.
   await payments.stopGateway();
   await redis.client.hset(keys.payment(unproven), "proven", 0);
   await redis.client.hset(keys.payment(later), "terms", "?");
@@ -414,11 +428,11 @@ test("a disputed, unconfirmed or unreadable payment is never exported, and one t
 });
 
 test("a payment that becomes disputed, or whose effect becomes unknown, between list and export is not exported", async () => {
-  const [disputed = "", unsure = "", replayed = ""] = await bought(3);
+  const [disputed = "", unsure = "", replayed = ""] = await buyCalls(3);
   const { journal } = payments.gateway;
   const cases = await Promise.all(
     [disputed, unsure, replayed].map(async (id) => {
-      const payment = await journal.look(id);
+      const payment = await journal.findWithoutCall(id);
       if (payment === undefined) throw new Error("it is not there");
       const { asset, symbol, payer, amount } = payment.terms;
       return { payment, row: { call: id, asset, symbol, decimals: 6, payer, amount } };
@@ -426,7 +440,7 @@ test("a payment that becomes disputed, or whose effect becomes unknown, between 
   );
   await journal.markDisputed(disputed, "the chain does not show it");
   await redis.client.hset(keys.record(unsure), "unsure", 1);
-  await redis.client.zrem(keys.inQueue("x402/1/7", "failed"), replayed);
+  await redis.client.zrem(keys.inQueue(QUEUE, "failed"), replayed);
   const made = {
     id: `r_${"3".repeat(32)}`,
     at: 1,
@@ -441,7 +455,7 @@ test("a payment that becomes disputed, or whose effect becomes unknown, between 
 });
 
 onlyInLongRun(() => {
-  test("payments in any other state are no cases", async () => {
+  test("payments in other states are no refund cases", async () => {
     const open = await payments.claim();
     const review = await payments.claimForReview();
     const queued = await payments.buy();
@@ -456,8 +470,8 @@ onlyInLongRun(() => {
   });
 });
 
-test("without a sender or a node that could see the refund nothing is exported, and an unknown export is told so", async () => {
-  const [id = ""] = await bought();
+test("without a sender or a node that could show the refund nothing is exported, and an unknown export is reported", async () => {
+  const [id = ""] = await buyCalls();
   configure({ refund_from: [] });
   const ran = await toCsv();
   expect([ran.code, ran.stdout]).toEqual([3, ""]);
@@ -469,9 +483,9 @@ test("without a sender or a node that could see the refund nothing is exported, 
 });
 
 onlyInLongRun(() => {
-  test("a case of a token whose senders were taken out of the configuration stays open, and is told of", async () => {
-    await bought();
-    await exported();
+  test("a case stays open and is reported if the senders of its token were removed from the configuration", async () => {
+    await buyCalls();
+    await exportRefunds();
     await payBack();
     configure({ refund_from: [] });
     const ran = await run("check");
@@ -481,8 +495,8 @@ onlyInLongRun(() => {
     );
   });
 
-  test("an export is of one network", async () => {
-    const [id = "", other = ""] = await bought(2);
+  test("an export covers exactly one network", async () => {
+    const [id = "", other = ""] = await buyCalls(2);
     const terms = JSON.parse(String(await redis.client.hget(keys.payment(other), "terms")));
     await redis.client.hset(keys.payment(other), "terms", JSON.stringify({ ...terms, network: "eip155:1" }));
     const ran = await toCsv();
@@ -490,12 +504,12 @@ onlyInLongRun(() => {
       2,
       expect.stringContaining("an export must be of one network, but these refunds are on eip155:"),
     ]);
-    await exported("--network", devnet.network);
+    await exportRefunds("--network", devnet.network);
     expect([await stateOf(id), await stateOf(other)]).toEqual(["REFUND_PENDING", "FAILED"]);
   });
 
-  test("a network that is misspelt is refused, and one of an accepted token without a case is not", async () => {
-    const [id = ""] = await bought();
+  test("a misspelt network is refused, but not one that has an accepted token and no case", async () => {
+    const [id = ""] = await buyCalls();
     const { address } = await console.start({ configDir: payments.postern.configDir });
     const there = (command: string, ...args: readonly string[]) =>
       runHere(["refunds", command, "--operator", `http://${address}`, ...args], {
@@ -535,9 +549,9 @@ test("a 2xx after the export changes no state, and is marked ATTENTION wherever 
     return offers === 1 ? late : Promise.reject(new Refused("no"));
   });
   await eventually("the runner has it", () => offers === 1);
-  await takeBack(redis.partition, { id, queue: "x402/1/7" });
+  await takeBack(redis.partition, { id, queue: QUEUE });
   await until([id], "FAILED");
-  const made = await exported("--effect-unknown");
+  const made = await exportRefunds("--effect-unknown");
   succeed();
   await eventually("it is told of", () => events.some(({ event }) => event === "call.injected_after_refund"));
   expect(await stateOf(id)).toBe("REFUND_PENDING");
@@ -546,9 +560,9 @@ test("a 2xx after the export changes no state, and is marked ATTENTION wherever 
   expect((await pay("show", id)).stdout).toContain("ATTENTION");
 });
 
-test("a refund whose call was injected after the export is not closed by any transfer, and can be withdrawn", async () => {
-  const [late, other] = (await bought(2)) as [string, string];
-  await exported();
+test("a refund whose call was injected after the export is not closed by a transfer, and can be withdrawn", async () => {
+  const [late, other] = (await buyCalls(2)) as [string, string];
+  await exportRefunds();
   const withdraw = (id: string) => run("withdraw", id, "--reason", "the runner has done it");
   expect(await withdraw(late)).toMatchObject({
     code: 1,
@@ -572,9 +586,9 @@ test("a refund whose call was injected after the export is not closed by any tra
 });
 
 onlyInLongRun(() => {
-  test("a case that cannot be read, and a node that is away, keep no other case from being closed and told of", async () => {
-    const [ill, well] = (await bought(2)) as [string, string];
-    await exported();
+  test("an unreadable case and an unavailable node are reported, and do not keep other cases from being closed", async () => {
+    const [ill, well] = (await buyCalls(2)) as [string, string];
+    await exportRefunds();
     await payBack();
     await devnet.chain.mine(2);
     await redis.client.hset(keys.payment(ill), "terms", "{}");
@@ -601,8 +615,8 @@ onlyInLongRun(() => {
     expect(ran.stderr).toContain("AWAY on ");
   });
 
-  test("a call that is named is on the network that is named, or nothing is exported", async () => {
-    const [id] = (await bought()) as [string];
+  test("if a named call is not on the named network, nothing is exported", async () => {
+    const [id] = (await buyCalls()) as [string];
     const ran = await toCsv(id, "--network", "eip155:1");
     expect([ran.code, ran.stderr]).toEqual([1, expect.stringContaining(`${id} is on ${devnet.network}`)]);
     expect(await stateOf(id)).toBe("FAILED");
@@ -611,7 +625,7 @@ onlyInLongRun(() => {
 
 type Audited = { surplus_refunds: { transaction: string; from: string; payment: { call_id: string } }[] };
 
-/** What the audit of all blocks from this one on says of surplus refunds. It says nothing else. */
+/** Returns the surplus refunds in an audit of all blocks from this one on. Expects no other findings. */
 async function surplusSince(block: bigint): Promise<Audited["surplus_refunds"]> {
   const ran = await pay("audit", "--from-block", String(block), "-o", "json");
   const { tokens } = jsonLines(ran)[0] as { tokens: [Audited] };
@@ -620,11 +634,11 @@ async function surplusSince(block: bigint): Promise<Audited["surplus_refunds"]> 
   return surplus;
 }
 
-test("the audit tells of a refund that was sent twice, or after it was withdrawn, and of no other transfer", async () => {
+test("the audit lists a refund that was sent twice or after it was withdrawn, and no other transfer", async () => {
   const begun = await devnet.chain.client.getBlockNumber();
   const surplus = () => surplusSince(begun);
-  const [paid = "", late = ""] = await bought(2);
-  await exported(paid);
+  const [paid = "", late = ""] = await buyCalls(2);
+  await exportRefunds(paid);
   const first = await payBack();
   await transfer(safe, payments.payer.address, PRICE - 1n);
   await transfer(stranger, payments.payer.address, PRICE);
@@ -640,7 +654,7 @@ test("the audit tells of a refund that was sent twice, or after it was withdrawn
     `transaction ${second}, block`,
   );
 
-  await exported(late);
+  await exportRefunds(late);
   const third = await payBack();
   await redis.client.hset(keys.record(late), "late", Date.now());
   const withdrawn = await run("withdraw", late, "--reason", "the runner took it", "-o", "json");

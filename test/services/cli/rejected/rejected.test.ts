@@ -17,7 +17,7 @@ const rejections = useRejections(redis, { reason: ESCAPES, body: Buffer.from(`{"
 
 const reasons = (ran: { stdout: string }) => jsonLines(ran).map(({ reason }) => reason);
 
-test("postern rejected list prints the newest first, a line a request, and nothing that controls a terminal", async () => {
+test("postern rejected list prints the newest first, one line per request, without characters that control a terminal", async () => {
   const ran = await postern.run(["rejected", "list"]);
   expect(ran).toMatchObject({ code: 0, stderr: "" });
   const lines = ran.stdout.trimEnd().split("\n");
@@ -29,7 +29,7 @@ test("postern rejected list prints the newest first, a line a request, and nothi
   expect(ran.stdout).toMatch(/^[ -~\n]*$/);
 });
 
-test("postern rejected list -o json prints one object a line on stdout, and nothing else there", async () => {
+test("postern rejected list -o json prints one object per line on stdout, and nothing else there", async () => {
   const ran = await rejected("list", "-o", "json", "--limit", "1");
   expect(jsonLines(ran)).toEqual([
     {
@@ -56,7 +56,7 @@ test("postern rejected list -o json prints one object a line on stdout, and noth
   });
 });
 
-test("postern rejected list chooses by path, by code, by time and by whether the path is unknown", async () => {
+test("postern rejected list filters by path, code, time and whether the path is unknown", async () => {
   const list = async (...args: string[]) => reasons(await rejected("list", "-o", "json", ...args));
   expect(await list("--endpoint", "/a")).toHaveLength(2);
   expect(await list("--endpoint", "/quiet")).toEqual([]);
@@ -73,19 +73,19 @@ test.each([
   ["/nope", "error: no endpoint has the path /nope\n"],
   ["unknown", "error: no endpoint has the path unknown\n"],
 ])(
-  "postern rejected list --endpoint %s is refused with exit code 2: no endpoint has it",
+  "postern rejected list --endpoint %s is refused with exit code 2, because no endpoint has this path",
   async (path, stderr) => {
     expect(await rejected("list", "--endpoint", path)).toEqual({ code: 2, stdout: "", stderr });
   },
 );
 
-test("postern rejected list --endpoint lists what an endpoint refused that is no longer configured", async () => {
+test("postern rejected list --endpoint also lists the requests of an endpoint that is no longer configured", async () => {
   const endpoints = [{ path: "/quiet", job_id: 1, auth: "none" }];
   postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } }, webhooks: { endpoints } });
   expect(reasons(await rejected("list", "-o", "json", "--endpoint", "/a"))).toHaveLength(2);
 });
 
-test("postern rejected show takes the beginning of an id, and says with exit code 1 if several begin so", async () => {
+test("postern rejected show accepts a prefix of an id, and exits with 1 if several ids match", async () => {
   const [{ id = "" } = {}, next] = jsonLines(await rejected("list", "-o", "json")) as { id: string }[];
   const common = [...id].findIndex((digit, at) => next?.id[at] !== digit);
   const ran = await rejected("show", id.slice(0, common + 1), "-o", "json");
@@ -96,7 +96,7 @@ test("postern rejected show takes the beginning of an id, and says with exit cod
   });
 });
 
-test("postern rejected show prints all that was kept, and no value of a header or of the query", async () => {
+test("postern rejected show prints all stored data, and no value of a header or of the query", async () => {
   const [id = ""] = jsonLines(
     await rejected("list", "-o", "json", "--code", "webhook.credential_rejected"),
   ).map((line) => String(line["id"]));
@@ -115,7 +115,7 @@ test("postern rejected show prints all that was kept, and no value of a header o
   ]);
 });
 
-test("postern rejected show prints a kept body as hex if it would control the terminal", async () => {
+test("postern rejected show prints a stored body as hex if it would control the terminal", async () => {
   const [id = ""] = jsonLines(await rejected("list", "-o", "json", "--code", "request.too_large")).map(
     (line) => String(line["id"]),
   );
@@ -124,7 +124,7 @@ test("postern rejected show prints a kept body as hex if it would control the te
   expect(ran.stdout).toMatch(/^[ -~\n]*$/);
 });
 
-test("postern rejected show says with exit code 1 that it does not know a request", async () => {
+test("postern rejected show exits with 1 for an unknown request", async () => {
   expect(await rejected("show", `r_${"0".repeat(19)}`)).toMatchObject({
     code: 1,
     stderr: expect.stringContaining("is unknown"),

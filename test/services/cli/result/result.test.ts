@@ -20,8 +20,8 @@ const answering =
   (body: string | Buffer, contentType = "text/plain"): Inject =>
   async () => ({ status: 200, contentType, body });
 
-/** Buys a job that is answered by `inject`, and does not wait for its output. */
-async function bought(
+/** Buys a job whose answer is that of `inject`, and does not wait for its output. */
+async function buyJob(
   inject: Inject = answering("forty-two"),
 ): Promise<{ front: Front; url: string; token: string }> {
   const front = await startFront();
@@ -36,8 +36,8 @@ async function bought(
 const signedIn = ({ requests }: Front) => requests.filter(({ headers }) => "sign-in-with-x" in headers);
 
 describe("postern result with the token", () => {
-  test("prints the output, with the token of a variable or of a file, which wins", async () => {
-    const { url, token } = await bought();
+  test("prints the output, with the token of a variable or of a file, which has priority", async () => {
+    const { url, token } = await buyJob();
     const file = join(tempDir(), "token");
     writeFileSync(file, `${token}\n`);
     const expected = { code: 0, stdout: "result: 200 text/plain, 9 bytes\nforty-two\n", stderr: "" };
@@ -55,7 +55,7 @@ describe("postern result with the token", () => {
     const held = new Promise<void>((resolve) => {
       end = resolve;
     });
-    const { front, url, token } = await bought(async () => {
+    const { front, url, token } = await buyJob(async () => {
       await held;
       return { status: 200, body: "late" };
     });
@@ -68,16 +68,16 @@ describe("postern result with the token", () => {
     expect(await waiting).toMatchObject({ code: 0, stdout: expect.stringMatching(/late\n$/) });
   });
 
-  test("never sends it anywhere else: no redirect is followed", async () => {
-    const { front, url, token } = await bought();
+  test("never sends the token to another server, because it follows no redirect", async () => {
+    const { front, url, token } = await buyJob();
     front.answer = (_req, res) => res.writeHead(302, { Location: `${front.url}/elsewhere` }).end();
     const ran = await runHere(["result", url], { POSTERN_RESULT_TOKEN: token });
     expect([ran.code, ran.stdout]).toEqual([1, ""]);
     expect(front.requests.map(({ path }) => path)).toEqual([new URL(url).pathname]);
   });
 
-  test("takes no token on the command line, and never says one", async () => {
-    const { url, token } = await bought();
+  test("accepts no token on the command line, and never prints one", async () => {
+    const { url, token } = await buyJob();
     const inUrl = await runHere(["result", `${url}?token=${token}`]);
     expect(inUrl).toMatchObject({ code: 2, stdout: "" });
     expect(inUrl.stderr).toMatch(/^error: pass the token in POSTERN_RESULT_TOKEN or --token-file/);
@@ -106,8 +106,8 @@ describe("postern result with the token", () => {
     expect(ran.stderr).toContain(`${file} ${problem}`);
   });
 
-  test("ends with 1 for the token of another call, and for a job that failed", async () => {
-    const { url, token } = await bought(async () => {
+  test("exits with 1 for the token of another call, and for a failed job", async () => {
+    const { url, token } = await buyJob(async () => {
       throw new Refused("no such job", { problem: { title: "Out of paper" } });
     });
     const other = await runHere(["result", url], { POSTERN_RESULT_TOKEN: `rt_${"A".repeat(43)}` });
@@ -119,8 +119,8 @@ describe("postern result with the token", () => {
   });
 
   onlyInLongRun(() => {
-    test("gives up an answer without an end", async () => {
-      const { front, url, token } = await bought();
+    test("aborts an answer without an end", async () => {
+      const { front, url, token } = await buyJob();
       const MIB = Buffer.alloc(1024 ** 2);
       front.answer = (_req, res) => {
         res.writeHead(200, { "Content-Type": "text/plain" });
@@ -136,9 +136,9 @@ describe("postern result with the token", () => {
     });
   });
 
-  test("lets no escape sequence of the output, its type or a refusal reach a terminal", async () => {
+  test("removes escape sequences from the output, its type and refusals before they reach a terminal", async () => {
     const CLEAR = "\x1b[2J\x9b2J";
-    const { front, url, token } = await bought(answering(CLEAR));
+    const { front, url, token } = await buyJob(answering(CLEAR));
     const written: Uint8Array[] = [];
     const screen = { columns: 80, writeBytes: (bytes: Uint8Array) => void written.push(bytes) };
     const env = { POSTERN_RESULT_TOKEN: token };
@@ -165,7 +165,7 @@ describe("postern result with the token", () => {
 
 const ID = `c_${"0".repeat(32)}`;
 
-describe("postern result with something else than the URL of a result", () => {
+describe("postern result with something other than the URL of a result", () => {
   test.each([
     ["a call id", ID, `http://127.0.0.1:8402/x402/calls/${ID}/result`],
     ["a path", `/webhooks/calls/${ID}/result`, `http://127.0.0.1:9090/webhooks/calls/${ID}/result`],
@@ -175,7 +175,7 @@ describe("postern result with something else than the URL of a result", () => {
       `http://127.0.0.1:8402/x402/calls/${ID}/result`,
     ],
     ["a word", "hello", "http://127.0.0.1:8402/x402/calls/c_…/result"],
-  ])("says what to pass in place of %s, and sends nothing", async (_, given, example) => {
+  ])("says what to pass instead of %s, and sends nothing", async (_, given, example) => {
     const ran = await runHere(["result", given], { POSTERN_RESULT_TOKEN: "rt_1" });
     expect(ran).toMatchObject({ code: 2, stdout: "" });
     expect(ran.stderr).toContain(
@@ -183,8 +183,8 @@ describe("postern result with something else than the URL of a result", () => {
     );
   });
 
-  test("says of a call that the gateway does not know what to check", async () => {
-    const { url, token } = await bought();
+  test("says what to check if the gateway does not know the call", async () => {
+    const { url, token } = await buyJob();
     const unknown = url.replace(/c_[0-9a-f]{32}/, ID);
     const ran = await runHere(["result", unknown], { POSTERN_RESULT_TOKEN: token });
     expect([ran.code, ran.stdout]).toEqual([1, ""]);
@@ -204,12 +204,12 @@ describe("postern result with something else than the URL of a result", () => {
 describe("postern result without a token", () => {
   const env = () => ({ POSTERN_PAYER_KEY: payments.payer.privateKey });
 
-  test("signs in as the payer, anew for each try, and as nobody else", async () => {
+  test("signs in as the payer, with a new signature for each try, and with no other key", async () => {
     let end = () => {};
     const held = new Promise<void>((resolve) => {
       end = resolve;
     });
-    const { front, url } = await bought(async () => {
+    const { front, url } = await buyJob(async () => {
       await held;
       return { status: 200, body: "mine" };
     });
@@ -228,12 +228,12 @@ describe("postern result without a token", () => {
   });
 
   test("uses the key if the token is refused", async () => {
-    const { url } = await bought();
+    const { url } = await buyJob();
     const ran = await runHere(["result", url, "--quiet"], { ...env(), POSTERN_RESULT_TOKEN: "rt_old" });
     expect(ran).toEqual({ code: 0, stdout: "forty-two", stderr: "" });
   });
 
-  test("needs a key then, and says so", async () => {
+  test("fails without a key, and says that one is needed", async () => {
     const ran = await runHere(["result", "http://127.0.0.1:1/x402/calls/c/result"]);
     expect(ran.code).toBe(3);
     expect(ran.stderr).toMatch(
@@ -282,8 +282,8 @@ describe("postern result without a token", () => {
       return changed(res, answer, { headers: { "payment-required": forged } });
     };
 
-  test("signs no challenge for another place, time or kind, and none that says more than a sign-in", async () => {
-    const { front, url } = await bought();
+  test("signs no challenge for another server, time or kind, and none that asks for more than a sign-in", async () => {
+    const { front, url } = await buyJob();
     for (const [what, change] of FORGED) {
       front.answer = changing(change);
       const ran = await runHere(["result", url], env());
@@ -298,8 +298,8 @@ describe("postern result without a token", () => {
     expect((await runHere(["result", url], env())).code).toBe(0);
   });
 
-  test("pays nothing, whatever the 402 asks for", async () => {
-    const { front, url } = await bought();
+  test("pays nothing, even if the 402 asks for a payment", async () => {
+    const { front, url } = await buyJob();
     front.answer = (req, res, forward) => {
       req.url = JOB_PATH;
       req.method = "POST";

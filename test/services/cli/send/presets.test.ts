@@ -3,16 +3,16 @@ import type { ConfigTables } from "../../../../shared/config/config-tables.ts";
 import { PRESETS } from "../../../../shared/webhook-auth/presets/presets.ts";
 import { SAMPLES } from "../../../../shared/webhook-auth/sample/samples.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
-import { described, endpointFor } from "../../../fixtures/senders/endpoints.ts";
+import { endpointFor, sendersWithPreset } from "../../../fixtures/senders/endpoints.ts";
 import type { Sender } from "../../../fixtures/senders/sender.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { runHere } from "../run-here.ts";
 
 const webhooks = useWebhooks();
 let gateway: TestWebhooks;
-const pathOf = (sender: Sender) => `/s/${described.indexOf(sender)}`;
+const pathOf = (sender: Sender) => `/s/${sendersWithPreset.indexOf(sender)}`;
 
-/** Forms of a preset that only a configuration can tell, and senders that sign another URL than they send to. */
+/** Variants of a preset that only a configuration can choose, and senders that sign another URL than they send to. */
 const isConfigured = ({ name, publicUrl }: Sender) =>
   publicUrl !== undefined ||
   [
@@ -20,9 +20,11 @@ const isConfigured = ({ name, publicUrl }: Sender) =>
     "tradingview (secret in the body)",
     "buildkite (token)",
     "grafana (with a timestamp header)",
+    "polar (secret that is text)",
+    "google-pubsub",
   ].includes(name);
-const senders = described.filter((sender) => !isConfigured(sender));
-const configured = described.filter(isConfigured);
+const senders = sendersWithPreset.filter((sender) => !isConfigured(sender));
+const configured = sendersWithPreset.filter(isConfigured);
 
 const endpointOf = (sender: Sender) => endpointFor(sender, pathOf(sender), [sender.key("new").configured]);
 
@@ -32,13 +34,13 @@ const postern = usePostern(() => ({
 }));
 
 beforeAll(async () => {
-  const endpoints = described.map(endpointOf);
+  const endpoints = sendersWithPreset.map(endpointOf);
   gateway = await webhooks.start({ endpoints, webhooks: { refusals_per_minute: 1000 } });
 });
 
 const successOf = ({ preset }: Sender) => PRESETS[preset]?.endpoint.answer?.status ?? 202;
 
-/** `postern send` as the command line has it; the gateway itself is not asked for anything. */
+/** Prepares a delivery as the command line of `postern send` does, without a request to the gateway. */
 async function sendAs(sender: Sender, ...more: string[]) {
   const { configured, signing } = sender.key("new");
   const key = configured === signing ? [] : ["--key", "env:KEY"];
@@ -49,8 +51,18 @@ async function sendAs(sender: Sender, ...more: string[]) {
   return { ...ran, status: (line?.["answer"] as { status?: number } | undefined)?.status };
 }
 
-test("every preset has a sample", () => {
-  expect(Object.keys(SAMPLES).sort()).toEqual(Object.keys(PRESETS).sort());
+/** Presets whose certificates' keys only the sender has. */
+const UNSENDABLE = ["aws-sns", "paypal"];
+
+test("every preset has a sample, or says why no delivery can be made", async () => {
+  expect([...Object.keys(SAMPLES), ...UNSENDABLE].sort()).toEqual(Object.keys(PRESETS).sort());
+  for (const preset of UNSENDABLE) {
+    const ran = await runHere(["send", "/sns", "--preset", preset, "--gateway", "http://127.0.0.1:1"]);
+    expect([ran.code, ran.stderr]).toEqual([
+      1,
+      expect.stringMatching(/only (Amazon SNS|PayPal) can sign its/),
+    ]);
+  }
 });
 
 describe.each(senders.map((sender) => [sender.name, sender] as const))("%s", (_name, sender) => {
@@ -81,8 +93,10 @@ describe.each(senders.map((sender) => [sender.name, sender] as const))("%s", (_n
 test.each(configured.map((sender) => [sender.name, sender] as const))(
   "%s is signed as its endpoint is configured, so that the gateway accepts it",
   async (_name, sender) => {
-    const args = ["send", pathOf(sender), "--config-dir", postern.configDir, "-o", "json"];
-    const ran = await runHere([...args, "--gateway", `http://${gateway.address}`]);
+    const { configured, signing } = sender.key("new");
+    const key = configured === signing ? [] : ["--key", "env:KEY"];
+    const args = ["send", pathOf(sender), "--config-dir", postern.configDir, "-o", "json", ...key];
+    const ran = await runHere([...args, "--gateway", `http://${gateway.address}`], { KEY: signing });
     expect(ran.stderr).toBe("");
     expect(jsonLines(ran)[0]).toMatchObject({ answer: { status: successOf(sender) } });
     await webhooks.onlyCall();

@@ -37,7 +37,7 @@ beforeEach(async () => {
 
 type Line = Record<string, unknown>;
 
-/** Runs `postern tail` in a process of its own until it follows. */
+/** Starts `postern tail` in a separate process. Resolves once it follows. */
 async function startTail() {
   const said: string[] = [];
   const running = postern.start(["tail"], { onLine: (line) => said.push(line) });
@@ -45,7 +45,7 @@ async function startTail() {
   return running;
 }
 
-/** Runs `postern tail` in this process until it follows. It ends after the test. */
+/** Starts `postern tail` in this process. Resolves once it follows; it ends after the test. */
 async function tail(...args: string[]) {
   const said: string[] = [];
   const lines: Line[] = [];
@@ -54,7 +54,7 @@ async function tail(...args: string[]) {
     if (line.startsWith("{")) lines.push(JSON.parse(line) as Line);
   });
   ends.defer(async () => {
-    process.emit("SIGHUP", "SIGHUP"); // the only signal that may come twice, as it does to two tails
+    process.emit("SIGHUP", "SIGHUP"); // the only signal that may come twice, which happens with two tails
     expect(await ran).toMatchObject({ code: 0 });
   });
   await eventually("it follows", () => said.some((line) => line.startsWith("following: ")));
@@ -73,7 +73,7 @@ const published = async (): Promise<number> => {
   return Number(/cmdstat_publish:calls=(\d+)/.exec(stats)?.[1] ?? 0);
 };
 
-test("postern tail shows a webhook that is accepted and then injected, and says whom it follows", async () => {
+test("postern tail shows a webhook that is accepted and then injected, and names the followed processes", async () => {
   producers.start({ inject: async () => {} });
   const { said, saw } = await tail();
   expect(said.join("\n")).toMatch(/following: .*webhooks gateway .*:\d+/);
@@ -85,7 +85,7 @@ test("postern tail shows a webhook that is accepted and then injected, and says 
 });
 
 onlyInLongRun(() => {
-  test("postern tail shows the attempts that fail, and the call that is given up", async () => {
+  test("postern tail shows failed attempts, and the call that fails for good", async () => {
     let tries = 0;
     producers.start({
       inject: async () => {
@@ -101,7 +101,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("a line of postern tail says how many attempts there were in all, once a replay has started their number again", () => {
+test("after a replay a line of postern tail also has the total number of attempts", () => {
   const event = { at: 0, origin: "webhook", outcome: "failed", call_id: "c_1", job: "7/1" } as const;
   const why = { code: "runner.failed", reason: "500" };
   const first = toLine({ ...event, ...why, attempt: 2, attempts_before: 1 });
@@ -120,7 +120,7 @@ test("postern tail shows a refused webhook with its code and reason, and never t
   expect(said.join("\n")).not.toMatch(/guess|stranger's body/);
 });
 
-test("postern tail --operator shows the same by the console, and goes on over one that is started again", async () => {
+test("postern tail --operator shows the same through the console, and continues after the console is restarted", async () => {
   const first = await consoles.start();
   postern.configure({
     operator: { tokens: [{ name: "otto", role: "operator", token: TOKENS.operator }] },
@@ -145,13 +145,13 @@ test("postern tail --operator shows the same by the console, and goes on over on
 });
 
 onlyInLongRun(() => {
-  test("postern tail --operator ends with 1 and says why if the console refuses its token", async () => {
+  test("postern tail --operator exits with 1 and says why if the console refuses its token", async () => {
     const { address: at } = await consoles.start();
     const ran = await runHereWith(postern)(["tail", "--operator", `http://${at}`]);
     expect(ran).toMatchObject({ code: 1, stderr: expect.stringContaining("a token or a valid session") });
   });
 
-  test("postern tail of a path that the configuration here does not have says so, and follows all the same", async () => {
+  test("postern tail with a path that is not configured here says so, and follows nevertheless", async () => {
     postern.configure({
       postern: { redis: { url: asUser(redis.url, "operator") } },
       webhooks: { endpoints: ENDPOINTS },
@@ -160,7 +160,7 @@ onlyInLongRun(() => {
     expect(said[0]).toBe("warning: no endpoint has the path /A; did you mean /a?");
   });
 
-  test("postern tail of a path needs no webhooks.toml, and none that can be read", async () => {
+  test("postern tail with a path works without webhooks.toml, and with an unreadable one", async () => {
     const without = tail("--endpoint", "/a");
     postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
     symlinkSync("nowhere", join(postern.configDir, "webhooks.toml"));
@@ -175,7 +175,7 @@ const FILTERS = [
   ["--outcome", "accepted,failed"],
 ] as const;
 
-test.each(sample(FILTERS))("postern tail %s %s leaves all others out", async (option, value) => {
+test.each(sample(FILTERS))("postern tail %s %s leaves out all other events", async (option, value) => {
   const { lines, saw } = await tail(option, value);
   await send(address, { path: "/b", body: "x" });
   await send(address, { path: "/a", body: "x" });
@@ -184,7 +184,7 @@ test.each(sample(FILTERS))("postern tail %s %s leaves all others out", async (op
 });
 
 onlyInLongRun(() => {
-  test("postern tail --call follows one call alone", async () => {
+  test("postern tail --call follows only one call", async () => {
     const first = (await send(address, { path: "/a", body: "1" })).json<{ call_id: string }>();
     await send(address, { path: "/a", body: "2" });
     const { lines, saw } = await tail("--call", first.call_id);
@@ -202,7 +202,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("while nobody follows nothing is published, and after a Ctrl-C nobody does", async () => {
+test("processes publish events only while a client follows, and stop after a Ctrl-C", async () => {
   const before = await published();
   await send(address, { path: "/a", body: "x" });
   await webhooks.onlyCall();
@@ -214,7 +214,7 @@ test("while nobody follows nothing is published, and after a Ctrl-C nobody does"
 });
 
 onlyInLongRun(() => {
-  test("a tail whose connection is dead without having closed follows over another one", async () => {
+  test("a tail whose connection is dead without having closed opens another one", async () => {
     const subscribed: number[] = [];
     proxy.onCommand = (words, connection) => {
       if (words[0]?.toLowerCase() === "subscribe") subscribed.push(connection);
@@ -228,7 +228,7 @@ onlyInLongRun(() => {
     await saw({ outcome: "accepted", call_id });
   });
 
-  test("the lease of a tail that is killed ends by itself", async () => {
+  test("the lease of a killed tail expires by itself", async () => {
     const running = await startTail();
     await running.kill("SIGKILL");
     const leftMs = await redis.client.pttl(keys.followed);
@@ -236,7 +236,7 @@ onlyInLongRun(() => {
     expect(leftMs).toBeLessThanOrEqual(LEASE_MS);
   });
 
-  test("a flood of refusals is told by its count, in few messages", async () => {
+  test("a flood of refusals is reported by its count, in few messages", async () => {
     const { lines } = await tail("--outcome", "refused");
     const before = await published();
     const flood = Array.from({ length: 500 }, () => send(address, { path: "/b", body: "x" }));

@@ -7,7 +7,7 @@ import { useX402 } from "../../../fixtures/x402.ts";
 const fixture = useX402();
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 
-test("postern tail shows a payment that is accepted, and one that is refused with its code", async () => {
+test("postern tail shows an accepted payment, and a refused one with its code", async () => {
   const x402 = await fixture.gateway();
   const lines: string[] = [];
   postern.start(["tail", "--origin", "x402"], { onLine: (line) => void lines.push(line) });

@@ -3,7 +3,7 @@ import { refusalOf, useOperator } from "../../../fixtures/console.ts";
 
 const fixture = useOperator();
 
-test("a request under a name that the configuration does not know is refused with 421, whatever its credential", async () => {
+test("a request with an unknown host name is refused with 421, with any credential", async () => {
   const service = await fixture.start();
   for (const Host of [
     "rebound.example.com",
@@ -22,7 +22,7 @@ test("a request under a name that the configuration does not know is refused wit
   }
 });
 
-test("addresses, localhost, and the names in public_url and allowed_hosts are known, with any port", async () => {
+test("IP addresses, localhost, and the names in public_url and allowed_hosts are known, with any port", async () => {
   const operator = { public_url: "https://ops.example.com", allowed_hosts: ["Postern.internal"] };
   const service = await fixture.start({ operator });
   const known = ["127.0.0.1:1", "10.1.2.3", "[::1]:9300", "localhost", "LOCALHOST:80", "ops.example.com"];

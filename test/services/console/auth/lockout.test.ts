@@ -11,7 +11,7 @@ const from = (address: string, token: string) => ({
 const guess = ({ get }: TestOperator, address: string) =>
   get("/session", from(address, "a-guess-that-is-wrong"));
 
-/** As `openssl rand -hex 32` makes them. */
+/** A token in the form of `openssl rand -hex 32`. */
 const RANDOM = createHash("sha256").update("a random token of a test").digest("hex");
 const NEARLY = `${RANDOM.slice(0, -1)}${RANDOM.endsWith("0") ? "1" : "0"}`;
 const withRandom = {
@@ -25,7 +25,7 @@ const withRandom = {
   clock: () => 1_800_000_000_000,
 };
 
-test("an address that has shown ten wrong tokens is locked out for a while, also with a token that may be guessed; others are not", async () => {
+test("an address that has sent ten wrong tokens is locked out for a while, even with a valid token that could be guessed; other addresses are not", async () => {
   let now = 1_800_000_000_000;
   const service = await fixture.start({ ...behindProxy, clock: () => now });
   for (let i = 0; i < 10; i++) expect((await guess(service, "192.0.2.1")).status).toBe(401);
@@ -43,7 +43,7 @@ test("an address that has shown ten wrong tokens is locked out for a while, also
   expect((await service.get("/session", from("192.0.2.1", TOKENS.operator))).status).toBe(200);
 });
 
-test("a random token is let in however many wrong ones its address sends: in each request, and to sign in", async () => {
+test("a random token is accepted even if its address sends many wrong ones, with a request and at sign-in", async () => {
   const service = await fixture.start(withRandom);
   for (let i = 0; i < 30; i++) {
     const address = `2001:db8::${i.toString(16)}`;
@@ -54,7 +54,7 @@ test("a random token is let in however many wrong ones its address sends: in eac
   expect([signIn.status, signIn.json()["role"]]).toEqual([200, "operator"]);
 });
 
-test("an address without tries learns of no token whether it is known, also if one that nobody can guess is configured", async () => {
+test("an address without tries cannot find out whether a token is valid, even if a random token is configured", async () => {
   const service = await fixture.start(withRandom);
   expect((await service.get("/session", from("192.0.2.1", RANDOM))).status).toBe(200);
   for (let i = 0; i < 10; i++) await guess(service, "192.0.2.1");
@@ -71,7 +71,7 @@ test("an address without tries learns of no token whether it is known, also if o
   expect(new Set(answers).size).toBe(1);
 });
 
-test("wrong tokens of all addresses together hold back no random token, and no other token of the address that shows it", async () => {
+test("wrong tokens of many addresses do not block a random token, nor other tokens of an address that has sent one", async () => {
   const service = await fixture.start(withRandom);
   for (let i = 0; i < 100; i++) expect((await guess(service, `198.51.100.${i}`)).status).toBe(401);
   expect((await service.get("/session", from("203.0.113.1", TOKENS.operator))).status).toBe(429);
@@ -80,7 +80,7 @@ test("wrong tokens of all addresses together hold back no random token, and no o
   expect((await service.get("/session", from("203.0.113.1", TOKENS.operator))).status).toBe(200);
 });
 
-test("a session goes on while its address is locked out: its cookie is no guess", async () => {
+test("a session continues while its address is locked out, because its cookie cannot be guessed", async () => {
   const service = await fixture.start(behindProxy);
   const began = await service.post("/session", { token: TOKENS.viewer }, { as: "nobody" });
   const Cookie = String(began.headers["set-cookie"]).split(";")[0] ?? "";
@@ -89,7 +89,7 @@ test("a session goes on while its address is locked out: its cookie is no guess"
   expect((await service.get("/session", { as: "nobody", headers: { Cookie } })).status).toBe(200);
 });
 
-test("many addresses together have a hundred wrong tokens a minute; one that has shown a good one lately is let in all the same", async () => {
+test("all addresses together may send a hundred wrong tokens a minute, but an address with a recent valid token is not counted", async () => {
   const service = await fixture.start({ ...behindProxy, clock: () => 1_800_000_000_000 });
   expect((await service.get("/session", from("192.0.2.9", TOKENS.operator))).status).toBe(200);
   for (let i = 0; i < 100; i++) expect((await guess(service, `198.51.100.${i}`)).status).toBe(401);
@@ -98,7 +98,7 @@ test("many addresses together have a hundred wrong tokens a minute; one that has
   expect((await service.get("/session", from("192.0.2.9", TOKENS.operator))).status).toBe(200);
 });
 
-test("good tokens use up nothing, however many come at once", async () => {
+test("valid tokens use up no tries, even if many come at once", async () => {
   const service = await fixture.start();
   const many = Array.from({ length: 60 }, () => service.get("/session"));
   expect((await Promise.all(many)).every(({ status }) => status === 200)).toBe(true);

@@ -17,7 +17,7 @@ beforeEach(async () => {
 const pause = (headers: Record<string, string>) =>
   service.post(PAUSE, body, { as: "nobody", headers: { Cookie, ...headers } });
 
-test("with a session the page itself may change something: the browser says that it is of this origin", async () => {
+test("a request of the page with a session may change something, because the browser names this origin", async () => {
   expect((await pause({ Origin: `http://${service.address}` })).status).toBe(200);
   expect((await pause({ "Sec-Fetch-Site": "same-origin" })).status).toBe(200);
 });
@@ -32,14 +32,14 @@ test.each<[string, Record<string, string>]>([
     "a page whose two headers differ",
     { "Sec-Fetch-Site": "same-origin", Origin: "https://evil.example.com" },
   ],
-  ["nobody knows which page", {}],
+  ["an unknown page", {}],
   ["the address bar", { "Sec-Fetch-Site": "none" }],
-])("with a session nothing is changed for %s: 403", async (_, headers) => {
+])("a request with a session from %s changes nothing and gets 403", async (_, headers) => {
   expect(refusalOf(await pause(headers))).toEqual([403, "operator.cross_site"]);
   expect((await service.get("/api/v1/jobs")).json()).toEqual({ jobs: [], next: null });
 });
 
-test("a form of another site can send no JSON, and nothing else is taken: 415", async () => {
+test("a body that is not JSON gets 415, because forms of other sites cannot send JSON", async () => {
   const answer = await service.ask("POST", PAUSE, {
     ...{ as: "nobody", path: PAUSE },
     headers: { Cookie, Origin: `http://${service.address}`, "Content-Type": "text/plain" },
@@ -47,7 +47,7 @@ test("a form of another site can send no JSON, and nothing else is taken: 415", 
   expect(refusalOf(answer)).toEqual([415, "request.media_type_unsupported"]);
 });
 
-test("another site's page can neither sign somebody in nor read what a session may", async () => {
+test("a page of another site can neither sign a user in nor read what a session may read", async () => {
   const Origin = "https://evil.example.com";
   const signIn = await service.post(
     "/session",
@@ -64,12 +64,12 @@ test("another site's page can neither sign somebody in nor read what a session m
   }
 });
 
-test("a token in the request needs no origin: no page of another site knows it", async () => {
+test("a request with a token needs no origin, because pages of other sites do not know the token", async () => {
   const headers = { Origin: "https://evil.example.com" };
   expect((await service.post(PAUSE, body, { headers })).status).toBe(200);
 });
 
-test("without any token a program on this machine may act, and a page of another site may not", async () => {
+test("without configured tokens a program on this machine may act, but a page of another site may not", async () => {
   const open = await fixture.start({ operator: { tokens: [] } });
   expect((await open.get("/session", { as: "nobody" })).json()).toEqual({
     ...{ name: "loopback", role: "operator", ends_at: null },
@@ -79,7 +79,7 @@ test("without any token a program on this machine may act, and a page of another
     expect((await open.post(PAUSE, body, { as: "nobody", headers })).status).toBe(403);
 });
 
-test("behind a proxy that sets another Host, the origin of public_url is this service's, and no other", async () => {
+test("behind a proxy that sets another Host, only the origin of public_url is this service's own", async () => {
   const behind = await fixture.start({ operator: { public_url: "https://ops.example.com/postern" } });
   const began = await behind.post("/session", { token: TOKENS.operator }, { as: "nobody" });
   const its = String(began.headers["set-cookie"]).split(";")[0] ?? "";

@@ -11,10 +11,10 @@ async function cookieOf({ post }: TestOperator, token: string = TOKENS.viewer): 
   return String(began.headers["set-cookie"]).split(";")[0] ?? "";
 }
 
-const whoIs = ({ get }: TestOperator, Cookie: string) =>
+const identify = ({ get }: TestOperator, Cookie: string) =>
   get("/session", { as: "nobody", headers: { Cookie } });
 
-test("a session's cookie is out of reach of scripts and of other sites; by https it is bound to this very host", async () => {
+test("scripts and other sites cannot use a session's cookie, and over https it is bound to this host", async () => {
   const plain = await fixture.start();
   const began = await plain.post("/session", { token: TOKENS.viewer }, { as: "nobody" });
   expect(began.headers["set-cookie"]).toEqual([
@@ -27,27 +27,27 @@ test("a session's cookie is out of reach of scripts and of other sites; by https
   ]);
 });
 
-test("any replica with the same tokens knows a session, as long as it holds", async () => {
+test("any replica with the same tokens accepts a session until it ends", async () => {
   let now = 1_800_000_000_000;
   const clock = () => now;
   const [one, other] = [await fixture.start({ clock }), await fixture.start({ clock })];
   const cookie = await cookieOf(one);
-  expect((await whoIs(other, cookie)).json()).toEqual({
+  expect((await identify(other, cookie)).json()).toEqual({
     ...{ name: "vera", role: "viewer", ends_at: new Date(now + 14_400_000).toISOString() },
   });
   now += 14_400_000;
-  expect(refusalOf(await whoIs(other, cookie))).toEqual([401, "operator.unauthorized"]);
+  expect(refusalOf(await identify(other, cookie))).toEqual([401, "operator.unauthorized"]);
 });
 
-test("replicas that begin their first sessions at once know each other's", async () => {
+test("replicas that start their first sessions at the same time accept each other's", async () => {
   await fixture.redis.client.del(keys.sessionSalt);
   const replicas = [await fixture.start(), await fixture.start()];
   const [of = "", ofOther = ""] = await Promise.all(replicas.map((each) => cookieOf(each)));
   for (const replica of replicas)
-    for (const cookie of [of, ofOther]) expect((await whoIs(replica, cookie)).status).toBe(200);
+    for (const cookie of [of, ofOther]) expect((await identify(replica, cookie)).status).toBe(200);
 });
 
-test("a session that was ended is ended at every replica, and takes no room in Redis soon after it would be over", async () => {
+test("a session that was ended is refused at every replica, and its note in Redis expires soon after its regular end", async () => {
   const [one, other] = [await fixture.start(), await fixture.start()];
   const [cookie, another] = [await cookieOf(one), await cookieOf(one)];
   const ended = await one.ask("DELETE", "/session", { as: "nobody", headers: { Cookie: cookie } });
@@ -55,36 +55,36 @@ test("a session that was ended is ended at every replica, and takes no room in R
     204,
     ["postern=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict"],
   ]);
-  expect((await whoIs(other, cookie)).status).toBe(401);
-  expect((await whoIs(other, another)).status).toBe(200);
+  expect((await identify(other, cookie)).status).toBe(401);
+  expect((await identify(other, another)).status).toBe(200);
   const [left = ""] = await fixture.redis.client.keys(keys.endedSession("*"));
   expect(await fixture.redis.client.pttl(left)).toBeLessThanOrEqual(14_400_000 + CLOCK_CHANGE_MS);
 });
 
-test("a session ends with its token, and has the role that its token has now", async () => {
+test("a session ends when its token is removed, and has the token's current role", async () => {
   const cookie = await cookieOf(await fixture.start(), TOKENS.operator);
   const demoted = [{ ...TWO_TOKENS[1], role: "viewer" }];
   const viewer = await fixture.start({ operator: { tokens: demoted } });
-  expect((await whoIs(viewer, cookie)).json()).toMatchObject({ name: "otto", role: "viewer" });
+  expect((await identify(viewer, cookie)).json()).toMatchObject({ name: "otto", role: "viewer" });
   const gone = await fixture.start({ operator: { tokens: [TWO_TOKENS[0]] } });
-  expect((await whoIs(gone, cookie)).status).toBe(401);
+  expect((await identify(gone, cookie)).status).toBe(401);
 });
 
-test("no session holds for longer than the configuration says, whoever has signed it", async () => {
+test("no session is valid for longer than the configuration says, even if the owner of a token signed it", async () => {
   let now = 1_800_000_000_000;
   const earlier = await fixture.start({ clock: () => now, operator: { session_secs: 86_400 } });
   const cookie = await cookieOf(earlier);
   const service = await fixture.start({ clock: () => now });
-  expect((await whoIs(service, cookie)).status).toBe(401);
+  expect((await identify(service, cookie)).status).toBe(401);
   now += 72_000_000;
-  expect((await whoIs(service, cookie)).status).toBe(200);
+  expect((await identify(service, cookie)).status).toBe(200);
 });
 
 function changed(text: string, at: number): string {
   return `${text.slice(0, at)}${text[at] === "A" ? "B" : "A"}${text.slice(at + 1)}`;
 }
 
-test("a cookie that was changed anywhere is no session, and a good one beside it is found", async () => {
+test("a changed cookie is no session, and a valid one beside it is found", async () => {
   const service = await fixture.start();
   const cookie = await cookieOf(service);
   const [name = "", until = "", id = "", mac = ""] = cookie.split(/[=.]/);
@@ -98,11 +98,11 @@ test("a cookie that was changed anywhere is no session, and a good one beside it
     `${name}=`,
     `other=${until}.${id}.${mac}`,
   ];
-  for (const each of forged) expect([each, (await whoIs(service, each)).status]).toEqual([each, 401]);
-  expect((await whoIs(service, `${forged[2]}; theme=dark; ${cookie}`)).status).toBe(200);
+  for (const each of forged) expect([each, (await identify(service, each)).status]).toEqual([each, 401]);
+  expect((await identify(service, `${forged[2]}; theme=dark; ${cookie}`)).status).toBe(200);
 });
 
-test("a cookie tells of no token whether it is right: who has not signed in cannot sign one, whichever token he guesses", async () => {
+test("a cookie cannot be used to test a guessed token, because only signed-in clients know the salt", async () => {
   const service = await fixture.start();
   const cookie = await cookieOf(service);
   const [, until = "", id = "", mac = ""] = cookie.split(/[=.]/);
@@ -113,11 +113,11 @@ test("a cookie tells of no token whether it is right: who has not signed in cann
       .digest("base64url");
   for (const salted of ["", " ", `${"A".repeat(43)} `])
     for (const token of Object.values(TOKENS))
-      expect((await whoIs(service, `postern=${until}.${id}.${sign(salted, token)}`)).status).toBe(401);
-  // Only who reads Redis, too, can.
+      expect((await identify(service, `postern=${until}.${id}.${sign(salted, token)}`)).status).toBe(401);
+  // Only with the salt, which is in Redis, can such a cookie be signed.
   expect(sign(`${salt} `, TOKENS.viewer)).toBe(mac);
   await fixture.redis.client.del(keys.sessionSalt);
   const other = await fixture.start();
   for (const salted of ["", " ", "null ", `${salt} `])
-    expect((await whoIs(other, `postern=${until}.${id}.${sign(salted, TOKENS.viewer)}`)).status).toBe(401);
+    expect((await identify(other, `postern=${until}.${id}.${sign(salted, TOKENS.viewer)}`)).status).toBe(401);
 });

@@ -10,7 +10,7 @@ beforeEach(async () => {
   service = await fixture.start();
 });
 
-/** A path of the route, of things that are not there. */
+/** Returns a path of the route, with names of things that do not exist. */
 function pathOf({ path }: { path: string }): string {
   return path.replace("{call_id}", `c_${"0".repeat(32)}`).replaceAll(/\{\w+\+?\}/g, "1");
 }
@@ -19,7 +19,7 @@ const ROUTES: readonly Operation[] = Object.values(CONTRACT);
 const guarded = ROUTES.filter(({ role }) => role !== "anybody");
 const acting = ROUTES.filter(({ role }) => role === "operator");
 
-test("every route that is not open answers 401 without a credential, and says how to show one", async () => {
+test("every route that needs authentication answers 401 without a credential, and says how to send one", async () => {
   for (const route of guarded) {
     const answer = await service.ask(route.method, pathOf(route), { as: "nobody" });
     expect([route.path, ...refusalOf(answer)]).toEqual([route.path, 401, "operator.unauthorized"]);
@@ -27,7 +27,7 @@ test("every route that is not open answers 401 without a credential, and says ho
   }
 });
 
-test("a viewer may not use any route that changes something, and is told so before what he asks is looked at", async () => {
+test("a viewer may not use any route that changes something, and learns that before the input is validated", async () => {
   expect(acting.length).toBeGreaterThan(0);
   for (const route of acting) {
     const answer = await service.ask(route.method, pathOf(route), { as: "viewer", json: { nonsense: 1 } });
@@ -49,7 +49,7 @@ test.each([
   expect(refusalOf(answer)).toEqual([401, "operator.unauthorized"]);
 });
 
-test("two tokens in one request are refused, also if both are good", async () => {
+test("two tokens in one request are refused, even if both are valid", async () => {
   const good = ["Authorization", `Bearer ${TOKENS.operator}`];
   const twice = await send(service.address, {
     ...{ method: "GET", path: "/api/v1/jobs", headers: [...good, ...good] },
@@ -57,7 +57,7 @@ test("two tokens in one request are refused, also if both are good", async () =>
   expect(refusalOf(twice)).toEqual([401, "operator.unauthorized"]);
 });
 
-test("of a name with several tokens each is good, so that one can be rotated", async () => {
+test("every token of a name is accepted, so that one can be rotated", async () => {
   const tokens = [{ name: "otto", role: "operator", token: ["the-new-token-of-otto", TOKENS.operator] }];
   const rotating = await fixture.start({ operator: { tokens } });
   for (const token of ["the-new-token-of-otto", TOKENS.operator]) {
@@ -68,7 +68,7 @@ test("of a name with several tokens each is good, so that one can be rotated", a
   }
 });
 
-test("a wrong credential is not looked at in Redis, and no token stands in a log or an answer", async () => {
+test("a wrong credential causes no request to Redis, and no log line or answer contains a token", async () => {
   const secrets = [...Object.values(TOKENS), "a-wrong-token-with-a-canary"];
   const headers = { Authorization: "Bearer a-wrong-token-with-a-canary" };
   const answers = [
@@ -80,6 +80,9 @@ test("a wrong credential is not looked at in Redis, and no token stands in a log
     await service.get("/session"),
   ];
   await service.close();
-  const said = JSON.stringify([service.log.events, answers.map(({ headers: given, text }) => [given, text])]);
-  for (const secret of secrets) expect(said.includes(secret), secret).toBe(false);
+  const output = JSON.stringify([
+    service.log.events,
+    answers.map(({ headers: given, text }) => [given, text]),
+  ]);
+  for (const secret of secrets) expect(output.includes(secret), secret).toBe(false);
 });

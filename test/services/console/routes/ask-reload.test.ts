@@ -6,7 +6,7 @@ const fixture = useOperator();
 const ROUTE = "/api/v1/reload";
 
 describe("200", () => {
-  test("each reload has the next number, and a line in the audit", async () => {
+  test("each reload has the next number, and a line in the audit log", async () => {
     const { post } = await fixture.start();
     const first = await post(ROUTE, { reason: "a new endpoint" });
     const second = await post(ROUTE, { reason: "once more" });
@@ -26,7 +26,7 @@ describe("400", () => {
 });
 
 describe("403", () => {
-  test("a viewer has no process read anything again", async () => {
+  test("a viewer may not request a reload", async () => {
     const { post } = await fixture.start();
     const refused = await post(ROUTE, { reason: "x" }, { as: "viewer" });
     expect(refusalOf(refused)).toEqual([403, "operator.forbidden"]);

@@ -19,7 +19,7 @@ describe("200", () => {
     return answer.json<Page>();
   }
 
-  test("the audit log says who did what, when and why, the newest first, whoever wrote it; and is picked from", async () => {
+  test("the audit log says who did what, when and why, newest first, for acts of the console and of commands, and can be filtered", async () => {
     const { post } = await fixture.start();
     const audit = createAudit(redis.partition, silentLogger);
     const at = Date.parse("2026-01-31T00:00:00Z");
@@ -81,7 +81,7 @@ describe("200", () => {
     expect(met).toEqual(["pause", "open", "discard"]);
   });
 
-  test("reads are not among what was done, and are listed if they are asked for, by stream or by action", async () => {
+  test("reads are listed only on request, by stream or by action", async () => {
     await redis.client.flushdb();
     const audit = createAudit(redis.partition, silentLogger);
     const common = { at: 1, by: "vera", selection: "by id" };
@@ -99,14 +99,14 @@ describe("200", () => {
     ]);
   });
 
-  test("the audit of a receiver is picked however its host is written", async () => {
+  test("a filter finds the acts on a receiver in any spelling of its host", async () => {
     const { post } = await fixture.start();
     await post("/api/v1/jobs/callback/localhost/21190/pause", { reason: "it is away" });
     const { entries } = await list("?job=callback/LOCALHOST./21190");
     expect(entries).toMatchObject([{ action: "pause", job: "callback/localhost/21190" }]);
   });
 
-  test("with grouped, one entry stands for the calls of a bulk operation, also across pages", async () => {
+  test("with grouped, one entry represents the calls of a bulk operation, also across pages", async () => {
     await redis.client.flushdb();
     const audit = createAudit(redis.partition, silentLogger);
     const run = `run_${"a".repeat(32)}`;

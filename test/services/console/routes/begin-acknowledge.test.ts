@@ -29,13 +29,13 @@ describe("202", () => {
     return run as AcknowledgeView;
   }
 
-  test("named disputed payments are acknowledged with one reason in one bulk operation, and all others are counted apart and stay as they are", async () => {
+  test("one bulk operation acknowledges the named disputed payments with one reason, and counts other named payments without changing them", async () => {
     const service = await fixture.start();
     const [one, shown, before] = [await disputed(), await disputed(), await disputed()];
     await acknowledge(service, { call_ids: [before] });
     const inReview = await payments.claimForReview();
     const undisputed = await payments.buy();
-    // The chain shows this one after the operator has read the list.
+    // The chain contradicts this payment after the operator has read the list.
     const found = await find(shown);
     if (found === undefined) throw new Error("the payment is gone");
     const transaction = `0x${"7".repeat(64)}`;
@@ -69,7 +69,7 @@ describe("202", () => {
     expect(entries).toMatchObject([{ action: "acknowledge", calls: 2 }, { action: "begin_acknowledge" }]);
   });
 
-  test("a filter acknowledges the disputed payments that match, but none that was disputed after the run began", async () => {
+  test("a filter acknowledges the matching disputed payments, except those that were disputed after the start", async () => {
     const [one, two, late] = [await disputed(), await disputed(), await disputed()];
     await payments.redis.client.zadd(keys.paymentsDisputed, "XX", Date.now() + 3_600_000, late);
     const service = await fixture.start();

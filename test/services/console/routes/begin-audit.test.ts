@@ -10,14 +10,14 @@ const payments = usePayments();
 const fixture = useOperator({ redis: payments.redis });
 
 describe("202", () => {
-  /** The first block of a test: what others did is before it. */
+  /** First block of a test, which excludes transfers of earlier tests. */
   let from_block: string;
   beforeEach(async () => {
     await payments.devnet.chain.mine();
     from_block = String((await payments.devnet.chain.client.getBlockNumber()) + 1n);
   });
 
-  test("an audit is a run, which any process tells of; it finds money that no payment explains", async () => {
+  test("an audit is a bulk operation that any process can show, and it finds transfers without a payment", async () => {
     await payments.buy();
     const nonce = await payments.payOnChain();
     const { configDir } = payments.postern;
@@ -39,9 +39,9 @@ describe("202", () => {
     const done = await runIn(service, location, "done");
     expect(done).toMatchObject({ ended_at: expect.any(String), failure: null });
     const other = await fixture.start({ configDir });
-    const told = (await other.get(location)).json();
-    expect(told).toEqual(done);
-    expect(told).toMatchObject({
+    const reply = (await other.get(location)).json();
+    expect(reply).toEqual(done);
+    expect(reply).toMatchObject({
       result: {
         tokens: [
           {
@@ -63,7 +63,7 @@ describe("202", () => {
     });
   });
 
-  test("an audit of no range looks at the newest blocks", async () => {
+  test("an audit without a range covers the newest blocks", async () => {
     const service = await fixture.start({ configDir: payments.postern.configDir });
     const begun = await service.post("/api/v1/payments/audits", {});
     expect(begun.status).toBe(202);
@@ -80,7 +80,7 @@ describe("400", () => {
     [{ from_block: "9", to_block: "8" }, /^from_block: must not be after to_block: 9 is after 8/],
     [{ network: "eip155:1" }, /^network: must be one of eip155:/],
     [{ since: "today" }, /since/],
-  ])("an audit of %j is refused with 400, and says what is wrong", async (order, detail) => {
+  ])("an audit of %j is refused with 400, and the answer says what is wrong", async (order, detail) => {
     const { post } = await fixture.start({ configDir: payments.postern.configDir });
     const refused = await post("/api/v1/payments/audits", order);
     expect(refusalOf(refused)).toEqual([400, "request.malformed"]);
@@ -91,7 +91,7 @@ describe("400", () => {
 describe("409", () => {
   const { redis, devnet, postern } = payments;
 
-  test("a chain that has no node cannot be audited: 409", async () => {
+  test("a chain without a node cannot be audited: 409", async () => {
     const { accepted_tokens: tokens, ...x402 } = x402Table({ devnet });
     const [{ rpc_url: _, ...token } = {}] = tokens as Record<string, string>[];
     postern.configure({

@@ -10,7 +10,7 @@ const fixture = useOperator({ redis });
 describe("202", () => {
   const calls = useFailedCalls({ redis });
 
-  test("a discard by a filter ends the calls for good, also old ones, with their lines in the audit", async () => {
+  test("a discard by a filter ends the calls for good, including old ones, with their audit lines", async () => {
     const old = Date.now() - 31 * 86_400_000;
     const [one = "", , other = ""] = await calls.fail([
       { path: "/a" },

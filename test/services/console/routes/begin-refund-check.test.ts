@@ -11,7 +11,7 @@ describe("202", () => {
   const fixture = useOperator({ redis: payments.redis });
   beforeEach(() => configureRefunds(payments));
 
-  test("a look for refunds closes the case that a transfer has paid back, and says which are still open", async () => {
+  test("a refund check closes the case that a transfer has paid back, and lists those that are still open", async () => {
     const ids = await refundable(payments, 2);
     const service = await fixture.start({ configDir: payments.postern.configDir });
     await service.post("/api/v1/payments/refunds/exports", { call_ids: ids, reason: "x" });
@@ -44,7 +44,7 @@ describe("202", () => {
 describe("409", () => {
   const fixture = useOperator();
 
-  test("without the tokens' configuration no refund can be looked for: 409", async () => {
+  test("without the tokens' configuration no refund can be searched for: 409", async () => {
     const { post } = await fixture.start();
     expect(refusalOf(await post("/api/v1/payments/refund-checks", {}))).toEqual([409, "token.unconfigured"]);
   });

@@ -12,7 +12,7 @@ describe("202", () => {
   const calls = useFailedCalls({ redis });
   const DAY_MS = 86_400_000;
 
-  test("a replay by a filter is a run, whose progress and end are at its Location; each call has its line in the audit", async () => {
+  test("a replay by a filter is a run, Location names its URL, and each call has its audit line", async () => {
     await calls.fail([{ path: "/a" }, { path: "/a" }, { path: "/b" }]);
     const service = await fixture.start();
     const begun = await service.post("/api/v1/failed/replays", {
@@ -100,7 +100,7 @@ describe("202", () => {
     expect([await calls.calls.count({}), await calls.audited()]).toEqual([3, []]);
   });
 
-  test("calls that are named are replayed, and of each other one it is said where it is; force takes old ones too", async () => {
+  test("named calls are replayed, the others are reported with their place, and force includes old calls", async () => {
     const [old = "", young = "", other = ""] = await calls.fail([
       { acceptedAt: Date.now() - 31 * DAY_MS },
       {},
@@ -117,7 +117,7 @@ describe("202", () => {
     expect(await calls.calls.find(other)).toBeDefined();
   });
 
-  test("with a limit the oldest calls that match are replayed, and no more", async () => {
+  test("with a limit only the oldest matching calls are replayed", async () => {
     await calls.fail([{}]);
     const [second = ""] = await calls.fail([{}]);
     const service = await fixture.start();
@@ -150,7 +150,7 @@ describe("400", () => {
     [{ all: true, concurrency: 101, reason: "x" }, /^concurrency: /],
     [{ all: true, reason: "half a character: \ud83d" }, /^body: must not contain half a surrogate pair/],
     [{ filter: { endpoint: "\udc00" }, reason: "x" }, /^body: must not contain half a surrogate pair/],
-  ])("a replay of %j is refused with 400, and begins nothing", async (order, detail) => {
+  ])("a replay of %j is refused with 400, and nothing starts", async (order, detail) => {
     const { post, get } = await fixture.start();
     const refused = await post("/api/v1/failed/replays", order);
     expect([...refusalOf(refused), refused.json()["detail"]]).toEqual([
@@ -164,7 +164,7 @@ describe("400", () => {
 describe("429", () => {
   const fixture = useOperator();
 
-  test("while so many runs are open that no more are taken, a replay is refused with 429", async () => {
+  test("a replay is refused with 429 while the maximum number of runs is open", async () => {
     const store = createRunStore(fixture.redis.partition);
     for (let i = 0; i < OPEN_RUNS_MAX; i++)
       await store.create({ kind: "of a later release", by: "x", request: {} });

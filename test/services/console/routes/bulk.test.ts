@@ -8,7 +8,7 @@ const redis = useRedis();
 const fixture = useOperator({ redis });
 
 describe("200", () => {
-  test("any replica shows a run, to a viewer too", async () => {
+  test("any replica shows a run, also to a viewer", async () => {
     const [one, other] = [await fixture.start(), await fixture.start()];
     const begun = await one.post("/api/v1/failed/replays", { all: true, reason: "nothing is there" });
     const location = String(begun.headers["location"]);
@@ -19,18 +19,18 @@ describe("200", () => {
 });
 
 describe("404", () => {
-  test("a run that is not there is 404", async () => {
+  test("an unknown bulk operation gets 404", async () => {
     const { get } = await fixture.start();
     expect(refusalOf(await get(`/api/v1/bulk/run_${"0".repeat(32)}`))).toEqual([404, "run.unknown"]);
     expect(refusalOf(await get("/api/v1/bulk/1"))).toEqual([404, "request.not_found"]);
   });
 });
 
-describe("those that ask the chain: 200", () => {
-  test("an audit that waits is shown with who began it, and without a result", async () => {
+describe("bulk operations that read the chain: 200", () => {
+  test("a waiting audit is shown with the operator who began it, and without a result", async () => {
     const { get } = await fixture.start();
     const runs = createRunStore(redis.partition);
-    // Somebody else does it.
+    // Another operator begins it.
     const run = await runs.create({ kind: "audit", by: "vera", request: { network: "eip155:1" } });
     await runs.take("somebody else", 60_000, ["audit"]);
     const shown = await get(`/api/v1/bulk/${run.id}`, { as: "viewer" });
@@ -40,8 +40,8 @@ describe("those that ask the chain: 200", () => {
   });
 });
 
-describe("those that ask the chain: 404", () => {
-  test("an audit that was never begun is 404, and so is a run of another kind", async () => {
+describe("bulk operations that read the chain: 404", () => {
+  test("an unknown audit and a bulk operation of another kind get 404", async () => {
     const { get } = await fixture.start();
     const unknown = await get(`/api/v1/bulk/run_${"0".repeat(32)}`);
     expect(refusalOf(unknown)).toEqual([404, "run.unknown"]);

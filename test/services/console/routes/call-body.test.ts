@@ -10,7 +10,7 @@ const calls = useFailedCalls({ redis });
 const fixture = useOperator({ redis });
 
 describe("200", () => {
-  test("the body of a call that waits comes as the bytes that it is, and as nothing that a browser shows or runs", async () => {
+  test("the body of a waiting call is returned byte for byte, with headers that keep a browser from showing or running it", async () => {
     const body = Buffer.concat([Buffer.from("<script>alert(1)</script>"), Buffer.from([0, 0xff, 0x0a])]);
     const id = await calls.add({ body });
     const { get } = await fixture.start();
@@ -27,7 +27,7 @@ describe("200", () => {
     expect(await audited(redis.client)).toEqual([]);
   });
 
-  test("a search and the life of a call leave no line, so that scrolling writes nothing", async () => {
+  test("a search and the life of a call write no audit line, so that scrolling writes nothing", async () => {
     const id = await calls.add();
     const { get } = await fixture.start();
     for (const path of ["calls", `calls/${id}`, "failed", "rejected", "payments"])
@@ -35,7 +35,7 @@ describe("200", () => {
     expect(await audited(redis.client, ["acts", "repeats", "money", "reads"])).toEqual([]);
   });
 
-  test("a body whose line in the audit cannot be written is not given out", async () => {
+  test("a body is not returned if its audit line cannot be written", async () => {
     const id = await calls.add({ body: Buffer.from("secret") });
     await redis.client.set(keys.audit("reads"), "no stream");
     const { get } = await fixture.start();
@@ -46,7 +46,7 @@ describe("200", () => {
 });
 
 describe("404", () => {
-  test("the body of a call that has ended is 404, which says that, and so is the body of no call", async () => {
+  test("the body of an ended or unknown call gets 404, with the reason", async () => {
     const id = await calls.add();
     await calls.startProducer();
     await eventually("it has ended", async () => (await calls.records.state(id)) === "INJECTED");

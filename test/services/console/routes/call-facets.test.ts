@@ -9,7 +9,7 @@ const fixture = useOperator({ redis });
 describe("200", () => {
   const calls = useFailedCalls({ redis });
 
-  test("the calls that a search finds are counted by state, endpoint, job, event type and error code", async () => {
+  test("the calls of a search are counted by state, endpoint, job, event type and error code", async () => {
     const event = { "X-WEBHOOK-EVENT": "invoice.paid" };
     await calls.fail([
       { path: "/a", metadata: event },
@@ -45,7 +45,7 @@ describe("400", () => {
   test.each([
     ["q=c_12*", /^q: must be plain text without wildcards/],
     ["limit=1", /^limit: /],
-  ])("a search for %s is refused with 400, and says what is wrong", async (query, detail) => {
+  ])("a search for %s is refused with 400, and the answer says what is wrong", async (query, detail) => {
     const { get } = await fixture.start();
     const refused = await get(`/api/v1/calls/facets?${query}`);
     expect(refusalOf(refused)).toEqual([400, "request.malformed"]);

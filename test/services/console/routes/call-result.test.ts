@@ -10,7 +10,7 @@ describe("200", () => {
   const payments = usePayments();
   const fixture = useOperator({ redis: payments.redis });
 
-  test("the result of a call comes as the bytes that its runner gave, whatever type it said that they have", async () => {
+  test("the result of a call is returned byte for byte as a download, whatever its content type", async () => {
     const id = await payments.buy();
     await payments.startProducer(async () => ({
       status: 200,
@@ -19,7 +19,7 @@ describe("200", () => {
     }));
     await eventually(
       "it has ended",
-      async () => (await payments.gateway.journal.look(id))?.state === "INJECTED",
+      async () => (await payments.gateway.journal.findWithoutCall(id))?.state === "INJECTED",
     );
     const { get } = await fixture.start();
     const got = await get(`/api/v1/calls/${id}/result`, { as: "viewer" });
@@ -39,7 +39,7 @@ describe("404", () => {
   const calls = useFailedCalls({ redis });
   const fixture = useOperator({ redis });
 
-  test("a call without a result is 404, which says why there is none, and so is no call", async () => {
+  test("a call without a result gets 404 with the reason, and so does an unknown call", async () => {
     const id = await calls.add();
     const { get } = await fixture.start();
     const none = await get(`/api/v1/calls/${id}/result`);

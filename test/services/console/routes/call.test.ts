@@ -20,7 +20,7 @@ describe("200", () => {
   const namesIn = (life: Record<string, unknown>) =>
     (life["timeline"] as { what: string }[]).map(({ what }) => what);
 
-  test("the life of a failed call has what happened when, why it failed, its metadata, and not its body", async () => {
+  test("the life of a failed call has its steps with their times, its error and its metadata, but not its body", async () => {
     const body = Buffer.from("a body that stays where it is");
     const [id = ""] = await calls.fail([{ body }]);
     const life = await shown(id);
@@ -39,7 +39,7 @@ describe("200", () => {
     expect(JSON.stringify(life)).not.toContain(body.toString("base64"));
   });
 
-  test("the life of a call that was replayed twice has each attempt and failure, who replayed it and why, in order, and the total", async () => {
+  test("the life of a call that was replayed twice has all attempts, failures and replays in order, and the total", async () => {
     const [id = "", other = ""] = await calls.fail([{}, {}], "runner.failed", "500 no");
     const { get, post } = await fixture.start({ configDir: payments.postern.configDir });
     const failAgain = async (): Promise<void> => {
@@ -75,7 +75,7 @@ describe("200", () => {
     ]);
   });
 
-  test("the life of a paid call has its payment, with the decimals of its token, and the size of its result", async () => {
+  test("the life of a paid call has its payment with the token's decimals, and the size of its result", async () => {
     const id = await payments.buy();
     await payments.startProducer(async () => ({
       status: 200,
@@ -84,7 +84,7 @@ describe("200", () => {
     }));
     await eventually(
       "it has ended",
-      async () => (await payments.gateway.journal.look(id))?.state === "INJECTED",
+      async () => (await payments.gateway.journal.findWithoutCall(id))?.state === "INJECTED",
     );
     const life = await shown(id);
     expect(life).toMatchObject({
@@ -101,7 +101,7 @@ describe("200", () => {
 describe("404", () => {
   const fixture = useOperator();
 
-  test("a call of which nothing is known is 404, and so is what is no call id", async () => {
+  test("an unknown call gets 404, and so does an invalid call id", async () => {
     const { get } = await fixture.start();
     const unknown = await get(`/api/v1/calls/c_${"0".repeat(32)}`);
     expect(refusalOf(unknown)).toEqual([404, "call.unknown"]);

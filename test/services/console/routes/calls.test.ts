@@ -30,7 +30,7 @@ describe("200", () => {
     return answer.json<Page>();
   }
 
-  test("a search finds calls wherever they are, the newest first, with what is known of each", async () => {
+  test("a search finds calls in every state, newest first, with their known fields", async () => {
     const { calls: found, ...rest } = await search();
     expect(rest).toEqual({ next: null, rejected: [], is_complete: true, is_unlisted: false });
     expect(found[0]).toEqual({
@@ -62,11 +62,11 @@ describe("200", () => {
     expect(found.map(({ id }) => id)).toEqual(expected.map((name) => ids[name]));
   });
 
-  test("a search for an id finds a call that is nowhere but in its record", async () => {
+  test("a search for an id finds a call that only has a record", async () => {
     expect((await search(`?id=${ids.done}`)).calls).toMatchObject([{ id: ids.done, state: "injected" }]);
   });
 
-  test("pages that follow one another have each call once", async () => {
+  test("consecutive pages have each call exactly once", async () => {
     const first = await search("?limit=1");
     expect(first.next).not.toBeNull();
     const second = await search(`?limit=1&cursor=${first.next}`);
@@ -78,7 +78,7 @@ describe("200", () => {
 describe("200 with a refused request", () => {
   const rejections = useRejections(redis);
 
-  test("the beginning of its id finds it, on the first page alone", async () => {
+  test("a search for the start of a refused request's id finds it, on the first page only", async () => {
     const { get } = await fixture.start();
     const [, { id = "" } = {}] = rejections.newest;
     for (const q of [id, id.slice(0, 10).toUpperCase()]) {
@@ -113,7 +113,7 @@ describe("400", () => {
     ["cursor=nonsense", /^cursor: must be the `next`/],
     ["limit=501", /^limit: /],
     ["delivery=1", /^delivery: /],
-  ])("a search for %s is refused with 400, and says what is wrong", async (query, detail) => {
+  ])("a search for %s is refused with 400, and the answer says what is wrong", async (query, detail) => {
     const { get } = await fixture.start();
     const refused = await get(`/api/v1/calls?${query}`);
     expect(refusalOf(refused)).toEqual([400, "request.malformed"]);

@@ -22,13 +22,13 @@ describe("200", () => {
   const proxy = useRedisProxy(redis);
   const CALLS = 300;
 
-  test("a replay that is cancelled half way leaves the rest as it was; resumed, it does exactly that rest", async () => {
+  test("a replay that is cancelled half way leaves the other calls unchanged, and processes exactly those after it is resumed", async () => {
     const [id = ""] = await calls.fail([{}]);
     await multiplyFailed(redis.partition, {
       ...{ of: { id, queue: "webhook/7/1" }, copies: CALLS - 1, queues: ["webhook/7/1"], everyMs: -1 },
     });
     const service = await fixture.start({ redisUrl: asUser(proxy.url, "operator") });
-    // So the run lasts for seconds, of which a cancellation needs half a second.
+    // The delay makes the run last for seconds, and a cancellation needs half a second.
     proxy.replyPauseMs = () => 20;
     const begun = await service.post("/api/v1/failed/replays", {
       all: true,
@@ -43,7 +43,7 @@ describe("200", () => {
       })
       .toBeGreaterThan(0);
     const cancelled = await service.ask("DELETE", location);
-    // The run may have ended by the time the answer is read.
+    // The run may have ended before the answer is read.
     expect([cancelled.status, cancelled.json()["state"]]).toEqual([
       200,
       expect.stringMatching(/^cancell(ing|ed)$/),
@@ -69,20 +69,20 @@ describe("200", () => {
 });
 
 describe("404", () => {
-  test("a run that is not there cannot be cancelled: 404", async () => {
+  test("an unknown bulk operation cannot be cancelled: 404", async () => {
     const { ask } = await fixture.start();
     const answer = await ask("DELETE", `/api/v1/bulk/run_${"0".repeat(32)}`);
     expect(refusalOf(answer)).toEqual([404, "run.unknown"]);
   });
 });
 
-describe("those that ask the chain: 200", () => {
+describe("bulk operations that read the chain: 200", () => {
   const payments = usePayments();
   const { redis } = payments;
   const fixture = useOperator({ redis });
   const ends = useEnds();
 
-  test("an audit under way is asked to end, and says so until it has", async () => {
+  test("a cancelled audit is shown as cancelling until it has ended", async () => {
     const { ask } = await fixture.start();
     const runs = createRunStore(redis.partition);
     const run = await runs.create({ kind: "refund-check", by: "vera", request: {} });
@@ -96,10 +96,10 @@ describe("those that ask the chain: 200", () => {
     ]);
   });
 
-  /** Long before the console gives a node's answer up. */
+  /** Much shorter than the console's timeout for a node's answer. */
   const SOON_MS = 20_000;
 
-  /** The node keeps every search for logs waiting until it is let go on. */
+  /** Starts an audit whose node holds every search for logs. */
   async function beginAtSlowNode() {
     const { devnet, postern } = payments;
     const node = await startHoldingNode(devnet.rpcUrl, ({ method }) => method === "eth_getLogs");
@@ -115,27 +115,27 @@ describe("those that ask the chain: 200", () => {
     return { node, configDir, service, location: String(begun.headers["location"]) };
   }
 
-  test("an audit that waits for its node ends once it is cancelled, and asks nothing more", async () => {
+  test("an audit that waits for its node ends when it is cancelled, and sends no further request", async () => {
     const { node, service, location } = await beginAtSlowNode();
     expect((await service.ask("DELETE", location)).status).toBe(200);
     expect(await within(SOON_MS, runIn(service, location, "cancelled"))).toMatchObject({ kind: "done" });
     expect([node.held(), node.asked.at(-1)?.method]).toEqual([1, "eth_getLogs"]);
   });
 
-  test("an audit whose process stops does not hold it up, and is begun anew by the next one", async () => {
+  test("an audit does not delay the end of its process, and the next process starts it again from the beginning", async () => {
     const { node, configDir, service, location } = await beginAtSlowNode();
     expect(await within(SOON_MS, service.close())).toMatchObject({ kind: "done" });
     expect(node.held()).toBe(1);
-    node.goOn();
+    node.release();
     const next = await fixture.start({ configDir });
     expect(await runIn(next, location, "done")).toMatchObject({ failure: null });
   });
 });
 
-describe("those that ask the chain: 404", () => {
+describe("bulk operations that read the chain: 404", () => {
   const fixture = useOperator();
 
-  test("an audit that was never begun cannot be cancelled: 404", async () => {
+  test("an unknown audit cannot be cancelled: 404", async () => {
     const { ask } = await fixture.start();
     const refused = await ask("DELETE", `/api/v1/bulk/run_${"0".repeat(32)}`);
     expect(refusalOf(refused)).toEqual([404, "run.unknown"]);

@@ -17,7 +17,7 @@ function open() {
 }
 
 describe("200", () => {
-  test("an endpoint that waits for a secret is closed, and the answer and the audit do not have the secret", async () => {
+  test("an endpoint that waits for a secret is closed, and neither the answer nor the audit log has the secret", async () => {
     const opened = await open();
     const secret = "a-secret-that-nobody-has-seen";
     expect(await createTakeSecret(fixture.redis.partition)(path, secret, "192.0.2.1")).toBe(true);
@@ -48,7 +48,7 @@ describe("403", () => {
 });
 
 describe("404", () => {
-  test("an endpoint that is not open is not closed, and leaves no line in the audit", async () => {
+  test("an endpoint that is not open is not closed, and no audit line is written", async () => {
     const { post } = await fixture.start();
     const refused = await post(ROUTE, { path });
     expect(refusalOf(refused)).toEqual([404, "request.not_found"]);

@@ -11,7 +11,7 @@ const fixture = useOperator();
 describe("200", () => {
   const NAMES = "/api/v1/configured-names";
 
-  test("the paths of endpoints and the networks of tokens are listed, also if secrets are not there", async () => {
+  test("the paths of endpoints and the networks of tokens are listed, even if secrets are missing", async () => {
     const configDir = join(tempDir(), "config");
     const endpoints = [{ path: "/hooks/a", job_id: 1, auth: "bearer", secret: "env:ABSENT" }];
     const address = `0x${"1".repeat(40)}` as const;
@@ -27,7 +27,7 @@ describe("200", () => {
     expect(answer.json()).toEqual({ endpoints: ["/hooks/a"], jobs: {}, networks, public_networks: [] });
   });
 
-  test("a job has its name from postern.toml, or from job_pricing.toml, which counts; a change of a file is seen at once", async () => {
+  test("a job has its name from postern.toml or job_pricing.toml, which has priority, and a changed file is used at once", async () => {
     const configDir = join(tempDir(), "config");
     const write = (name: string) =>
       writeConfig(configDir, {
@@ -63,7 +63,7 @@ describe("200", () => {
     ["has a node whose URL is not there", [{ ...TOKEN, rpc_url: "env:ABSENT" }], false],
     ["has a public node for each token", [TOKEN, EURC].map((each) => ({ ...each, rpc_url: PUBLIC })), true],
     ["names no node for one of its tokens", [{ ...TOKEN, rpc_url: PUBLIC }, EURC], false],
-  ])("a network that %s: whether it is public", async (_what, tokens, isPublic) => {
+  ])("a network that %s is reported as public or not", async (_what, tokens, isPublic) => {
     const configDir = join(tempDir(), "config");
     writeConfig(configDir, { postern: {}, x402: { accepted_tokens: tokens } });
     const { get } = await fixture.start({ configDir });

@@ -9,7 +9,7 @@ const calls = useFailedCalls({ redis });
 const fixture = useOperator({ redis });
 
 describe("204", () => {
-  test("a failed call that is discarded is gone with its body, and the audit says who did it and why", async () => {
+  test("a discarded call is deleted with its body, and the audit log says who did it and why", async () => {
     const [id = ""] = await calls.fail([{}]);
     const { post } = await fixture.start();
     expect((await post(`/api/v1/failed/${id}/discard`, { reason: "a test call" })).status).toBe(204);
@@ -20,7 +20,7 @@ describe("204", () => {
     ]);
   });
 
-  test("the body of a discarded call that is paid cannot be read after it, and its payment is kept", async () => {
+  test("after a discard the body of a paid call cannot be read, and its payment is kept", async () => {
     const [id = ""] = await failPaid(calls, [{ ...USDC, amount: "100", isProven: false }]);
     const { get, post } = await fixture.start();
     expect((await get(`/api/v1/calls/${id}/body`)).status).toBe(200);
@@ -28,7 +28,7 @@ describe("204", () => {
     expect(refusalOf(await get(`/api/v1/calls/${id}/body`))).toEqual([404, "call.no_body"]);
     const life = (await get(`/api/v1/calls/${id}`)).json();
     expect(life).toMatchObject({ state: "discarded", body_kept: false, payment: { state: "discarded" } });
-    // What a gateway needs to settle it again if a reorganisation takes the transaction away.
+    // A gateway needs this to settle again if a reorganisation removes the transaction.
     expect(await redis.client.hexists(keys.payment(id), "request")).toBe(1);
   });
 });
@@ -43,7 +43,7 @@ describe("400", () => {
 });
 
 describe("404", () => {
-  test("a call of which nothing is known cannot be discarded: 404", async () => {
+  test("an unknown call cannot be discarded: 404", async () => {
     const { post } = await fixture.start();
     const answer = await post(`/api/v1/failed/c_${"0".repeat(32)}/discard`, { reason: "x" });
     expect(refusalOf(answer)).toEqual([404, "call.unknown"]);

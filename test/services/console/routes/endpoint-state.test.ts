@@ -16,7 +16,7 @@ function start() {
 }
 
 describe("200", () => {
-  test("an endpoint is disabled and enabled again, each with a line in the audit, and the list shows by whom", async () => {
+  test("an endpoint is disabled and enabled again, each with an audit line, and the list shows by whom", async () => {
     const { post, get } = await start();
     const order = { path: "/hooks/a", state: "disabled", reason: "it loops" };
     expect((await post(ROUTE, order)).json()).toEqual({
@@ -60,7 +60,7 @@ describe("404", () => {
     await fixture.redis.client.flushdb();
   });
 
-  test("a path of no endpoint is refused, with the one that was probably meant, so that nobody believes it disabled", async () => {
+  test("an unknown path is refused with a suggestion, so that no operator believes it disabled", async () => {
     const { post } = await start();
     const refused = await post(ROUTE, { path: "/hooks/a/", state: "disabled", reason: "x" });
     expect(refusalOf(refused)).toEqual([404, "request.not_found"]);

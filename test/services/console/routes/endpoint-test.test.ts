@@ -19,7 +19,7 @@ function start() {
   return fixture.start({ configDir });
 }
 
-/** Takes the next order in place of a gateway. */
+/** Takes the next test order instead of a gateway. */
 const taken = () =>
   eventually("the order is there", async () => {
     const [order] = await openEndpointTests(fixture.redis.partition).take(Date.now());
@@ -27,7 +27,7 @@ const taken = () =>
   });
 
 describe("200", () => {
-  test("the answer is the outcome that a gateway reports, with a line in the audit", async () => {
+  test("the answer is the outcome that a gateway reports, and the test has an audit line", async () => {
     const { post } = await start();
     const asked = post(ROUTE, ORDER);
     const outcome = { status: 202, accepted: true, detail: "accepted", call_id: null };
@@ -57,7 +57,7 @@ describe("403", () => {
 });
 
 describe("404", () => {
-  test("a path of no endpoint is refused", async () => {
+  test("an unknown path is refused", async () => {
     const { post } = await start();
     expect(refusalOf(await post(ROUTE, { ...ORDER, path: "/hooks/b" }))).toEqual([404, "request.not_found"]);
     expect(await auditOf(fixture.redis)).toEqual([]);

@@ -31,7 +31,7 @@ function start() {
 }
 
 describe("200", () => {
-  test("an endpoint is shown with its settings, where it is reached, and its requests over time, and without what is secret", async () => {
+  test("an endpoint is shown with its settings, its URL and its requests over time, and without secrets", async () => {
     const { get } = await start();
     const { log, flush } = await reports.start();
     log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false });
@@ -59,7 +59,7 @@ describe("200", () => {
 
 describe("400", () => {
   test.each(["", "?path=", "?path=/hooks/a&span=2h"])(
-    "a question without a path or with another span is refused: %j",
+    "a request without a path or with an unknown span is refused: %j",
     async (query) => {
       const { get } = await start();
       expect(refusalOf(await get(`/api/v1/endpoint${query}`))).toEqual([400, "request.malformed"]);

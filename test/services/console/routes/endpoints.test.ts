@@ -10,7 +10,7 @@ const fixture = useOperator();
 describe("200", () => {
   const SECRET = "a-secret-that-nobody-is-shown";
 
-  test("the endpoints of the configuration are listed, without what is secret of them", async () => {
+  test("the configured endpoints are listed, without their secrets", async () => {
     const configDir = join(tempDir(), "config");
     const endpoints = [{ path: "/hooks/a", job_id: 1, auth: "bearer", secret: SECRET }];
     writeConfig(configDir, { postern: {}, webhooks: { endpoints } });
@@ -22,7 +22,7 @@ describe("200", () => {
 });
 
 describe("500", () => {
-  test("a configuration that is no TOML is 500", async () => {
+  test("a configuration that is not TOML gets 500", async () => {
     const configDir = tempDir();
     writeFileSync(join(configDir, "webhooks.toml"), "[[endpoints]\n");
     const { get } = await fixture.start({ configDir });

@@ -20,7 +20,7 @@ async function follow({ address }: TestOperator) {
 }
 
 describe("200", () => {
-  test("a stream tells which processes it follows and each event of a call, without its body, until it is closed", async () => {
+  test("a stream sends the processes that it follows and each event of a call, without bodies, until it is closed", async () => {
     const { address } = await webhooks.start({ endpoints: [{ path: "/a", job_id: 1, auth: "none" }] });
     const stream = await follow(await fixture.start());
     const toldOf = (name: string) =>
@@ -40,7 +40,7 @@ describe("200", () => {
     await eventually("nobody follows", async () => (await redis.client.exists(keys.followed)) === 0);
   });
 
-  test("a stream ends when its replica stops, and its client is told when to come again", async () => {
+  test("a stream ends when its replica stops, and tells its client when to reconnect", async () => {
     const service = await fixture.start();
     const stream = await follow(service);
     service.drain();
@@ -51,7 +51,7 @@ describe("200", () => {
 });
 
 describe("400", () => {
-  test("a query is refused, because the stream has all events", async () => {
+  test("a query is refused, because the stream always has all events", async () => {
     const { get } = await fixture.start();
     expect(refusalOf(await get("/api/v1/events?job=7%2F1"))).toEqual([400, "request.malformed"]);
   });

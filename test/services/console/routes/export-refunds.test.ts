@@ -10,7 +10,7 @@ describe("201", () => {
   const fixture = useOperator({ redis: payments.redis });
   beforeEach(() => configureRefunds(payments));
 
-  test("an export has who gets what, is found again under the id that was chosen for it, and the audit has a line for each call", async () => {
+  test("an export has recipients and amounts, is found again under its chosen id, and writes an audit line for each call", async () => {
     const ids = await refundable(payments, 2);
     const { get, post } = await fixture.start({ configDir: payments.postern.configDir });
     const id = `r_${"0a".repeat(16)}`;
@@ -32,7 +32,7 @@ describe("201", () => {
     );
   });
 
-  test("an export that is asked for again is the same, whoever asks and why, and the audit tells once who made it", async () => {
+  test("a repeated export is the same, even from another operator and with another reason, and the audit log has its author once", async () => {
     const [one = "", other = ""] = await refundable(payments, 2);
     const { post } = await fixture.start({ configDir: payments.postern.configDir });
     const id = `r_${"0b".repeat(16)}`;
@@ -59,7 +59,7 @@ describe("400", () => {
     [{ call_ids: ["c_1"], reason: "x" }, /^call_ids/],
     [{ id: "mine", call_ids: [CALL], reason: "x" }, /^id: /],
     [{ call_ids: [CALL], reason: "\ud800" }, /^body: must not contain half a surrogate pair/],
-  ])("an export of %j is refused with 400, and says what is wrong", async (order, detail) => {
+  ])("an export of %j is refused with 400, and the answer says what is wrong", async (order, detail) => {
     const { post } = await fixture.start();
     const refused = await post("/api/v1/payments/refunds/exports", order);
     expect(refusalOf(refused)).toEqual([400, "request.malformed"]);
@@ -75,7 +75,7 @@ describe("409", () => {
     return post("/api/v1/payments/refunds/exports", { call_ids: ids, reason: "x" });
   }
 
-  test("what is not to be paid back is not exported, and neither is what nobody could see paid back: 409", async () => {
+  test("refunds that are not due, and refunds that could never be seen on the chain, are not exported: 409", async () => {
     configureRefunds(payments);
     const settling = await payments.claim();
     expect(refusalOf(await exportOf([settling]))).toEqual([409, "payment.undecidable"]);

@@ -9,7 +9,7 @@ const calls = useFailedCalls({ redis });
 const fixture = useOperator({ redis });
 
 describe("200", () => {
-  test("the body of a failed call comes as the bytes that it is, and as nothing that a browser shows or runs", async () => {
+  test("the body of a failed call is returned byte for byte, with headers that keep a browser from showing or running it", async () => {
     const body = Buffer.concat([Buffer.from("<script>alert(1)</script>"), Buffer.from([0, 0xff, 0x0a])]);
     const [id = ""] = await calls.fail([{ body }]);
     const { get } = await fixture.start();
@@ -27,7 +27,7 @@ describe("200", () => {
     ]);
   });
 
-  test("a body of 25 MiB comes whole", async () => {
+  test("a body of 25 MiB is returned completely", async () => {
     const body = Buffer.alloc(25 * 1024 * 1024, 0x5a);
     const [id = ""] = await calls.fail([{ body }]);
     const { get } = await fixture.start();
@@ -36,14 +36,14 @@ describe("200", () => {
 });
 
 describe("404", () => {
-  test("the body of a call of which nothing is known is 404", async () => {
+  test("the body of an unknown call gets 404", async () => {
     const { get } = await fixture.start();
     expect(refusalOf(await get(`/api/v1/failed/c_${"0".repeat(32)}/body`))).toEqual([404, "call.unknown"]);
   });
 });
 
 describe("409", () => {
-  test("the body of a call that is not among the failed ones is 409", async () => {
+  test("the body of a call that is not among the failed ones gets 409", async () => {
     const id = await calls.add();
     const { get } = await fixture.start();
     expect(refusalOf(await get(`/api/v1/failed/${id}/body`))).toEqual([409, "call.not_failed"]);
@@ -51,7 +51,7 @@ describe("409", () => {
 });
 
 describe("500", () => {
-  test("stored data that is unreadable as a call has no body: 500 with its code", async () => {
+  test("stored data that cannot be read as a call has no body: 500 with its code", async () => {
     const [id = ""] = await calls.fail([{}]);
     await redis.client.hset(keys.inQueue("webhook/7/1", id), "data", "no JSON");
     const { get } = await fixture.start();

@@ -22,7 +22,7 @@ describe("200", () => {
     expect(shown.text).not.toContain(Buffer.from(`body of ${id}`).toString("base64"));
   });
 
-  test("of a call that this release cannot read, what lies in the queue is shown", async () => {
+  test("a call that this release cannot read is shown with its stored data", async () => {
     const [id = ""] = await calls.fail([{}]);
     await redis.client.hset(keys.inQueue("webhook/7/1", id), "data", '{"v":99,"body":"c2VjcmV0"}');
     const { get } = await fixture.start();
@@ -33,7 +33,7 @@ describe("200", () => {
 });
 
 describe("404", () => {
-  test("a call of which nothing is known is 404, and so is what is no call id", async () => {
+  test("an unknown call gets 404, and so does an invalid call id", async () => {
     const { get } = await fixture.start();
     expect(refusalOf(await get(`/api/v1/failed/c_${"0".repeat(32)}`))).toEqual([404, "call.unknown"]);
     expect(refusalOf(await get("/api/v1/failed/c_1"))).toEqual([404, "request.not_found"]);
@@ -41,7 +41,7 @@ describe("404", () => {
 });
 
 describe("409", () => {
-  test("a call that is not among the failed ones is 409, and the answer says where it is", async () => {
+  test("a call that is not among the failed ones gets 409, and the answer says where it is", async () => {
     const id = await calls.add();
     const { get } = await fixture.start();
     const shown = await get(`/api/v1/failed/${id}`);
@@ -51,7 +51,7 @@ describe("409", () => {
 });
 
 describe("410", () => {
-  test("a call that was forgotten is 410", async () => {
+  test("a forgotten call gets 410", async () => {
     const [id = ""] = await calls.fail([{}]);
     const { partition } = calls.redis;
     await createForget({ partition, clock: Date.now, log: silentLogger, by: "a test" })(id, "a test");

@@ -8,7 +8,7 @@ const calls = useFailedCalls({ redis });
 const fixture = useOperator({ redis });
 
 describe("200", () => {
-  test("failed calls are counted by origin, job and code, as a filter chooses them", async () => {
+  test("failed calls are counted by origin, job and code, within the filter", async () => {
     await calls.fail([{ jobId: 1 }, { jobId: 1 }, { origin: "x402", jobId: 2 }]);
     await calls.fail([{ jobId: 1 }], "runner.failed");
     const { get } = await fixture.start();
@@ -31,7 +31,7 @@ describe("200", () => {
     });
   });
 
-  test("a group says when its oldest call failed, when and why its newest did, and how many failed in each hour of the last day", async () => {
+  test("a group has the times of its oldest and newest failure, the newest reason, and the number of failures in each hour of the last day", async () => {
     const [first] = await calls.fail([{ jobId: 1 }, { jobId: 1 }]);
     if (first === undefined) throw new Error("no call");
     const HOUR = 3_600_000;

@@ -36,7 +36,7 @@ describe("200", () => {
   };
   const places = ({ calls: found }: Page) => found.map(({ id }) => ids.indexOf(id));
 
-  test("the list of failed calls has the newest first, with why each failed, and no body", async () => {
+  test("the list of failed calls has the newest first, with the reason of each, and no body", async () => {
     const all = await list();
     expect([places(all), all.next]).toEqual([[2, 1, 0], null]);
     expect(all.calls[1]).toEqual({
@@ -67,7 +67,7 @@ describe("200", () => {
     expect(places(await list(query))).toEqual(expected);
   });
 
-  test("pages that follow one another have each call once", async () => {
+  test("consecutive pages have each call exactly once", async () => {
     const met: number[] = [];
     let page = await list("?limit=1");
     for (;;) {
@@ -94,7 +94,7 @@ describe("400", () => {
     ["?job=1", /^job: /],
     ["?limit=1&limit=2", /^limit: must not be sent more than once/],
   ])(
-    "the list of failed calls is refused with 400 for %s, and says which parameter is wrong",
+    "the list of failed calls is refused with 400 for %s, and the answer names the wrong parameter",
     async (query, detail) => {
       const { get } = await fixture.start();
       const refused = await get(`/api/v1/failed${query}`);
@@ -107,7 +107,7 @@ describe("400", () => {
 describe("429", () => {
   const calls = useFailedCalls({ redis });
 
-  test("so many long readings are under way at once, and no more: 429, with when to come back", async () => {
+  test("more long readings than the limit are refused with 429 and a time to retry", async () => {
     const [id = ""] = await calls.fail([{}]);
     await multiplyFailed(redis.partition, {
       ...{ of: { id, queue: "webhook/7/1" }, copies: 5000, queues: ["webhook/7/1"], everyMs: -1 },
@@ -126,7 +126,7 @@ describe("503", () => {
   const redis = useOwnRedis();
   const fixture = useOperator({ redis });
 
-  test("while Redis is away the API answers 503 at once, and is well again once it is back", async () => {
+  test("while Redis is unavailable the API answers 503 at once, and works again afterwards", async () => {
     const { get, readiness } = await fixture.start();
     await redis.server.kill("SIGKILL");
     await eventually("Redis is missed", () => !readiness().ready);

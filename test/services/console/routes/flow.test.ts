@@ -8,7 +8,7 @@ const fixture = useOperator();
 describe("200", () => {
   const reports = useReports(fixture.redis);
 
-  test("the flow has a number for each minute of an hour, or for each five minutes of a day, also of one job", async () => {
+  test("the flow has numbers for each minute of an hour or each five minutes of a day, also of one job", async () => {
     const { log, flush } = await reports.start();
     const injected = { origin: "webhook", serviceId: 7, jobId: 1, callId: "c_1", attempt: 1, injectMs: 1 };
     log.info("call.injected", { ...injected, endToEndMs: 40 });

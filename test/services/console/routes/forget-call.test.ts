@@ -9,7 +9,7 @@ describe("200", () => {
   const calls = useFailedCalls({ redis });
   const fixture = useOperator({ redis });
 
-  test("a failed call that is forgotten has lost all that its sender said, and the audit says who did it and why", async () => {
+  test("a forgotten call has lost all data from its sender, and the audit log says who did it and why", async () => {
     const [id = ""] = await calls.fail([{ path: "/canary" }]);
     const { get, post } = await fixture.start();
     const forgotten = await post(`/api/v1/calls/${id}/forget`, { reason: "the sender has asked" });
@@ -42,7 +42,7 @@ describe("400", () => {
 describe("404", () => {
   const fixture = useOperator();
 
-  test("a call of which nothing is known cannot be forgotten: 404", async () => {
+  test("an unknown call cannot be forgotten: 404", async () => {
     const { post } = await fixture.start();
     const refused = await post(`/api/v1/calls/c_${"0".repeat(32)}/forget`, { reason: "x" });
     expect(refusalOf(refused)).toEqual([404, "call.unknown"]);
@@ -53,7 +53,7 @@ describe("409", () => {
   const payments = usePayments();
   const fixture = useOperator({ redis: payments.redis });
 
-  test("a call that waits, or whose payment is undecided, is not forgotten: 409, which says how it stands", async () => {
+  test("a waiting call, or one whose payment is undecided, is not forgotten: 409 with its state", async () => {
     const [waiting, settling, inReview] = [
       await payments.buy(),
       await payments.claim(),

@@ -6,7 +6,7 @@ import { aCall } from "../../../fixtures/producer.ts";
 const fixture = useOperator();
 
 describe("200", () => {
-  test("one job is shown as in the list", async () => {
+  test("one job is shown with the same fields as in the list", async () => {
     const { get } = await fixture.start();
     await createEnqueue(fixture.redis.partition)(aCall());
     const shown = await get("/api/v1/jobs/7/1");
@@ -15,7 +15,7 @@ describe("200", () => {
 });
 
 describe("404", () => {
-  test("a job that has neither a queue nor a setting is 404", async () => {
+  test("a job that has neither a queue nor a setting gets 404", async () => {
     const { get } = await fixture.start();
     expect(refusalOf(await get("/api/v1/jobs/7/99"))).toEqual([404, "job.not_found"]);
   });
@@ -26,7 +26,7 @@ describe("404", () => {
     "/api/v1/jobs/07/1",
     "/api/v1/jobs/7/1/",
     "/api/v1/jobs/7/%30%31",
-  ])("%s is no job's path: 404", async (path) => {
+  ])("%s is not the path of a job: 404", async (path) => {
     const { get } = await fixture.start();
     expect(refusalOf(await get(path))).toEqual([404, "request.not_found"]);
   });

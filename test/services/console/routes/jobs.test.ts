@@ -8,7 +8,7 @@ import { limitJobs } from "../../../support/limit-jobs.ts";
 const fixture = useOperator();
 
 describe("200", () => {
-  test("the list of jobs shows what each holds over all origins, its limits, and what holds it up", async () => {
+  test("the list of jobs has the counts over all origins, the limits and the pause of each job", async () => {
     const { get } = await fixture.start();
     const { partition } = fixture.redis;
     const [add, jobs] = [createEnqueue(partition), openJobs(fixture.redis.partitions)];
@@ -52,7 +52,7 @@ describe("200", () => {
 
 describe("400", () => {
   test.each(["cursor=nonsense", "cursor=eyJhIjoxfQ", "limit=0", "limit=501"])(
-    "a page of jobs that %s asks for is refused: 400",
+    "a page of jobs with %s is refused: 400",
     async (query) => {
       const { get } = await fixture.start();
       expect(refusalOf(await get(`/api/v1/jobs?${query}`))).toEqual([400, "request.malformed"]);

@@ -15,7 +15,7 @@ async function redisNow(): Promise<number> {
 }
 
 describe("200", () => {
-  test("the list has the last replays, the newest first, and no discards", async () => {
+  test("the list of replays has the newest first, and no discards", async () => {
     const service = await fixture.start();
     const begin = async (what: string, reason: string) => {
       const begun = await service.post(`/api/v1/failed/${what}`, { all: true, reason });
@@ -45,8 +45,8 @@ describe("400", () => {
   );
 });
 
-describe("those that ask the chain: 200", () => {
-  test("before the first audit the list of them is empty, and so is that of the looks for refunds", async () => {
+describe("bulk operations that read the chain: 200", () => {
+  test("before the first one, the lists of audits and of refund checks are empty", async () => {
     const { get } = await fixture.start();
     for (const kind of ["audit", "refund-check"]) {
       const listed = await get(`/api/v1/bulk?kind=${kind}`, { as: "viewer" });
@@ -54,7 +54,7 @@ describe("those that ask the chain: 200", () => {
     }
   });
 
-  test("the list has the newest, without what they have found: only an audit itself tells that", async () => {
+  test("the list has the newest audits without their results, which only an audit's own URL shows", async () => {
     const { get } = await fixture.start();
     const runs = createRunStore(redis.partition);
     const ids: string[] = [];
@@ -63,7 +63,7 @@ describe("those that ask the chain: 200", () => {
       await runs.take("somebody else", 60_000, ["audit"]);
       await runs.hold(id, "somebody else", 60_000, { tokens: [] });
       ids.push(id);
-      // Runs are ordered by the millisecond.
+      // Runs are ordered by the millisecond of their start.
       const begun = await redis.client.zscore(keys.runs, id);
       await eventually("the next one is newer", async () => (await redisNow()) > Number(begun));
     }
@@ -79,7 +79,7 @@ describe("those that ask the chain: 200", () => {
   });
 });
 
-describe("those that ask the chain: 400", () => {
+describe("bulk operations that read the chain: 400", () => {
   test.each(["limit=0", "limit=501", "cursor=x"])(
     "the list of audits is refused with 400 for %s",
     async (query) => {

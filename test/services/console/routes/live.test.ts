@@ -7,7 +7,7 @@ import { readStream } from "../../../support/event-source.ts";
 const fixture = useOperator();
 
 describe("400", () => {
-  test("a span, job or wish that there is not is 400", async () => {
+  test("a stream with an unknown span, job or parameter gets 400", async () => {
     const { get } = await fixture.start();
     for (const query of ["flow=2h", "job=echo", "jobs=yes", "payments=true"])
       expect([query, ...refusalOf(await get(`/api/v1/live?${query}`))]).toEqual([
@@ -19,7 +19,7 @@ describe("400", () => {
 describe("429", () => {
   const ends = useEnds();
 
-  test("one name has 16 streams at a replica: the next is told when to come back, and nobody else is refused", async () => {
+  test("one name may have 16 streams at a replica: the next one gets a time to retry, and other names are not refused", async () => {
     const service = await fixture.start();
     const follow = async (token: string) => {
       const stream = await readStream(`http://${service.address}/api/v1/live`, { token });

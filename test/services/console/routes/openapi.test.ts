@@ -4,7 +4,7 @@ import { useOperator } from "../../../fixtures/console.ts";
 const fixture = useOperator();
 
 describe("200", () => {
-  test("the document comes to anybody, says its version, and tells lists' parameters from their schemas", async () => {
+  test("the document needs no authentication, names its version, and derives the parameters of lists from their schemas", async () => {
     const { get } = await fixture.start();
     const answer = await get("/openapi.json", { as: "nobody" });
     expect(answer.status).toBe(200);

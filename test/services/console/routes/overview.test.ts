@@ -16,7 +16,7 @@ const fixture = useOperator({ redis });
 const reports = useReports(redis);
 
 describe("200", () => {
-  test("the overview has what each origin's queues hold, who is alive, which jobs are paused, and what Redis keeps", async () => {
+  test("the overview has the queues of each origin, the live processes, the paused jobs, and the durability of Redis", async () => {
     await calls.fail([{ jobId: 1 }, { jobId: 1 }]);
     await createEnqueue(redis.partition)(aCall({ origin: "x402", job_id: 2 }));
     await openJobs(redis.partitions).pause("7/1", { at: Date.now(), by: "a@b", reason: "it loops" });
@@ -69,7 +69,7 @@ describe("200", () => {
     ]);
   });
 
-  test("of a Redis that can lose what was answered with 202 the overview says why", async () => {
+  test("the overview says why Redis may lose accepted calls", async () => {
     await redis.client.config("SET", "appendfsync", "everysec");
     try {
       const { get } = await fixture.start();

@@ -10,7 +10,7 @@ describe("200", () => {
   const fixture = useOperator({ redis });
 
   test.each(["callback", "callback/receiver.example.com", "callback/127.0.0.1/8443"])(
-    "the callbacks of %s are paused and resumed as a job is, with a line in the audit",
+    "the callbacks of %s are paused and resumed as a job is, with an audit line",
     async (job) => {
       await redis.client.flushdb();
       const { post } = await fixture.start();
@@ -39,7 +39,7 @@ describe("200", () => {
     ["Hooks.Example.com", "callback/hooks.example.com", [443, 80]],
     ["h%C3%B6oks.example.com/443", "callback/xn--hoks-5qa.example.com", [443, 80]],
   ])(
-    "a pause of %s pauses the receiver that it names, and says which ports that are and whether it has a queue",
+    "a pause of %s pauses the named receiver, and says which ports that means and whether it has a queue",
     async (name, job, ports) => {
       await redis.client.flushdb();
       const { post, get } = await fixture.start();
@@ -58,7 +58,7 @@ describe("200", () => {
     },
   );
 
-  test("a change of all callbacks says whether there is a queue of any", async () => {
+  test("a change of all callbacks says whether any of them has a queue", async () => {
     await redis.client.flushdb();
     const { post } = await fixture.start();
     const resume = async () => (await post("/api/v1/jobs/callback/resume", { reason: "it is back" })).json();
@@ -93,7 +93,7 @@ describe("400", () => {
     },
   );
 
-  test("who may not act is told that before anything of the path is", async () => {
+  test("a client that may not act is refused before the path is validated", async () => {
     const { post } = await fixture.start();
     const refused = await post("/api/v1/jobs/callback/a%0Ab/pause", { reason: "x" }, { as: "nobody" });
     expect(refused.status).toBe(401);

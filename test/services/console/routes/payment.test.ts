@@ -12,7 +12,7 @@ describe("200", () => {
     return answer.json();
   }
 
-  test("a payment in review says why, what is known of it in sentences, and what an operator can do", async () => {
+  test("a payment in review has its reason, its evidence in sentences, and the actions of an operator", async () => {
     const id = await payments.claimForReview("the node lacks logs");
     const { evidence, ...payment } = await shown(id);
     expect(payment).toMatchObject({
@@ -49,7 +49,7 @@ describe("200", () => {
 describe("404", () => {
   const fixture = useOperator();
 
-  test("a payment that is not in the journal is 404, and so is what is no call id", async () => {
+  test("a payment that is not in the journal gets 404, and so does an invalid call id", async () => {
     const { get } = await fixture.start();
     const unknown = await get(`/api/v1/payments/c_${"0".repeat(32)}`);
     expect(refusalOf(unknown)).toEqual([404, "payment.unknown"]);

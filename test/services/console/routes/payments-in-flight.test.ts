@@ -7,7 +7,7 @@ describe("200", () => {
   const payments = usePayments();
   const fixture = useOperator({ redis: payments.redis });
 
-  test("payments in flight are those that settle, and not those whose call is in the queue or that an operator has to decide", async () => {
+  test("payments in flight are those that settle, but not those with a queued call or in review", async () => {
     const settling = await payments.claim();
     await payments.buy();
     await payments.claimForReview();
@@ -16,7 +16,7 @@ describe("200", () => {
     expect([answer.status, answer.json()]).toEqual([200, { call_ids: [settling], next: null }]);
   });
 
-  test("they come in pages, those first that are looked at soonest, also if many are due at one time", async () => {
+  test("pages have the payments with the next check first, even if many are due at the same time", async () => {
     const ids: string[] = [];
     for (let n = 0; n < 5; n++) ids.push(await payments.claim());
     await payments.buy();

@@ -28,7 +28,7 @@ describe("200", () => {
     expect(JSON.stringify(all)).not.toContain(Buffer.from("hello").toString("base64"));
   });
 
-  test("payments are picked by state, payer, time, openness, dispute and its acknowledgement", async () => {
+  test("payments are filtered by state, payer, time, whether they are open, disputed or acknowledged", async () => {
     const { journal } = payments.gateway;
     const other = await payments.claim({ payer: `0x${"11".repeat(20)}`, now: 1000 });
     const disputed = await payments.buy();
@@ -56,7 +56,7 @@ describe("200", () => {
   });
 
   test.each(["", "&state=settling"])(
-    "pages that follow one another have each payment once, also of many in one millisecond%s",
+    "consecutive pages have each payment exactly once, also with many in one millisecond%s",
     async (filter) => {
       const ids = await Promise.all(
         Array.from({ length: 230 }, (_, i) =>
@@ -87,10 +87,13 @@ describe("400", () => {
     ["since=yesterday", /^since: /],
     ["cursor=nonsense", /^cursor: must be the `next`/],
     ["limit=0", /^limit: /],
-  ])("the list of payments is refused with 400 for %s, and says what is wrong", async (query, detail) => {
-    const { get } = await fixture.start();
-    const refused = await get(`/api/v1/payments?${query}`);
-    expect(refusalOf(refused)).toEqual([400, "request.malformed"]);
-    expect(refused.json()["detail"]).toMatch(detail);
-  });
+  ])(
+    "the list of payments is refused with 400 for %s, and the answer says what is wrong",
+    async (query, detail) => {
+      const { get } = await fixture.start();
+      const refused = await get(`/api/v1/payments?${query}`);
+      expect(refusalOf(refused)).toEqual([400, "request.malformed"]);
+      expect(refused.json()["detail"]).toMatch(detail);
+    },
+  );
 });

@@ -11,7 +11,7 @@ import { tempDir } from "../../../support/temp-dir.ts";
 const fixture = useOperator();
 
 describe("200", () => {
-  test("what jobs cost is listed, in wei and in each token that has a rate", async () => {
+  test("prices of jobs are listed in wei and in each token that has a rate", async () => {
     const configDir = join(tempDir(), "config");
     writeConfig(configDir, {
       postern: {},
@@ -27,7 +27,7 @@ describe("200", () => {
     expect(gateway_url).toBe("https://pay.example.com");
   });
 
-  test("a rate that is read is listed with what it was in the last hour by minute, or in the last day by five minutes", async () => {
+  test("a rate from a source is listed with its history of an hour by minute, or of a day by five minutes", async () => {
     const feed = { source: "http_json", url: "https://rates.example/usdc", pointer: "/rate" };
     const bounds = { min_rate: "2000", max_rate: "4000" };
     const shared = createSharedValue(fixture.redis.partition, tokenWith(feed, bounds) as LiveToken);
@@ -55,7 +55,7 @@ describe("400", () => {
 });
 
 describe("500", () => {
-  test("a source of rates whose secret is not here is 500: the rate cannot be told", async () => {
+  test("a rate source whose secret is missing gets 500, because the rate is unknown", async () => {
     const configDir = join(tempDir(), "config");
     const feed = { source: "http_json", url: "env:RATES_URL", pointer: "/rate" };
     writeConfig(configDir, {

@@ -13,7 +13,7 @@ const fixture = useOperator({ redis });
 type Queues = { origin: string; waiting: number; failed: number; oldest_age_ms: number | null };
 
 describe("200", () => {
-  test("the queues of a job hold what the filter of failed calls finds, with the callbacks about its calls, and no other job's", async () => {
+  test("the queues of a job count the same calls as the filter of failed calls, with callbacks about them, and no other job's", async () => {
     const [id = ""] = await calls.fail([{ jobId: 1 }, { jobId: 1 }, { jobId: 11 }]);
     const of = { id, queue: (await calls.find(id)).queue };
     const queues = ["callback/7/1/receiver.example.com", "callback/7/11/receiver.example.com"];

@@ -7,11 +7,11 @@ describe("200", () => {
   const payments = usePayments();
   const fixture = useOperator({ redis: payments.redis });
 
-  test("a payment that a gateway is asked to look at is finished if the chain shows it, and its state comes back", async () => {
+  test("a payment that a gateway checks on request is completed if the chain shows it, and the answer has its state", async () => {
     const id = await payments.claim({ nonce: await payments.payOnChain() });
     const { post } = await fixture.start();
-    const looked = await post(`/api/v1/payments/${id}/reconcile`, {});
-    expect([looked.status, looked.json()]).toEqual([
+    const reply = await post(`/api/v1/payments/${id}/reconcile`, {});
+    expect([reply.status, reply.json()]).toEqual([
       ...[200, { call_id: id, state_before: "settling", state: "queued", looked: true }],
     ]);
     expect(await audited(payments.redis.client)).toMatchObject([
@@ -19,12 +19,12 @@ describe("200", () => {
     ]);
   });
 
-  test("without a gateway nobody looks, and it is said after the wait; an unknown payment has no state", async () => {
+  test("without a gateway the answer after the wait says that no check was made; an unknown payment has no state", async () => {
     const id = await payments.claim();
     await payments.stopGateway();
     const { post } = await fixture.start();
-    const looked = await post(`/api/v1/payments/${id}/reconcile`, { wait_ms: 50 });
-    expect(looked.json()).toMatchObject({ state: "settling", looked: false });
+    const reply = await post(`/api/v1/payments/${id}/reconcile`, { wait_ms: 50 });
+    expect(reply.json()).toMatchObject({ state: "settling", looked: false });
     const unknown = await post(`/api/v1/payments/c_${"0".repeat(32)}/reconcile`, {});
     expect(unknown.json()).toMatchObject({ state_before: null, state: null, looked: null });
   });
@@ -33,7 +33,7 @@ describe("200", () => {
 describe("400", () => {
   const fixture = useOperator();
 
-  test("nobody waits for longer than half a minute: 400", async () => {
+  test("a wait of more than half a minute is refused: 400", async () => {
     const { post } = await fixture.start();
     const refused = await post(`/api/v1/payments/c_${"0".repeat(32)}/reconcile`, { wait_ms: 30_001 });
     expect(refusalOf(refused)).toEqual([400, "request.malformed"]);

@@ -8,7 +8,7 @@ describe("200", () => {
   const fixture = useOperator({ redis: payments.redis });
   beforeEach(() => configureRefunds(payments));
 
-  test("an export is shown as it was made, whatever the configuration says by now", async () => {
+  test("an export is shown unchanged, even if the configuration has changed since", async () => {
     const call_ids = await refundable(payments);
     const { post } = await fixture.start({ configDir: payments.postern.configDir });
     const made = await post("/api/v1/payments/refunds/exports", { call_ids, reason: "x" });
@@ -21,7 +21,7 @@ describe("200", () => {
 describe("404", () => {
   const fixture = useOperator();
 
-  test("an export that was never made is 404", async () => {
+  test("an unknown export gets 404", async () => {
     const { get } = await fixture.start();
     const refused = await get(`/api/v1/payments/refunds/exports/r_${"0".repeat(32)}`);
     expect(refusalOf(refused)).toEqual([404, "refund.unknown"]);

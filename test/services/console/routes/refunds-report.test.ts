@@ -20,7 +20,7 @@ describe("200", () => {
   const payments = usePayments();
   const fixture = useOperator({ redis: payments.redis });
 
-  test("the report has a line for each payment whose call was not done, whatever became of it, and changes nothing", async () => {
+  test("the report has a line for each payment whose call was not done, whatever its state, and changes nothing", async () => {
     configureRefunds(payments);
     const reason = 'it says "no", füür €\u0007\n=1+1';
     const ids = await refundable(payments, 3, new Refused(reason));
@@ -65,14 +65,14 @@ describe("limits of a report", () => {
   const calls = useFailedCalls({ redis });
   const fixture = useOperator({ redis });
 
-  test("422: over 32 MiB, and the next report is made again", async () => {
+  test("a report over 32 MiB gets 422, and a later request makes it again", async () => {
     const symbol = "x".repeat(2 * 1024 * 1024);
     const ids = await failPaid(
       calls,
       Array.from({ length: 17 }, () => ({ ...USDC, symbol })),
     );
     const { get } = await fixture.start();
-    // A busy machine may need longer to read so much than a request waits for Redis.
+    // Reading this much may take longer on a busy machine than a request waits for Redis.
     const refusal = await eventually("it is read", async () => {
       const answer = await get(REPORT);
       return answer.status === 503 ? undefined : refusalOf(answer);
@@ -82,7 +82,7 @@ describe("limits of a report", () => {
     expect(csvRows((await get(REPORT)).text).length).toBe(2);
   });
 
-  test("429: another one is being made", async () => {
+  test("a report gets 429 while another one is being made", async () => {
     await failPaid(calls, [USDC]);
     const { get } = await fixture.start({ redisUrl: proxy.url });
     const rest = gate();
@@ -102,12 +102,12 @@ describe("limits of a report", () => {
   });
 });
 
-describe("what a report says of others' words", () => {
+describe("texts of runners in a refund report", () => {
   const redis = useRedis();
   const calls = useFailedCalls({ redis });
   const fixture = useOperator({ redis });
 
-  test("no cell of the report is a formula, however a text of somebody else's begins", async () => {
+  test("no cell of the report is a formula, even if a runner's text begins like one", async () => {
     const symbols = ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", " =1", "＝1", "a;=1", "plain", 'q"u,o'];
     await failPaid(
       calls,
@@ -124,7 +124,7 @@ describe("what a report says of others' words", () => {
     );
   });
 
-  test("the report says of a discarded call why it failed last, also if no attempt had failed then", async () => {
+  test("the report has the last failure of a discarded call, even if no attempt had failed", async () => {
     const [id = ""] = await failPaid(calls, [{ ...USDC, amount: "1" }]);
     const found = await calls.find(id);
     await calls.replay(found, WHY);
@@ -139,7 +139,7 @@ describe("what a report says of others' words", () => {
     expect(rows).toMatchObject([{ state: "discarded", why: "call.poison_pill: three processes ended" }]);
   });
 
-  test("the report has all of 220 payments, more than a list shows at once, and tells what it cannot read, or is not certain, from what is", async () => {
+  test("a report of 220 payments, which is more than a page, is complete and marks unreadable and uncertain ones", async () => {
     const ids = await failPaid(
       calls,
       Array.from({ length: 220 }, (_, i) => ({ ...USDC, amount: "1", isProven: i !== 1 })),

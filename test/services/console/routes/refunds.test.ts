@@ -7,7 +7,7 @@ const payments = usePayments();
 const fixture = useOperator({ redis: payments.redis });
 
 describe("200", () => {
-  test("refunds that are due are listed with what stands in their way, and nothing else is", async () => {
+  test("only due refunds are listed, with the obstacle to each", async () => {
     const [failed = ""] = await refundable(payments);
     await payments.claim();
     const { get } = await fixture.start({ configDir: payments.postern.configDir });
@@ -26,7 +26,7 @@ describe("200", () => {
     expect(disputed.json()["payments"]).toMatchObject([{ call_id: failed, obstacle: "disputed" }]);
   });
 
-  test("pages of refunds that follow one another have each case once, the newest first", async () => {
+  test("consecutive pages of refunds have each case exactly once, newest first", async () => {
     const ids = await refundable(payments, 3);
     const { get } = await fixture.start({ configDir: payments.postern.configDir });
     const met: unknown[] = [];

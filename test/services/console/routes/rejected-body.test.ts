@@ -9,7 +9,7 @@ const fixture = useOperator({ redis });
 const rejections = useRejections(redis);
 
 describe("200", () => {
-  test("what was kept of the body of a refused request comes as bytes, as nothing that a browser shows or runs", async () => {
+  test("the stored body of a refused request is returned byte for byte, with headers that keep a browser from showing or running it", async () => {
     const { get } = await fixture.start();
     const got = await get(`/api/v1/rejected/${rejections.newest[1]?.id}/body`, { as: "viewer" });
     expect([got.status, got.body.equals(KEPT_BODY)]).toEqual([200, true]);
@@ -24,7 +24,7 @@ describe("200", () => {
 });
 
 describe("404", () => {
-  test("the body of a refused request that was not kept is 404, and so is that of one that is not there", async () => {
+  test("a body of a refused request that was not stored gets 404, and so does that of an unknown request", async () => {
     const { get } = await fixture.start();
     const unkept = await get(`/api/v1/rejected/${rejections.newest[2]?.id}/body`);
     expect(refusalOf(unkept)).toEqual([404, "rejected.no_body"]);

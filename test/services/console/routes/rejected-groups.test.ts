@@ -12,7 +12,7 @@ const fixture = useOperator({ redis });
 describe("200", () => {
   useRejections(redis);
 
-  test("refused requests are counted by endpoint, code and reason without its detail, the most first", async () => {
+  test("refused requests are counted by endpoint, code and reason without its detail, largest group first", async () => {
     const now = Date.now() + 60_000;
     const record = createRecordRejected({ partition: redis.partition, endpoints: 1, clock: () => now });
     const req = sentRequest("/a", {});
@@ -47,7 +47,7 @@ describe("200", () => {
 });
 
 describe("400", () => {
-  test("a filter that cannot be understood is refused", async () => {
+  test("an invalid filter is refused", async () => {
     const { get } = await fixture.start();
     const answer = await get("/api/v1/rejected/groups?code=none", { as: "viewer" });
     expect(refusalOf(answer)).toEqual([400, "request.malformed"]);

@@ -8,7 +8,7 @@ const fixture = useOperator({ redis });
 const rejections = useRejections(redis);
 
 describe("200", () => {
-  test("a refused request is shown with the body that was kept of it", async () => {
+  test("a refused request is shown with its stored body", async () => {
     const { get } = await fixture.start();
     const shown = await get(`/api/v1/rejected/${rejections.newest[1]?.id}`, { as: "viewer" });
     expect([shown.status, shown.json()]).toMatchObject([
@@ -19,7 +19,7 @@ describe("200", () => {
 });
 
 describe("404", () => {
-  test("a refused request that is not there (any more) is 404, and so is what is no such id", async () => {
+  test("an unknown or expired refused request gets 404, and so does an invalid id", async () => {
     const { get } = await fixture.start();
     expect(refusalOf(await get("/api/v1/rejected/r_0000"))).toEqual([404, "rejected.unknown"]);
     expect(refusalOf(await get("/api/v1/rejected/r_"))).toEqual([404, "request.not_found"]);
@@ -27,7 +27,7 @@ describe("404", () => {
 });
 
 describe("409", () => {
-  test("the beginning of several ids is 409, which names one of them", async () => {
+  test("a prefix of several ids gets 409, and the answer names one of them", async () => {
     const { get } = await fixture.start();
     const refused = await get(`/api/v1/rejected/${rejections.newest[0]?.id.slice(0, 6)}`);
     expect(refusalOf(refused)).toEqual([409, "rejected.ambiguous"]);

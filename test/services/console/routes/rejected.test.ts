@@ -20,7 +20,7 @@ describe("200", () => {
   }
   const reasonsIn = ({ requests }: Page) => requests.map(({ reason }) => reason);
 
-  test("refused requests are listed, the newest first, with why, and no value of a header or query", async () => {
+  test("refused requests are listed newest first with their reason, and without values of headers or queries", async () => {
     const all = await list();
     expect([all.count, reasonsIn(all), all.next]).toEqual([
       ...[3, ["differs from /a by case", "too long", "missing"], null],
@@ -41,12 +41,12 @@ describe("200", () => {
     ["reason=missing", 1],
     ["endpoint=/none", 0],
     ["since=2100-01-01T00:00:00Z", 0],
-  ])("refused requests are picked by %s", async (query, count) => {
+  ])("refused requests are filtered by %s", async (query, count) => {
     const page = await list(`?${query}`);
     expect([page.count, page.requests.length]).toEqual([count, count]);
   });
 
-  test("pages that follow one another have each request once, and say each time how many there are", async () => {
+  test("consecutive pages have each request exactly once, and each page has the total", async () => {
     const met: unknown[] = [];
     let page = await list("?limit=1");
     for (;;) {

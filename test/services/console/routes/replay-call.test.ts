@@ -9,7 +9,7 @@ const calls = useFailedCalls({ redis });
 const fixture = useOperator({ redis });
 
 describe("204", () => {
-  test("a failed call that is replayed runs again, and the audit says who replayed it and why", async () => {
+  test("a replayed call runs again, and the audit log says who replayed it and why", async () => {
     const [id = ""] = await calls.fail([{}]);
     const { post } = await fixture.start();
     expect((await post(`/api/v1/failed/${id}/replay`, { reason: "mended" })).status).toBe(204);
@@ -20,7 +20,7 @@ describe("204", () => {
     ]);
   });
 
-  test("a call older than the runner's memory of keys is replayed with force", async () => {
+  test("with force a call is replayed that is older than the runner's memory of keys", async () => {
     const [id = ""] = await calls.fail([{ acceptedAt: Date.now() - 31 * 86_400_000 }]);
     const { post } = await fixture.start();
     const forced = await post(`/api/v1/failed/${id}/replay`, { reason: "it is harmless", force: true });
@@ -31,7 +31,7 @@ describe("204", () => {
 
 describe("400", () => {
   test.each([[{}], [{ reason: "" }], [{ reason: "x", force: "yes" }]])(
-    "a replay without a reason, or with what is no form of it, is refused with 400: %j",
+    "a replay without a valid reason is refused with 400: %j",
     async (json) => {
       const [id = ""] = await calls.fail([{}]);
       const { post } = await fixture.start();
@@ -42,7 +42,7 @@ describe("400", () => {
 });
 
 describe("404", () => {
-  test("a call of which nothing is known cannot be replayed: 404", async () => {
+  test("an unknown call cannot be replayed: 404", async () => {
     const { post } = await fixture.start();
     const answer = await post(`/api/v1/failed/c_${"0".repeat(32)}/replay`, { reason: "x" });
     expect(refusalOf(answer)).toEqual([404, "call.unknown"]);
@@ -50,7 +50,7 @@ describe("404", () => {
 });
 
 describe("409", () => {
-  test("of several operators who replay a call at once one does, and the others are told that it has left: 409", async () => {
+  test("if several operators replay a call at once, one succeeds, and the others get 409 because the call has left", async () => {
     const [id = ""] = await calls.fail([{}]);
     const [one, other] = [await fixture.start(), await fixture.start()];
     const both = [one, other, one, other].map(({ post }) =>
@@ -61,7 +61,7 @@ describe("409", () => {
     expect(await calls.audited()).toHaveLength(1);
   });
 
-  test("a call older than the runner's memory of keys is left alone without force: 409", async () => {
+  test("without force a call that is older than the runner's memory of keys is not replayed: 409", async () => {
     const [id = ""] = await calls.fail([{ acceptedAt: Date.now() - 31 * 86_400_000 }]);
     const { post } = await fixture.start();
     const refused = await post(`/api/v1/failed/${id}/replay`, { reason: "x" });

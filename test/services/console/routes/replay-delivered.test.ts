@@ -5,7 +5,7 @@ import { refusalOf, useOperator } from "../../../fixtures/console.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
 import { audited } from "../../../support/audited.ts";
-import { claimed } from "../../../support/made-payment.ts";
+import { claimPayment } from "../../../support/made-payment.ts";
 
 const redis = useRedis();
 const calls = useFailedCalls({ redis });
@@ -17,7 +17,7 @@ const KEEPS = { secs: 3600, bytes_max: 100_000 };
 const hasEnded = (id: string) =>
   eventually("it has ended", async () => (await calls.records.state(id)) === "INJECTED");
 
-/** A call that its runner has taken. */
+/** Makes a call that its runner has accepted. */
 async function delivered({ keepDelivered = KEEPS as typeof KEEPS | undefined } = {}): Promise<string> {
   const id = await calls.add({ body: BODY, ...(keepDelivered && { keepDelivered }) });
   await calls.startProducer();
@@ -27,11 +27,11 @@ async function delivered({ keepDelivered = KEEPS as typeof KEEPS | undefined } =
 }
 
 describe("200", () => {
-  test("a delivered webhook runs again as a new call, which names it; a second click makes no second call", async () => {
+  test("a delivered webhook is replayed as a new call that names it, and a second click makes no second call", async () => {
     const id = await delivered();
     const { get, post } = await fixture.start();
-    const asked = { reason: "the runner lost it", request_id: "a-1" };
-    const clicks = await Promise.all([1, 2].map(() => post(`/api/v1/calls/${id}/replay`, asked)));
+    const order = { reason: "the runner lost it", request_id: "a-1" };
+    const clicks = await Promise.all([1, 2].map(() => post(`/api/v1/calls/${id}/replay`, order)));
     expect(clicks.map(({ status }) => status)).toEqual([200, 200]);
     const answers = clicks.map((each) => each.json());
     expect(answers.map((each) => each["changed"]).toSorted()).toEqual([false, true]);
@@ -48,7 +48,7 @@ describe("200", () => {
     ]);
   });
 
-  test("the body of a delivered webhook that is kept is read with a line in the audit, until it is forgotten", async () => {
+  test("the body of a kept delivered webhook can be read, with an audit line, until it is forgotten", async () => {
     const id = await delivered();
     const { get, post } = await fixture.start();
     const got = await get(`/api/v1/calls/${id}/body`, { as: "viewer" });
@@ -70,7 +70,7 @@ describe("200", () => {
 
 describe("400", () => {
   test.each([[{}], [{ reason: " " }], [{ reason: "x", request_id: "a b" }], [{ reason: "x", force: true }]])(
-    "a replay without a reason, or with what is no form of it, is refused: %j",
+    "a replay without a valid reason is refused: %j",
     async (json) => {
       const id = await delivered();
       const { post } = await fixture.start();
@@ -87,7 +87,7 @@ describe("400", () => {
 });
 
 describe("404", () => {
-  test("a call that is not kept, or that nobody knows, cannot be replayed", async () => {
+  test("a call that is unknown or not kept cannot be replayed", async () => {
     const id = await calls.add({ body: BODY });
     const { post } = await fixture.start();
     const waits = await post(`/api/v1/calls/${id}/replay`, { reason: "x" });
@@ -101,7 +101,7 @@ describe("404", () => {
 describe("409", () => {
   test("a paid call is never replayed as a new one", async () => {
     const token = { network: "eip155:84532", asset: `0x${"5".repeat(40)}` };
-    const id = await claimed(new PaymentJournal(redis.partition), token);
+    const id = await claimPayment(new PaymentJournal(redis.partition), token);
     const { post } = await fixture.start();
     const refused = await post(`/api/v1/calls/${id}/replay`, { reason: "x" });
     expect(refusalOf(refused)).toEqual([409, "call.paid"]);

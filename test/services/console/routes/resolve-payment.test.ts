@@ -11,7 +11,7 @@ describe("200", () => {
   const decide = decideOn(payments, fixture);
   const stateOf = async (id: string) => (await payments.gateway.journal.find(id))?.state;
 
-  test("a payment in review that is decided to be settled has its job, and the audit says who decided by which transaction", async () => {
+  test("a payment in review that is declared settled gets its job, and the audit log has the operator and the transaction", async () => {
     const { id, transaction } = await paidInReview(payments);
     const decided = await decide(id, { verdict: "settled", transaction, reason: "seen on the explorer" });
     expect(decided.status).toBe(200);
@@ -22,7 +22,7 @@ describe("200", () => {
     ]);
   });
 
-  test("a payment in review that is decided to be void is not paid, and its body is gone", async () => {
+  test("a payment in review that is declared void counts as not paid, and its body is deleted", async () => {
     const id = await payments.claimForReview();
     const decided = await decide(id, { verdict: "void", reason: "it expired" });
     expect(decided.status).toBe(200);
@@ -33,7 +33,7 @@ describe("200", () => {
     ]);
   });
 
-  test("a payment whose outcome is open loses its body when it is dropped, and the audit says who dropped it", async () => {
+  test("a dropped payment with an unknown outcome loses its body, and the audit log says who dropped it", async () => {
     const id = await payments.claim();
     const dropped = { by: "otto", reason: "it fills Redis" };
     const decided = await decide(id, { verdict: "dropped", reason: "it fills Redis" });
@@ -47,7 +47,7 @@ describe("200", () => {
     expect(await auditOf(payments.redis)).toMatchObject([{ action: "drop", call_id: id, ...dropped }]);
   });
 
-  test("a disputed payment that is acknowledged stays as it is, and is disputed no more", async () => {
+  test("an acknowledged disputed payment stays as it is, and is no longer disputed", async () => {
     const id = await payments.buy();
     await payments.gateway.journal.markDisputed(id, "the chain says: expired");
     const decided = await decide(id, { verdict: "acknowledged", reason: "seen" });
@@ -72,7 +72,7 @@ describe("400", () => {
     [{ verdict: "settled", reason: "x", transaction: "0x12" }, /^transaction: must be a transaction hash/],
     [{ verdict: "void", reason: "x", transaction: TRANSACTION }, /transaction/],
     [{ verdict: "paid", reason: "x" }, /^verdict: /],
-  ])("a decision %j is refused with 400, and says what is wrong", async (decision, detail) => {
+  ])("a decision %j is refused with 400, and the answer says what is wrong", async (decision, detail) => {
     const { post } = await fixture.start();
     const refused = await post(`/api/v1/payments/c_${"0".repeat(32)}/resolve`, decision);
     expect(refusalOf(refused)).toEqual([400, "request.malformed"]);
@@ -84,7 +84,7 @@ describe("403", () => {
   const payments = usePayments();
   const fixture = useOperator({ redis: payments.redis });
 
-  test("a viewer decides nothing about money: 403", async () => {
+  test("a viewer may not decide about money: 403", async () => {
     const id = await payments.claimForReview();
     const { post } = await fixture.start();
     const decision = { verdict: "void", reason: "x" };
@@ -97,7 +97,7 @@ describe("403", () => {
 describe("404", () => {
   const fixture = useOperator();
 
-  test("nothing is decided about a payment that is not in the journal: 404", async () => {
+  test("a decision about a payment that is not in the journal gets 404", async () => {
     const { post } = await fixture.start();
     const decision = { verdict: "void", reason: "x" };
     const refused = await post(`/api/v1/payments/c_${"0".repeat(32)}/resolve`, decision);
@@ -111,7 +111,7 @@ describe("409", () => {
   const decide = decideOn(payments, fixture);
   const stateOf = async (id: string) => (await payments.gateway.journal.find(id))?.state;
 
-  test("a payment that is not in review is left as it is, and so is one that is not disputed: 409, which says how it stands", async () => {
+  test("a payment that is neither in review nor disputed is not changed: 409 with its state", async () => {
     const id = await payments.buy();
     const voided = await decide(id, { verdict: "void", reason: "x" });
     expect(refusalOf(voided)).toEqual([409, "payment.undecidable"]);
@@ -133,7 +133,7 @@ describe("409", () => {
     expect(await stateOf(id)).toBe("REVIEW");
   });
 
-  test("without the tokens' configuration no chain can be asked, and nothing is settled: 409", async () => {
+  test("without the tokens' configuration no chain can be read, and nothing is settled: 409", async () => {
     const { id, transaction } = await paidInReview(payments);
     const { post } = await fixture.start();
     const decision = { verdict: "settled", transaction, reason: "x" };

@@ -16,9 +16,9 @@ const fixture = useOperator({ redis });
 describe("202", () => {
   const calls = useFailedCalls({ redis });
 
-  test("a replay that has stopped goes on where it was, once what has stopped it is mended", async () => {
+  test("a replay that has stopped continues where it was, once the cause of the stop is fixed", async () => {
     const ids = await calls.fail([{}, {}, {}]);
-    // What cannot be read is left alone: the run stops there.
+    // The run stops at a record that it cannot read.
     await redis.client.hset(keys.record(ids[1] ?? ""), "st", "LATER");
     const service = await fixture.start();
     const begun = await service.post("/api/v1/failed/replays", { all: true, concurrency: 1, reason: "x" });
@@ -32,8 +32,8 @@ describe("202", () => {
     expect(await createRunStore(redis.partition).find(stopped.id)).toMatchObject({ failure: undefined });
   });
 
-  test("what a run does after it was resumed stands in the audit under the name of who resumed it", async () => {
-    // One after the other, since a run takes the oldest failure first.
+  test("after a resume the audit log names the operator who resumed the run", async () => {
+    // The calls fail one after the other, because a run takes the oldest failure first.
     const ids = [...(await calls.fail([{}])), ...(await calls.fail([{}]))];
     await redis.client.hset(keys.record(ids[1] ?? ""), "st", "LATER");
     const olga = { name: "olga", role: "operator", token: "a-second-operators-token-of-a-test" };
@@ -56,7 +56,7 @@ describe("202", () => {
   onlyInLongRun(() => {
     const proxy = useRedisProxy(redis);
 
-    test("a replay that goes on takes none of the calls that have failed again since, though one of the others has left and the filter allows it", async () => {
+    test("a resumed replay skips calls that have failed again since, although another has left and the limit allows one more", async () => {
       const ALL = 300;
       const [id = ""] = await calls.fail([{}]);
       await multiplyFailed(redis.partition, {
@@ -67,7 +67,7 @@ describe("202", () => {
       const service = await fixture.start({ redisUrl: asUser(proxy.url, "operator") });
       calls.runnerAnswers("runner.refused");
       await calls.startProducer();
-      // So the run lasts for seconds, of which a cancellation needs half a second.
+      // The delay makes the run last for seconds, and a cancellation needs half a second.
       proxy.replyPauseMs = () => 20;
       const order = { filter: { until: "2100-01-01T00:00:00Z" }, concurrency: 1, reason: "x" };
       const location = String((await service.post("/api/v1/failed/replays", order)).headers["location"]);
@@ -79,7 +79,7 @@ describe("202", () => {
       proxy.replyPauseMs = () => 0;
       expect(remaining).toBeGreaterThan(1);
       await calls.untilFailed(ALL);
-      // The newest of the first failures is the last that would be taken.
+      // The newest of the first failures would be the last one to be replayed.
       expect((await service.post(`/api/v1/failed/${id}/discard`, { reason: "x" })).status).toBe(204);
       await service.post(`${location}/resume`, {});
       expect(await runIn(service, location, "done")).toMatchObject({
@@ -92,7 +92,7 @@ describe("202", () => {
 });
 
 describe("404", () => {
-  test("a run that is not there cannot go on: 404", async () => {
+  test("an unknown bulk operation cannot be resumed: 404", async () => {
     const { post } = await fixture.start();
     const answer = await post(`/api/v1/bulk/run_${"0".repeat(32)}/resume`, {});
     expect(refusalOf(answer)).toEqual([404, "run.unknown"]);
@@ -100,7 +100,7 @@ describe("404", () => {
 });
 
 describe("409", () => {
-  test("a run that is done cannot go on: 409", async () => {
+  test("a bulk operation that is done cannot be resumed: 409", async () => {
     const service = await fixture.start();
     const begun = await service.post("/api/v1/failed/replays", { all: true, reason: "x" });
     const location = String(begun.headers["location"]);

@@ -5,7 +5,7 @@ import { auditOf } from "../audit-of.ts";
 const fixture = useOperator();
 
 describe("200", () => {
-  test("a paused job is resumed once, with a line in the audit; again it is unchanged", async () => {
+  test("a paused job is resumed once, with an audit line, and a second resume changes nothing", async () => {
     const { post } = await fixture.start();
     await post("/api/v1/jobs/7/1/pause", { reason: "it loops" });
     const resumed = await post("/api/v1/jobs/7/1/resume", { reason: "mended" });

@@ -4,7 +4,7 @@ import { writeConfig } from "../../../../shared/config/config-tables.ts";
 import { PaymentJournal } from "../../../../shared/payments/journal.ts";
 import { refusalOf, useOperator } from "../../../fixtures/console.ts";
 import { useReports } from "../../../fixtures/reports.ts";
-import { queued } from "../../../support/made-payment.ts";
+import { queuePayment } from "../../../support/made-payment.ts";
 import { tokenTable } from "../../../support/rate-tokens.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 
@@ -13,7 +13,7 @@ const fixture = useOperator();
 describe("200", () => {
   const reports = useReports(fixture.redis);
 
-  test("revenue is listed by day, token and job, with the decimals of a token that is configured", async () => {
+  test("revenue is listed by day, token and job, with the decimals of a configured token", async () => {
     const configDir = join(tempDir(), "config");
     const token = tokenTable("3200");
     writeConfig(configDir, { postern: {}, x402: { accepted_tokens: [token] }, job_pricing: {} });
@@ -38,10 +38,10 @@ describe("200", () => {
     );
   });
 
-  test("revenue says which of the payments the chain contradicts, also once that is acknowledged", async () => {
+  test("revenue says which payments the chain contradicts, also after they are acknowledged", async () => {
     const terms = { network: "eip155:1", asset: `0x${"22".repeat(20)}` };
     const journal = new PaymentJournal(fixture.redis.partition);
-    const [, id = ""] = [await queued(journal, terms), await queued(journal, terms)];
+    const [, id = ""] = [await queuePayment(journal, terms), await queuePayment(journal, terms)];
     const { log, flush } = await reports.start({ kind: "x402" });
     const settled = { ...terms, amount: "3200000", serviceId: 1, jobIndex: 7 };
     for (let i = 0; i < 2; i++) log.info("payment.settled", settled);

@@ -10,7 +10,7 @@ const fixture = useOperator({ redis });
 const why = { reason: "the runner is repaired" };
 
 describe("200", () => {
-  test("the delayed calls of a job wait, with one line in the audit; again there is none", async () => {
+  test("the delayed calls of a job become waiting, with one audit line, and a second time there are none", async () => {
     await calls.add();
     await calls.add({ origin: "x402" });
     await delayCalls(redis.partition);
@@ -26,7 +26,7 @@ describe("200", () => {
     ]);
   });
 
-  test("a job that has no queue has no delayed calls, and its answer says so", async () => {
+  test("a job without a queue has no delayed calls, and the answer says so", async () => {
     const { post } = await fixture.start();
     expect((await post("/api/v1/jobs/7/9/run-delayed", why)).json()).toMatchObject({
       ...{ calls: 0, has_queue: false },

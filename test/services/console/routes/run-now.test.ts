@@ -11,7 +11,7 @@ const fixture = useOperator({ redis });
 const why = { reason: "the runner is repaired" };
 
 describe("204", () => {
-  test("a delayed call, paid or not, waits to be taken, with its line in the audit", async () => {
+  test("a delayed call, paid or not, becomes waiting, with its audit line", async () => {
     await calls.add();
     const [webhook = ""] = await delayCalls(redis.partition);
     const paid = await payments.buy();
@@ -44,7 +44,7 @@ describe("400", () => {
 });
 
 describe("404", () => {
-  test("a call of which nothing is known: 404", async () => {
+  test("an unknown call gets 404", async () => {
     const { post } = await fixture.start();
     const refused = await post(`/api/v1/calls/c_${"0".repeat(32)}/run-now`, why);
     expect(refusalOf(refused)).toEqual([404, "call.unknown"]);
@@ -52,7 +52,7 @@ describe("404", () => {
 });
 
 describe("409", () => {
-  test("a call that waits or has failed is not delayed: 409, which says how it stands", async () => {
+  test("a call that waits or has failed is not delayed: 409 with its state", async () => {
     const [failed = ""] = await calls.fail([{}]);
     const waits = await calls.add();
     const { post } = await fixture.start();

@@ -5,7 +5,7 @@ import { audited } from "../../../support/audited.ts";
 const fixture = useOperator();
 
 describe("200", () => {
-  test("a token is exchanged for a session, with which the page asks who it is and what it may see", async () => {
+  test("a token is exchanged for a session, with which the page reads its user and role", async () => {
     const { post, get, log } = await fixture.start();
     const began = await post("/session", { token: TOKENS.operator }, { as: "nobody" });
     expect([began.status, began.json()]).toEqual([
@@ -24,7 +24,7 @@ describe("200", () => {
     });
   });
 
-  test("a session leaves a line when it begins and when it is ended, and none when its end is repeated", async () => {
+  test("a session writes an audit line when it begins and when it ends, and none when its end is repeated", async () => {
     const { post, ask } = await fixture.start();
     await post("/session", { token: "wrong" }, { as: "nobody" });
     const began = await post("/session", { token: TOKENS.viewer }, { as: "nobody" });
@@ -39,7 +39,7 @@ describe("200", () => {
     expect(headers.Cookie).toContain(`.${lines[0]?.["session"]}.`);
   });
 
-  test("who shows a token with the request itself is told whose it is", async () => {
+  test("a request with a token gets the name and role of the token", async () => {
     const { get } = await fixture.start();
     expect((await get("/session", { as: "viewer" })).json()).toEqual({
       ...{ name: "vera", role: "viewer", ends_at: null },
@@ -48,13 +48,13 @@ describe("200", () => {
 });
 
 describe("204", () => {
-  test("ending none is not logged, so that nobody can fill the log", async () => {
+  test("ending no session is not logged, so that a stranger cannot fill the log", async () => {
     const { ask, log } = await fixture.start();
     for (let i = 0; i < 3; i++) await ask("DELETE", "/session", { as: "nobody" });
     expect(log.events.map(({ event }) => event)).not.toContain("operator.signed_out");
   });
 
-  test("ending a session that is not there is well too, with 204", async () => {
+  test("ending a session that does not exist also gets 204", async () => {
     const { ask } = await fixture.start();
     expect((await ask("DELETE", "/session", { as: "nobody" })).status).toBe(204);
   });
@@ -81,7 +81,7 @@ describe("400", () => {
 });
 
 describe("401", () => {
-  test("a token that is not known begins no session: 401, and no cookie", async () => {
+  test("an unknown token begins no session: 401, and no cookie", async () => {
     const { post } = await fixture.start();
     const answer = await post("/session", { token: "not-known-to-anybody-here" }, { as: "nobody" });
     expect(refusalOf(answer)).toEqual([401, "operator.unauthorized"]);

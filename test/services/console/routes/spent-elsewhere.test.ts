@@ -6,7 +6,7 @@ describe("200", () => {
   const payments = usePayments();
   const fixture = useOperator({ redis: payments.redis });
 
-  test("a payment that somebody else has sent first is listed with what the chain says of it, page by page", async () => {
+  test("a payment whose authorization a stranger has used first is listed with the evidence of the chain, page by page", async () => {
     const ids: string[] = [];
     for (let i = 0; i < 2; i++) {
       const headers = await payments.gateway.pay({ payer: payments.payer });
@@ -43,7 +43,7 @@ describe("200", () => {
 describe("409", () => {
   const fixture = useOperator();
 
-  test("what was spent elsewhere cannot be told without the tokens' configuration: 409", async () => {
+  test("without the tokens' configuration such payments cannot be listed: 409", async () => {
     const { get } = await fixture.start();
     const refused = await get("/api/v1/payments/spent-elsewhere");
     expect(refusalOf(refused)).toEqual([409, "token.unconfigured"]);

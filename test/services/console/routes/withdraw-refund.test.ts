@@ -10,11 +10,11 @@ describe("200", () => {
   const fixture = useOperator({ redis: payments.redis });
   beforeEach(() => configureRefunds(payments));
 
-  test("the refund of a call that its runner took after the export is withdrawn, and the audit says who did it", async () => {
+  test("the refund of a call that its runner accepted after the export is withdrawn, and the audit log says who did it", async () => {
     const [id = ""] = await refundable(payments);
     const { get, post } = await fixture.start({ configDir: payments.postern.configDir });
     await post("/api/v1/payments/refunds/exports", { call_ids: [id], reason: "x" });
-    // What the producer writes whose 2xx comes too late.
+    // A producer writes this field if its 2xx comes too late.
     await payments.redis.client.hset(keys.record(id), "late", Date.now());
     const payment = await get(`/api/v1/payments/${id}`);
     expect(payment.json()).toMatchObject({ state: "refund_pending", actions: ["refund-withdraw"] });
@@ -31,7 +31,7 @@ describe("200", () => {
 describe("404", () => {
   const fixture = useOperator();
 
-  test("the refund of a payment that is not in the journal is not withdrawn: 404", async () => {
+  test("the refund of a payment that is not in the journal cannot be withdrawn: 404", async () => {
     const { post } = await fixture.start();
     const refused = await post(`/api/v1/payments/c_${"0".repeat(32)}/withdraw-refund`, { reason: "x" });
     expect(refusalOf(refused)).toEqual([404, "payment.unknown"]);
@@ -42,7 +42,7 @@ describe("409", () => {
   const payments = usePayments();
   const fixture = useOperator({ redis: payments.redis });
 
-  test("a payment without a pending refund has none to be withdrawn: 409, which says how it stands", async () => {
+  test("a payment without a pending refund has none to withdraw: 409 with its state", async () => {
     const id = await payments.claim();
     const { post } = await fixture.start();
     const refused = await post(`/api/v1/payments/${id}/withdraw-refund`, { reason: "x" });

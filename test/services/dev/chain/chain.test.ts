@@ -21,7 +21,7 @@ test("on the devnet's chain payers hold tokens, the seller none, and final block
   expect(code).toBe(multicall3Code);
 });
 
-test("the devnet's token logs AuthorizationUsed right before Transfer, and takes both forms of signature", async () => {
+test("the devnet's token logs AuthorizationUsed directly before Transfer, and accepts both forms of signature", async () => {
   const { payload, payer, signed } = await payment();
   expect((await settle(payload)).success).toBe(true);
   const [transfer, ...others] = await paid(payer);

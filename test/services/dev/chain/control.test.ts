@@ -30,12 +30,12 @@ test.each<[order: string, status: number, answer: unknown, body?: unknown]>([
 });
 
 test.each([
-  ["POST /faults", "an operation that cannot be so", '{"on":"verify","kind":"pending"}', /settle/],
-  ["POST /faults", "a key that is none", '{"on":"settle","kind":"drop","extra":1}', /extra/],
-  ["POST /faults", "no JSON", "drop", /JSON/i],
-  ["PUT /token", "a way that is none", '{"odd":true}', /odd/],
-  ["PUT /node", "an ill that is none", '{"slow":1}', /slow/],
-  ["PUT /mining", "no running", '{"running":1}', /running/],
+  ["POST /faults", "an operation without this fault", '{"on":"verify","kind":"pending"}', /settle/],
+  ["POST /faults", "an unknown key", '{"on":"settle","kind":"drop","extra":1}', /extra/],
+  ["POST /faults", "a body that is not JSON", "drop", /JSON/i],
+  ["PUT /token", "an unknown behaviour", '{"odd":true}', /odd/],
+  ["PUT /node", "an unknown fault", '{"slow":1}', /slow/],
+  ["PUT /mining", "a wrong value of running", '{"running":1}', /running/],
 ])(
   "the control port refuses %s with %s with 400 and says what is wrong",
   async (order, _what, body, wrong) => {

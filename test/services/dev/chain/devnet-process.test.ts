@@ -33,7 +33,7 @@ beforeAll(async () => {
 
 const head = () => chain.client.getBlockNumber();
 
-test("a devnet makes blocks by itself, none while mining is paused, and goes on afterwards", async () => {
+test("a devnet makes blocks by itself, except while mining is paused", async () => {
   const before = await head();
   await eventually("five blocks more", async () => (await head()) >= before + 5n);
   await chain.pauseMining();
@@ -46,7 +46,7 @@ test("a devnet makes blocks by itself, none while mining is paused, and goes on 
   await eventually("five blocks more", async () => (await head()) >= paused + 5n);
 });
 
-test("a devnet serves on the ports that it is given, and its control port says what is where", async () => {
+test("a devnet uses the given ports, and its control port lists all addresses", async () => {
   const [rpc, facilitator, control] = ports;
   const { chainId, token, payers } = await devnet.waitForEvent("service.started");
   const keys = places.payers.map(({ privateKey }) => privateKey);
@@ -66,7 +66,7 @@ test("config/devnet sells three jobs for the devnet's token, paid to its seller"
   expect([...prices.keys()]).toEqual(["1/1", "1/2", "1/3"]);
 });
 
-test("a devnet whose port is taken does not start, and leaves no chain behind", async () => {
+test("a devnet whose port is in use does not start, and leaves no chain process behind", async () => {
   const port = Number(new URL(places.facilitatorUrl).port);
   await expect(startTestDevnet({ ports: { facilitator: port } })).rejects.toMatchObject({
     code: "start.address_unavailable",
@@ -97,7 +97,7 @@ onlyInLongRun(() => {
     await eventually("the chain is gone", async () => !(await isUp()), 10_000);
   });
 
-  // The last one: it ends the devnet of those before.
+  // This test comes last, because it ends the devnet of the tests before.
   test("SIGTERM ends a devnet with exit code 0, and its anvil with it", async () => {
     expect(await devnet.kill("SIGTERM")).toEqual({ code: 0, signal: null });
     await expect(fetch(places.rpcUrl)).rejects.toThrow();

@@ -16,7 +16,7 @@ const { devnet, permit2Requirements, verify, settle, paid, signedByClient } = us
 
 type Symbol = "usdt" | "dai";
 
-/** With tokens; with `approved`, Permit2 may move them. */
+/** Gives a payer tokens. With `approved`, Permit2 may move them. */
 async function ready<Kind extends Payer>(payer: Kind, symbol: Symbol, approved = true): Promise<Kind> {
   const token = devnet.permit2Tokens[symbol];
   await devnet.chain.mint(payer.address, 10n * PRICE, token);
@@ -51,7 +51,7 @@ test.each([
   },
 );
 
-test("the tests' own Permit2 payments look like those of the official client", async () => {
+test("the tests' own Permit2 payments have the same form as those of the official client", async () => {
   const terms = permit2Requirements("usdt");
   const { payer, payload, header } = await usdtPayment();
   const sent = JSON.stringify(await signedByClient(payer, terms));
@@ -86,7 +86,7 @@ test("the facilitator refuses a payment for which Permit2 has no allowance, unti
 
 test.each<[string, string, Partial<Permit2PaymentChoice>]>([
   [
-    "to somebody else",
+    "to another recipient",
     "invalid_permit2_recipient_mismatch",
     { to: "0x00000000000000000000000000000000000000aa" },
   ],
@@ -106,7 +106,7 @@ test.each<[string, string, Partial<Permit2PaymentChoice>]>([
   expect(await paidUsdt(payer)).toEqual([]);
 });
 
-test("the facilitator refuses a Permit2 payment whose nonce its owner has made useless", async () => {
+test("the facilitator refuses a Permit2 payment whose nonce its owner has invalidated", async () => {
   const { payload, terms, payer, signed } = await usdtPayment();
   await devnet.chain.permit2.invalidate(payer, BigInt(signed.permit2Authorization.nonce));
   expect(await verify(payload, terms)).toMatchObject({
@@ -117,7 +117,7 @@ test("the facilitator refuses a Permit2 payment whose nonce its owner has made u
   expect(await paidUsdt(payer)).toEqual([]);
 });
 
-test("a third party that pays more for its place settles a Permit2 payment before the facilitator, whose settle fails", async () => {
+test("a third party that pays a higher fee settles a Permit2 payment before the facilitator, whose settle fails", async () => {
   const { payload, terms, payer, signed } = await usdtPayment();
   const { chain } = devnet;
   await chain.pauseMining();
@@ -136,7 +136,7 @@ test("a third party that pays more for its place settles a Permit2 payment befor
   }
 });
 
-test("a Permit2 transaction ordered to land late is the one that was named, and settling again waits for it", async () => {
+test("a delayed Permit2 transaction has the announced hash, and a second settle waits for it", async () => {
   const { payload, terms, payer } = await usdtPayment();
   await devnet.control.fault({ on: "settle", kind: "pending", landsAfterMs: 300, times: 1 });
   const first = await settle(payload, terms);
@@ -146,7 +146,7 @@ test("a Permit2 transaction ordered to land late is the one that was named, and 
   expect(await paidUsdt(payer)).toMatchObject([{ transaction: first.transaction }]);
 });
 
-test("the facilitator's requests of Permit2 payments are counted with their payer, and their nonce as 32 bytes", async () => {
+test("the facilitator counts its requests with Permit2 payments by payer, and by nonce as 32 bytes", async () => {
   const { payload, terms, payer } = await usdtPayment({ nonce: 0xabcn });
   await verify(payload, terms);
   const nonce: Hex = `0x${"abc".padStart(64, "0")}`;

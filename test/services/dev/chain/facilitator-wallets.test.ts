@@ -15,7 +15,7 @@ test.each([
   ["bare", false],
   ["wrapped", false],
 ] as const)(
-  "the facilitator settles what the official client signs with a wallet's %s signature, deployed before: %s",
+  "the facilitator settles a payment of the official client with a wallet's %s signature, deployed before: %s",
   async (form, deployed) => {
     const payer = await newWallet(devnet, { form, deployed });
     const payload = await signedByClient(payer);
@@ -37,7 +37,7 @@ test("the facilitator settles the ERC-6492 signature of a wallet that was deploy
   expect(await paid(payer)).toHaveLength(1);
 });
 
-test("the facilitator has no wallet deployed by a factory that is not the devnet's", async () => {
+test("the facilitator does not deploy a wallet of another factory than the devnet's", async () => {
   const factory: Hex = "0x000000000000000000000000000000000fAC7048";
   await devnet.chain.client.setCode({ address: factory, bytecode: walletFactoryCode });
   const payer = await newWallet(devnet, { deployed: false, factory });
@@ -49,7 +49,7 @@ test("the facilitator has no wallet deployed by a factory that is not the devnet
   expect(await paid(payer)).toEqual([]);
 });
 
-test("the facilitator refuses a payment of a wallet that says no, or whose signature is somebody else's", async () => {
+test("the facilitator refuses a payment of a wallet that says no, or whose signature is by another key", async () => {
   const wallet = await newWallet(devnet);
   const other = await newWallet(devnet);
   const foreign = await signedByClient({ ...wallet, privateKey: other.privateKey });
@@ -63,7 +63,7 @@ test("the facilitator refuses a payment of a wallet that says no, or whose signa
   expect(await paid(wallet)).toEqual([]);
 });
 
-test("the facilitator refuses the ERC-6492 signature of somebody else for a wallet that is to be deployed", async () => {
+test("the facilitator refuses an ERC-6492 signature of another key for a wallet that is not deployed yet", async () => {
   const wallet = await newWallet(devnet, { deployed: false });
   const other = await newWallet(devnet, { deployed: false });
   const wrap = async (signature: Hex) => asErc6492(wallet.deployment, wrapAsFirstOwner(signature));
@@ -73,7 +73,7 @@ test("the facilitator refuses the ERC-6492 signature of somebody else for a wall
   expect(await paid(wallet)).toEqual([]);
 });
 
-test("a transaction of a wallet that is ordered to land late deploys the wallet", async () => {
+test("a delayed transaction of a wallet deploys the wallet", async () => {
   const payer = await newWallet(devnet, { deployed: false });
   const payload = await signedByClient(payer);
   await devnet.control.fault({ on: "settle", kind: "pending", landsAfterMs: 100, times: 1 });

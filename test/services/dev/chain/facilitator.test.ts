@@ -11,7 +11,7 @@ import { PRICE, useFacilitator } from "./use-facilitator.ts";
 const { devnet, requirements, requirementsV1, verify, settle, paid, payment, signedByClient } =
   useFacilitator();
 
-test("the facilitator takes what the official version 2 client signs", async () => {
+test("the facilitator accepts payments of the official version 2 client", async () => {
   const payer = await newPayer(devnet);
   const payload = await signedByClient(payer);
   expect(await verify(payload)).toEqual({ isValid: true, payer: payer.address });
@@ -20,7 +20,7 @@ test("the facilitator takes what the official version 2 client signs", async () 
   expect(await paid(payer)).toMatchObject([{ value: PRICE, transaction: settled.transaction }]);
 });
 
-test("the facilitator takes what the official version 1 client signs, and what the tests' own signer signs", async () => {
+test("the facilitator accepts payments of the official version 1 client and of the tests' own signer", async () => {
   const payer = await newPayer(devnet);
   const terms = requirementsV1();
   const client = new ExactEvmSchemeV1(privateKeyToAccount(payer.privateKey));
@@ -52,7 +52,7 @@ test.each([
   expect(answer.status).toBe(status);
 });
 
-test("the facilitator settles ten payments at once, and goes on after refused ones among them", async () => {
+test("the facilitator settles ten payments at once, and continues after refused ones among them", async () => {
   const spent = await payment();
   await settle(spent.payload);
   const payments = await Promise.all(Array.from({ length: 10 }, payment));
@@ -92,7 +92,7 @@ test.each<[string, string, (payer: DevAccount) => Promise<object>]>([
     async () => (await signPayment(requirements(), { payer: await newPayer(devnet, 1n) })).payload,
   ],
 ])(
-  "the facilitator refuses %s with the reason that the token's own words say",
+  "the facilitator refuses %s with the reason from the token's own revert string",
   async (_case, reason, prepare) => {
     const payload = await prepare(await newPayer(devnet));
     expect(await verify(payload)).toMatchObject({ isValid: false, invalidReason: reason });
@@ -100,7 +100,7 @@ test.each<[string, string, (payer: DevAccount) => Promise<object>]>([
   },
 );
 
-test("the facilitator refuses a wrong EIP-712 name and a foreign signature", async () => {
+test("the facilitator refuses a wrong EIP-712 name and a signature of another key", async () => {
   const payer = await newPayer(devnet);
   const named = { ...requirements(), extra: { name: "USD Coin", version: "2" } };
   const { payload } = await signPayment(named, { payer });
@@ -113,7 +113,7 @@ test("the facilitator refuses a wrong EIP-712 name and a foreign signature", asy
   expect(await paid(payer)).toEqual([]);
 });
 
-test("the facilitator answers settlement_pending while no block is made, and success when asked again after one", async () => {
+test("the facilitator answers settlement_pending while no block is made, and success after one", async () => {
   const { payload, payer } = await payment();
   await devnet.chain.pauseMining();
   try {
@@ -128,7 +128,7 @@ test("the facilitator answers settlement_pending while no block is made, and suc
   }
 });
 
-test("the facilitator goes on after the chain was set back", async () => {
+test("the facilitator continues to work after the chain was set back", async () => {
   const before = await devnet.chain.snapshot();
   const { payload, payer } = await payment();
   expect((await settle(payload)).success).toBe(true);
@@ -143,7 +143,7 @@ async function poolSize(): Promise<number> {
   return (await devnet.chain.client.getTxpoolStatus()).pending;
 }
 
-test("a third party that pays more for its place comes before the facilitator, whose settle fails", async () => {
+test("a third party that pays a higher fee settles a payment before the facilitator, whose settle fails", async () => {
   const { payload, payer, signed } = await payment();
   await devnet.chain.pauseMining();
   try {
@@ -158,7 +158,7 @@ test("a third party that pays more for its place comes before the facilitator, w
   }
 });
 
-test("a payer that takes the authorization back in time is not charged", async () => {
+test("a payer that cancels the authorization in time is not charged", async () => {
   const { payload, payer, signed } = await payment();
   await devnet.chain.pauseMining();
   try {
@@ -173,7 +173,7 @@ test("a payer that takes the authorization back in time is not charged", async (
   }
 });
 
-test("block time that moves on without the wall clock ends an authorization", async () => {
+test("an authorization expires by block time, even if the wall clock does not advance", async () => {
   const { chain } = devnet;
   const before = await chain.snapshot();
   const { payload, payer } = await payment();

@@ -7,7 +7,7 @@ const { devnet, requirements, call, verify, settle, paid, payment } = useFacilit
 
 const order = (fault: FaultOrder) => devnet.control.fault(fault);
 
-test("a facilitator ordered to drop its reply breaks the connection once the money has moved", async () => {
+test("with the fault drop the facilitator breaks the connection after the money has moved", async () => {
   const { payload, payer } = await payment();
   await order({ on: "settle", kind: "drop", acts: true, times: 1 });
   await expect(settle(payload)).rejects.toThrow();
@@ -15,7 +15,7 @@ test("a facilitator ordered to drop its reply breaks the connection once the mon
   expect(await settle(payload)).toMatchObject({ errorReason: "invalid_exact_evm_nonce_already_used" });
 });
 
-test("a facilitator ordered to drop a request moves no money, and serves the next one", async () => {
+test("with the fault drop that does not act the facilitator moves no money, and serves the next request", async () => {
   const { payload, payer } = await payment();
   await order({ on: "settle", kind: "drop", times: 1 });
   await expect(settle(payload)).rejects.toThrow();
@@ -67,7 +67,7 @@ test.each<[string, FaultOrder, { status: number; text: RegExp; charges: number }
     { status: 200, text: /"settlement_pending","transaction":"0x[0-9a-f]{64}"/, charges: 0 },
   ],
 ])(
-  "a facilitator ordered to answer a settle with %s does so, and moves money only where it is to act",
+  "with the fault %s for settle the facilitator answers so, and moves money only if the fault says that it acts",
   async (_name, fault, { status, text, charges }) => {
     const { payload, payer } = await payment();
     await order(fault);
@@ -81,7 +81,7 @@ test.each<[string, FaultOrder, { status: number; text: RegExp; charges: number }
   },
 );
 
-test("a transaction ordered to land late is the one that was named, and settling again waits for it", async () => {
+test("a delayed transaction has the announced hash, and a second settle waits for it", async () => {
   const { payload, payer } = await payment();
   await order({ on: "settle", kind: "pending", landsAfterMs: 300, times: 1 });
   const first = await settle(payload);
@@ -91,7 +91,7 @@ test("a transaction ordered to land late is the one that was named, and settling
   expect(await paid(payer)).toMatchObject([{ transaction: first.transaction }]);
 });
 
-test("a facilitator ordered to be slow waits before it acts, or before it answers", async () => {
+test("with the fault slow the facilitator waits before it acts, or before it answers", async () => {
   const { payload, payer } = await payment();
   await order({ on: "settle", kind: "slow", replyDelayMs: 400, times: 1 });
   await order({ on: "verify", kind: "slow", delayMs: 300, times: 1 });
@@ -107,7 +107,7 @@ test("a facilitator ordered to be slow waits before it acts, or before it answer
   expect(await settling).toMatchObject({ success: true });
 });
 
-test("an answer that is delayed is sent once the faults are cleared", async () => {
+test("a delayed answer is sent at once when the faults are cleared", async () => {
   const { payload, payer } = await payment();
   await order({ on: "settle", kind: "slow", replyDelayMs: 600_000 });
   const settling = settle(payload);
@@ -116,7 +116,7 @@ test("an answer that is delayed is sent once the faults are cleared", async () =
   expect(await settling).toMatchObject({ success: true });
 });
 
-test("an answer whose delay would begin after the faults are cleared is sent without it", async () => {
+test("an answer whose delay would begin after the faults are cleared is not delayed", async () => {
   const { payload } = await payment();
   await devnet.control.clearRequests();
   await order({ on: "settle", kind: "slow", delayMs: 500, replyDelayMs: 600_000 });
@@ -126,7 +126,7 @@ test("an answer whose delay would begin after the faults are cleared is sent wit
   expect(await settling).toMatchObject({ success: true });
 });
 
-test("a facilitator ordered to answer hugely sends a body of many megabytes that is JSON", async () => {
+test("with the fault huge the facilitator sends a body of many megabytes that is JSON", async () => {
   const { payload } = await payment();
   await order({ on: "verify", kind: "huge", bytes: 3_000_000 });
   const { text } = await call("verify", payload);
@@ -134,7 +134,7 @@ test("a facilitator ordered to answer hugely sends a body of many megabytes that
   expect(JSON.parse(text)).toMatchObject({ isValid: true });
 });
 
-test("a body without end harms nobody once its client goes away", async () => {
+test("a body without an end does no harm once its client disconnects", async () => {
   const { payload } = await payment();
   await order({ on: "verify", kind: "huge", bytes: 2 ** 40, times: 1 });
   const body = JSON.stringify({ paymentPayload: payload, paymentRequirements: requirements() });
@@ -145,13 +145,13 @@ test("a body without end harms nobody once its client goes away", async () => {
   expect(await verify(payload)).toMatchObject({ isValid: true });
 });
 
-test("a redirect of the facilitator that is followed is counted", async () => {
+test("a request that follows a redirect of the facilitator is counted", async () => {
   await order({ on: "verify", kind: "redirect", status: 307, times: 1 });
   await fetch(`${devnet.facilitatorUrl}/verify`, { method: "POST", body: "{}" });
   expect(await devnet.control.requests()).toMatchObject({ verify: 1, redirected: 1 });
 });
 
-test("faults of one operation leave the others alone, and wear off by count or when they are cleared", async () => {
+test("faults of one operation do not affect others, and end by their count or when they are cleared", async () => {
   const { payload } = await payment();
   await order({ on: "verify", kind: "refuse", reason: "no", times: 2 });
   await order({ on: "supported", kind: "status", status: 503 });
@@ -164,7 +164,7 @@ test("faults of one operation leave the others alone, and wear off by count or w
   expect(await supported()).toBe(200);
 });
 
-test("the facilitator's requests are counted as they came, even those that a fault swallows", async () => {
+test("the facilitator's requests are counted as they arrive, even those that get a fault", async () => {
   const { payload, payer, signed } = await payment();
   await order({ on: "settle", kind: "drop", times: 1 });
   await verify(payload);

@@ -46,7 +46,7 @@ test("USDT's transfers return nothing", async () => {
   expect(await client.call({ account: ADDRESSES.permit2, ...from })).toEqual({ data: undefined });
 });
 
-test("USDT changes no allowance from one amount to another, but by way of zero", async () => {
+test("USDT changes an allowance only from zero or to zero", async () => {
   const { permit2 } = devnet.chain;
   const payer = await holder("usdt");
   const approve = (amount: bigint) => permit2.approve(payer, devnet.permit2Tokens.usdt, amount);
@@ -56,7 +56,7 @@ test("USDT changes no allowance from one amount to another, but by way of zero",
   await approve(6n);
 });
 
-test("USDT keeps its fee of what it moves once it has one, up to its maximum", async () => {
+test("USDT keeps its fee of each transfer once one is set, up to its maximum", async () => {
   const { chain, seller, chainId, permit2Tokens } = devnet;
   const payer = await holder("usdt");
   await chain.permit2.approve(payer, permit2Tokens.usdt);
@@ -75,7 +75,7 @@ test("USDT keeps its fee of what it moves once it has one, up to its maximum", a
   expect(await chain.balanceOf(payer.address, permit2Tokens.usdt)).toBe(300n);
 });
 
-test("USDT moves nothing of an account on its list, nor more than there is, and says no reason", async () => {
+test("USDT refuses transfers of a blocked account or above the balance, without a reason", async () => {
   const { chain, seller: to, chainId, permit2Tokens } = devnet;
   const payer = await holder("usdt");
   await chain.permit2.approve(payer, permit2Tokens.usdt);
@@ -103,7 +103,7 @@ async function daiTransfer(from: Hex, value: bigint) {
   return refusalOf(devnet.chain, { to: devnet.permit2Tokens.dai, data }, daiAbi);
 }
 
-test("DAI says what is wanting, and does not use up an allowance without end", async () => {
+test("DAI's reverts name what is missing, and an unlimited allowance is not used up", async () => {
   const { chain, permit2Tokens, seller, chainId } = devnet;
   const payer = await holder("dai");
   expect(await daiTransfer(payer.address, 7n)).toEqual({
@@ -132,7 +132,7 @@ test("DAI says what is wanting, and does not use up an allowance without end", a
   expect(await allowance()).toBe(maxUint256);
 });
 
-test("DAI's own permit gives an allowance without end to whom its holder signed for, once", async () => {
+test("DAI's own permit gives an unlimited allowance to the signed spender, once", async () => {
   const { chain, chainId } = devnet;
   const payer = await holder("dai");
   const message = { holder: payer.address, spender: ADDRESSES.permit2, nonce: 0n, expiry: 0n, allowed: true };

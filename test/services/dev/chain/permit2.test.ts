@@ -52,22 +52,25 @@ test.each([
   ["usdt", "wallet", newWallet],
   ["dai", "key", newPayer],
   ["dai", "wallet", newWallet],
-] as const)("anybody settles a Permit2 payment of %s by a %s, and only once", async (symbol, _kind, make) => {
-  const { chain, permit2Tokens } = devnet;
-  const token = permit2Tokens[symbol];
-  const payer = await make(devnet);
-  await chain.mint(payer.address, 1000n, token);
-  await chain.permit2.approve(payer, token);
-  const signed = await sign(payer, { token });
-  const nonce = BigInt(signed.permit2Authorization.nonce);
-  expect(await chain.permit2.isUsed(payer.address, nonce)).toBe(false);
-  const transaction = await chain.permit2.settle(signed);
-  expect(await chain.chargesOf(payer.address, token)).toMatchObject([{ value: 7n, transaction }]);
-  expect(await chain.permit2.isUsed(payer.address, nonce)).toBe(true);
-  expect(await refusal(settleCall(signed))).toEqual({ name: "InvalidNonce", args: [] });
-});
+] as const)(
+  "anyone can settle a Permit2 payment of %s by a %s, but only once",
+  async (symbol, _kind, make) => {
+    const { chain, permit2Tokens } = devnet;
+    const token = permit2Tokens[symbol];
+    const payer = await make(devnet);
+    await chain.mint(payer.address, 1000n, token);
+    await chain.permit2.approve(payer, token);
+    const signed = await sign(payer, { token });
+    const nonce = BigInt(signed.permit2Authorization.nonce);
+    expect(await chain.permit2.isUsed(payer.address, nonce)).toBe(false);
+    const transaction = await chain.permit2.settle(signed);
+    expect(await chain.chargesOf(payer.address, token)).toMatchObject([{ value: 7n, transaction }]);
+    expect(await chain.permit2.isUsed(payer.address, nonce)).toBe(true);
+    expect(await refusal(settleCall(signed))).toEqual({ name: "InvalidNonce", args: [] });
+  },
+);
 
-test("Permit2's EIP-712 domain has a name and no version, and the proxy's witness a recipient and a time", async () => {
+test("Permit2's EIP-712 domain has a name and no version, and the proxy's witness has a recipient and a time", async () => {
   const { client } = devnet.chain;
   const fields = { name: "string", chainId: "uint256", verifyingContract: "address" } as const;
   const EIP712Domain = Object.entries(fields).map(([name, type]) => ({ name, type }));
@@ -83,7 +86,7 @@ test("Permit2's EIP-712 domain has a name and no version, and the proxy's witnes
   );
 });
 
-/** By a payer, if no other is given, who holds USDT and has let Permit2 move it. */
+/** Signs for a payer who holds USDT and has let Permit2 move it. */
 function sign(payer: Payer, choice: Partial<Permit2Choice> = {}): Promise<SignedPermit2> {
   const { chainId, seller: to, permit2Tokens } = devnet;
   return signPermit2({ payer, to, value: 7n, token: permit2Tokens.usdt, chainId, ...choice });
@@ -114,10 +117,10 @@ describe("a payer's key", () => {
     ],
     ["with another nonce", "InvalidSigner", () => ({ nonce: "1" })],
     ["of another payer", "InvalidSigner", () => ({ from: devnet.payers[0]?.address })],
-    ["of nobody", "InvalidOwner", () => ({ from: zeroAddress })],
+    ["of the zero address", "InvalidOwner", () => ({ from: zeroAddress })],
     ["for another spender", "InvalidSigner", () => ({}), { spender: ADDRESSES.multicall3 }],
     ["of another chain", "InvalidSigner", () => ({}), { chainId: 1 }],
-    ["to nobody", "InvalidDestination", () => ({}), { to: zeroAddress }],
+    ["to the zero address", "InvalidDestination", () => ({}), { to: zeroAddress }],
     ["of nothing", "InvalidAmount", () => ({}), { value: 0n }],
     ["before its time", "PaymentTooEarly", () => ({}), { validAfter: 4_000_000_000n }],
     ["after its deadline", "SignatureExpired", () => ({}), { deadline: 1000n }],
@@ -130,13 +133,13 @@ describe("a payer's key", () => {
     expect(await refusal(call)).toEqual({ name, args });
   });
 
-  test("is not replaced by another key", async () => {
+  test("cannot be replaced by another key", async () => {
     const { privateKey } = await newPayer(devnet, 0n);
     const foreign = await sign({ ...payer, privateKey });
     expect(await refusal(settleCall(foreign))).toEqual({ name: "InvalidSigner", args: [] });
   });
 
-  test("pays at the second of its deadline, and at that of its beginning", async () => {
+  test("pays in the second of its deadline, and in that of its start", async () => {
     const { chain } = devnet;
     const second = (await chain.now()) + 100n;
     const signed = await sign(payer, { validAfter: second, deadline: second });
@@ -172,7 +175,7 @@ describe("a payer's key", () => {
     expect(await held(payer)).toBe(before - 21n);
   });
 
-  test("makes its nonces useless, each by itself, and tells of it", async () => {
+  test("invalidates its nonces one by one, with an event", async () => {
     const { chain } = devnet;
     const nonce = randomPermit2Nonce() | 1n;
     const hash = await chain.permit2.invalidate(payer, nonce);
@@ -190,7 +193,7 @@ describe("a payer's key", () => {
     expect(events).toMatchObject([{ args }]);
   });
 
-  test("spends a nonce through another spender, and the payment that has the same one is refused", async () => {
+  test("uses a nonce through another spender, and the payment with the same nonce is refused", async () => {
     const { chain, permit2Tokens } = devnet;
     const signed = await sign(payer);
     const nonce = BigInt(signed.permit2Authorization.nonce);
@@ -200,7 +203,7 @@ describe("a payer's key", () => {
     expect(await refusal(settleCall(signed))).toEqual({ name: "InvalidNonce", args: [] });
   });
 
-  test("gives a spender no more than it signed, and less if the spender asks for less", async () => {
+  test("gives a spender at most the signed amount, and less if the spender asks for less", async () => {
     const { permit2Authorization, signature } = await sign(payer);
     const { permitted, nonce, deadline } = permit2Authorization;
     const ask = (requestedAmount: bigint): Call => {
@@ -214,7 +217,7 @@ describe("a payer's key", () => {
     expect(await refusal(ask(6n))).toEqual({ name: "InvalidSigner", args: [] });
   });
 
-  test("signs for nothing any more once its address has code that says no", async () => {
+  test("no longer counts once its address has code that says no", async () => {
     const { client, snapshot, revert } = devnet.chain;
     const before = await snapshot();
     const signed = await sign(payer);
@@ -247,13 +250,13 @@ test.each([
   ["ShortYes", { name: "", args: [] }],
   ["Nothing", { name: "", args: [] }],
   ["Reverts", { name: "Error", args: ["Wallet: cannot tell"] }],
-] as const)("Permit2 believes a wallet that is told to answer %s accordingly", async (answers, said) => {
+] as const)("Permit2 follows the answer of a wallet that answers %s", async (answers, said) => {
   const wallet = await readyPayer(await newWallet(devnet, { tokens: 0n }));
   await setAnswers(devnet, wallet, answers);
   expect(await refusal(settleCall(await sign(wallet)))).toEqual(said);
 });
 
-test("Permit2 takes no bare signature of the owner of a wallet that wants it wrapped", async () => {
+test("Permit2 refuses a plain signature of the owner of a wallet that needs it wrapped", async () => {
   const wallet = await readyPayer(await newWallet(devnet, { form: "bare", tokens: 0n }));
   const call = settleCall(await sign(wallet));
   expect(await refusal(call)).toBeUndefined();
@@ -261,7 +264,7 @@ test("Permit2 takes no bare signature of the owner of a wallet that wants it wra
   expect(await refusal(call)).toEqual({ name: "InvalidContractSignature", args: [] });
 });
 
-/** The code of a token that, whatever it is asked, makes this call and logs what comes back. */
+/** Returns the code of a token that makes this call on any request, and logs its answer. */
 function callingBack({ to, data }: Call): Hex {
   const calldata = hexToBytes(data);
   const bytes = numberToHex(calldata.length, { size: 2 });
@@ -274,7 +277,7 @@ function callingBack({ to, data }: Call): Hex {
   return concat([pad(code, { dir: "right", size: 0x38 }), data]);
 }
 
-test("the proxy settles nothing while it settles", async () => {
+test("the proxy settles nothing while a settlement is in progress", async () => {
   const { chain } = devnet;
   const payer = await newPayer(devnet, 0n);
   const token = privateKeyToAddress(randomNonce());
@@ -324,7 +327,7 @@ describe("settleWithPermit", () => {
     return parseEventLogs({ abi: exactPermit2ProxyAbi, logs }).map(({ eventName }) => eventName);
   }
 
-  test("pays by a token's own permit and no earlier allowance, if the permit is of the same amount", async () => {
+  test("pays by a token's own permit and not by an earlier allowance, if the permit is for the same amount", async () => {
     expect(await refusal(await withPermit(devnet.token, 8n))).toEqual({
       name: "Permit2612AmountMismatch",
       args: [],
@@ -333,7 +336,7 @@ describe("settleWithPermit", () => {
     expect(await devnet.chain.chargesOf(payer.address)).toMatchObject([{ value: 7n }]);
   });
 
-  test("pays by an earlier allowance if the token has no such permit, and tells that it failed", async () => {
+  test("pays by an earlier allowance if the token has no such permit, and reports that the permit failed", async () => {
     const { dai } = devnet.permit2Tokens;
     await devnet.chain.mint(payer.address, 1000n, dai);
     const call = await withPermit(dai, 7n);

@@ -4,11 +4,11 @@ import { useEnds } from "../../../fixtures/ends.ts";
 import { answerWith, startNodeBefore } from "../../../support/node-before.ts";
 import { useFacilitator } from "./use-facilitator.ts";
 
-// Its chain makes no blocks but those of transactions.
+// This chain makes blocks only for transactions.
 const { devnet } = useFacilitator();
 const ends = useEnds();
 
-test("a receipt is waited for that comes later than its block", async () => {
+test("the chain client waits for a receipt that appears later than its block", async () => {
   let early = 3;
   const node = await startNodeBefore(devnet.rpcUrl, (rpc, res) => {
     if (rpc.method !== "eth_getTransactionReceipt" || early-- <= 0) return false;

@@ -9,7 +9,7 @@ import { clientSigner, type Payer, type SignedPayment, signPayment } from "../..
 
 export const PRICE = 12_345n;
 
-/** A facilitator that waits little for a block, on a chain that makes blocks for transactions only, and its clients. */
+/** A facilitator with a short wait for blocks, on a chain that makes blocks only for transactions, and its clients. */
 export function useFacilitator() {
   const devnet = {} as TestDevnet;
   beforeAll(async () => {
@@ -77,7 +77,7 @@ export function useFacilitator() {
 
   const paid = ({ address }: DevAccount, asset?: Hex) => devnet.chain.chargesOf(address, asset);
 
-  /** What the official version 2 client sends for these requirements, whichever token they ask for. */
+  /** Signs a payment for these requirements with the official version 2 client. */
   function signedByClient(payer: Payer, terms = requirements()): Promise<PaymentPayload> {
     const client = new x402Client().setSpendControls({ allowedAssets: true });
     client.register("eip155:*", new ExactEvmScheme(clientSigner(payer)));

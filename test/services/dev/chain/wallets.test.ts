@@ -24,30 +24,30 @@ const NO = pad("0xffffffff", { dir: "right" });
 
 const signedBy = (privateKey: Hex) => privateKeyToAccount(privateKey).sign({ hash: DIGEST });
 
-/** What comes back of the wallet, as it is. */
-async function ask({ address: to }: WalletPayer, signature: Hex): Promise<Hex | undefined> {
+/** Calls the wallet and returns its raw answer. */
+async function callWallet({ address: to }: WalletPayer, signature: Hex): Promise<Hex | undefined> {
   const args = [DIGEST, signature] as const;
   const data = encodeFunctionData({ abi: walletAbi, functionName: "isValidSignature", args });
   return (await devnet.chain.client.call({ to, data })).data;
 }
 
-test("a wallet says yes to a signature of its owner, bare or wrapped, and to no other", async () => {
+test("a wallet says yes to a signature of its owner, plain or wrapped, and to no other", async () => {
   const wallet = await newWallet(devnet, { tokens: 0n });
   const own = await signedBy(wallet.privateKey);
   const foreign = await signedBy(randomNonce());
-  expect(await ask(wallet, own)).toBe(YES);
-  expect(await ask(wallet, wrapAsFirstOwner(own))).toBe(YES);
-  expect(await ask(wallet, foreign)).toBe(NO);
-  expect(await ask(wallet, wrapAsFirstOwner(foreign))).toBe(NO);
-  expect(await ask(wallet, "0x")).toBe(NO);
+  expect(await callWallet(wallet, own)).toBe(YES);
+  expect(await callWallet(wallet, wrapAsFirstOwner(own))).toBe(YES);
+  expect(await callWallet(wallet, foreign)).toBe(NO);
+  expect(await callWallet(wallet, wrapAsFirstOwner(foreign))).toBe(NO);
+  expect(await callWallet(wallet, "0x")).toBe(NO);
 });
 
-test("a wallet that takes wrapped signatures says no to a bare one of its owner", async () => {
+test("a wallet that accepts only wrapped signatures says no to a plain one of its owner", async () => {
   const wallet = await newWallet(devnet, { tokens: 0n });
   await setAnswers(devnet, wallet, "TrulyIfWrapped");
   const own = await signedBy(wallet.privateKey);
-  expect(await ask(wallet, own)).toBe(NO);
-  expect(await ask(wallet, wrapAsFirstOwner(own))).toBe(YES);
+  expect(await callWallet(wallet, own)).toBe(NO);
+  expect(await callWallet(wallet, wrapAsFirstOwner(own))).toBe(YES);
 });
 
 test.each([
@@ -58,32 +58,32 @@ test.each([
   ["ShortYes", "0x1626ba7e"],
   ["Nothing", undefined],
   ["LongYes", `${YES}${"00".repeat(2 ** 20 - 32)}`],
-] as const)("a wallet that is told to answer %s answers so to whatever signature", async (answers, said) => {
+] as const)("a wallet that is set to answer %s does so for any signature", async (answers, said) => {
   const wallet = await newWallet(devnet, { tokens: 0n });
   await setAnswers(devnet, wallet, answers);
-  expect(await ask(wallet, await signedBy(wallet.privateKey))).toEqual(said);
-  expect(await ask(wallet, "0x1234")).toEqual(said);
+  expect(await callWallet(wallet, await signedBy(wallet.privateKey))).toEqual(said);
+  expect(await callWallet(wallet, "0x1234")).toEqual(said);
 });
 
 test.each([
   ["Reverts", /cannot tell/],
   ["BurnsGas", /gas/i],
-] as const)("a wallet that is told so %s when it is asked", async (answers, failure) => {
+] as const)("a wallet that is set to answer %s does so when it is asked", async (answers, failure) => {
   const wallet = await newWallet(devnet, { tokens: 0n });
   await setAnswers(devnet, wallet, answers);
-  await expect(ask(wallet, await signedBy(wallet.privateKey))).rejects.toThrow(failure);
+  await expect(callWallet(wallet, await signedBy(wallet.privateKey))).rejects.toThrow(failure);
 });
 
-test("a wallet that gets another owner says no to the former one's signature, and obeys him no more", async () => {
+test("after a change of owner a wallet refuses the former owner's signatures and orders", async () => {
   const wallet = await newWallet(devnet, { tokens: 0n });
   const next = await newPayer(devnet, 0n);
   await setOwner(devnet, wallet, next.address);
-  expect(await ask(wallet, await signedBy(wallet.privateKey))).toBe(NO);
-  expect(await ask(wallet, await signedBy(next.privateKey))).toBe(YES);
+  expect(await callWallet(wallet, await signedBy(wallet.privateKey))).toBe(NO);
+  expect(await callWallet(wallet, await signedBy(next.privateKey))).toBe(YES);
   await expect(setAnswers(devnet, wallet, "Always")).rejects.toThrow("reverted");
 });
 
-test("a wallet does what its owner orders, and fails as that fails", async () => {
+test("a wallet executes its owner's orders, and fails if they fail", async () => {
   const wallet = await newWallet(devnet, { tokens: 10n });
   const transfer = (value: bigint) =>
     encodeFunctionData({ abi: tokenAbi, functionName: "transfer", args: [devnet.seller, value] });
@@ -94,7 +94,7 @@ test("a wallet does what its owner orders, and fails as that fails", async () =>
   );
 });
 
-test("the factory deploys a wallet where it said that it would, and the same call again gives the same one", async () => {
+test("the factory deploys a wallet at the announced address, and the same call again returns the same wallet", async () => {
   const { chain, walletFactory: address } = devnet;
   const wallet = await newWallet(devnet, { deployed: false, tokens: 0n });
   expect(await chain.client.getCode({ address: wallet.address })).toBeUndefined();
@@ -128,7 +128,7 @@ test.each([
   },
 );
 
-test("a wallet takes an authorization back with its own signature", async () => {
+test("a wallet cancels an authorization with its own signature", async () => {
   const { token, chainId, seller: to, chain } = devnet;
   const payer = await newWallet(devnet);
   const signed = await signAuthorization({ payer, to, value: 5n, token, chainId });

@@ -9,13 +9,13 @@ import { PATIENCE_MS, SUM, startDemo, wrongIn } from "./start-demo.ts";
 const redis = useRedis();
 const postern = usePostern();
 
-/** The titles of chapters in the order of the help: those of every demo, and those that --all adds. */
+/** Titles of the chapters, in the order of the help: those of every demo, and those that --all adds. */
 let titles: { always: string[]; more: string[] };
 function shownIn(text: string): string[] {
   return [...text.matchAll(/^\d+\. (.+)$/gm)].map(([, title = ""]) => title);
 }
 
-/** Every port of this machine that the demo named. */
+/** Returns every port of this machine in the demo's output. */
 function portsIn(text: string): number[] {
   return [...new Set([...text.matchAll(/127\.0\.0\.1:(\d+)/g)].map(([, port]) => Number(port)))];
 }
@@ -37,7 +37,7 @@ onlyInLongRun(() => {
     titles = { always: in_(always), more: in_(more) };
   });
 
-  test("a demo shows its seven chapters, stays up with the console that its last lines name, and leaves nothing after a signal", {
+  test("a demo shows its seven chapters, keeps running with the console in its last lines, and leaves nothing behind after a signal", {
     timeout: PATIENCE_MS,
   }, async () => {
     const { demo, text } = startDemo(postern, []);
@@ -68,7 +68,7 @@ onlyInLongRun(() => {
     expect(PAID_SUM.exec(text())?.slice(1)).toEqual(["4", "0.160000"]);
   });
 
-  test("a signal in the middle of a demo ends all of it within seconds, with exit code 1", {
+  test("a signal during a demo ends all of it within seconds, with exit code 1", {
     timeout: PATIENCE_MS,
   }, async () => {
     const { demo, text } = startDemo(postern, []);
@@ -83,7 +83,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("a demo refuses a Redis that another producer works on, and leaves it as it is", async () => {
+test("a demo refuses a Redis with another producer, and does not change it", async () => {
   await redis.client.zadd(keys.workers, Date.now() + PATIENCE_MS, "another producer");
   const { demo, text } = startDemo(postern, ["--exit"], { env: { REDIS_URL: redis.url } });
   expect(await demo.exit).toEqual({ code: 1, signal: null });

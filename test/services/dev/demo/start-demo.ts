@@ -1,7 +1,7 @@
 import { builtEntry, type PosternProcess } from "../../../../shared/dev/process.ts";
 import type { Postern } from "../../../fixtures/postern.ts";
 
-/** A demo takes half a minute, and much longer where others have the processor. */
+/** Timeout. A demo takes half a minute, and much longer on a busy machine. */
 export const PATIENCE_MS = 300_000;
 
 type Started = { program?: string[]; env?: NodeJS.ProcessEnv };
@@ -21,10 +21,10 @@ export function startDemo(
   return { demo, text: () => lines.join("\n") };
 }
 
-/** What was accepted, and what was run of it. */
+/** Matches the sum of accepted and completed calls. */
 export const SUM = /^ {2}ok {2}It adds up: (\d+) calls = \1 run \+ 0 failed \+ 0 waiting/m;
 
-/** The lines of a demo that say what is wrong. */
+/** Returns the lines of a demo that report something wrong. */
 export function wrongIn(text: string): string[] {
   return text.split("\n").filter((line) => line.startsWith("  NO "));
 }

@@ -15,7 +15,7 @@ function startWithoutAnvil(env: NodeJS.ProcessEnv) {
   return startDemo(postern, ["--exit"], { program, env: { ...without, ...env, PATH: path } });
 }
 
-/** A folder with a curl that sends nothing. */
+/** Makes a folder with a curl that sends nothing. */
 function silentCurl(): string {
   const dir = tempDir();
   writeFileSync(join(dir, "curl"), "#!/bin/sh\n");
@@ -32,7 +32,7 @@ test("a demo without anvil says so, shows the rest and exits with 0", { timeout:
   expect(text()).not.toContain("USDC");
 });
 
-test("a demo names what is wrong, as payments left out with CI set, shows its counts all the same, and exits with 1", {
+test("a demo reports problems, such as payments that are left out with CI set, still shows its counts, and exits with 1", {
   timeout: PATIENCE_MS,
 }, async () => {
   const { demo, text } = startWithoutAnvil({ CI: "true", PATH: silentCurl() });

@@ -14,7 +14,7 @@ const pricing = usePricing();
 
 const STREAMS_MAX = 100;
 
-/** A call whose request does not come. */
+/** Opens a call whose request never arrives. */
 function hold(session: ClientHttp2Session): ClientHttp2Stream {
   const headers = { "content-type": "application/grpc", te: "trailers" };
   const call = session.request({ ":method": "POST", ":path": `/${ENGINE}/GetJobPrice`, ...headers });
@@ -27,7 +27,7 @@ async function connected(address: string): Promise<ClientHttp2Session> {
   return session;
 }
 
-test("a client that holds more streams than one connection may have takes no quote from another client", async () => {
+test("a client that opens more streams than one connection may have does not delay another client's quotes", async () => {
   const engine = await pricing.engine();
   const session = await connected(engine.grpc.address);
   expect(session.remoteSettings.maxConcurrentStreams).toBe(STREAMS_MAX);
@@ -37,7 +37,7 @@ test("a client that holds more streams than one connection may have takes no quo
   session.destroy();
 });
 
-test("a connection whose requests do not end is held for no longer than its age and grace", async () => {
+test("a connection whose requests do not end is closed after its maximum age and grace period", async () => {
   const ask = () => Promise.reject(new AppError("internal.unexpected", { reason: "nothing is asked here" }));
   const limits = { "grpc.max_connection_age_ms": 100, "grpc.max_connection_age_grace_ms": 100 };
   const grpc = await listenGrpc("127.0.0.1:0", { ask, isReady: () => true, limits });
@@ -48,7 +48,7 @@ test("a connection whose requests do not end is held for no longer than its age 
   await grpc.close(0);
 });
 
-test("a process whose engine cannot listen for gRPC is not kept from ending", async () => {
+test("a process whose engine cannot listen for gRPC still ends", async () => {
   const taken = createServer().listen(0, "127.0.0.1");
   await once(taken, "listening");
   const address = `127.0.0.1:${(taken.address() as AddressInfo).port}`;

@@ -5,7 +5,7 @@ import { ENGINE, usePricing, wireRequest } from "../../../fixtures/pricing.ts";
 
 const pricing = usePricing();
 
-test("health says SERVING until the engine drains, which it does while it still answers", async () => {
+test("health says SERVING until the engine drains, during which it still answers", async () => {
   const engine = await pricing.engine();
   const health = (service: string) => engine.client.call("grpc.health.v1.Health", "Check", { service });
   for (const name of ["", ENGINE]) {

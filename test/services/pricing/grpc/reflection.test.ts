@@ -10,7 +10,7 @@ test("a client that knows the engine only by reflection finds the engine and hea
   expect(await client.services()).toEqual(expect.arrayContaining([ENGINE, "grpc.health.v1.Health"]));
 });
 
-test("a client that knows the engine only by reflection is told the number and the type of every field", async () => {
+test("a client that knows the engine only by reflection learns the number and the type of every field", async () => {
   const { client } = await pricing.engine();
   const described = await client.describe(ENGINE);
   const fieldsOf = (message: string) => {

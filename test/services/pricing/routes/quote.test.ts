@@ -16,7 +16,7 @@ describe("200", () => {
     engine = await pricing.engine({ settlement: settledAt("https://pay.example.com/a/") });
   });
 
-  test("a quote over HTTP says what gRPC says, field by field", async () => {
+  test("a quote over HTTP has the same fields as over gRPC", async () => {
     const request = wireRequest();
     const { response = {} } = await engine.ask(request);
     const details = response["quote_details"] as Record<string, unknown>;
@@ -46,7 +46,7 @@ describe("200", () => {
     });
   });
 
-  test("a quote over HTTP comes with the header that a payment gateway takes: the same quote and signature", async () => {
+  test("a quote over HTTP has a header for a payment gateway with the same quote and signature", async () => {
     const answer = (await post(engine, wireRequest())).json<Record<string, string>>();
     const decoded = decodeQuoteHeader(String(answer["quote_header"]));
     expect(decoded).toMatchObject({ ok: true, signed: { signature: answer["signature"] } });
@@ -76,10 +76,13 @@ describe("400", () => {
     ["no timestamp", { challenge_timestamp: "0" }],
     ["a proof without work", { proof_of_work: Buffer.alloc(48) }],
     ["a job index of 256", { job_index: 256 }],
-  ])("a request over HTTP with %s is refused with 400, in the words of gRPC", async (_, fault) => {
-    const expected = { status: 400, code: "pricing.request_invalid", grpc: status.INVALID_ARGUMENT };
-    await expectRefused(engine, wireRequest(fault), expected);
-  });
+  ])(
+    "a request over HTTP with %s is refused with 400, with the same message as over gRPC",
+    async (_, fault) => {
+      const expected = { status: 400, code: "pricing.request_invalid", grpc: status.INVALID_ARGUMENT };
+      await expectRefused(engine, wireRequest(fault), expected);
+    },
+  );
 
   test.each<[string, object, RegExp]>([
     ["no field at all", {}, /^requester: must be a non-zero 20-byte address, not 0 bytes/],
@@ -125,13 +128,16 @@ describe("404", () => {
   test.each<[string, Partial<Wire>]>([
     ["job without a price", { job_index: 4 }],
     ["service without jobs", { service_id: "18446744073709551615" }],
-  ])("a request for a %s is answered with 404 and its ids, in the words of gRPC", async (_, fault) => {
-    const request = wireRequest(fault);
-    const expected = { status: 404, code: "job.not_found", grpc: status.NOT_FOUND };
-    const answer = await expectRefused(engine, request, expected);
-    const { service_id, job_index } = request;
-    expect(answer.json()).toMatchObject({ service_id, job_index: String(job_index) });
-  });
+  ])(
+    "a request for a %s is answered with 404 and its ids, with the same message as over gRPC",
+    async (_, fault) => {
+      const request = wireRequest(fault);
+      const expected = { status: 404, code: "job.not_found", grpc: status.NOT_FOUND };
+      const answer = await expectRefused(engine, request, expected);
+      const { service_id, job_index } = request;
+      expect(answer.json()).toMatchObject({ service_id, job_index: String(job_index) });
+    },
+  );
 
   test.each([
     "/pricing/jobs/42/3/quote/",
@@ -199,7 +205,7 @@ describe("413", () => {
 describe("415", () => {
   const pricing = usePricing();
 
-  test("a request for a quote in a content coding is refused with 415", async () => {
+  test("a request for a quote with a Content-Encoding is refused with 415", async () => {
     const engine = await pricing.engine();
     const answer = await send(engine.http.address, {
       path: "/pricing/jobs/42/3/quote",
@@ -213,7 +219,7 @@ describe("415", () => {
 describe("500", () => {
   const pricing = usePricing();
 
-  test("a request whose remembered quote cannot be read is answered with 500, and only the log says why", async () => {
+  test("a request whose stored quote cannot be read is answered with 500, and only the log has the reason", async () => {
     const engine = await pricing.engine();
     const request = wireRequest();
     await post(engine, request);
@@ -234,13 +240,13 @@ describe("500", () => {
 describe("503", () => {
   const pricing = usePricing();
 
-  test("a request over HTTP that requires a TEE is refused with 503, in the words of gRPC", async () => {
+  test("a request over HTTP that requires a TEE is refused with 503, with the same message as over gRPC", async () => {
     const engine = await pricing.engine();
     const expected = { status: 503, code: "pricing.tee_unavailable", grpc: status.UNAVAILABLE };
     await expectRefused(engine, wireRequest({ require_tee: true }), expected);
   });
 
-  test("a request over HTTP is refused with 503 and Retry-After where Redis cannot be reached", async () => {
+  test("a request over HTTP is refused with 503 and Retry-After if Redis cannot be reached", async () => {
     const engine = await pricing.engine({ redisUrl: "redis://127.0.0.1:1", early: true });
     const expected = { status: 503, code: "pricing.unavailable", grpc: status.UNAVAILABLE };
     await expectRefused(engine, wireRequest(), expected);

@@ -38,7 +38,7 @@ async function failed(id: string) {
 
 const start = (options: TestProducerOptions = {}) => producers.start({ runnerUrl: runner.url, ...options });
 
-function told(receiver: TestReceiver, fields: Parameters<typeof aCall>[0] = {}): JobCall {
+function callWithCallback(receiver: TestReceiver, fields: Parameters<typeof aCall>[0] = {}): JobCall {
   return aCall({ keep_result: true, callback: receiver.target, ...fields });
 }
 
@@ -51,18 +51,21 @@ const DELIVERED_FAILURE: Delivery = {
   title: "The job failed",
 };
 
-/** A callback that its receiver has is in flight until its producer has read the answer. */
+/**
+ * Resolves once no call or callback is in flight. A callback stays in flight until its producer has read the receiver's
+ * answer, which is after the receiver got it.
+ */
 const untilNothingWaits = (...besides: "failed"[]): Promise<unknown> =>
   eventually(
     "nothing waits",
     async () => (await producers.queues.countIn("wait", "delayed", "active", ...besides)) === 0,
   );
 
-describe("the end of a call is told:", () => {
-  test("that the runner took it, and what it answered", async () => {
+describe("a callback reports the end of a call:", () => {
+  test("that the runner accepted it, with the runner's answer", async () => {
     runner.answer = () => ({ status: 201, headers: { "content-type": "application/json" }, body: '{"a":1}' });
     const receiver = await startReceiver("/hook?a=b");
-    const call = told(receiver, { job_id: 3 });
+    const call = callWithCallback(receiver, { job_id: 3 });
     const access = { result_url: "/webhooks/calls/x/result", result_token: "rt_x" };
     call.callback = { ...receiver.target, ...access };
     await producers.add(call);
@@ -83,14 +86,14 @@ describe("the end of a call is told:", () => {
     });
   });
 
-  test("that it failed for good, with the code and what the runner said", async () => {
+  test("that it failed for good, with the code and the runner's problem", async () => {
     const problem = { title: "No such page", detail: "page 3", stack: "at x" };
     runner.answer = () => ({
       ...{ status: 422, headers: { "content-type": "application/problem+json" } },
       body: JSON.stringify(problem),
     });
     const receiver = await startReceiver();
-    const call = told(receiver);
+    const call = callWithCallback(receiver);
     await producers.add(call);
     start();
     const { id, event } = await receiver.got();
@@ -104,9 +107,9 @@ describe("the end of a call is told:", () => {
     expect(event.data["result"]).toBeUndefined();
   });
 
-  test("also of a call whose runner is a function, and that keeps no result", async () => {
+  test("even if the call's runner is a function and the call keeps no result", async () => {
     const receiver = await startReceiver();
-    const { keep_result: _, ...call } = told(receiver);
+    const { keep_result: _, ...call } = callWithCallback(receiver);
     await producers.add(call);
     start({ inject: async () => {} });
     const { event } = await receiver.got();
@@ -116,9 +119,9 @@ describe("the end of a call is told:", () => {
     });
   });
 
-  test("also of one that nobody may read, since three producers ended with it in hand", async () => {
+  test("even if the call must not be read, because three producers ended while it was in flight", async () => {
     const receiver = await startReceiver();
-    const call = told(receiver);
+    const call = callWithCallback(receiver);
     await producers.add(call);
     await producers.redis.client.hset(keys.inQueue("webhook/7/1", call.id), "stc", 3);
     start();
@@ -130,10 +133,10 @@ describe("the end of a call is told:", () => {
     expect(runner.offers).toEqual([]);
   });
 
-  test("of one without a callback nobody", async () => {
+  test("a call without a callback reports to no receiver", async () => {
     const receiver = await startReceiver();
     await producers.add(aCall());
-    await producers.add(told(receiver));
+    await producers.add(callWithCallback(receiver));
     start();
     await receiver.got();
     await untilNothingWaits("failed");
@@ -141,57 +144,54 @@ describe("the end of a call is told:", () => {
   });
 });
 
-describe("a long result", () => {
-  test("is left to be asked for, if it is longer than a callback carries", async () => {
+describe("a callback with a long result", () => {
+  test("leaves out the result if it is longer than a callback may carry", async () => {
     runner.answer = () => ({
       status: 200,
       headers: { "content-type": "text/plain" },
       body: "x".repeat(1001),
     });
     const receiver = await startReceiver();
-    await producers.add(told(receiver));
+    await producers.add(callWithCallback(receiver));
     start();
     const { event } = await receiver.got();
     expect(event.data["result"]).toEqual({ status: 200, content_type: "text/plain" });
   });
 
-  test("comes as base64 if it is no text", async () => {
+  test("has the result as base64 if it is not text", async () => {
     const bytes = Buffer.from([0xff, 0xfe, 0]);
     const receiver = await startReceiver();
-    await producers.add(told(receiver));
+    await producers.add(callWithCallback(receiver));
     start({ inject: async () => ({ status: 200, body: bytes }) });
     const { event } = await receiver.got();
     expect(event.data["result"]).toEqual({ status: 200, body_base64: bytes.toString("base64") });
   });
 });
 
-describe("a call whose runner delivers its result later", () => {
+describe("a callback of a call whose runner delivers its result later", () => {
   async function accepted(
     receiver: TestReceiver,
     fields: Parameters<typeof aCall>[0] = {},
   ): Promise<JobCall> {
     runner.answer = () => ({ status: 202 });
-    const call = told(receiver, fields);
+    const call = callWithCallback(receiver, fields);
     await producers.add(call);
     const { saw } = start();
     await saw("call.injected");
     return call;
   }
 
-  test.each([true, false])(
-    "is told of at the delivery, and not before; if it keeps results: %s",
-    async (keeps) => {
-      const receiver = await startReceiver();
-      const call = await accepted(receiver, { keep_result: keeps });
-      expect(await producers.queues.countIn("wait", "delayed", "active")).toBe(0);
-      expect(await deliver(call.id, DELIVERED)).toBe("stored");
-      const { event } = await receiver.got();
-      expect(event).toMatchObject({ type: "call.completed", timestamp: "2023-11-14T22:13:20.000Z" });
-      expect(event.data["result"]).toEqual({ status: 200, content_type: "text/plain", body: "delivered" });
-    },
-  );
+  test.each([true, false])("is sent at the delivery and not before; keeps results: %s", async (keeps) => {
+    const receiver = await startReceiver();
+    const call = await accepted(receiver, { keep_result: keeps });
+    expect(await producers.queues.countIn("wait", "delayed", "active")).toBe(0);
+    expect(await deliver(call.id, DELIVERED)).toBe("stored");
+    const { event } = await receiver.got();
+    expect(event).toMatchObject({ type: "call.completed", timestamp: "2023-11-14T22:13:20.000Z" });
+    expect(event.data["result"]).toEqual({ status: 200, content_type: "text/plain", body: "delivered" });
+  });
 
-  test("is told of once, however often the same is delivered", async () => {
+  test("is sent once, even if the result is delivered several times", async () => {
     const receiver = await startReceiver();
     const call = await accepted(receiver);
     await deliver(call.id, DELIVERED);
@@ -200,7 +200,7 @@ describe("a call whose runner delivers its result later", () => {
     await untilNothingWaits();
   });
 
-  test("fails by a delivery, and ends well by the next one: both are told, under ids of their own", async () => {
+  test("is sent for a delivered failure, and again with another id for a later delivered answer", async () => {
     const receiver = await startReceiver();
     const call = await accepted(receiver);
     await deliver(call.id, DELIVERED_FAILURE);
@@ -219,9 +219,9 @@ describe("a call whose runner delivers its result later", () => {
   test.each([
     ["call.completed", DELIVERED],
     ["call.failed", DELIVERED_FAILURE],
-  ])("is told of as %s if the delivery comes before the runner's 202", async (type, delivery) => {
+  ])("is sent as %s if the delivery comes before the runner's 202", async (type, delivery) => {
     const receiver = await startReceiver();
-    const call = told(receiver);
+    const call = callWithCallback(receiver);
     runner.answer = async () => {
       await deliver(call.id, delivery);
       return { status: 202 };
@@ -234,11 +234,11 @@ describe("a call whose runner delivers its result later", () => {
   });
 });
 
-describe("an ending is told once:", () => {
-  test("a call that failed, and is run again and taken, is told of again, under another id", async () => {
+describe("each ending of a call is reported once:", () => {
+  test("a failed call that is replayed and then accepted sends a second callback with another id", async () => {
     runner.answer = () => ({ status: 400 });
     const receiver = await startReceiver();
-    const call = told(receiver);
+    const call = callWithCallback(receiver);
     await producers.add(call);
     start();
     const first = await receiver.got(1);
@@ -249,14 +249,17 @@ describe("an ending is told once:", () => {
     expect(first.id).not.toBe(second.id);
   });
 
-  test("a call that fails again after a replay is told of again, under the same id", async () => {
+  test("a call that fails again after a replay sends its callback again with the same id", async () => {
     runner.answer = () => ({ status: 400 });
     const receiver = await startReceiver();
-    const call = told(receiver);
+    const call = callWithCallback(receiver);
     await producers.add(call);
     start();
     const first = await receiver.got(1);
-    await eventually("it was told", async () => (await producers.records.state(first.id)) === "INJECTED");
+    await eventually(
+      "the callback was sent",
+      async () => (await producers.records.state(first.id)) === "INJECTED",
+    );
     runner.answer = () => ({ status: 403 });
     await createReplay(operatorOf(call.id))(await failed(call.id), WHY);
     const second = await receiver.got(2);
@@ -264,11 +267,11 @@ describe("an ending is told once:", () => {
     expect(second.event.data["failure"]).toMatchObject({ code: "runner.refused" });
   });
 
-  test("a call that fails again is told of again with a log of its own", async () => {
+  test("a callback that is sent again after a new failure has a new log", async () => {
     runner.answer = () => ({ status: 400 });
     const receiver = await startReceiver();
     receiver.answer = () => ({ status: [500, 200, 503][receiver.received.length - 1] ?? 200 });
-    const call = told(receiver);
+    const call = callWithCallback(receiver);
     await producers.add(call);
     const { saw } = start();
     const { id } = await receiver.got(2);
@@ -279,10 +282,10 @@ describe("an ending is told once:", () => {
     expect(await producers.records.attempts(id)).toMatchObject([{ n: 1, reason: "503" }]);
   });
 
-  test("a call that was discarded is told of no more", async () => {
+  test("a discarded call sends no callback", async () => {
     runner.answer = () => ({ status: 400 });
     const receiver = await startReceiver();
-    const call = told(receiver);
+    const call = callWithCallback(receiver);
     await producers.add(call);
     start();
     await receiver.got(1);
@@ -292,11 +295,11 @@ describe("an ending is told once:", () => {
   });
 });
 
-describe("a receiver", () => {
-  test("that fails gets the callback again, under the same id and signed anew, until it takes it", async () => {
+describe("a callback's receiver", () => {
+  test("that fails gets the callback again, with the same id and a new signature, until it accepts", async () => {
     const receiver = await startReceiver();
     receiver.answer = () => ({ status: receiver.received.length < 3 ? 500 : 200 });
-    const call = told(receiver);
+    const call = callWithCallback(receiver);
     await producers.add(call);
     const { saw } = start();
     await receiver.got(3);
@@ -308,10 +311,10 @@ describe("a receiver", () => {
     ]);
   });
 
-  test("that never takes it has its callback among the failed calls, where it can be replayed", async () => {
+  test("that never accepts leaves the callback among the failed calls, where it can be replayed", async () => {
     const receiver = await startReceiver();
     receiver.answer = () => ({ status: 500 });
-    const call = told(receiver);
+    const call = callWithCallback(receiver);
     await producers.add(call);
     const { saw } = start();
     await saw("call.failed");
@@ -323,10 +326,10 @@ describe("a receiver", () => {
     await saw("call.injected", 2);
   });
 
-  test("that answers 410 is not asked again", async () => {
+  test("that answers 410 gets no further request", async () => {
     const receiver = await startReceiver();
     receiver.answer = () => ({ status: 410 });
-    const call = told(receiver);
+    const call = callWithCallback(receiver);
     await producers.add(call);
     start();
     expect(await failed(callbackId(call.id, "call.completed"))).toMatchObject({ code: "callback.gone" });
@@ -337,7 +340,7 @@ describe("a receiver", () => {
     const other = await startReceiver();
     const receiver = await startReceiver();
     receiver.answer = () => ({ status: 307, headers: { location: other.url } });
-    const call = told(receiver);
+    const call = callWithCallback(receiver);
     await producers.add(call);
     start();
     const found = await failed(callbackId(call.id, "call.completed"));
@@ -345,21 +348,21 @@ describe("a receiver", () => {
     expect(other.received).toEqual([]);
   });
 
-  test("that asks to wait is not called before", async () => {
+  test("that sends Retry-After gets no earlier request", async () => {
     const receiver = await startReceiver();
     receiver.answer = () => ({ status: 503, headers: { "retry-after": "3600" } });
-    await producers.add(told(receiver));
+    await producers.add(callWithCallback(receiver));
     const { saw, log } = start();
     await saw("call.delayed");
     const [delayed] = log.events.filter(({ event }) => event === "call.delayed");
     expect(delayed?.fields).toMatchObject({ code: "callback.failed", waitMs: 3_600_000, spent: true });
   });
 
-  test("that does not answer, or hangs up, is tried again", async () => {
+  test("that does not answer, or closes the connection, gets another request", async () => {
     const receiver = await startReceiver();
     const answers = ["cut", "silence", { status: 200 }] as const;
     receiver.answer = () => answers[receiver.received.length - 1] ?? "cut";
-    await producers.add(told(receiver));
+    await producers.add(callWithCallback(receiver));
     const { log, saw } = start({ callbacks: { ...TEST_CALLBACKS, timeout_ms: 100 } });
     await saw("call.injected", 2);
     const codes = log.events
@@ -368,9 +371,9 @@ describe("a receiver", () => {
     expect(codes).toEqual(["callback.unanswered", "callback.unanswered"]);
   });
 
-  test("whose address is not allowed is never connected to, and its callback fails", async () => {
+  test("whose address is not allowed gets no connection, and its callback fails", async () => {
     const receiver = await startReceiver();
-    const call = told(receiver);
+    const call = callWithCallback(receiver);
     await producers.add(call);
     start({ callbacks: { ...TEST_CALLBACKS, allow_cidrs: [] } });
     const found = await failed(callbackId(call.id, "call.completed"));
@@ -384,9 +387,9 @@ describe("a receiver", () => {
     "http://user:pass@127.0.0.1/",
     "http://user@127.0.0.1/",
     "not a url",
-  ])("with the URL %s is never called, whoever wrote it into the call", async (url) => {
+  ])("with the URL %s is never called, even if that URL is in the call in Redis", async (url) => {
     const receiver = await startReceiver();
-    const call = told(receiver);
+    const call = callWithCallback(receiver);
     call.callback = {
       ...receiver.target,
       url: url.replace("127.0.0.1", receiver.url.slice("http://".length)),

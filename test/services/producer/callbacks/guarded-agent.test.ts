@@ -15,8 +15,8 @@ const ends = useEnds();
 
 type Receiver = { port: number; connections(): number };
 
-/** A server on one address of this machine, which counts who connects. */
-async function listens(server: Server, host: string, port = 0): Promise<Receiver> {
+/** Starts a server on one address of this machine, which counts its connections. */
+async function startServer(server: Server, host: string, port = 0): Promise<Receiver> {
   let connections = 0;
   server.on("connection", () => {
     connections += 1;
@@ -31,21 +31,24 @@ async function listens(server: Server, host: string, port = 0): Promise<Receiver
 }
 
 const tls = (host = "127.0.0.1", port = 0) =>
-  listens(
+  startServer(
     createServer(TEST_TLS, (_req, res) => void res.end("here")),
     host,
     port,
   );
 const plain = (host = "127.0.0.1") =>
-  listens(
+  startServer(
     createPlain((_req, res) => void res.end("here")),
     host,
   );
 
 type Setup = { answers?: Answers; allowed?: readonly string[]; ofSystem?: (name: string) => string[] };
 
-/** Asks by an agent whose names a server of DNS resolves. Answers the text of what came back, or why nothing did. */
-async function asking({ answers = () => [], allowed = [], ofSystem = () => [] }: Setup = {}) {
+/**
+ * Sends requests through an agent that resolves names by the DNS server of this test. `ask` resolves with the answer's text
+ * or with the error message.
+ */
+async function createAsk({ answers = () => [], allowed = [], ofSystem = () => [] }: Setup = {}) {
   const dns = await startDnsServer(answers);
   ends.defer(dns.close);
   const servers = new Resolver({ timeout: 200, tries: 1 });
@@ -71,48 +74,48 @@ async function asking({ answers = () => [], allowed = [], ofSystem = () => [] }:
 
 const FORBIDDEN = /is neither public nor in allow_cidrs/;
 
-test("a name that leads to a private address is not connected to", async () => {
+test("the agent does not connect to a name that resolves to a private address", async () => {
   const receiver = await tls();
-  const { ask } = await asking({ answers: () => ["127.0.0.1"] });
+  const { ask } = await createAsk({ answers: () => ["127.0.0.1"] });
   expect(await ask(`https://hooks.example:${receiver.port}/`)).toBe(
     "hooks.example resolves to 127.0.0.1, which is neither public nor in allow_cidrs",
   );
   expect(receiver.connections()).toBe(0);
 });
 
-test("a name with one private address among public ones is not connected to", async () => {
+test("the agent does not connect to a name with one private address among public ones", async () => {
   const receiver = await tls();
-  const { ask } = await asking({ answers: () => ["1.1.1.1", "127.0.0.1"] });
+  const { ask } = await createAsk({ answers: () => ["1.1.1.1", "127.0.0.1"] });
   expect(await ask(`https://hooks.example:${receiver.port}/`)).toMatch(FORBIDDEN);
   expect(receiver.connections()).toBe(0);
 });
 
-test("a name that leads to IPv4 inside of IPv6 is not connected to", async () => {
+test("the agent does not connect to a name that resolves to an IPv4-mapped IPv6 address", async () => {
   const receiver = await tls();
   for (const address of ["::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"]) {
-    const { ask } = await asking({ answers: () => [address] });
+    const { ask } = await createAsk({ answers: () => [address] });
     expect(await ask(`https://hooks.example:${receiver.port}/`)).toMatch(FORBIDDEN);
   }
   expect(receiver.connections()).toBe(0);
 });
 
-test("a host name whose address changes after the check is connected at the checked address", async () => {
-  const looked = await tls("127.0.0.2");
-  const rebound = await tls("127.0.0.1", looked.port);
+test("the agent connects to the address that it has checked, even if the host name's address changes after the check", async () => {
+  const checked = await tls("127.0.0.2");
+  const rebound = await tls("127.0.0.1", checked.port);
   let questions = 0;
-  // Both questions of one look get the first answer: for A and for AAAA.
+  // One lookup asks two questions, for A and for AAAA, and both get the first answer.
   const answers = () => (questions++ < 2 ? ["127.0.0.2"] : ["127.0.0.1"]);
-  const { ask, asked } = await asking({ answers, allowed: ["127.0.0.2"] });
-  expect(await ask(`https://hooks.example:${looked.port}/`)).toBe("here");
+  const { ask, asked } = await createAsk({ answers, allowed: ["127.0.0.2"] });
+  expect(await ask(`https://hooks.example:${checked.port}/`)).toBe("here");
   expect(asked).toEqual(["hooks.example", "hooks.example"]);
-  expect([looked.connections(), rebound.connections()]).toEqual([1, 0]);
+  expect([checked.connections(), rebound.connections()]).toEqual([1, 0]);
 });
 
-test("a name that answers a private address for the next connection is not connected to again", async () => {
+test("the agent does not reconnect to a name that resolves to a private address the next time", async () => {
   const receiver = await tls("127.0.0.2");
   const private_ = await tls("127.0.0.1", receiver.port);
   let address = "127.0.0.2";
-  const { ask } = await asking({ answers: () => [address], allowed: ["127.0.0.2"] });
+  const { ask } = await createAsk({ answers: () => [address], allowed: ["127.0.0.2"] });
   const url = (host: string) => `https://${host}:${receiver.port}/`;
   expect(await ask(url("a.hooks.example"))).toBe("here");
   address = "127.0.0.1";
@@ -133,24 +136,24 @@ test.each([
   ["the name of this machine", "localhost"],
   ["a name below it", "hooks.localhost"],
   ["behind a user", "hooks.example@127.0.0.1"],
-])("an address written as a host is not connected to: %s", async (_how, host) => {
+])("the agent does not connect to a private address that is written as a host: %s", async (_how, host) => {
   const receiver = await tls();
-  const { ask, asked } = await asking({ answers: () => ["127.0.0.1"] });
+  const { ask, asked } = await createAsk({ answers: () => ["127.0.0.1"] });
   expect(await ask(`https://${host}:${receiver.port}/`)).toMatch(FORBIDDEN);
   expect(receiver.connections()).toBe(0);
   expect(asked).toEqual([]);
 });
 
-test("an address that is allowed is connected to, by name and by itself", async () => {
+test("the agent connects to an allowed address, by name and by address", async () => {
   const receiver = await tls();
-  const { ask } = await asking({ answers: () => ["127.0.0.1"], allowed: ["127.0.0.0/8"] });
+  const { ask } = await createAsk({ answers: () => ["127.0.0.1"], allowed: ["127.0.0.0/8"] });
   for (const host of ["hooks.example", "127.0.0.1", "localhost"])
     expect(await ask(`https://${host}:${receiver.port}/`)).toBe("here");
 });
 
-test("without TLS only an address that is allowed is connected to", async () => {
+test("the agent connects without TLS only to an allowed address", async () => {
   const receiver = await plain();
-  const { ask } = await asking({
+  const { ask } = await createAsk({
     answers: (name) => (name === "in" ? ["127.0.0.1"] : ["1.1.1.1"]),
     allowed: ["127.0.0.1"],
   });
@@ -160,22 +163,22 @@ test("without TLS only an address that is allowed is connected to", async () => 
   );
 });
 
-test("a certificate of another name is not taken", async () => {
+test("the agent refuses a certificate for another name", async () => {
   const receiver = await tls();
-  const { ask } = await asking({ answers: () => ["127.0.0.1"], allowed: ["127.0.0.1"] });
+  const { ask } = await createAsk({ answers: () => ["127.0.0.1"], allowed: ["127.0.0.1"] });
   expect(await ask(`https://another.example:${receiver.port}/`)).toMatch(/does not match certificate/);
 });
 
-test("the system is asked only for names that DNS does not know, and its answer is looked at as well", async () => {
+test("the system resolves only names that DNS does not know, and the agent checks its answer too", async () => {
   const receiver = await tls();
   const hosts: Record<string, string[]> = {
     "of.hooks.example": ["127.0.0.1"],
     "private.hooks.example": ["10.0.0.1"],
   };
-  const { ask } = await asking({ ofSystem: (name) => hosts[name] ?? [], allowed: ["127.0.0.1"] });
+  const { ask } = await createAsk({ ofSystem: (name) => hosts[name] ?? [], allowed: ["127.0.0.1"] });
   expect(await ask(`https://of.hooks.example:${receiver.port}/`)).toBe("here");
   expect(await ask("https://private.hooks.example/")).toMatch(FORBIDDEN);
-  const known = await asking({
+  const known = await createAsk({
     answers: () => ["1.1.1.1"],
     ofSystem: () => ["127.0.0.1"],
     allowed: ["1.1.1.1"],
@@ -183,9 +186,9 @@ test("the system is asked only for names that DNS does not know, and its answer 
   expect(await known.ask("http://of.hooks.example:1/")).not.toMatch(FORBIDDEN);
 });
 
-test("a name whose servers do not answer is given up in time, and asks nothing of the system", async () => {
+test("the agent stops waiting in time if a name's DNS servers do not answer, and does not ask the system", async () => {
   let system = 0;
-  const { ask } = await asking({
+  const { ask } = await createAsk({
     answers: () => undefined,
     ofSystem: () => {
       system += 1;

@@ -37,10 +37,10 @@ const verifies = (secret: string, { body, headers }: Received) => {
   }
 };
 
-/** As a receiver does that has only the gateway's URL. */
+/** Reads the public keys from the gateway, like a receiver that knows only the gateway's URL. */
 async function keysOfGateway(count: number): Promise<JsonWebKey[]> {
   const gateway = await webhooks.start({ endpoints: [{ path: "/a", job_id: 1, auth: "none" }] });
-  return eventually("the public keys are told", async () => {
+  return eventually("the public keys are published", async () => {
     const answer = await send(gateway.address, { method: "GET", path: "/.well-known/callback-keys.json" });
     expect([answer.status, answer.headers["content-type"]]).toEqual([
       200,
@@ -68,7 +68,7 @@ test("each receiver has its own secret: neither another receiver's secret nor th
     expect(verifies(secret, received)).toBe(false);
 });
 
-test("a receiver without a secret verifies with the keys that a gateway publishes, and sees in the URL whom a message is for", async () => {
+test("a receiver without a secret verifies callbacks with the keys that a gateway publishes, and checks the receiver by the URL", async () => {
   const receiver = await startReceiver("/paid?by=me");
   const received = await callbackTo(receiver);
   const [key = {}] = await keysOfGateway(1);
@@ -83,7 +83,7 @@ test("a receiver without a secret verifies with the keys that a gateway publishe
     expect(verifiesByKey(key, forged)).toBe(false);
 });
 
-test("the old and the new secret sign side by side, in both ways, so that each can be rotated", async () => {
+test("the old and the new secret both sign, in both ways, so that each can be rotated", async () => {
   const receiver = await startReceiver();
   const received = await callbackTo(receiver, [NEXT, CALLBACK_SECRET]);
   for (const secret of [NEXT, CALLBACK_SECRET])
@@ -92,12 +92,12 @@ test("the old and the new secret sign side by side, in both ways, so that each c
   expect(keys.map((key) => verifiesByKey(key, received))).toEqual([true, true]);
 });
 
-test("a key that no producer has signed with for ten minutes is no longer told", async () => {
+test("a key that no producer has signed with for ten minutes is no longer published", async () => {
   const { client, partition } = producers.redis;
   const { keys } = partition;
   await callbackTo(await startReceiver());
   await eventually("it is published", () => client.exists(keys.callbackKeys));
   await client.zadd(keys.callbackKeys, String(Date.now() - 600_001), "a-key-of-yesterday");
-  const told = await keysOfGateway(1);
-  expect(told.map(({ x }) => x)).not.toContain("a-key-of-yesterday");
+  const published = await keysOfGateway(1);
+  expect(published.map(({ x }) => x)).not.toContain("a-key-of-yesterday");
 });

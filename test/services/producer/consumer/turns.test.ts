@@ -7,7 +7,7 @@ const SLOTS = 100;
 const BYTES = 1_000_000;
 const sources = new Map<string, Source>();
 
-/** The one object for a queue of a partition. */
+/** The object for a queue of a partition. It is always the same object, because `Turns` compares objects. */
 function source(queue: string, partition = 0): Source {
   const name = `${partition} ${queue}`;
   const known = sources.get(name) ?? { queue, gate: gateOf(queue) };
@@ -16,19 +16,19 @@ function source(queue: string, partition = 0): Source {
 }
 
 const queue = (job: number, origin = "webhook", partition = 0) => source(`${origin}/7/${job}`, partition);
-const none = () => false;
+const neverClosed = () => false;
 
-/** The queue whose turn it is, whose fetch finds a call. */
+/** The queue whose turn it is. Notes that its fetch has found a call. */
 function nextOf(turns: Turns): Source | undefined {
   const turn = turns.next();
-  if (turn !== undefined) turns.fetched(turn.source);
+  if (turn !== undefined) turns.noteFetched(turn.source);
   return turn?.source;
 }
 
-/** The slot of a small call of this queue. */
+/** The slot that a small call of this queue holds. */
 const turnOf = (of: Source): Turn => ({ source: of, bytes: 0, alone: false });
 
-/** Takes slots until there is none that may be taken. Answers the queues in the order in which they got one. */
+/** Takes all slots that may be taken. Returns the queues in the order in which they got slots. */
 function takeAll(turns: Turns): Source[] {
   const taken: Source[] = [];
   for (let next = nextOf(turns); next !== undefined; next = nextOf(turns)) taken.push(next);
@@ -39,9 +39,9 @@ const countOf = (taken: readonly Source[], job: number) =>
   taken.filter((one) => jobOf(one.queue) === `7/${job}`).length;
 
 test.each([1, 2, 3, 10, SLOTS])(
-  "a job alone gets half of %i slots, whatever its origins and partitions",
+  "a job that is alone gets half of %i slots, over all its origins and partitions",
   (slots) => {
-    const turns = new Turns({ slots, bytes: BYTES, isClosed: none });
+    const turns = new Turns({ slots, bytes: BYTES, isClosed: neverClosed });
     for (const partition of [0, 1, 2, 3]) turns.add(queue(1, "webhook", partition));
     turns.add(queue(1, "x402"));
     expect(takeAll(turns)).toHaveLength(Math.max(1, Math.floor(slots / 2)));
@@ -49,9 +49,9 @@ test.each([1, 2, 3, 10, SLOTS])(
 );
 
 test.each([1, 2, 3, 4, 5, 6])(
-  "%i jobs that hang one after the other leave a slot for a job that comes",
+  "%i jobs that hang one after the other leave a slot for a further job",
   (jobs) => {
-    const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+    const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: neverClosed });
     for (let job = 1; job <= jobs; job++) {
       turns.add(queue(job));
       takeAll(turns);
@@ -62,9 +62,9 @@ test.each([1, 2, 3, 4, 5, 6])(
 );
 
 test.each([1, 2, 3, 4, 5, 6])(
-  "of %i jobs that begin to hang together each gets as much, and one part stays free",
+  "%i jobs that begin to hang together get equal parts of the slots, and one part stays free",
   (jobs) => {
-    const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+    const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: neverClosed });
     for (let job = 1; job <= jobs; job++) turns.add(queue(job));
     const taken = takeAll(turns);
     const part = SLOTS / (jobs + 1);
@@ -75,8 +75,8 @@ test.each([1, 2, 3, 4, 5, 6])(
   },
 );
 
-test("the reserve is for jobs that hold nothing, one slot for each", () => {
-  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+test("each job that holds no slot gets one slot of the reserve", () => {
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: neverClosed });
   for (let job = 1; job <= 88; job++) turns.add(queue(job));
   takeAll(turns);
   expect(turns.isWanted(queue(1))).toBe(false);
@@ -87,8 +87,8 @@ test("the reserve is for jobs that hold nothing, one slot for each", () => {
   expect(turns.freeSlots).toBe(0);
 });
 
-test("receivers of callbacks whose deliveries hang take half of the slots at most, however many they are, and share them", () => {
-  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+test("receivers of callbacks whose deliveries hang share at most half of the slots, however many they are", () => {
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: neverClosed });
   const receivers = Array.from({ length: 60 }, (_, i) => source(`callback/7/${i}/receiver-${i}`));
   const first = source("callback/7/0/receiver-0");
   turns.add(first);
@@ -102,26 +102,26 @@ test("receivers of callbacks whose deliveries hang take half of the slots at mos
   expect(takeAll(turns).length).toBeGreaterThan(SLOTS / 8);
 });
 
-test("the queues of a receiver for several jobs share what it may have", () => {
-  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+test("the queues of a receiver for several jobs share the receiver's slots", () => {
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: neverClosed });
   for (let job = 1; job <= 9; job++) turns.add(source(`callback/7/${job}/hooks.example.com`));
   expect(takeAll(turns).length).toBeLessThanOrEqual(SLOTS / 4);
 });
 
-test("a look that finds a queue empty does not undo what was told of the queue meanwhile", () => {
-  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+test("a fetch that finds a queue empty does not cancel a notice that came after it began", () => {
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: neverClosed });
   turns.add(queue(1));
-  const { told } = turns;
+  const { notices: noticesBefore } = turns;
   expect(nextOf(turns)).toBe(queue(1));
   turns.add(queue(1));
-  turns.none(queue(1), told);
+  turns.noteEmpty(queue(1), noticesBefore);
   expect(nextOf(turns)).toBe(queue(1));
-  turns.none(queue(1), turns.told);
+  turns.noteEmpty(queue(1), turns.notices);
   expect(nextOf(turns)).toBeUndefined();
 });
 
-test("a queue is for another producer while the fetch that is under way is the last that its job may make", () => {
-  const turns = new Turns({ slots: 2, bytes: BYTES, isClosed: none });
+test("a queue is left to another producer while its job's last allowed fetch is in flight", () => {
+  const turns = new Turns({ slots: 2, bytes: BYTES, isClosed: neverClosed });
   turns.add(queue(1));
   expect(turns.next()?.source).toBe(queue(1));
   expect(turns.isWanted(queue(1))).toBe(false);
@@ -136,21 +136,21 @@ test("a job whose runner is away gets no slot", () => {
 });
 
 /**
- * Every call ends at once and every queue has another; as a consumer does it. The first queue has taken what it may when the
- * others come. Answers how many calls each queue ended.
+ * Simulates a consumer whose calls all end at once, while every queue has a further call. The first queue has taken all
+ * the slots that it may have when the other queues are added. Returns how many calls of each queue have ended.
  */
 function run(slots: number, queues: readonly Source[], calls: number): Map<Source, number> {
-  const turns = new Turns({ slots, bytes: BYTES, isClosed: none });
+  const turns = new Turns({ slots, bytes: BYTES, isClosed: neverClosed });
   const ended = new Map(queues.map((one) => [one, 0]));
   turns.add(queues[0] as Source);
-  let inHand = takeAll(turns);
+  let inFlight = takeAll(turns);
   for (const one of queues) turns.add(one);
   for (let i = 0; i < calls; i++) {
-    inHand.push(...takeAll(turns));
-    const [first, ...rest] = inHand as [Source, ...Source[]];
+    inFlight.push(...takeAll(turns));
+    const [first, ...rest] = inFlight as [Source, ...Source[]];
     ended.set(first, (ended.get(first) ?? 0) + 1);
-    inHand = rest;
-    if (turns.keeps(turnOf(first))) inHand.push(first);
+    inFlight = rest;
+    if (turns.mayKeepSlot(turnOf(first))) inFlight.push(first);
     else turns.release(turnOf(first));
   }
   return ended;
@@ -169,20 +169,23 @@ test.each([
 
 type Step = { kind: "add" | "remove" | "next" | "again" | "release"; at: number; one: Source };
 
-/** Does what a consumer may do at this point. Answers the queues whose calls are then in hand. */
-function apply(turns: Turns, inHand: readonly Source[], step: Step): Source[] {
+/**
+ * Does this step, if a consumer could do it now. Returns the queues of the calls that are then in flight, with one
+ * entry per call.
+ */
+function apply(turns: Turns, inFlight: readonly Source[], step: Step): Source[] {
   const { kind, at, one } = step;
-  const ending = inHand[at % Math.max(1, inHand.length)];
+  const ending = inFlight[at % Math.max(1, inFlight.length)];
   if (kind === "add") turns.add(one);
-  if (kind === "remove") turns.none(one, turns.told);
-  if (kind === "next") return [...inHand, nextOf(turns)].filter((taken) => taken !== undefined);
-  if (kind === "add" || kind === "remove" || ending === undefined) return [...inHand];
-  if (kind === "again" && turns.keeps(turnOf(ending))) return [...inHand];
+  if (kind === "remove") turns.noteEmpty(one, turns.notices);
+  if (kind === "next") return [...inFlight, nextOf(turns)].filter((taken) => taken !== undefined);
+  if (kind === "add" || kind === "remove" || ending === undefined) return [...inFlight];
+  if (kind === "again" && turns.mayKeepSlot(turnOf(ending))) return [...inFlight];
   turns.release(turnOf(ending));
-  return inHand.toSpliced(inHand.indexOf(ending), 1);
+  return inFlight.toSpliced(inFlight.indexOf(ending), 1);
 }
 
-test("after any sequence the slots held and those free are all slots, and no job holds more than half", () => {
+test("after any sequence of steps, held and free slots add up to all slots, and no job holds more than half", () => {
   const step = fc.record<Step>({
     kind: fc.constantFrom("add", "remove", "next", "again", "release"),
     at: fc.nat(50),
@@ -194,15 +197,15 @@ test("after any sequence the slots held and those free are all slots, and no job
     fc.integer({ min: 1, max: 40 }),
     fc.array(step, { maxLength: 200 }),
     (slots, steps) => {
-      const turns = new Turns({ slots, bytes: BYTES, isClosed: none });
-      let inHand: Source[] = [];
+      const turns = new Turns({ slots, bytes: BYTES, isClosed: neverClosed });
+      let inFlight: Source[] = [];
       for (const each of steps) {
-        inHand = apply(turns, inHand, each);
-        expect(turns.freeSlots).toBe(slots - inHand.length);
-        const most = Math.max(...[1, 2, 3, 4, 5, 6].map((job) => countOf(inHand, job)));
+        inFlight = apply(turns, inFlight, each);
+        expect(turns.freeSlots).toBe(slots - inFlight.length);
+        const most = Math.max(...[1, 2, 3, 4, 5, 6].map((job) => countOf(inFlight, job)));
         expect(most).toBeLessThanOrEqual(Math.max(1, Math.ceil(slots / 2)));
       }
-      for (const one of inHand) turns.release(turnOf(one));
+      for (const one of inFlight) turns.release(turnOf(one));
       for (let job = 1001; job <= 1000 + slots; job++) turns.add(queue(job));
       expect(takeAll(turns)).toHaveLength(slots);
       expect(turns.freeSlots).toBe(0);
@@ -211,42 +214,42 @@ test("after any sequence the slots held and those free are all slots, and no job
   fc.assert(sequences, { numRuns: 300 });
 });
 
-/** How many fetches may be under way at once. */
+/** The number of fetches that may be in flight at the same time. */
 function fetchesAtOnce(turns: Turns): number {
   let count = 0;
   while (turns.next() !== undefined) count += 1;
   return count;
 }
 
-/** Those of a queue of which one call was taken, while so many waited still. */
+/** The turns of a single queue from which one call was fetched, while `waiting` further calls wait. */
 function turnsOf(of: Source, waiting: number): Turns {
-  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: neverClosed });
   turns.add(of);
   turns.next();
-  turns.fetched(of, waiting);
+  turns.noteFetched(of, waiting);
   return turns;
 }
 
-test("a queue is fetched from once, and as often as calls are known to wait there", () => {
-  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+test("a queue gets one fetch, and after it as many as it is known to have waiting calls", () => {
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: neverClosed });
   turns.add(queue(1));
   expect(fetchesAtOnce(turns)).toBe(1);
-  turns.fetched(queue(1), 7);
+  turns.noteFetched(queue(1), 7);
   expect(fetchesAtOnce(turns)).toBe(7);
-  turns.fetched(queue(1), 6);
+  turns.noteFetched(queue(1), 6);
   expect(fetchesAtOnce(turns)).toBe(0);
 });
 
-test("after a fetch that failed or found nothing a queue is fetched from once", () => {
+test("after a fetch that failed or found nothing, a queue is fetched from only once at a time", () => {
   const turns = turnsOf(queue(1), 7);
   turns.next();
-  turns.fetched(queue(1));
+  turns.noteFetched(queue(1));
   expect(fetchesAtOnce(turns)).toBe(1);
 });
 
-test("a large call is fetched once, whatever waits behind it", () => {
+test("a large call gets one fetch, however many calls wait behind it", () => {
   const turns = turnsOf(queue(1), 7);
-  turns.large(queue(1), BYTES / 10);
+  turns.noteLarge(queue(1), BYTES / 10);
   expect(turns.next()).toMatchObject({ source: queue(1), bytes: BYTES / 10 });
   expect(fetchesAtOnce(turns)).toBe(0);
 });

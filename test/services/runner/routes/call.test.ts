@@ -15,7 +15,7 @@ describe("200", () => {
 
   const runners = useRunners();
 
-  test("a call is shown with job, state, times, status, size and hash, and without its bytes", async () => {
+  test("a call is shown with job, state, times, status, size and hash, but without its bytes", async () => {
     const runner = await runners.start({ jobs });
     await runner.offer("done", { body: "x1" });
     const at = expect.any(Number);
@@ -31,7 +31,7 @@ describe("200", () => {
     });
   });
 
-  test("a failed call is shown with its code, and never with what its handler said", async () => {
+  test("a failed call is shown with its code, but never with the handler's message", async () => {
     const runner = await runners.start({ jobs });
     await runner.offer("bad", { job: 2, body: "{" });
     const { code, ...bad } = (await runner.get("/calls/bad")).json();
@@ -39,7 +39,7 @@ describe("200", () => {
     expect(bad).not.toHaveProperty("reason");
   });
 
-  test("a call whose key ends in /run is shown as any other", async () => {
+  test("a call whose key ends in /run is shown like any other", async () => {
     const runner = await runners.start({ jobs });
     await runner.offer("a/run", { body: "x" });
     expect((await runner.get("/calls/a/run")).json()).toMatchObject({ id: "a/run", state: "done" });

@@ -22,7 +22,7 @@ describe("200", () => {
 
   const list = async (query: string) => (await runner.get(`/calls${query}`)).json<Listed>();
 
-  test("the list of calls has the newest first, filtered, and in pages that together are all", async () => {
+  test("the list of calls has the newest first, can be filtered, and its pages together have all calls", async () => {
     for (let i = 1; i <= 5; i++) await runner.offer(`echo-${i}`, { body: `x${i}` });
     await runner.offer("bad-1", { job: 2, body: "{" });
     const ids = ({ calls }: Listed) => calls.map(({ id }) => id);
@@ -35,19 +35,21 @@ describe("200", () => {
     expect(second.next).toBeUndefined();
   });
 
-  test("the list of calls never shows what a handler said of its failure", async () => {
+  test("the list of calls never shows a handler's error message", async () => {
     await runner.offer("bad", { job: 2, body: "{" });
     const failed = await runner.get("/calls?state=failed");
     expect(failed.json()).toMatchObject({ calls: [{ id: "bad", code: "runner.input_rejected" }] });
     expect(failed.text).not.toContain("reason");
   });
 
-  test("the list looks at no more than 1000 calls for one answer, and goes on from there though none matched", async () => {
+  test("the list reads at most 1000 calls for one answer, and the next page continues there even if none matched", async () => {
     const { client } = runners.redis;
     const ids = Array.from({ length: 2500 }, (_, i) => `call-${i}`);
     const later = Date.now() + 3_600_000;
     await Promise.all(ids.map((id, i) => client.zadd(runnerKeys.calls, later + i, id)));
-    await Promise.all(ids.map((id) => client.hset(runnerKeys.call(id), { st: "DONE", job: 1 })));
+    await Promise.all(
+      ids.map((id) => client.hset(runnerKeys.call(id), { st: "DONE", job: 1, at: 1, len: 0 })),
+    );
     await client.hset(runnerKeys.call("call-700"), { st: "FAILED" });
     await client.config("RESETSTAT");
     const first = await list("?state=failed");
@@ -68,14 +70,14 @@ describe("400", () => {
   });
 
   test.each(["?state=finished", "?limit=many", "?job_id=-1"])(
-    "the list of calls is refused with 400 when %s is asked for",
+    "the list of calls is refused with 400 for the query %s",
     async (query) => {
       const refused = await runner.get(`/calls${query}`);
       expect([refused.status, refused.json()["code"]]).toEqual([400, "request.malformed"]);
     },
   );
 
-  test("a list that is to go on from a call no longer remembered is refused with 400, not begun anew", async () => {
+  test("a page after a call that is no longer remembered is refused with 400, instead of starting from the beginning", async () => {
     expect((await runner.get("/calls?after=forgotten")).status).toBe(400);
   });
 });

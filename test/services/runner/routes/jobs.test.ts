@@ -7,7 +7,7 @@ import { send } from "../../../support/http.ts";
 const runners = useRunners();
 
 describe("200", () => {
-  test("the catalog names the jobs by their ids, and says which are long", async () => {
+  test("the list of jobs has their names and ids, and says which are long", async () => {
     const jobs = createRouter().job(3, slow).job(1, echo).job(2, keccak256);
     const { get } = await runners.start({ jobs });
     const catalog = await get("/jobs");

@@ -9,7 +9,7 @@ describe("200", () => {
   const redis = useOwnRedis();
   const runners = useRunners({ redis });
 
-  test("a runner says that it lives, without Redis too", async () => {
+  test("a runner answers the liveness probe, even without Redis", async () => {
     const { get } = await runners.start({ jobs: createRouter() });
     expect(await get("/livez")).toMatchObject({ status: 200, text: "ok" });
     await redis.server.kill("SIGKILL");
@@ -21,7 +21,7 @@ describe("200", () => {
 describe("405", () => {
   const runners = useRunners();
 
-  test("a POST is refused with 405 at the probe for life, and the answer names GET and HEAD", async () => {
+  test("a POST is refused with 405 at the liveness probe, and the answer names GET and HEAD", async () => {
     const { address } = await runners.start({ jobs: createRouter() });
     const answer = await send(address, { path: "/livez" });
     expect([answer.status, answer.headers["allow"]]).toEqual([405, "GET, HEAD"]);

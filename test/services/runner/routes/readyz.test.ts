@@ -10,7 +10,7 @@ import { send } from "../../../support/http.ts";
 describe("200", () => {
   const runners = useRunners();
 
-  test("a runner that takes calls is ready, and says how Redis keeps them", async () => {
+  test("a runner that accepts calls is ready, and reports the durability of its Redis", async () => {
     const { get } = await runners.start({ jobs: createRouter() });
     const answer = await get("/readyz");
     expect([answer.status, answer.json()]).toEqual([
@@ -26,7 +26,7 @@ describe("200", () => {
 describe("405", () => {
   const runners = useRunners();
 
-  test("a POST is refused with 405 at the probe for readiness, and the answer names GET and HEAD", async () => {
+  test("a POST is refused with 405 at the readiness probe, and the answer names GET and HEAD", async () => {
     const { address } = await runners.start({ jobs: createRouter() });
     const answer = await send(address, { path: "/readyz" });
     expect([answer.status, answer.headers["allow"]]).toEqual([405, "GET, HEAD"]);
@@ -38,7 +38,7 @@ describe("503", () => {
   const runners = useRunners({ redis });
   const ends = useEnds();
 
-  test("a runner is not ready while Redis is away, says why, and is ready again when it is back", async () => {
+  test("a runner is not ready while Redis is away, says why, and is ready again when Redis is back", async () => {
     const { get } = await runners.start({ jobs: createRouter() });
     await redis.server.kill("SIGKILL");
     const answer = await eventually("it is not ready", async () => {
@@ -54,7 +54,7 @@ describe("503", () => {
     await eventually("it is ready again", async () => (await get("/readyz")).status === 200);
   });
 
-  test("a runner that stops is not ready, and says that it drains", async () => {
+  test("a stopping runner is not ready, and says that it drains", async () => {
     const { runner } = await runners.start({ jobs: createRouter() });
     const server = await listen(runner.handler, "127.0.0.1:0");
     ends.defer(() => server.close(0));

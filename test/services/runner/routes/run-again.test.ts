@@ -18,19 +18,19 @@ import { gate } from "../gated-jobs.ts";
 type FailingJob = {
   runners: RunnersFixture;
   runner: TestRunner;
-  /** Of the long job 1: what its runs wait for or fail with. */
+  /** The dependency of long job 1: its runs fail while `isUp` is false, and otherwise wait for the gate `at`. */
   dependency: { isUp: boolean; at: ReturnType<typeof gate> };
-  /** What its runs saw. */
+  /** One entry for each run of long job 1: call id, body and path. */
   seen: string[];
-  /** Another runner with the same jobs. */
+  /** Starts another runner with the same jobs. */
   another(options: Partial<TestRunnerOptions>): Promise<TestRunner>;
   look(id: string): Promise<Record<string, unknown>>;
   until(id: string, state: string): Promise<unknown>;
-  /** A long call whose attempts are spent. */
+  /** Sends a long call and waits until all its attempts have failed. */
   fail(id: string): Promise<void>;
 };
 
-/** A runner whose long job 1 fails for as long as its dependency is down; job 2 is short and answers 503. */
+/** A runner with two jobs: long job 1 fails while its dependency is down, and short job 2 always answers 503. */
 function useFailingJob(runners = useRunners()): FailingJob {
   const dependency = { isUp: false, at: gate() };
   const seen: string[] = [];
@@ -63,7 +63,7 @@ function useFailingJob(runners = useRunners()): FailingJob {
     async fail(id) {
       dependency.isUp = false;
       const offer = () => used.runner.offer(id, { body: "the input", headers: { "X-WEBHOOK-PATH": "/a" } });
-      await eventually(`${id} is stored`, async () => (await offer()).status === 202); // 503 while Redis is slow to come back
+      await eventually(`${id} is stored`, async () => (await offer()).status === 202); // 503 until Redis has restarted
       await used.until(id, "failed");
     },
   } as FailingJob;
@@ -76,7 +76,7 @@ function useFailingJob(runners = useRunners()): FailingJob {
 describe("202", () => {
   const job = useFailingJob();
 
-  test("a failed long call runs again when asked to, with the same input, metadata and fresh attempts", async () => {
+  test("a failed long call runs again on request, with the same input and metadata and with new attempts", async () => {
     await job.fail("k");
     const again = await job.runner.runAgain("k");
     expect([again.status, again.json()]).toEqual([202, { status: "stored", call_id: "k" }]);
@@ -95,7 +95,7 @@ describe("202", () => {
     expect(events.map(({ fields }) => fields)).toEqual([{ callId: "k" }, { callId: "k" }]);
   });
 
-  test("a call that was asked to run again answers a repeat with its first 202", async () => {
+  test("a call that was run again answers a repeat with its first 202", async () => {
     await job.fail("repeated");
     job.dependency.isUp = true;
     job.dependency.at = gate();
@@ -106,7 +106,7 @@ describe("202", () => {
     await job.until("repeated", "done");
   });
 
-  test("a signed request to run a call again is taken where the runner has a secret", async () => {
+  test("a signed request to run a call again is accepted if the runner has a secret", async () => {
     const secret = new Secret("of producer and runner");
     const closed = await job.another({ secrets: [secret] });
     await job.fail("signed");
@@ -145,7 +145,7 @@ describe("401", () => {
 
   test.each([
     ["not signed", () => ({})],
-    ["signed by another", () => headersFor("k", new Secret("of somebody else"))],
+    ["signed by another", () => headersFor("k", new Secret("another secret"))],
     ["signed for another call", () => headersFor("other")],
     ["signed for a job", () => signedHeaders(SECRET, "k")],
     ["signed for other bytes", () => signedHeaders(SECRET, "k", { body: "x", path: "/calls/k/run" })],
@@ -160,7 +160,7 @@ describe("401", () => {
 describe("404", () => {
   const job = useFailingJob();
 
-  test("a request to run a call again is answered with 404 where the call is not known", async () => {
+  test("a request to run an unknown call again is answered with 404", async () => {
     const answer = await job.runner.runAgain("unheard-of");
     expect(answer.json()).toMatchObject({ status: 404, code: "request.not_found" });
   });
@@ -169,7 +169,7 @@ describe("404", () => {
 describe("405", () => {
   const job = useFailingJob();
 
-  test("a DELETE is refused with 405 where a call is run again, and the answer names POST, and GET of a key that ends in /run", async () => {
+  test("a DELETE is refused with 405 at the path to run a call again, and the answer names POST, and GET for a key that ends in /run", async () => {
     const answer = await send(job.runner.address, { method: "DELETE", path: "/calls/x/run" });
     expect([answer.status, answer.headers["allow"]]).toEqual([405, "POST, GET, HEAD"]);
   });
@@ -178,7 +178,7 @@ describe("405", () => {
 describe("409", () => {
   const job = useFailingJob();
 
-  test("a long call that runs or is done is not run again: 409", async () => {
+  test("a long call that is running or done is not run again: 409", async () => {
     job.dependency.isUp = true;
     job.dependency.at = gate();
     await job.runner.offer("fine", { body: "the input" });
@@ -199,7 +199,7 @@ describe("409", () => {
     expect((await runner.get("/calls/short")).json()).toMatchObject({ state: "failed" });
   });
 
-  test("a long call that waits is not run again: 409", async () => {
+  test("a waiting long call is not run again: 409", async () => {
     const busy = await job.another({ concurrency: 1 });
     await job.runner.runner.close();
     job.dependency.isUp = true;
@@ -215,7 +215,7 @@ describe("409", () => {
 describe("413", () => {
   const job = useFailingJob();
 
-  test("a request to run a call again that has a body is refused with 413, and runs nothing", async () => {
+  test("a request to run a call again is refused with 413 if it has a body, and runs nothing", async () => {
     await job.fail("k");
     const refused = await job.runner.runAgain("k", { body: "x" });
     expect([refused.status, refused.json()["code"]]).toEqual([413, "request.too_large"]);
@@ -241,7 +241,7 @@ describe("503", () => {
     await eventually("Redis is back", async () => (await job.look("k"))["state"] === "failed");
   });
 
-  test("a request to run a call again that reaches a stopping runner is refused with 503", async () => {
+  test("a request to run a call again is refused with 503 by a stopping runner", async () => {
     await job.fail("kept");
     const { runner } = await job.another({});
     const server = await listen(runner.handler, "127.0.0.1:0");

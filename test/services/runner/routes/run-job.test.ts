@@ -41,7 +41,7 @@ describe("200", () => {
     closed = await runners.start({ jobs, secrets: [NEW, OLD] });
   });
 
-  test("a call is answered with 200 without a signature where the runner has no secret", async () => {
+  test("a call is answered with 200 without a signature if the runner has no secret", async () => {
     expect(await open.offer("unsigned", { body: "x" })).toMatchObject({ status: 200, text: "x" });
   });
 
@@ -58,7 +58,7 @@ describe("200", () => {
     });
   });
 
-  test("a job gets its body as JSON, by its schema, with defaults filled in", async () => {
+  test("a job gets its body as JSON, validated by its schema, with defaults", async () => {
     expect((await open.offer("json", { job: 2, body: '{"a":2}' })).json()).toEqual({ sum: 3 });
   });
 
@@ -66,7 +66,7 @@ describe("200", () => {
     expect((await open.offer("text", { job: 3, body: "é!" })).text).toBe("É!");
   });
 
-  test("a job gets its metadata, typed by its schema", async () => {
+  test("a job gets its metadata with the types of its schema", async () => {
     const offered = { job: 4, headers: { "X-PLATFORM-CALLER": "0xabc" } };
     expect((await open.offer("metadata", offered)).text).toBe("0xabc");
   });
@@ -118,7 +118,7 @@ describe("202", () => {
     ]);
   });
 
-  test("long calls beyond the limit are stored and wait, and do not take the places of short ones", async () => {
+  test("long calls beyond the limit are stored and wait, and do not use the slots of short calls", async () => {
     const { at, jobs } = gatedLong();
     jobs.job(2, { name: "short", handler: () => ({ body: "short" }) });
     const runner = await runners.start({ jobs, concurrency: 1 });
@@ -150,18 +150,18 @@ describe("400", () => {
     expect([refused.status, refused.json()["code"]]).toEqual([400, "runner.key_missing"]);
   });
 
-  test("a call whose Idempotency-Key comes twice is refused with 400", async () => {
+  test("a call with two Idempotency-Keys is refused with 400", async () => {
     const headers = ["Idempotency-Key", "a", "Idempotency-Key", "a"];
     const refused = await send(runner.address, { path: "/jobs/1", headers, body: "" });
     expect([refused.status, refused.json()["code"]]).toEqual([400, "runner.key_missing"]);
   });
 
-  test("a Content-Digest that is wrong is refused with 400, though no signature is needed", async () => {
+  test("a wrong Content-Digest is refused with 400, even if no signature is needed", async () => {
     const refused = await runner.offer("k", { body: "x", headers: { "Content-Digest": "sha-256=:AAAA:" } });
     expect([refused.status, refused.json()["code"]]).toEqual([400, "request.malformed"]);
   });
 
-  test("a call with a metadata header that comes twice is refused with 400", async () => {
+  test("a call with a repeated metadata header is refused with 400", async () => {
     const twice = ["X-WEBHOOK-PATH", "/a", "X-Webhook-Path", "/a"];
     const headers = ["Idempotency-Key", "k", ...twice];
     const refused = await send(runner.address, { path: "/jobs/1", headers, body: "" });
@@ -189,7 +189,7 @@ describe("401", () => {
   });
 
   test.each<[string, { sent?: Offered; secret?: Secret }]>([
-    ["by another secret", { secret: new Secret("of somebody else") }],
+    ["by another secret", { secret: new Secret("another secret") }],
     ["for another job", { sent: { ...offered, job: 2 } }],
     ["for another body", { sent: { ...offered, body: "hallo" } }],
     ["without a metadata header that came", { sent: withHeader("X-Platform-Caller", "0x") }],
@@ -272,7 +272,7 @@ describe("408", () => {
 describe("409", () => {
   const runners = useRunners();
 
-  test("a repeat of a call that still runs is refused with 409 and Retry-After, at its runner and at another", async () => {
+  test("a repeat of a running call is refused with 409 and Retry-After, at its runner and at another", async () => {
     const { at, jobs } = gatedShort();
     const [here, there] = [await runners.start({ jobs }), await runners.start({ jobs })];
     const first = here.offer("k");
@@ -297,7 +297,7 @@ describe("413", () => {
 
   const runners = useRunners();
 
-  test("a call whose body is over the limit is refused with 413 and does not run, though it is signed", async () => {
+  test("a call whose body is over the limit is refused with 413 and does not run, even if it is signed", async () => {
     const { seen, jobs } = counting();
     const runner = await runners.start({ jobs, secrets: [SECRET], bodyBytesMax: 1_000_000 });
     const body = Buffer.alloc(1_000_001);
@@ -362,7 +362,7 @@ describe("422", () => {
     expect((await runner.offer("long-2", { job: LONG, body: '{"steps":2}' })).status).toBe(202);
   });
 
-  test("a call that was refused for its input is looked at anew when it is repeated", async () => {
+  test("a call that was refused for its input is checked again when it is repeated", async () => {
     expect((await runner.offer("refused", { body: "{" })).status).toBe(422);
     const lenient = createRouter().job(1, { name: "lenient", handler: () => ({ body: "taken" }) });
     const other = await runners.start({ jobs: lenient });
@@ -370,7 +370,7 @@ describe("422", () => {
     expect(await other.offer("refused", { body: "{" })).toMatchObject({ status: 200, text: "taken" });
   });
 
-  test("a key that stands for another job or other bytes is refused with 422, while its call runs and after", async () => {
+  test("a key of another job or another body is refused with 422, while its call runs and after", async () => {
     const { at, jobs } = gatedShort();
     const handler = () => ({});
     const [here, there] = [
@@ -398,7 +398,7 @@ describe("422", () => {
 describe("429", () => {
   const runners = useRunners();
 
-  test("a call beyond the concurrency limit is refused with 429 and Retry-After, and nothing of it is begun", async () => {
+  test("a call beyond the concurrency limit is refused with 429 and Retry-After, and is not begun", async () => {
     const { at, jobs } = gatedShort();
     const { offer, get } = await runners.start({ jobs, concurrency: 2 });
     const running = [offer("k1"), offer("k2")];
@@ -416,7 +416,7 @@ describe("429", () => {
 describe("500", () => {
   const runners = useRunners({ fresh: "test" });
 
-  test("a call whose handler throws is answered with 500, and only the log says what it threw", async () => {
+  test("a call whose handler throws is answered with 500, and only the log has the error", async () => {
     const handler = () => Promise.reject(new Error("no luck"));
     const { offer, log } = await runners.start({ jobs: createRouter().job(1, { name: "unlucky", handler }) });
     const thrown = await offer("k");
@@ -428,7 +428,7 @@ describe("500", () => {
     });
   });
 
-  test("an answer that HTTP cannot carry is a failure of the job, answered with 500 and not remembered", async () => {
+  test("an answer that is invalid in HTTP is a failure of the job, answered with 500 and not remembered", async () => {
     const types = ["text/plain; name=中", "text/plain\r\nX-More: 1", "text/plain"];
     const handler = () => ({ contentType: types.shift() ?? "none is left", body: "done" });
     const { offer } = await runners.start({ jobs: createRouter().job(1, { name: "odd", handler }) });
@@ -443,7 +443,7 @@ describe("429, while the store is away", () => {
   const redis = useOwnRedis();
   const runners = useRunners({ redis, fresh: "test" });
 
-  test("a call is refused with 429 and Retry-After while Redis is away, and nothing of it is begun", async () => {
+  test("a call is refused with 429 and Retry-After while Redis is away, and is not begun", async () => {
     const { seen, jobs } = counting();
     const { offer } = await runners.start({ jobs });
     await redis.server.kill("SIGKILL");
@@ -462,10 +462,10 @@ describe("429, while the store is away", () => {
     expect(taken.text).toBe("run 1");
   });
 
-  test("a call whose begin has no reply is refused with 429, and runs when it is offered again", async () => {
+  test("a call whose begin gets no reply from Redis is refused with 429, and runs when it is sent again", async () => {
     const { seen, jobs } = counting();
     const { offer } = await runners.start({ jobs });
-    await offer("another"); // from now on Redis knows the scripts
+    await offer("another"); // so that Redis knows the scripts
     await redis.client.client("PAUSE", 60_000, "WRITE");
     const refused = await offer("k");
     await redis.client.client("UNPAUSE");
@@ -482,7 +482,7 @@ describe("503", () => {
   const runners = useRunners();
   const ends = useEnds();
 
-  test("a call that reaches a stopping runner is refused with 503 and does not run", async () => {
+  test("a call to a stopping runner is refused with 503 and does not run", async () => {
     const { seen, jobs } = counting();
     const { runner } = await runners.start({ jobs });
     const server = await listen(runner.handler, "127.0.0.1:0");
@@ -502,7 +502,7 @@ describe("redis-gone", () => {
   const redis = useOwnRedis();
   const runners = useRunners({ redis, fresh: "test" });
 
-  test("the first answer to a call outlives its runner and a crash of Redis", async () => {
+  test("the first answer to a call survives the end of its runner and a crash of Redis", async () => {
     const { seen, jobs } = counting();
     const first = await runners.start({ jobs });
     await first.offer("k");
@@ -514,7 +514,7 @@ describe("redis-gone", () => {
     expect(seen.runs).toBe(1);
   });
 
-  test("a call during whose handler Redis is restarted runs once, and its repeat gets its answer", async () => {
+  test("a call runs once if Redis is restarted during its handler, and its repeat gets its answer", async () => {
     const { at, jobs } = gatedShort();
     const runner = await runners.start({ jobs, lease_ms: 500 });
     const first = runner.offer("k");

@@ -27,8 +27,8 @@ beforeAll(async () => {
 const bodyOf = (call: { body: string }) => Buffer.from(call.body, "base64");
 const sha256 = (bytes: Buffer) => createHash("sha256").update(bytes).digest("hex");
 
-/** RFC 9112, section 3.2.2; as with Host, it does not matter whose name it is. */
-test("a webhook whose target is a URL is taken at its path, whatever its host and Host are", async () => {
+/** RFC 9112, section 3.2.2. As with Host, the gateway ignores the name. */
+test("a webhook whose target is a URL is accepted by its path, and the host in the URL and in Host are ignored", async () => {
   const target = "http://a.example:8080/none?b=http://c/d";
   const fields = "Host: x\r\nContent-Length: 2\r\nConnection: close";
   const raw = await sendRaw(gateway.address, `POST ${target} HTTP/1.1\r\n${fields}\r\n\r\nhi`);
@@ -36,7 +36,7 @@ test("a webhook whose target is a URL is taken at its path, whatever its host an
   expect((await webhooks.onlyCall()).metadata).toMatchObject({ "X-WEBHOOK-PATH": "/none" });
 });
 
-test("a webhook becomes a call with its endpoint's metadata and nothing else of the request", async () => {
+test("a webhook becomes a call with its endpoint's metadata, and with nothing else from the request", async () => {
   const answer = await send(gateway.address, {
     path: "/none?secret=in-the-query",
     headers: {
@@ -69,7 +69,7 @@ test("a webhook becomes a call with its endpoint's metadata and nothing else of 
 });
 
 test.each(["/Hooks/a", "/%41", "/hooks/a+", "/Hooks/a?x=1", "/Hooks/a?"])(
-  "a webhook to %s, which is an endpoint's very path but for the query, is accepted",
+  "a webhook to %s, which equals an endpoint's path except for the query, is accepted",
   async (path) => {
     expect((await send(gateway.address, { path, body: "x" })).status).toBe(202);
   },
@@ -77,7 +77,7 @@ test.each(["/Hooks/a", "/%41", "/hooks/a+", "/Hooks/a?x=1", "/Hooks/a?"])(
 
 const good = sign(BODY);
 const accepted: [string, string, string[]][] = [
-  ["no credential where none is asked", "/none", []],
+  ["no credential at an endpoint that requires none", "/none", []],
   ["a bearer token", "/bearer", ["Authorization", utf8(`Bearer ${SECRET}`)]],
   ["the bearer scheme in any case", "/bearer", ["Authorization", utf8(`bEARER ${SECRET}`)]],
   ["the older of two active bearer secrets", "/bearer", ["Authorization", `Bearer ${OLD_SECRET}`]],
@@ -88,7 +88,7 @@ const accepted: [string, string, string[]][] = [
   ["a signature in upper case", "/hmac", ["X-Webhook-Signature", good.toUpperCase()]],
   ["a signature by the older of two active secrets", "/hmac", ["X-Signature-256", sign(BODY, OLD_SECRET)]],
   [
-    "a good signature in the first of three headers",
+    "a valid signature in the first of three headers",
     "/hmac",
     ["X-Webhook-Signature", "nonsense", "X-Hub-Signature-256", sign("other"), "X-Signature-256", good],
   ],
@@ -101,7 +101,7 @@ test.each(accepted)("a webhook with %s is answered with 202 and its call's id", 
   expect(answer.json()).toEqual({ status: "accepted", job_id: call.job_id, call_id: call.id });
 });
 
-test("a webhook whose signed body is no text is accepted, since the signature covers the bytes", async () => {
+test("a webhook whose signed body is not text is accepted, because the signature covers the bytes", async () => {
   const body = Buffer.from([0x7b, 0x7d, 0xff, 0x00, 0x0a]);
   const headers = ["X-Signature-256", sign(body)];
   expect((await send(gateway.address, { path: "/hmac", headers, body })).status).toBe(202);
@@ -120,7 +120,7 @@ test("a webhook with an empty body is accepted", async () => {
   expect(await webhooks.onlyCall()).toMatchObject({ body: "", bytes: 0, sha256: sha256(Buffer.alloc(0)) });
 });
 
-test("any bytes under any Content-Type, whole or chunked, become the call's body unchanged", async () => {
+test("a body of any bytes and any Content-Type, with a length or chunked, becomes the call's body unchanged", async () => {
   const bytes = fc.uint8Array({ maxLength: LIMIT }).map((array) => Buffer.from(array));
   const types = [undefined, "application/json", "text/plain;charset=utf-16", "x", "multipart/form-data"];
   await fc.assert(
@@ -140,17 +140,17 @@ test("any bytes under any Content-Type, whole or chunked, become the call's body
   );
 });
 
-test("a webhook whose body has exactly the length of the limit is accepted", async () => {
+test("a webhook whose body is exactly as long as the limit is accepted", async () => {
   expect((await send(gateway.address, { path: "/none", body: randomBytes(LIMIT) })).status).toBe(202);
 });
 
-test("a webhook with a body of a megabyte is accepted where the endpoint's limit allows it", async () => {
+test("a webhook with a body of a megabyte is accepted if the endpoint's limit allows it", async () => {
   const large = randomBytes(1024 * 1024);
   expect((await send(gateway.address, { path: "/roomy", body: large })).status).toBe(202);
   expect(bodyOf(await webhooks.onlyCall()).equals(large)).toBe(true);
 });
 
-test("a sender that expects 100-continue is told to continue, and then gets its 202", async () => {
+test("a sender that expects 100-continue gets 100 and then 202", async () => {
   const head =
     "POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";
   const raw = await sendRaw(gateway.address, [head, "hello"]);
@@ -172,7 +172,7 @@ test.each([
   ["received", gzipSync(BODY)],
   ["decoded", Buffer.from(BODY)],
 ])(
-  "a coded webhook is accepted whose signature covers its body as %s, if the endpoint says so",
+  "an encoded webhook whose signature covers its body as %s is accepted if the endpoint is configured so",
   async (how, over) => {
     const headers = { "Content-Encoding": "gzip", "X-Signature-256": sign(over) };
     const answer = await send(gateway.address, { path: `/signed-${how}`, headers, body: gzipSync(BODY) });
@@ -180,12 +180,12 @@ test.each([
   },
 );
 
-test("the Content-Encoding identity is taken by an endpoint that takes no other", async () => {
+test("the Content-Encoding identity is accepted by an endpoint that accepts no other encoding", async () => {
   const headers = { "Content-Encoding": "identity" };
   expect((await send(gateway.address, { path: "/none", headers, body: "x" })).status).toBe(202);
 });
 
-test("a call that is followed by garbage gets its own 202 before the garbage gets a 400", async () => {
+test("a webhook that is followed by garbage gets its 202 before the garbage gets 400", async () => {
   const call = "POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
   const raw = await sendRaw(gateway.address, `${call}garbage\r\n\r\n`);
   expect(raw.match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 202", "HTTP/1.1 400"]);

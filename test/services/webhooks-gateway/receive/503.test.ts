@@ -5,7 +5,7 @@ import { useOwnRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
-import { endpoints, isAdd, strike } from "./faults.ts";
+import { applyFault, endpoints, isAdd } from "./faults.ts";
 
 const redis = useOwnRedis();
 const proxy = useRedisProxy(redis);
@@ -15,10 +15,10 @@ const post = (gateway: TestWebhooks, path = "/random", headers = {}) =>
   send(gateway.address, { path, headers, body: "x" });
 const readyz = ({ address }: TestWebhooks) => send(address, { method: "GET", path: "/readyz" });
 
-test("an add whose reply never comes is answered with 503 queue.outcome_unknown, though the call may be queued", async () => {
+test("if Redis never replies to an add, the answer is 503 queue.outcome_unknown, although the call may be queued", async () => {
   const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 600 });
   expect((await post(gateway)).status).toBe(202);
-  strike(proxy, isAdd, { kind: "lose-reply" }, Number.POSITIVE_INFINITY);
+  applyFault(proxy, isAdd, { kind: "lose-reply" }, Number.POSITIVE_INFINITY);
   const answer = await post(gateway);
   expect(answer.status).toBe(503);
   expect(answer.json()).toMatchObject({ code: "queue.outcome_unknown" });
@@ -27,9 +27,9 @@ test("an add whose reply never comes is answered with 503 queue.outcome_unknown,
   expect(await webhooks.waiting()).toHaveLength(2);
 });
 
-test("a delivery that is sent again after a 503 queue.outcome_unknown is the same call", async () => {
+test("a delivery that is repeated after 503 queue.outcome_unknown is the same call", async () => {
   const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 600 });
-  strike(proxy, isAdd, { kind: "lose-reply" }, Number.POSITIVE_INFINITY);
+  applyFault(proxy, isAdd, { kind: "lose-reply" }, Number.POSITIVE_INFINITY);
   const deliver = () => post(gateway, "/evidence", { "X-Id": "1" });
   const answer = await deliver();
   expect(answer.json()).toMatchObject({ status: 503, code: "queue.outcome_unknown" });
@@ -39,15 +39,15 @@ test("a delivery that is sent again after a 503 queue.outcome_unknown is the sam
   expect(await webhooks.waiting()).toHaveLength(1);
 });
 
-test("an add that Redis refuses outright is answered with 503 queue.unavailable: nothing is queued", async () => {
+test("an add that Redis refuses is answered with 503 queue.unavailable, and nothing is queued", async () => {
   const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 300 });
   const words = ["EVAL", "return redis.error_reply('OOM command not allowed')", "0"];
-  strike(proxy, isAdd, { kind: "rewrite", words }, Number.POSITIVE_INFINITY);
+  applyFault(proxy, isAdd, { kind: "rewrite", words }, Number.POSITIVE_INFINITY);
   expect((await post(gateway)).json()).toMatchObject({ status: 503, code: "queue.unavailable" });
   expect(await webhooks.waiting()).toEqual([]);
 });
 
-test("calls of one job that wait too long close their job, and no other", async () => {
+test("if the oldest call of a job has waited too long, only webhooks for that job are refused", async () => {
   const two = [...endpoints, { path: "/other", job_id: 2, auth: "none" }];
   const gateway = await webhooks.start({ endpoints: two, limits: { oldest_age_secs_max: 0.05 } });
   expect((await post(gateway)).status).toBe(202);
@@ -58,7 +58,7 @@ test("calls of one job that wait too long close their job, and no other", async 
   expect((await post(gateway, "/other")).status).toBe(202);
 });
 
-test("a webhook is refused with 503 queue.overloaded while depth, bytes, oldest age or Redis' memory is over its limit", async () => {
+test("a webhook is refused with 503 queue.overloaded while queue depth, bytes, oldest age or Redis' memory is over its limit", async () => {
   await redis.client.config("SET", "maxmemory", "20mb");
   const [depth, bytes, age, memory] = await Promise.all([
     webhooks.start({ endpoints, limits: { queue_depth_max: 3 } }),
@@ -96,7 +96,7 @@ test("a webhook is refused with 503 queue.overloaded while depth, bytes, oldest 
   for (const gateway of [age, depth, memory]) expect((await post(gateway)).status).toBe(202);
 });
 
-test("a webhook that arrives at a gateway that its host has stopped is refused with 503 service.draining and Retry-After", async () => {
+test("a webhook to a gateway that its host has stopped is refused with 503 service.draining and Retry-After", async () => {
   const gateway = await webhooks.start({ endpoints });
   const agent = new Agent({ keepAlive: true });
   const deliver = () => send(gateway.address, { path: "/random", body: "x", agent });
@@ -109,7 +109,7 @@ test("a webhook that arrives at a gateway that its host has stopped is refused w
   expect((await readyz(gateway)).status).toBe(503);
 });
 
-test("a gateway that starts without Redis answers 503 service.starting, and takes calls once Redis is there", async () => {
+test("a gateway that starts without Redis answers 503 service.starting, and accepts calls once Redis is available", async () => {
   await redis.server.kill("SIGKILL");
   const gateway = await webhooks.start({ endpoints, early: true, enqueueTimeoutMs: 300 });
   expect((await send(gateway.address, { method: "GET", path: "/livez" })).status).toBe(200);
@@ -120,7 +120,7 @@ test("a gateway that starts without Redis answers 503 service.starting, and take
   expect((await readyz(gateway)).status).toBe(200);
 });
 
-test("while Redis is away a webhook is refused with 503, and what had its 202 is still there afterwards", async () => {
+test("while Redis is unavailable webhooks are refused with 503, and calls accepted earlier are still there afterwards", async () => {
   const gateway = await webhooks.start({ endpoints, enqueueTimeoutMs: 300 });
   const before = await post(gateway);
   await redis.server.kill("SIGKILL");
@@ -131,7 +131,7 @@ test("while Redis is away a webhook is refused with 503, and what had its 202 is
   expect((await webhooks.waiting()).map((call) => call.id)).toContain(before.json()["call_id"]);
 });
 
-test("while Redis is away a handshake that brings a secret is refused with 503, and one that needs no Redis is answered", async () => {
+test("while Redis is unavailable a handshake with a secret is refused with 503, and one that needs no Redis is answered", async () => {
   const endpoints = [
     { path: "/asana", job_id: 1, preset: "asana" },
     { path: "/dropbox", job_id: 1, preset: "dropbox", secret: "a secret of some length" },

@@ -27,7 +27,7 @@ const post = (path: string, headers: Record<string, string> | string[] = {}, to 
   send(to.address, { path, headers, body: "x" });
 const CALLBACK = "X-PLATFORM-CALLBACK";
 
-test("a call of an endpoint with callback_url is told to that receiver, and keeps its result for it", async () => {
+test("the receiver in callback_url is notified of the endpoint's calls, and their results are kept for it", async () => {
   expect((await post("/own")).status).toBe(202);
   const call = await webhooks.onlyCall();
   const token = createResultTokens([new Secret(SECRET)]).of(call.id);
@@ -38,25 +38,25 @@ test("a call of an endpoint with callback_url is told to that receiver, and keep
   });
 });
 
-test("without a secret of results a receiver gets no way to ask for one", async () => {
+test("without a result secret, a receiver gets no token for the result", async () => {
   expect((await post("/own", {}, tokenless)).status).toBe(202);
   expect(Object.keys((await webhooks.onlyCall()).callback ?? {})).toEqual(["url", "receiver"]);
 });
 
-test("a call is told to the receiver that its request names, and the runner is told nothing of it", async () => {
+test("the receiver that a request names is notified of the call, and the runner does not see the receiver", async () => {
   expect((await post("/clients", { [CALLBACK]: "https://a.example.org:443/x" })).status).toBe(202);
   const call = await webhooks.onlyCall();
   expect(call.callback).toMatchObject({ url: "https://a.example.org/x", receiver: "a.example.org" });
   expect(JSON.stringify(call.metadata)).not.toContain("example.org");
 });
 
-test("a call whose request names no receiver is told to nobody", async () => {
+test("a call whose request names no receiver has no callback", async () => {
   expect((await post("/clients")).status).toBe(202);
   const call = await webhooks.onlyCall();
   expect([call.callback, call.keep_result]).toEqual([undefined, undefined]);
 });
 
-test("a webhook that is sent again with another receiver is the same call, which is told to the first", async () => {
+test("a repeat that names another receiver is the same call, and only the first receiver is notified", async () => {
   const first = { "X-Id": "1", [CALLBACK]: "https://hooks.example.com/first" };
   const again = { "X-Id": "1", [CALLBACK]: "https://hooks.example.com/again" };
   const [{ call_id }, repeat] = [(await post("/repeats", first)).json(), await post("/repeats", again)];
@@ -71,9 +71,9 @@ test.each([
   ["loopback in octal", "/clients", "https://0177.0.0.1/"],
   ["http", "/clients", "http://hooks.example.com/"],
   ["another port", "/clients", "https://hooks.example.com:22/"],
-  ["anybody, where the operator's receiver is told", "/own", "https://hooks.example.com/"],
-  ["anybody, where nobody is told", "/none", "https://hooks.example.com/"],
-])("a request that names %s is refused with 403, and no call is made", async (_what, path, url) => {
+  ["any receiver, although the operator has configured one", "/own", "https://hooks.example.com/"],
+  ["any receiver, although none is permitted", "/none", "https://hooks.example.com/"],
+])("a request that names %s is refused with 403, and no call is created", async (_what, path, url) => {
   const answer = await post(path, { [CALLBACK]: url });
   expect([answer.status, answer.json()["code"]]).toEqual([403, "callback.refused"]);
   expect(await webhooks.waiting()).toEqual([]);
@@ -86,7 +86,7 @@ test.each([
   ["a user", "https://user@hooks.example.com/"],
   ["a user and another host", "https://hooks.example.com@evil.example.net/"],
   ["a fragment", "https://hooks.example.com/#a"],
-])("a request whose header has %s is refused with 400, and no call is made", async (_what, url) => {
+])("a request whose header has %s is refused with 400, and no call is created", async (_what, url) => {
   const answer = await post("/clients", { [CALLBACK]: url });
   expect([answer.status, answer.json()["code"]]).toEqual([400, "request.malformed"]);
   expect(await webhooks.waiting()).toEqual([]);

@@ -14,7 +14,7 @@ import { sample } from "../../../support/long-run.ts";
 import { needs, pathOf } from "../../../support/needs.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { valkeyEnv } from "../../../support/valkey.ts";
-import { endpoints, isAdd, strike } from "./faults.ts";
+import { applyFault, endpoints, isAdd } from "./faults.ts";
 
 const redis = useOwnRedis();
 const proxy = useRedisProxy(redis);
@@ -29,12 +29,12 @@ const readyz = ({ address }: TestWebhooks) => send(address, { method: "GET", pat
 test.each([
   ["whose reply is lost", "lose-reply"],
   ["that never reaches Redis", "lose-command"],
-  ["whose connection falls silent", "hang"],
+  ["whose connection stops responding", "hang"],
 ] as const)(
-  "an add %s is repeated under the same id before the 202, and is one call",
+  "an add %s is repeated under the same id before the 202, and there is one call",
   async (_what, kind) => {
     const gateway = await startBehindProxy({ enqueueTimeoutMs: 8000 });
-    const struck = strike(proxy, isAdd, { kind });
+    const struck = applyFault(proxy, isAdd, { kind });
     const answer = await post(gateway);
     expect(answer.status).toBe(202);
     expect(struck()).toBe(1);
@@ -42,7 +42,7 @@ test.each([
   },
 );
 
-/** While Redis begins a new append-only file, it does not end on SIGTERM. */
+/** Returns whether Redis has finished rewriting its append-only file. Until then, SIGTERM does not end it. */
 async function isAofWhole(): Promise<boolean> {
   const info = await redis.client.info("persistence");
   return info.includes("aof_rewrite_in_progress:0") && info.includes("aof_rewrite_scheduled:0");
@@ -62,7 +62,7 @@ const WEAKER = [
 ] as const;
 
 test.each(WEAKER)(
-  "a gateway does not start on a Redis %s, and says what to do",
+  "a gateway does not start on a Redis %s, and reports the remedy",
   async (_, name, weak, strong, remedy) => {
     await redis.client.config("SET", name, weak);
     try {
@@ -78,7 +78,7 @@ test.each(WEAKER)(
 );
 
 test.each(sample(WEAKER))(
-  "a gateway closes when its Redis becomes one %s, and opens when that is put right; the log says both",
+  "a gateway closes when its Redis becomes one %s, and opens once that is fixed, and the log has both events",
   async (_, name, weak, strong, remedy) => {
     const gateway = await webhooks.start({ endpoints });
     const logged = () => gateway.log.events.filter(({ event }) => /^redis\.(unusable|ready)$/.test(event));
@@ -101,13 +101,13 @@ test.each(sample(WEAKER))(
   },
 );
 
-/** A user who may do all but CONFIG, as on most managed services. */
+/** Gives the user all rights except CONFIG, as most managed services do. */
 async function hideConfig(client: Redis): Promise<void> {
   await client.call("ACL", "SETUSER", "app", "on", "nopass", "~*", "&*", "+@all", "-config");
 }
 const asApp = (url: string) => url.replace("redis://", "redis://app:any@");
 
-test("where Redis hides its settings a gateway starts only if an operator believes its service, and says everywhere that it is managed", async () => {
+test('if Redis hides its settings, a gateway starts only if an operator declares the service durable, and then reports "managed" everywhere', async () => {
   await hideConfig(redis.client);
   const redisUrl = asApp(redis.url);
   const strict = await webhooks.start({ endpoints, redisUrl, early: true });
@@ -139,7 +139,7 @@ test.each([
     /in the settings of the Redis service; a service without that cannot be used/,
   ],
 ] as const)(
-  "what a Redis that hides its settings still shows is checked: one that %s is refused with durability %s, and no CONFIG SET is advised",
+  "if Redis hides its settings but shows that it %s, it is refused with durability %s, and the error does not suggest CONFIG SET",
   async (_, durability, name, weak, strong, reason) => {
     await hideConfig(redis.client);
     await redis.client.config("SET", name, weak);
@@ -161,7 +161,7 @@ test.each([
   },
 );
 
-test("a managed Redis that hides its settings may keep its log elsewhere than in an append-only file", async () => {
+test("a managed Redis that hides its settings need not use an append-only file", async () => {
   await hideConfig(redis.client);
   await redis.client.config("SET", "appendonly", "no");
   try {
@@ -175,7 +175,7 @@ test("a managed Redis that hides its settings may keep its log elsewhere than in
   }
 });
 
-test("settings that Redis shows are believed, and not that its service is durable", async () => {
+test("settings that Redis shows are checked even if an operator declares the service durable", async () => {
   await redis.client.config("SET", "appendfsync", "everysec");
   try {
     const gateway = await webhooks.start({ endpoints, durability: "managed", early: true });
@@ -189,7 +189,7 @@ test.each([
   ["the URL leads to a replica", "strict"],
   ["the URL leads to a replica, and durability is relaxed", "relaxed"],
 ] as const)(
-  "a gateway does not start if %s, and no remedy is named that does not work",
+  "a gateway does not start if %s, and the error names only remedies that work",
   async (_, durability) => {
     await redis.client.call("REPLICAOF", "127.0.0.1", "1");
     try {
@@ -203,7 +203,7 @@ test.each([
 );
 
 test(
-  "Valkey with appendfsync everysec is refused, though it answers WAITAOF before the write is on disk; with always it is taken",
+  "Valkey with appendfsync everysec is refused, because it answers WAITAOF before the write is on disk, and with always it is accepted",
   needs("valkey"),
   async () => {
     const server = await startRedis({
@@ -230,7 +230,7 @@ test(
   },
 );
 
-test("with durability relaxed a webhook is accepted on a weaker Redis, and /readyz says that it is relaxed", async () => {
+test("with durability relaxed a webhook is accepted on a less durable Redis, and /readyz reports relaxed", async () => {
   await redis.client.config("SET", "appendfsync", "everysec");
   try {
     const gateway = await webhooks.start({ endpoints, durability: "relaxed" });
@@ -241,7 +241,7 @@ test("with durability relaxed a webhook is accepted on a weaker Redis, and /read
   }
 });
 
-test("a gateway whose Redis has no maxmemory warns of it once, and its probe and its metrics say so until it has one", async () => {
+test("a gateway whose Redis has no maxmemory warns once, and its probe and metrics show this until a maxmemory is set", async () => {
   const { gateway, log, address } = await webhooks.start({ endpoints });
   const warned = () => log.events.filter(({ event }) => event === "redis.unbounded").length;
   const metrics = createMetrics();

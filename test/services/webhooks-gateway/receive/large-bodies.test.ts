@@ -23,7 +23,7 @@ const endpoints = [
 
 type SmallCalls = { end(): Promise<{ statuses: number[]; slowestMs: number }> };
 
-/** Sends small calls, some at a time, until `end` is called. Only the long run sends them without a pause. */
+/** Sends small calls, several at a time, until `end` is called. Only the long run sends them without pauses. */
 function streamOfSmallCalls({ address }: TestWebhooks): SmallCalls {
   const statuses: number[] = [];
   let slowestMs = 0;
@@ -54,14 +54,14 @@ const postLarge = ({ address }: TestWebhooks, id = "1", bytes = 25 * MIB) =>
   });
 
 const eventsOf = ({ log }: TestWebhooks) => log.events.map(({ event }) => event);
-/** By default. */
+/** Default deadline of small calls. */
 const SMALL_DEADLINE_MS = 5000;
 const refused = (statuses: readonly number[]) => statuses.filter((status) => status !== 202);
 
 const BODIES = LONG_RUN ? 10 : 2;
 
-test(`${BODIES} bodies of 25 MiB at once are all accepted, and small calls beside them are answered meanwhile`, async () => {
-  // Longer than by default for the large ones, since other tests run on the same cores.
+test(`${BODIES} concurrent bodies of 25 MiB are all accepted, and small calls are answered meanwhile`, async () => {
+  // Longer than the default, because other tests share the CPU cores.
   const gateway = await webhooks.start({ endpoints, enqueueTimeoutMs: 15_000 });
   const small = streamOfSmallCalls(gateway);
   const large = await Promise.all(Array.from({ length: BODIES }, (_, i) => postLarge(gateway, String(i))));
@@ -78,14 +78,14 @@ test(`${BODIES} bodies of 25 MiB at once are all accepted, and small calls besid
 });
 
 onlyInLongRun(() => {
-  test("a large call does not wait for all the larger ones that came before it", async () => {
+  test("a large call does not wait for all larger calls that arrived before it", async () => {
     const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 12_000 });
     let larger = 0;
     const othersWait = eventually("the others wait", () => gateway.gateway.bodyBytes() === 8 * 8 * MIB);
     proxy.onCommand = (words) => {
       if (!isAdd(words) || !words.some((word) => word.length > MIB)) return undefined;
       larger += 1;
-      // The first is held until all are read, which may take longer beside other tests.
+      // The reply to the first call is delayed until all bodies are read, which may take longer beside other tests.
       const from = larger === 1 ? othersWait : Promise.resolve();
       return { kind: "late-reply", until: from.then(() => delay(700)) };
     };
@@ -98,7 +98,7 @@ onlyInLongRun(() => {
     expect(refused((await before).map(({ status }) => status))).toEqual([]);
   });
 
-  test("no connection to Redis is cut while the bytes of a large call move, however slowly", async () => {
+  test("no connection to Redis is closed while the bytes of a large call make progress, however slow", async () => {
     const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
     let begun = 0;
     proxy.pauseMs = (bytes) => {
@@ -115,7 +115,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("while Redis is at a large call, no other connection is cut because it is silent", async () => {
+test("while Redis processes a large call, other silent connections are not closed", async () => {
   const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 8000 });
   const small = streamOfSmallCalls(gateway);
   let busy: Promise<void> | undefined;
@@ -137,7 +137,7 @@ test("while Redis is at a large call, no other connection is cut because it is s
 });
 
 onlyInLongRun(() => {
-  test("while Redis is at a large call of another gateway, the connection for large calls is not cut though nothing moves on it", async () => {
+  test("while Redis processes another gateway's large call, the connection for large calls is not closed although it makes no progress", async () => {
     const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 8000 });
     const small = streamOfSmallCalls(gateway);
     const busyMs = 4000;
@@ -159,7 +159,7 @@ onlyInLongRun(() => {
     expect(eventsOf(gateway)).not.toContain("redis.unresponsive");
   });
 
-  test("the connection for large calls is not cut if Redis answers elsewhere and then is at that call for longer than it may be silent", async () => {
+  test("the connection for large calls is not closed if Redis answers other connections and then processes the call for longer than the silence limit", async () => {
     const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 12_000 });
     let isThere = false;
     let busy: Promise<void> | undefined;
@@ -185,7 +185,7 @@ onlyInLongRun(() => {
     expect(eventsOf(gateway)).not.toContain("redis.unresponsive");
   });
 
-  test("a connection on which a large call stands still is cut, and the call goes over a new one", async () => {
+  test("a connection on which a large call makes no progress is closed, and the call is sent over a new one", async () => {
     const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
     let stuck: number | undefined;
     proxy.pauseMs = (bytes, connection) => {
@@ -200,7 +200,7 @@ onlyInLongRun(() => {
     expect((await webhooks.queues.jobs("wait")).filter(({ data }) => data.job_id === 1)).toHaveLength(1);
   });
 
-  test("a large call that Redis never has whole is answered with 503 queue.unavailable, and keeps its place in the budget until then", async () => {
+  test("a large call that Redis never receives completely is answered with 503 queue.unavailable, and counts in the body budget until then", async () => {
     const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 6000 });
     proxy.pauseMs = (bytes) => (bytes > MIB ? Number.POSITIVE_INFINITY : 0);
     const posted = postLarge(gateway, "1", 12 * MIB);
@@ -213,7 +213,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("a body that came encoded takes of the budget what it has as received and as decoded, until its call is answered", async () => {
+test("an encoded body counts in the budget with its received and its decoded bytes until its call is answered", async () => {
   const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
   const decoded = randomBytes(300 * 1024);
   const received = gzipSync(decoded);
@@ -238,7 +238,7 @@ test("a body that came encoded takes of the budget what it has as received and a
   expect(gateway.gateway.bodyBytes()).toBe(0);
 });
 
-test("a large add whose reply never comes is answered with 503 queue.outcome_unknown, and is one call when it is sent again", async () => {
+test("if Redis never replies to a large add, the answer is 503 queue.outcome_unknown, and a repeat is the same call", async () => {
   const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 1500 });
   proxy.onCommand = (words) => (isAdd(words) ? { kind: "hang" } : undefined);
   const first = await postLarge(gateway, "1", 300 * 1024);

@@ -23,7 +23,7 @@ const statusOf = async (...asked: Parameters<typeof naming>) => (await naming(..
 const ofEndpointA = keys.namedReceivers("endpoint:/a");
 const DAY_AGO = String(Date.now() - 86_400_001);
 
-test("requests to one endpoint name so many receivers by wildcards, also at once and at several gateways; others are no concern", async () => {
+test("requests to one endpoint can name a limited number of receivers by wildcards, even concurrently at several gateways, and other endpoints are not affected", async () => {
   const limits = { callback_receivers_max: 10 };
   const [one, other] = [
     await webhooks.start({ endpoints, limits }),
@@ -44,7 +44,7 @@ test("requests to one endpoint name so many receivers by wildcards, also at once
   expect(await statusOf(one, "another.example.com", "/b")).toBe(202);
 });
 
-test("a receiver that nobody has named for a day makes room, unless callbacks for it wait or have failed", async () => {
+test("a receiver that no request has named for a day no longer counts, unless callbacks to it wait or have failed", async () => {
   const gateway = await webhooks.start({ endpoints, limits: { callback_receivers_max: 2 } });
   const { client, partition } = webhooks.redis;
   const [waiting = "", gone = ""] = manyReceivers(2);
@@ -60,7 +60,7 @@ test("a receiver that nobody has named for a day makes room, unless callbacks fo
   expect(await statusOf(gateway, "fourth.example.com")).toBe(503);
 });
 
-test("a receiver counts in each partition that has its callbacks", async () => {
+test("a receiver counts in every partition that has its callbacks", async () => {
   const { client, url } = webhooks.redis;
   const gateway = await webhooks.start({
     ...{ endpoints, redisUrls: Array<string>(4).fill(url), limits: { callback_receivers_max: 1 } },
@@ -77,7 +77,7 @@ test("a receiver counts in each partition that has its callbacks", async () => {
   expect(new Set(places)).toEqual(new Set([0]));
 });
 
-test("all endpoints and payers together name so many receivers; those that are known may be named again", async () => {
+test("all endpoints and payers together can name a limited number of receivers, and known receivers may be named again", async () => {
   const gateway = await webhooks.start({ endpoints });
   const { client } = webhooks.redis;
   const known = manyReceivers(NAMED_QUEUES_MAX);
@@ -92,7 +92,7 @@ test("all endpoints and payers together name so many receivers; those that are k
 });
 
 const KIB = "x".repeat(1024);
-/** All callbacks may take a megabyte, and those of one receiver a fifth of it. */
+/** With this limit, all callbacks may use one megabyte, and those of one receiver a fifth of it. */
 const limits = { queue_bytes_max: 8 * 2 ** 20 };
 const times = (count: number, host: string) => Array.from({ length: count }, () => host);
 
@@ -102,7 +102,7 @@ const refuses = (gateway: TestWebhooks, host: string) =>
     return answer.status === 503 ? answer : undefined;
   });
 
-test("a backlog of callbacks refuses the requests that name its receiver, and no others", async () => {
+test("a backlog of callbacks refuses only the requests that name its receiver", async () => {
   const gateway = await webhooks.start({ endpoints, limits });
   await addCallbacks(webhooks.redis.partition, times(150, "slow.example.com"), KIB);
   await addCallbacks(webhooks.redis.partition, times(5000, "dead.example.com"), KIB);
@@ -115,7 +115,7 @@ test("a backlog of callbacks refuses the requests that name its receiver, and no
   expect(await statusOf(gateway, undefined, "/own")).toBe(202);
 });
 
-test("however many receivers are dead, one whose callbacks arrive may still be named", async () => {
+test("a receiver that accepts callbacks can still be named, no matter how many others do not answer", async () => {
   const gateway = await webhooks.start({ endpoints, limits });
   const dead = manyReceivers(20);
   for (const host of dead) await addCallbacks(webhooks.redis.partition, times(100, host), KIB);

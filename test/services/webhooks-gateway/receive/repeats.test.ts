@@ -52,8 +52,8 @@ test.each([
 
 test.each([
   ["not visible ASCII", "Überweisung"],
-  ["longer than an id may be", "x".repeat(300)],
-])("an id of fields of the body that is %s is known by its SHA-256", async (_what, text) => {
+  ["longer than the limit", "x".repeat(300)],
+])("a delivery id of body fields that is %s is replaced by its SHA-256", async (_what, text) => {
   const body = JSON.stringify({ a: "1", b: text });
   await post(first, "/by-field", undefined, body);
   const again = await post(second, "/by-field", undefined, body);
@@ -62,7 +62,7 @@ test.each([
   expect(metadata["X-WEBHOOK-DELIVERY-ID"]).toBe(sha256Hex(Buffer.from(`1:${text}`)));
 });
 
-test("of numbers that a double cannot tell apart, each is an id of its own", async () => {
+test("numbers that a double cannot distinguish are different ids", async () => {
   const deliver = (id: string) => post(first, "/by-list", undefined, `[{"id":${id}},{"id":7}]`);
   const ids = ["9007199254740992", "9007199254740993", "-9007199254740993", "1e2"];
   for (const id of ids) expect((await deliver(id)).headers["idempotent-replayed"]).toBeUndefined();
@@ -73,7 +73,7 @@ test("of numbers that a double cannot tell apart, each is an id of its own", asy
   );
 });
 
-test("of an id that comes more than once in an object, the last counts", async () => {
+test("if an object has the same id member several times, the last one counts", async () => {
   await post(first, "/by-list", undefined, '[{"id":9007199254740993,"id":9007199254740995}]');
   expect((await webhooks.onlyCall()).metadata["X-WEBHOOK-DELIVERY-ID"]).toBe("9007199254740995");
 });
@@ -113,7 +113,7 @@ test.each([
   ["a signature", "/hmac"],
   ["no credential", "/none"],
 ])(
-  "with %s, which does not cover the delivery id, another body under it is another call",
+  "with %s, which does not cover the delivery id, another body under the same id is another call",
   async (_, path) => {
     expect((await post(first, path, "d-1", "one")).status).toBe(202);
     expect((await post(first, path, "d-1", "two")).status).toBe(202);
@@ -121,7 +121,7 @@ test.each([
   },
 );
 
-test("a stranger without the credential claims no delivery id", async () => {
+test("a stranger without the credential cannot use up a delivery id", async () => {
   const answer = await send(first.address, {
     path: "/key",
     headers: { "X-API-Key": "wrong", "X-GitHub-Delivery": "d-1" },
@@ -136,22 +136,25 @@ test.each([
   ["failed", "failed"],
   ["discarded", "discarded"],
   ["injected", "accepted"],
-] as const)("the repeat of a delivery whose call was %s is told that it is %s", async (end, status) => {
-  const id = await idOf(post(first, "/key", "d-1"));
-  await webhooks.queues.remove(id);
-  const of = { id, queue: "webhook/7/1" };
-  const { partition } = webhooks.redis;
-  if (end === "injected") await markInjected(partition, of);
-  if (end === "failed") await records().failed(of, Date.now());
-  if (end === "discarded") await createFailedRecords(partition).endDiscard(of, Date.now());
-  const answer = await post(second, "/key", "d-1");
-  expect(answer.status).toBe(202);
-  expect(answer.json()).toEqual({ status, job_id: 1, call_id: id });
-  expect(answer.headers["idempotent-replayed"]).toBe("true");
-  expect(await webhooks.waiting()).toEqual([]);
-});
+] as const)(
+  "the repeat of a delivery whose call was %s is answered with the state %s",
+  async (end, status) => {
+    const id = await idOf(post(first, "/key", "d-1"));
+    await webhooks.queues.remove(id);
+    const of = { id, queue: "webhook/7/1" };
+    const { partition } = webhooks.redis;
+    if (end === "injected") await markInjected(partition, of);
+    if (end === "failed") await records().failed(of, Date.now());
+    if (end === "discarded") await createFailedRecords(partition).endDiscard(of, Date.now());
+    const answer = await post(second, "/key", "d-1");
+    expect(answer.status).toBe(202);
+    expect(answer.json()).toEqual({ status, job_id: 1, call_id: id });
+    expect(answer.headers["idempotent-replayed"]).toBe("true");
+    expect(await webhooks.waiting()).toEqual([]);
+  },
+);
 
-test("a repeat of a call whose record has a state that no process writes is refused with 503 at once, and the record stays", async () => {
+test("a repeat of a call whose record has an unknown state is refused with 503 at once, and the record stays unchanged", async () => {
   const id = await idOf(post(first, "/key", "d-1"));
   await webhooks.redis.client.hset(keys.record(id), { st: "LATER" });
   const before = await webhooks.redis.client.hgetall(keys.record(id));

@@ -15,7 +15,7 @@ const NAMED = { ...WAITING, path: "/hooks/named", idempotency_header: "X-Deliver
 
 type Options = { run: Inject; endpoint?: object; resultSecrets?: string[] };
 
-/** A gateway, and behind it a producer whose runner does this with each call. */
+/** Starts a gateway and a producer whose runner handles each call with `run`. */
 async function start({ run, endpoint = {}, resultSecrets = [] }: Options): Promise<TestWebhooks> {
   await inject(run);
   const endpoints = [WAITING, NAMED].map((each) => ({ ...each, ...endpoint }));
@@ -27,7 +27,7 @@ const never: Inject = () => new Promise(() => {});
 const deliver = ({ address }: TestWebhooks, path = WAITING.path, id = "delivery-1") =>
   send(address, { path, headers: { "X-Delivery-Id": id }, body: "hello" });
 
-test("the sender gets the runner's status, type and body as the answer to its delivery, with or without a delivery id", async () => {
+test("the answer to a delivery has the runner's status, type and body, with or without a delivery id", async () => {
   const body = Buffer.from([0, 1, 255]);
   const gateway = await start({ run: async () => ({ status: 201, contentType: "text/x", body }) });
   for (const { path } of [WAITING, NAMED]) {
@@ -50,12 +50,12 @@ test("a repeat of the delivery gets the same answer at once, and the job does no
   const answers = [await deliver(gateway, NAMED.path), await deliver(gateway, NAMED.path)];
   expect(answers.map(({ text }) => text)).toEqual(["run 1", "run 1"]);
   expect(answers.map(({ headers }) => headers["idempotent-replayed"])).toEqual([undefined, "true"]);
-  // Not only once all watched calls are looked through.
+  // The repeat is answered at once, not only after the sweep of all watched calls.
   const [, repeat] = gateway.log.events.filter(({ event }) => event === "wait.ended");
   expect(repeat?.fields["ms"]).toBeLessThan(4000);
 });
 
-test("when the time is up, the answer is the one of an endpoint that does not wait, and tells the way to the result", async () => {
+test("when the wait times out, the answer is that of an endpoint that does not wait, and includes the result's token and URL", async () => {
   const endpoint = { wait_secs: 0.2 };
   const ours = await deliver(await start({ run: never, endpoint, resultSecrets: ["a secret of results"] }));
   expect([ours.status, ours.json()]).toEqual([
@@ -70,7 +70,7 @@ test("when the time is up, the answer is the one of an endpoint that does not wa
   expect([senders.status, senders.headers["content-type"], senders.text]).toEqual([200, "text/plain", "ok"]);
 });
 
-test("a long job's result is the answer, if the runner delivers it while the sender waits", async () => {
+test("the answer is a long job's result if the runner delivers it while the sender waits", async () => {
   const results = createResults(webhooks.redis.partition);
   const deliverResult = deliverResultOn(webhooks.redis.partition);
   const text = { kind: "answer", status: 200, contentType: "text/plain", at: 1, by: "delivery" } as const;
@@ -89,7 +89,7 @@ test("a long job's result is the answer, if the runner delivers it while the sen
   expect([answer.status, answer.text]).toEqual([200, "done"]);
 });
 
-test("a call that ends without a result that can be told is answered as accepted", async () => {
+test("a call that ends without a result that can be sent is answered as accepted", async () => {
   const gateway = await start({ run: async () => ({ status: 200, body: "x".repeat(300_000) }) });
   const answer = await deliver(gateway);
   expect([answer.status, answer.json()["status"]]).toEqual([202, "accepted"]);
@@ -97,7 +97,7 @@ test("a call that ends without a result that can be told is answered as accepted
   expect(endings.map(({ fields }) => fields["ending"])).toEqual(["resultless"]);
 });
 
-test("an endpoint that does not wait answers at once, though it keeps the result", async () => {
+test("an endpoint that does not wait answers at once, even if it keeps the result", async () => {
   const endpoint = { respond: "accepted", wait_secs: undefined, keep_result: true };
   const gateway = await start({ run: never, endpoint });
   expect([(await deliver(gateway)).status, gateway.gateway.waiting()]).toEqual([202, 0]);

@@ -14,7 +14,7 @@ const proxy = useRedisProxy(webhooks.redis);
 
 describe("200", () => {
   test.each([KEEPING, NAMED])(
-    "the sender of a webhook at %s gets what the runner answered with the token of its 202, also by the link in it",
+    "the sender of a webhook at %s gets the runner's answer with the token of its 202, also by the link in the 202",
     async (path) => {
       const gateway = await startAskable(webhooks, { mountPath: "/mounted" });
       const accepted = (await deliver(gateway, path)).json<Record<string, string>>();
@@ -34,7 +34,7 @@ describe("200", () => {
     },
   );
 
-  test("a repeated delivery gets the token again, and a delivery whose result is not kept gets none", async () => {
+  test("a repeated delivery gets the token again, and a delivery whose result is not kept gets no token", async () => {
     const gateway = await startAskable(webhooks);
     const [first, repeat] = [await deliver(gateway), await deliver(gateway)];
     expect(repeat.headers["idempotent-replayed"]).toBe("true");
@@ -44,7 +44,7 @@ describe("200", () => {
 });
 
 describe("401", () => {
-  test("without the call's own token a webhook's result is 401, alike for calls that are there and that are not, before Redis is asked", async () => {
+  test("without the call's own token the answer is 401, whether the call exists or not, and Redis is not queried", async () => {
     const gateway = await startAskable(webhooks, { redisUrl: proxy.url });
     const id = String((await deliver(gateway)).json()["call_id"]);
     const touched: string[] = [];
@@ -67,14 +67,14 @@ describe("401", () => {
     expect(touched).toEqual([]);
   });
 
-  test("a gateway without a secret of results takes no token for one", async () => {
+  test("a gateway without a result secret accepts no token", async () => {
     const gateway = await webhooks.start({ endpoints: [{ path: "/a", job_id: 1, auth: "none" }] });
     expect((await ask(gateway, NOBODYS, { token: tokenOf(NOBODYS) })).status).toBe(401);
   });
 });
 
 describe("404", () => {
-  test("the result of a webhook that waits is 404, and the answer says when to ask again", async () => {
+  test("the result of a waiting webhook is 404, with the time to query again", async () => {
     const gateway = await startAskable(webhooks);
     const { call_id: id, result_token: token } = (await deliver(gateway)).json();
     const answer = await ask(gateway, id, { token });
@@ -82,7 +82,7 @@ describe("404", () => {
     expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
   });
 
-  test("the result of a webhook of which nothing is known is 404, and says that it may be known later", async () => {
+  test("the result of an unknown webhook is 404, and says that the call may become known later", async () => {
     const gateway = await startAskable(webhooks);
     const answer = await ask(gateway, NOBODYS, { token: tokenOf(NOBODYS) });
     expect([answer.status, answer.json()["code"]]).toEqual([404, "request.not_found"]);
@@ -91,14 +91,14 @@ describe("404", () => {
 });
 
 describe("405", () => {
-  test("POST to a webhook's result is 405, and allows GET and HEAD", async () => {
+  test("POST to a webhook's result is refused with 405, which allows GET and HEAD", async () => {
     const answer = await ask(await startAskable(webhooks), NOBODYS, { method: "POST" });
     expect([answer.status, answer.headers.allow]).toEqual([405, "GET, HEAD"]);
   });
 });
 
 describe("410", () => {
-  test("a webhook's result that was kept and is no more is 410", async () => {
+  test("a webhook's result that is no longer kept is 410", async () => {
     const gateway = await startAskable(webhooks);
     const { call_id: id, result_token: token } = (await deliver(gateway)).json();
     await inject(async () => ({ status: 200, body: "done" }));
@@ -110,7 +110,7 @@ describe("410", () => {
 });
 
 describe("502", () => {
-  test("the result of a webhook whose call failed for good is 502 with why, which its status tells too, but only with the token", async () => {
+  test("the result of a webhook whose call failed for good is 502 with the reason, and the status shows that only with the token", async () => {
     const gateway = await startAskable(webhooks);
     const { call_id: id, result_token: token } = (await deliver(gateway)).json();
     const problem = { title: "Out of paper" };
@@ -128,7 +128,7 @@ describe("502", () => {
 });
 
 describe("503", () => {
-  test("a webhook's result is 503 while Redis cannot be read, and the answer says when to ask again", async () => {
+  test("a webhook's result is 503 while Redis cannot be read, with the time to query again", async () => {
     const gateway = await startAskable(webhooks, { redisUrl: proxy.url });
     const { call_id: id, result_token: token } = (await deliver(gateway)).json();
     proxy.onCommand = (words) =>

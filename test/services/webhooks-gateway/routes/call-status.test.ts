@@ -11,7 +11,7 @@ const webhooks = useWebhooks();
 describe("200", () => {
   const inject = useInjecting(webhooks.redis, "webhook");
 
-  test("the state word of a webhook is for anybody who knows its id; since when, attempts and progress are for who has its token", async () => {
+  test("a client that knows a webhook's id can read its state word, and only the token shows its time, attempts and progress", async () => {
     const gateway = await startAskable(webhooks);
     const { call_id: id, result_token: token } = (await deliver(gateway)).json();
     const status = { call_id: id, state: "queued" };
@@ -28,7 +28,7 @@ describe("200", () => {
 });
 
 describe("404", () => {
-  test("a webhook without a delivery id is 404 while it waits, with a word on that, also with its token", async () => {
+  test("the status of a webhook without a delivery id is 404 while it waits, with an explanation, even with its token", async () => {
     const gateway = await startAskable(webhooks);
     const { call_id: id, result_token: token } = (await deliver(gateway, KEEPING)).json();
     for (const proof of [{}, { token }]) {
@@ -38,14 +38,14 @@ describe("404", () => {
     }
   });
 
-  test("a path of no call is 404, as any path that no endpoint has", async () => {
+  test("a malformed call path is 404, like any path without an endpoint", async () => {
     const gateway = await startAskable(webhooks);
     for (const id of ["c_0", `c_${"A".repeat(32)}`, ""]) expect((await ask(gateway, id)).status).toBe(404);
   });
 });
 
 describe("405", () => {
-  test("POST to a webhook's status is 405, and allows GET and HEAD", async () => {
+  test("POST to a webhook's status is refused with 405, which allows GET and HEAD", async () => {
     const answer = await ask(await startAskable(webhooks), NOBODYS, { below: "", method: "POST" });
     expect([answer.status, answer.headers.allow]).toEqual([405, "GET, HEAD"]);
   });
@@ -54,7 +54,7 @@ describe("405", () => {
 describe("503", () => {
   const proxy = useRedisProxy(webhooks.redis);
 
-  test("a webhook's status is 503 while Redis cannot be read, and the answer says when to ask again", async () => {
+  test("a webhook's status is 503 while Redis cannot be read, with the time to query again", async () => {
     const gateway = await startAskable(webhooks, { redisUrl: proxy.url });
     const { call_id: id, result_token: token } = (await deliver(gateway)).json();
     proxy.onCommand = (words) =>

@@ -4,7 +4,7 @@ import type { TestWebhooks, WebhooksFixture } from "../../../fixtures/webhooks.t
 import { type Answer, send } from "../../../support/http.ts";
 
 export const RESULT_SECRET = "a secret of the results of these tests";
-/** The path of an endpoint that keeps results, one that keeps none, and one that keeps them of deliveries with an id. */
+/** Paths of three endpoints: one keeps results, one keeps none, and one keeps results of deliveries with an id. */
 export const [KEEPING, FORGETTING, NAMED] = ["/hooks/keeping", "/hooks/forgetting", "/hooks/named"];
 
 const ENDPOINTS = [
@@ -19,12 +19,12 @@ export function startAskable(webhooks: WebhooksFixture, more: More = {}): Promis
   return webhooks.start({ endpoints: ENDPOINTS, resultSecrets: [RESULT_SECRET], ...more });
 }
 
-/** Delivers to the endpoint, with an id of its own if it reads one. */
+/** Delivers a webhook to the endpoint. The id counts only if the endpoint reads one. */
 export function deliver({ address }: TestWebhooks, path = NAMED, id = "delivery-1"): Promise<Answer> {
   return send(address, { path, headers: { "X-Delivery-Id": id }, body: "hello" });
 }
 
-/** GET of a path below this call's, with a proof or without. */
+/** Sends a GET for a path below this call's path, with or without a token. */
 export function ask(
   { address }: TestWebhooks,
   callId: unknown,

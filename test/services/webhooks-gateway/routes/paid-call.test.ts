@@ -10,7 +10,7 @@ const calls = useBoughtCalls(x402);
 
 const BELOW = ["", "/result", "/events"];
 
-test("a paid call that waits is 404 at a webhooks gateway on the same Redis, also for who has its token", async () => {
+test("a waiting paid call is 404 at a webhooks gateway on the same Redis, even with its token", async () => {
   const gateway = await startAskable(webhooks);
   const { id, token } = await calls.buy(await x402.gateway({ resultSecrets: [RESULT_SECRET] }));
   for (const below of BELOW) {
@@ -19,18 +19,18 @@ test("a paid call that waits is 404 at a webhooks gateway on the same Redis, als
   }
 });
 
-test("a paid call that has ended is 404 there too, and its result stays at the payment gateway", async () => {
+test("a paid call that has ended is 404 at the webhooks gateway too, and its result stays at the payment gateway", async () => {
   const gateway = await startAskable(webhooks);
   const bought = await x402.gateway({ resultSecrets: [RESULT_SECRET] });
   const { id, token, ...call } = await calls.ended(bought, async () => ({ status: 200, body: "done" }));
-  expect((await call.ask()).text).toBe("done");
+  expect((await call.get()).text).toBe("done");
   for (const below of BELOW) {
     const answer = await ask(gateway, id, { below, token });
     expect([below, answer.status, answer.text.includes("done")]).toEqual([below, 404, false]);
   }
 });
 
-test("who has no token of a paid call learns nothing of it at a webhooks gateway, and cannot tell it from one that is not there", async () => {
+test("without its token, a paid call cannot be distinguished from an unknown call at a webhooks gateway", async () => {
   const gateway = await startAskable(webhooks);
   const { id } = await calls.buy(await x402.gateway({ resultSecrets: [RESULT_SECRET] }));
   const ofOther = tokenOf(`c_${"1".repeat(32)}`);

@@ -14,7 +14,7 @@ const inject = useInjecting(webhooks.redis, "webhook");
 describe("200", () => {
   const ends = useEnds();
 
-  test("an EventSource with the token of a webhook's 202 is told its states and its end", async () => {
+  test("an EventSource with the token of a webhook's 202 receives the call's states and its end", async () => {
     const gateway = await startAskable(webhooks);
     const { call_id: id, result_token: token } = (await deliver(gateway)).json();
     const source = new EventSource(`${eventsOf(gateway, id)}?token=${String(token)}`);
@@ -35,10 +35,10 @@ describe("200", () => {
     ]);
   });
 
-  test("a webhook without a delivery id, which has no record while it waits, is watched from the start by who has its token", async () => {
+  test("a webhook without a delivery id, which has no record while it waits, can be watched from the start with its token", async () => {
     const gateway = await startAskable(webhooks);
     const { call_id: id, result_token: token } = (await deliver(gateway, KEEPING)).json();
-    expect((await readStream(eventsOf(gateway, id))).status, "nobody else knows it").toBe(404);
+    expect((await readStream(eventsOf(gateway, id))).status, "no other client knows it").toBe(404);
     const stream = await readStream(eventsOf(gateway, id), { token: String(token) });
     expect([stream.status, stream.events.flatMap(({ event }) => event ?? [])]).toEqual([200, []]);
     await inject(async () => ({ status: 200, body: "done" }));
@@ -46,7 +46,7 @@ describe("200", () => {
     expect(stream.events.at(-1)).toMatchObject({ event: "end", data: { result: "kept" } });
   });
 
-  test("without a token a stream of a webhook has the state words and nothing else", async () => {
+  test("without a token, a webhook's stream contains only the state words", async () => {
     const gateway = await startAskable(webhooks);
     const { call_id: id } = (await deliver(gateway)).json();
     const stream = await readStream(eventsOf(gateway, id));
@@ -62,7 +62,7 @@ describe("200", () => {
 });
 
 describe("204", () => {
-  test("a client that was told the end of a webhook, and comes again with its id, gets 204", async () => {
+  test("a client that has received a webhook's end gets 204 when it reconnects with that event's id", async () => {
     const gateway = await startAskable(webhooks);
     const { call_id: id, result_token: token } = (await deliver(gateway)).json();
     await inject(async () => ({ status: 200, body: "done" }));
@@ -75,7 +75,7 @@ describe("204", () => {
 });
 
 describe("404", () => {
-  test("a stream of a webhook that nobody knows is 404, and so is each where nobody may watch", async () => {
+  test("the stream of an unknown webhook is 404, and so is every stream if streams are disabled", async () => {
     const gateway = await startAskable(webhooks);
     const answer = await ask(gateway, NOBODYS, { below: "/events" });
     expect([answer.status, answer.json()["code"]]).toEqual([404, "request.not_found"]);
@@ -85,14 +85,14 @@ describe("404", () => {
 });
 
 describe("405", () => {
-  test("POST to a webhook's events is 405, and allows GET and HEAD", async () => {
+  test("POST to a webhook's events is refused with 405, which allows GET and HEAD", async () => {
     const answer = await ask(await startAskable(webhooks), NOBODYS, { below: "/events", method: "POST" });
     expect([answer.status, answer.headers.allow]).toEqual([405, "GET, HEAD"]);
   });
 });
 
 describe("429", () => {
-  test("a stream of a webhook beyond what its call may have is 429", async () => {
+  test("a stream over the limit of its call is refused with 429", async () => {
     const gateway = await startAskable(webhooks, { results: { streams_max: 10, streams_per_call_max: 1 } });
     const { call_id: id, result_token: token } = (await deliver(gateway)).json();
     const first = await readStream(eventsOf(gateway, id), { token: String(token) });
@@ -105,7 +105,7 @@ describe("429", () => {
 describe("503", () => {
   const proxy = useRedisProxy(webhooks.redis);
 
-  test("a stream of a webhook is 503 while Redis cannot be read", async () => {
+  test("a webhook's stream is 503 while Redis cannot be read", async () => {
     const gateway = await startAskable(webhooks, { redisUrl: proxy.url });
     const { call_id: id, result_token: token } = (await deliver(gateway)).json();
     proxy.onCommand = (words) =>

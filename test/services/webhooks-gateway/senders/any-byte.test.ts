@@ -10,16 +10,16 @@ import { AppError } from "../../../../shared/platform/errors/app-error.ts";
 import { schemesOf } from "../../../../shared/webhook-auth/auth-modes.ts";
 import type { Scheme } from "../../../../shared/webhook-auth/signature-scheme.ts";
 import { RequestValues, toParts } from "../../../../shared/webhook-auth/template.ts";
-import { described, endpointFor } from "../../../fixtures/senders/endpoints.ts";
+import { endpointFor, sendersWithPreset } from "../../../fixtures/senders/endpoints.ts";
 import type { Sender, Signed } from "../../../fixtures/senders/sender.ts";
 import { LONG_RUN, sample } from "../../../support/long-run.ts";
 
 const NOW = Date.parse("2026-11-22T12:00:00Z");
-const SIGNING = described.filter((sender) =>
+const SIGNING = sendersWithPreset.filter((sender) =>
   schemesFor(sender).some(({ algorithm }) => algorithm !== "equal"),
 );
 
-/** Bytes are moved in all places for these senders, and changed for each sender. */
+/** Senders for which bytes are moved between all places. For every sender, bytes are also changed. */
 const SAMPLED = sample(SIGNING);
 const CHANGES = { numRuns: LONG_RUN ? 200 : 10 };
 
@@ -46,7 +46,7 @@ function checkOf(sender: Sender): SignatureCheck {
 const signedBy = (sender: Sender): Signed =>
   sender.sign(sender.sample, { keys: [sender.key("any")], at: new Date(NOW), id: "msg-1" });
 
-/** Why a request is refused; undefined if its signature holds. */
+/** Returns why a request is refused; undefined if its signature is valid. */
 function refusal(check: SignatureCheck, { method, target, headers, body }: Signed): string | undefined {
   const req = { method, url: target, rawHeaders: headers.flat() } as unknown as IncomingMessage;
   try {
@@ -58,7 +58,7 @@ function refusal(check: SignatureCheck, { method, target, headers, body }: Signe
   }
 }
 
-/** The headers, in lower case, that the schemes read: signature, time and whatever else is signed. */
+/** Returns the headers, in lower case, that the schemes read: the signature, the time and other signed headers. */
 function signedHeaders(sender: Sender, { headers }: Signed): string[] {
   const named = schemesFor(sender).flatMap((scheme) => [
     ...[scheme.header ?? []].flat(),
@@ -71,7 +71,7 @@ function signedHeaders(sender: Sender, { headers }: Signed): string[] {
   return headers.map(([name]) => name.toLowerCase()).filter((name) => names.has(name));
 }
 
-/** Requests whose parts, one after the other, are the same bytes, but which end elsewhere. */
+/** Returns requests with the same signed bytes, but with a different boundary between header and body. */
 function shifted(signed: Signed, header: string, times: readonly string[]): Signed[] {
   const body = signed.body.toString("latin1");
   const value = signed.headers.find(([name]) => name.toLowerCase() === header)?.[1] ?? "";
@@ -92,14 +92,14 @@ function shifted(signed: Signed, header: string, times: readonly string[]): Sign
   }));
 }
 
-/** A text in which one character is another one. */
+/** Generates a text with one character changed. */
 const changed = (text: string) =>
   fc
     .tuple(fc.nat(Math.max(0, text.length - 1)), fc.integer({ min: 0x21, max: 0x7e }))
     .map(([at, code]) => text.slice(0, at) + String.fromCharCode(code) + text.slice(at + 1))
     .filter((other) => other !== text);
 
-/** A body with a byte changed, taken out or put in. */
+/** Generates a body with a byte changed, removed or added. */
 const changedBody = (body: Buffer) =>
   fc
     .tuple(fc.nat(body.length - 1), fc.integer({ min: 1, max: 255 }), fc.integer({ min: 0, max: 2 }))
@@ -111,13 +111,13 @@ const changedBody = (body: Buffer) =>
       return Buffer.from(bytes);
     });
 
-/** Form fields are signed without their separators, and after decoding: docs/senders.md says so. */
+/** Form fields are signed decoded and without their separators, as docs/senders.md says. */
 const bindsBody = ({ bodyUnbound, name }: Sender) => !bodyUnbound && !name.startsWith("twilio (form");
 
-/** Versions of a signature that prove nothing are ignored, whatever they hold. */
+/** Removes versions of a signature that prove nothing. Their content is ignored. */
 const withoutIgnored = (value: string) => value.replace(/^(t=\d+),.*(,h=)/, "$1$2");
 
-/** Other texts for the same bytes, and texts from which a careless decoder reads them. */
+/** Returns other spellings of the same bytes, and texts that a careless decoder would accept. */
 const otherSpellings = (value: string): string[] => [
   value.toUpperCase(),
   value.toLowerCase(),
@@ -197,7 +197,7 @@ describe.each(SIGNING.map((sender) => [sender.name, sender] as const))("%s", (_n
 
   const timestamp = schemesFor(sender)[0]?.timestamp;
   if (sender.timed && (timestamp?.unit === "s" || timestamp?.unit === "ms"))
-    test("is refused if its time is a number in another spelling, without asking what its MAC says", () => {
+    test("is refused before its MAC is checked if its time is a number in another spelling", () => {
       const digits = String(timestamp.unit === "s" ? NOW / 1000 : NOW);
       for (const spelling of numberSpellings(digits)) {
         const other: Signed = {

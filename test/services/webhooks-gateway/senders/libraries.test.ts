@@ -7,7 +7,7 @@ import type { Occasion, Sender, Signed } from "../../../fixtures/senders/sender.
 import { withForeignKey } from "../../../fixtures/senders/sender.ts";
 import { senderNamed } from "../../../fixtures/senders/senders.ts";
 
-/** Libraries that are small enough to be asked in each run; `recorded/` has what the others said. */
+/** Libraries small enough to run in each test. `recorded/` has the verdicts of the others. */
 
 const ID = "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W";
 
@@ -16,7 +16,7 @@ const occasion = (sender: Sender): Occasion => ({ keys: [sender.key("current")],
 const header = (request: Signed, wanted: string) =>
   request.headers.find(([name]) => name.toLowerCase() === wanted.toLowerCase())?.[1] ?? "";
 
-/** The request of the sender, and one that a stranger signed. */
+/** Returns the sender's request, and one that a stranger signed. */
 function requestsOf(name: string) {
   const sender = senderNamed(name);
   const on = occasion(sender);

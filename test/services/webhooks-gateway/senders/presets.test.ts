@@ -1,25 +1,41 @@
+import { gzipSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
 import { PRESETS } from "../../../../shared/webhook-auth/presets/presets.ts";
 import type { Description } from "../../../../shared/webhook-auth/sender-description.ts";
-import { at, described, endpointFor } from "../../../fixtures/senders/endpoints.ts";
+import { at, endpointFor, sendersWithPreset } from "../../../fixtures/senders/endpoints.ts";
 import { type Occasion, type Sender, type Signed, sent } from "../../../fixtures/senders/sender.ts";
+import { senderNamed } from "../../../fixtures/senders/senders.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
 import { LONG_RUN, sample } from "../../../support/long-run.ts";
 
 const NOW = Date.parse("2026-11-22T12:00:00Z");
+const ENCODED: [string, string] = ["Content-Encoding", "gzip"];
 const webhooks = useWebhooks();
 let gateway: TestWebhooks;
-const pathOf = (sender: Sender) => `/s/${described.indexOf(sender)}`;
+const pathOf = (sender: Sender) => `/s/${sendersWithPreset.indexOf(sender)}`;
 
 beforeAll(async () => {
-  const endpoints = described.map((sender) =>
+  const endpoints = sendersWithPreset.map((sender) =>
     endpointFor(sender, pathOf(sender), [sender.key("new").configured, sender.key("old").configured]),
   );
-  gateway = await webhooks.start({ endpoints, clock: () => NOW });
+  gateway = await webhooks.start({
+    endpoints,
+    clock: () => NOW,
+    webhooks: { refusals_per_minute: 10_000 },
+  });
 });
 
 const post = (sender: Sender, signed: Signed) => send(gateway.address, sent(at(pathOf(sender), signed)));
+
+/** Replacements for a credential. */
+const SPOILED: Readonly<Record<string, (value: string) => string[]>> = {
+  missing: () => [],
+  empty: () => [""],
+  "there twice": (value) => [value, value],
+  "one character shorter": (value) => [value.slice(0, -1)],
+  "behind another prefix": (value) => [`x${value}`],
+};
 
 let deliveries = 0;
 function occasion(sender: Sender, { key = "new", secsFromNow = 0 } = {}): Occasion {
@@ -34,12 +50,15 @@ function occasion(sender: Sender, { key = "new", secsFromNow = 0 } = {}): Occasi
 const successOf = ({ preset }: Sender) => PRESETS[preset]?.endpoint.answer?.status ?? 202;
 const lastReason = () => gateway.log.events.at(-1)?.fields?.["reason"];
 
-test("every preset has a sender that signs by itself, against which it is tested", () => {
-  const tested = new Set(described.map(({ preset }) => preset));
+/** Senders whose messages name a certificate. Each has its own test file. */
+const CERTIFIED = ["aws-sns", "paypal"];
+
+test("every preset is tested with an independent signer", () => {
+  const tested = new Set([...sendersWithPreset.map(({ preset }) => preset), ...CERTIFIED]);
   expect(Object.keys(PRESETS).filter((preset) => !tested.has(preset))).toEqual([]);
 });
 
-describe.each(described.map((sender) => [sender.name, sender] as const))("%s", (_name, sender) => {
+describe.each(sendersWithPreset.map((sender) => [sender.name, sender] as const))("%s", (_name, sender) => {
   const endpoint: Partial<Description> = PRESETS[sender.preset]?.endpoint ?? {};
 
   test.each(sample(["old", "new"]))("is accepted under each live secret: the %s one", async (key) => {
@@ -57,12 +76,25 @@ describe.each(described.map((sender) => [sender.name, sender] as const))("%s", (
       );
   });
 
-  test("is refused under a secret that is not configured", async () => {
+  test("is refused if it is signed with a secret that is not configured", async () => {
     expect(
       (await post(sender, sender.sign(sender.sample, occasion(sender, { key: "foreign" })))).status,
     ).toBe(401);
     expect(await webhooks.waiting()).toEqual([]);
   });
+
+  const credential = credentialHeaders(sender);
+  if (credential.length > 0)
+    test.each(Object.entries(SPOILED))("is refused if its credential is %s", async (_how, spoil) => {
+      const { headers, ...signed } = sender.sign(sender.sample, occasion(sender));
+      const spoiled = headers.flatMap(([name, value]) => {
+        const values = credential.includes(name.toLowerCase()) ? spoil(value) : [value];
+        return values.map((text): [string, string] => [name, text]);
+      });
+      expect(spoiled).not.toEqual(headers);
+      expect((await post(sender, { ...signed, headers: spoiled })).status).toBe(401);
+      expect(await webhooks.waiting()).toEqual([]);
+    });
 
   if (LONG_RUN && !sender.needsBody)
     test("is accepted with an empty body", async () => {
@@ -71,7 +103,7 @@ describe.each(described.map((sender) => [sender.name, sender] as const))("%s", (
     });
 
   if (sender.signsWithAll)
-    test("is accepted if one of several signatures is under a live secret", async () => {
+    test("is accepted if one of several signatures is made with an active secret", async () => {
       const on = occasion(sender);
       const keys: Occasion["keys"] = [sender.key("foreign"), sender.key("old")];
       expect((await post(sender, sender.sign(sender.sample, { ...on, keys }))).status).toBe(
@@ -89,7 +121,7 @@ describe.each(described.map((sender) => [sender.name, sender] as const))("%s", (
 
   const window = windowOf(sender);
   if (sender.timed && window !== undefined)
-    test("is refused a second before and after its window of time, and accepted within", async () => {
+    test("is accepted at both ends of its time window, and refused a second outside it", async () => {
       const { past, future } = window;
       const answerAt = async (secsFromNow: number) =>
         (await post(sender, sender.sign(sender.sample, occasion(sender, { secsFromNow })))).status;
@@ -106,7 +138,36 @@ describe.each(described.map((sender) => [sender.name, sender] as const))("%s", (
     });
 });
 
-/** The window of the preset; undefined if it has none. */
+/** Returns the headers, in lower case, that may hold the preset's credential. */
+function credentialHeaders(sender: Sender): string[] {
+  const preset: Partial<Description> = PRESETS[sender.preset]?.endpoint ?? {};
+  const written: Partial<Description> = endpointFor(sender, "/", [sender.key("new").configured]);
+  const { auth, api_key_header } = { ...preset, ...written };
+  const names = {
+    signature: [preset.signature ?? []].flat().flatMap(({ header }) => header ?? []),
+    "api-key": api_key_header ?? [],
+    token: [],
+  };
+  return [names[auth as keyof typeof names] ?? "Authorization"].flat().map((name) => name.toLowerCase());
+}
+
+const sentOrText = (preset: string, overSent: number, overText: number) => [
+  { preset, over: "as they are sent", signs: (sent: Buffer) => sent, status: overSent },
+  { preset, over: "as they were before", signs: (_: Buffer, text: Buffer) => text, status: overText },
+];
+
+test.each([...sentOrText("nylas", 200, 401), ...sentOrText("quicknode", 401, 200)])(
+  "$preset: compressed bytes that are signed $over get $status",
+  async ({ preset, signs, status }) => {
+    const sender = senderNamed(preset);
+    const compressed = gzipSync(sender.sample);
+    const { headers, ...signed } = sender.sign(signs(compressed, sender.sample), occasion(sender));
+    const request = { ...signed, headers: [...headers, ENCODED], body: compressed };
+    expect((await post(sender, request)).status).toBe(status);
+  },
+);
+
+/** Returns the preset's time window; undefined if it has none. */
 function windowOf({ preset, name }: Sender): { past: number; future: number } | undefined {
   if (name === "grafana (with a timestamp header)") return { past: 300, future: 300 };
   const [scheme] = [PRESETS[preset]?.endpoint.signature ?? []].flat();

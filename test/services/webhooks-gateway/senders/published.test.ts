@@ -2,14 +2,20 @@ import { describe, expect, it } from "vitest";
 import type { Occasion, Signed } from "../../../fixtures/senders/sender.ts";
 import { senderNamed } from "../../../fixtures/senders/senders.ts";
 import { hook0 } from "../../../fixtures/senders/signature-list.ts";
-import { squareSignature, twilioForm, twilioJson } from "../../../fixtures/senders/url-signed.ts";
+import {
+  hubspotV1,
+  hubspotV2,
+  squareSignature,
+  twilioForm,
+  twilioJson,
+} from "../../../fixtures/senders/url-signed.ts";
 
 type Published = {
   source: string;
   sender: string;
   key: string;
   body: string;
-  /** Seconds. */
+  /** Time of the delivery, in Unix seconds. */
   at?: number;
   id?: string;
   header: [name: string, value: string];
@@ -60,6 +66,10 @@ const AUTHORIZE_NET_EVENT =
   '"eventDate":"2017-03-08T17:35:37.155999Z","webhookId":"63d6fea2-aa13-4b1d-a204-f5fbc15942b7","payload":' +
   '{"responseCode":1,"authCode":"8VTPDC","avsResponse":"Y","authAmount":10.00,"entityName":"transaction","id":"60019392075"}}';
 
+const RECURLY_EVENT =
+  '{"id":"rjxwmwedwqug","object_type":"account","site_id":"qc326l1hl8k9","event_type":"created",' +
+  '"event_time":"2022-09-13T21:18:40Z","account_code":"adfas23zzz14123"}';
+
 const NOTION_TOKEN = "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl";
 
 const published: Published[] = [
@@ -74,7 +84,7 @@ const published: Published[] = [
     ],
   },
   {
-    // A delivery of 2017, shown by one who could not verify it with the key decoded.
+    // A delivery of 2017, published by a user who could not verify it with the decoded key.
     source:
       "https://community.developer.cybersource.com/t5/Integration-and-Testing/WebHooks-Problem/td-p/57162",
     sender: "authorize-net",
@@ -83,6 +93,18 @@ const published: Published[] = [
     header: [
       "X-ANET-Signature",
       "sha512=9607C69D2734514554CE13D923D19939563F2FD6567D239F49F0DF0D08865632A0FB98061B4620CC52C47BB8BF6E2B69A15A67E4C98E81D7D65111076C515C6A",
+    ],
+  },
+  {
+    source:
+      "https://github.com/recurly/recurly-client-ruby/blob/v3-v2021-02-25/spec/recurly/webhooks_spec.rb",
+    sender: "recurly",
+    key: "354fab5bd35f5a0d50845ee7e30165244468b13c2c343f104e4e730a59326d9d",
+    body: RECURLY_EVENT,
+    at: 1663103925.004,
+    header: [
+      "recurly-signature",
+      "1663103925004,ad24699f3beaa24c9af2cc7ada3ce4c835da0090194241b9d3add83d27f14bc3",
     ],
   },
   {
@@ -197,13 +219,13 @@ it.each(published)(
   },
 );
 
-/** What Hook0's own sender makes of these headers, its tests say. */
+/** The tests of Hook0's own sender show its signatures over these headers. */
 describe("Hook0, which signs for Coinbase,", () => {
   const on = occasion("secret", { at: 1636936200 });
   const body = Buffer.from("hello !");
   const source = "https://gitlab.com/hook0/hook0/-/blob/master/output-worker/src/work.rs";
 
-  it(`signs the body alone in v0 as ${source} shows`, () => {
+  it(`signs only the body in v0, as ${source} shows`, () => {
     const v0 = "1b3d69df55f1e52f05224ba94a5162abeb17ef52cd7f4948c390f810d6a87e98";
     expect(hook0([], body, on)).toContain(`t=1636936200,v0=${v0},`);
   });
@@ -235,7 +257,7 @@ describe("Twilio", () => {
     expect(twilioForm(key, url, Buffer.from(form.toString()))).toBe("RSOYDt4T1cUTdK1PDd93/VVr8B8=");
   });
 
-  it(`signs a name that repeats once for each of its values, sorted`, () => {
+  it(`signs a repeated name once for each of its values, sorted`, () => {
     const form = "Sid=CA123&SidAccount=AC123&Digits=5678&Digits=1234&Digits=1234";
     expect(twilioForm(key, url, Buffer.from(form))).toBe("IK+Dwps556ElfBT0I3Rgjkr1wJU=");
   });
@@ -246,6 +268,24 @@ describe("Twilio", () => {
       url: `${url}&bodySHA256=0a1ff7634d9ab3b95db5c9a2dfe9416e41502b283a80c7cf19632632f96e6620`,
       signature: "a9nBmqA0ju/hNViExpshrM61xv4=",
     });
+  });
+});
+
+describe("HubSpot's older signatures", () => {
+  const [key] = occasion("yyyyyyyy-yyyy-yyyy-yyyy-yyyyyyyyyyyy").keys;
+
+  it("are made in version 1 as https://legacydocs.hubspot.com/docs/faq/v1-request-validation shows", () => {
+    const body =
+      '[{"eventId":1,"subscriptionId":12345,"portalId":62515,"occurredAt":1564113600000,"subscriptionType":' +
+      '"contact.creation","attemptNumber":0,"objectId":123,"changeSource":"CRM","changeFlag":"NEW","appId":54321}]';
+    const signature = "232db2615f3d666fe21a8ec971ac7b5402d33b9a925784df3ca654d05f4817de";
+    expect(hubspotV1(key, Buffer.from(body))).toBe(signature);
+  });
+
+  it("are made in version 2 as https://legacydocs.hubspot.com/docs/faq/v2-request-validation shows", () => {
+    const body = Buffer.from('{"example_field":"example_value"}');
+    const signature = "9569219f8ba981ffa6f6f16aa0f48637d35d728c7e4d93d0d52efaa512af7900";
+    expect(hubspotV2(key, "https://www.example.com/webhook_uri", body)).toBe(signature);
   });
 });
 

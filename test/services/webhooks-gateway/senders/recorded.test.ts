@@ -8,7 +8,7 @@ import { senderNamed } from "../../../fixtures/senders/senders.ts";
 const folder = new URL("../../../fixtures/senders/recorded/", import.meta.url);
 const files = readdirSync(folder).filter((file) => file.endsWith(".json"));
 
-/** `recorded/make.ts` has shown these requests to the senders' own libraries. */
+/** `recorded/make.ts` has checked these requests with the senders' own libraries. */
 describe.each(files)("what is recorded in %s", (file) => {
   const recorded: Recorded = JSON.parse(readFileSync(new URL(file, folder), "utf8"));
   const requests = recorded.requests.map((one) => ({ ...one, live: one.keys.length }));

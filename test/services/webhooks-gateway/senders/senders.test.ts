@@ -11,7 +11,10 @@ it("no two senders have the same name", () => {
   expect(names).toEqual([...new Set(names)]);
 });
 
-it.each(decoys)("the decoy of $of of which $name is not what $of would send", ({ sender, decoy }) => {
-  const on: Occasion = { keys: [sender.key("current")], at: new Date(), id: "msg_1" };
-  expect(decoy.sign(sender.sample, on)).not.toEqual(sender.sign(sender.sample, on));
-});
+it.each(decoys)(
+  "the decoy of $of named $name differs from every request that $of would send",
+  ({ sender, decoy }) => {
+    const on: Occasion = { keys: [sender.key("current")], at: new Date(), id: "msg_1" };
+    expect(decoy.sign(sender.sample, on)).not.toEqual(sender.sign(sender.sample, on));
+  },
+);

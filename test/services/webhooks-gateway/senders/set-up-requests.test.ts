@@ -51,15 +51,15 @@ const unsigned = (body: string | string[], headers = FORM): Sent => ({ path: "/s
 const refused: [string, Sent][] = [
   ["a wrong signature", slack("ssl_check=1", "ssl_check=2")],
   ["an empty signature", unsigned("ssl_check=1", [...FORM, "X-Slack-Signature", ""])],
-  ["an Authorization that nobody asked for", unsigned("ssl_check=1", [...FORM, "Authorization", "Bearer x"])],
-  ["a field of a command beside it", unsigned("ssl_check=1&command=%2Fdeploy")],
-  ["the field twice", unsigned("ssl_check=1&ssl_check=1")],
+  ["an unexpected Authorization header", unsigned("ssl_check=1", [...FORM, "Authorization", "Bearer x"])],
+  ["an additional field of a command", unsigned("ssl_check=1&command=%2Fdeploy")],
+  ["a repeated field", unsigned("ssl_check=1&ssl_check=1")],
   ["two tokens", unsigned("ssl_check=1&token=a&token=b")],
   ["another value", unsigned("ssl_check=2")],
-  ["a token alone", unsigned("token=a")],
+  ["only a token", unsigned("token=a")],
   ["no body", unsigned("")],
   ["more than 1 KiB", unsigned(`ssl_check=1&token=${"a".repeat(1024)}`)],
-  ["a length that is not told before", unsigned(["ssl_check=1"])],
+  ["no declared length", unsigned(["ssl_check=1"])],
   ["another type", unsigned("ssl_check=1", ["Content-Type", "application/json"])],
   [
     "an encoding",
@@ -91,7 +91,7 @@ const COMMAND = "ssl_check=1&command=%2Fdeploy";
 test.each<[string, Sent]>([
   ["Slack's command with a field like that of its set-up request", slack(COMMAND)],
   [
-    "Bitbucket's signed body, whatever its header says",
+    "Bitbucket's signed body with any event header",
     { path: "/bitbucket", headers: [...PING, "X-Hub-Signature", `sha256=${macOf("{}")}`], body: "{}" },
   ],
   [
@@ -107,7 +107,7 @@ test.each<[string, Sent]>([
   await webhooks.onlyCall();
 });
 
-test("a set-up request whose signature is good is answered, and nothing is queued", async () => {
+test("a set-up request with a valid signature is answered, and nothing is queued", async () => {
   const answer = await send(gateway.address, slack("ssl_check=1"));
   expect([answer.status, answer.text]).toEqual([200, ""]);
   expect(await webhooks.waiting()).toEqual([]);
@@ -118,20 +118,20 @@ test("Bitbucket's set-up request is answered without its body", async () => {
   expect((await send(gateway.address, asked)).status).toBe(200);
 });
 
-test("set-up requests that nothing proves are counted, and not logged one by one", async () => {
+test("set-up requests without proof are counted, and not logged one by one", async () => {
   const { address, log } = await webhooks.start({ endpoints, clock: () => NOW });
   const asked: Sent[] = [unsigned("ssl_check=1"), { method: "GET", path: "/dropbox?challenge=a" }];
   for (const each of asked)
     for (let i = 0; i < 20; i += 1) expect((await send(address, each)).status).toBe(200);
   const logged = () => log.events.filter(({ event }) => event === "webhook.handshake_answered");
-  await eventually("all are told", () => {
+  await eventually("all requests are logged", () => {
     const times = logged().map(({ fields }) => Number(fields["times"]));
     return times.reduce((sum, each) => sum + each, 0) === 40 ? true : undefined;
   });
   expect(logged().length).toBeLessThan(20);
 });
 
-test("the metrics count each of the set-up requests that a line stands for", async () => {
+test("the metrics count every set-up request, even if a log line covers several", async () => {
   const metrics = createMetrics();
   const log = metered(silentLogger, createMeters(metrics));
   log.info("webhook.handshake_answered", { path: "/a", status: 200, ms: 1 });

@@ -8,8 +8,8 @@ import { useEnds } from "../../../fixtures/ends.ts";
 import { recordingLog } from "../../../support/recording-log.ts";
 import {
   answerJson,
-  by,
   type FaultyFacilitator,
+  payingClient,
   startFaultyFacilitator,
   TRANSACTION,
 } from "./faulty-facilitator.ts";
@@ -35,7 +35,7 @@ function clientOf(all: readonly FaultyFacilitator[], verifyTimeoutMs: number, wa
   return facilitators;
 }
 
-/** A facilitator that answers no verify until it is told to, and its client. */
+/** Starts a facilitator that answers no verification until the test releases it, and a client of it. */
 async function slowFacilitator(waitMs?: number) {
   const its = await startFaultyFacilitator();
   const held: ServerResponse[] = [];
@@ -56,17 +56,19 @@ async function slowFacilitator(waitMs?: number) {
 
 const payerOf = (index: number) => `payer ${index}`;
 
-test("hundreds of slow verifies keep no settlement waiting; those over the bound wait, and are told to come back", async () => {
+test("hundreds of slow verifications delay no settlement; verifications above the limit wait, and are then refused with a retry time", async () => {
   const { facilitators, url, held, answerVerifies } = await slowFacilitator();
   const verifies = Promise.allSettled(
-    Array.from({ length: 512 }, (_, index) => facilitators.judge(REQUEST, KIND, by(payerOf(index)))),
+    Array.from({ length: 512 }, (_, index) =>
+      facilitators.judge(REQUEST, KIND, payingClient(payerOf(index))),
+    ),
   );
-  await eventually("they are under way", () => held.length >= 128);
+  await eventually("they are in flight", () => held.length >= 128);
 
   const settled = await Promise.all(Array.from({ length: 20 }, () => facilitators.settle(REQUEST, url)));
   expect(settled).toEqual(Array(20).fill({ kind: "settled", transaction: TRANSACTION }));
 
-  await expect(facilitators.judge(REQUEST, KIND, by("one more"))).rejects.toMatchObject({
+  await expect(facilitators.judge(REQUEST, KIND, payingClient("one more"))).rejects.toMatchObject({
     code: "payment.unavailable",
   });
   expect(held).toHaveLength(128);
@@ -75,17 +77,17 @@ test("hundreds of slow verifies keep no settlement waiting; those over the bound
   const refused = results.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
   expect(refused).toHaveLength(512 - 128);
   expect(refused[0]).toMatchObject({ code: "payment.unavailable", retryAfterMs: expect.any(Number) });
-  expect((await facilitators.judge(REQUEST, KIND, by(payerOf(0)))).verified.kind).toBe("valid");
+  expect((await facilitators.judge(REQUEST, KIND, payingClient(payerOf(0)))).verified.kind).toBe("valid");
   expect(facilitators.available()).toMatchObject([{ ok: true, breaker: "closed" }]);
 });
 
-test("an address with many waiting verifies is told so, and the next slot goes to another address", async () => {
+test("an address with too many waiting verifications is refused, and the next slot goes to another address", async () => {
   const { facilitators, held, answerVerifies } = await slowFacilitator(60_000);
-  const greedy = Array.from({ length: 400 }, () => facilitators.judge(REQUEST, KIND, by("greedy")));
+  const greedy = Array.from({ length: 400 }, () => facilitators.judge(REQUEST, KIND, payingClient("greedy")));
   const his = Promise.allSettled(greedy);
-  await eventually("they are under way", () => held.length >= 128);
-  const other = facilitators.judge(REQUEST, KIND, by("another"));
-  await expect(facilitators.judge(REQUEST, KIND, by("greedy"))).rejects.toMatchObject({
+  await eventually("they are in flight", () => held.length >= 128);
+  const other = facilitators.judge(REQUEST, KIND, payingClient("another"));
+  await expect(facilitators.judge(REQUEST, KIND, payingClient("greedy"))).rejects.toMatchObject({
     code: "request.rate_limited",
     retryAfterMs: expect.any(Number),
   });
@@ -96,25 +98,25 @@ test("an address with many waiting verifies is told so, and the next slot goes t
 });
 
 test("a facilitator that hangs on one chain takes no slot from payments for another facilitator", async () => {
-  const [hanging, well] = [await startFaultyFacilitator(), await startFaultyFacilitator()];
+  const [hanging, healthy] = [await startFaultyFacilitator(), await startFaultyFacilitator()];
   const held: ServerResponse[] = [];
   const kindOn = (network: string) => ({ scheme: "exact", network });
   hanging.on("verify", (_req, res) => void held.push(res));
   hanging.on("supported", answerJson({ kinds: [{ x402Version: 2, ...kindOn("eip155:1") }] }));
   const both = ["eip155:1", "eip155:2"].map((network) => ({ x402Version: 2, ...kindOn(network) }));
-  well.on("supported", answerJson({ kinds: both }));
-  const facilitators = clientOf([hanging, well], 20_000);
+  healthy.on("supported", answerJson({ kinds: both }));
+  const facilitators = clientOf([hanging, healthy], 20_000);
   await eventually("both are known", () => facilitators.available().every(({ ok }) => ok));
 
   const stuck = Array.from({ length: 128 }, (_, i) =>
-    facilitators.judge(REQUEST, kindOn("eip155:1"), by(payerOf(i))),
+    facilitators.judge(REQUEST, kindOn("eip155:1"), payingClient(payerOf(i))),
   );
   for (const one of stuck) one.catch(() => {});
-  await eventually("they are under way", () => held.length === 128);
+  await eventually("they are in flight", () => held.length === 128);
 
   const startedAt = performance.now();
-  expect((await facilitators.judge(REQUEST, kindOn("eip155:2"), by("a"))).url).toBe(well.url);
-  expect((await facilitators.judge(REQUEST, kindOn("eip155:1"), by("b"))).url).toBe(well.url);
+  expect((await facilitators.judge(REQUEST, kindOn("eip155:2"), payingClient("a"))).url).toBe(healthy.url);
+  expect((await facilitators.judge(REQUEST, kindOn("eip155:1"), payingClient("b"))).url).toBe(healthy.url);
   expect(performance.now() - startedAt).toBeLessThan(1500);
   expect(facilitators.available()).toMatchObject([{ ok: true }, { ok: true }]);
 });
@@ -125,7 +127,7 @@ test("settlements that hang keep no other settlement waiting", async () => {
   its.on("settle", (_req, res) => void hanging.push(res));
   const facilitators = clientOf([its], 5000);
   for (let i = 0; i < 200; i++) void facilitators.settle(REQUEST, its.url);
-  await eventually("they are under way", () => hanging.length === 200);
+  await eventually("they are in flight", () => hanging.length === 200);
   its.on("settle", answerJson({ success: true, transaction: TRANSACTION }));
   expect((await facilitators.settle(REQUEST, its.url)).kind).toBe("settled");
 });

@@ -11,10 +11,10 @@ import {
   answerJson,
   answerText,
   type Behave,
-  by,
   type FaultyFacilitator,
   never,
   PAYER,
+  payingClient,
   startFaultyFacilitator,
   TRANSACTION,
 } from "./faulty-facilitator.ts";
@@ -32,7 +32,7 @@ const requestOf = (payer: string): FacilitatorRequest => ({
 });
 
 const ends = useEnds();
-const well = answerJson({ isValid: true });
+const answerValid = answerJson({ isValid: true });
 
 async function facilitator(): Promise<FaultyFacilitator> {
   const its = await startFaultyFacilitator();
@@ -40,7 +40,7 @@ async function facilitator(): Promise<FaultyFacilitator> {
   return its;
 }
 
-/** `hanging` is how long it waits for a verify that hangs. */
+/** `hanging` is how long the client waits for a verification that hangs. */
 async function clientOf(all: readonly FaultyFacilitator[], { hanging = 20_000 } = {}) {
   const log = recordingLog();
   const facilitators = new Facilitators({
@@ -54,12 +54,12 @@ async function clientOf(all: readonly FaultyFacilitator[], { hanging = 20_000 } 
   ends.defer(() => facilitators.close());
   void facilitators.start();
   await eventually("all are known", () => facilitators.available().every(({ ok }) => ok));
-  const verify = (payer: string) => facilitators.judge(requestOf(payer), KIND, by(payer));
+  const verify = (payer: string) => facilitators.judge(requestOf(payer), KIND, payingClient(payer));
   return {
     facilitators,
     log,
     verify,
-    /** What several payers at once are told: the word of the verdict, or the code of the refusal. */
+    /** Answers to the concurrent verifications of several payers: the kind of the verdict, or the code of the refusal. */
     verifyAll: (payers: readonly string[]) =>
       Promise.all(
         payers.map((payer) =>
@@ -79,19 +79,19 @@ const asksOf = (its: FaultyFacilitator, operation: string) =>
   its.asked.filter(({ path }) => path === `/base/${operation}`);
 const payerIn = ({ body }: FaultyFacilitator["asked"][number]): string =>
   JSON.parse(body).paymentPayload.payload.authorization.from;
-/** The payments that the gateway has asked about by itself are those of nobody that it knows. */
-const controlsOf = (its: FaultyFacilitator) =>
+/** The canary payments that the facilitator has received: the verifications of unknown payers. */
+const canariesOf = (its: FaultyFacilitator) =>
   asksOf(its, "verify").filter((asked) => payerIn(asked).startsWith("0x"));
 
-/** Does this to the payments of some payers, and judges all others. */
+/** Applies a behaviour to the payments of some payers. All other payments are judged. */
 const onlyFor =
-  (isIll: (payer: string) => boolean, its: FaultyFacilitator, behave: Behave): Behave =>
+  (isAffected: (payer: string) => boolean, its: FaultyFacilitator, behave: Behave): Behave =>
   (req, res) =>
-    isIll(payerIn(its.asked.at(-1) as FaultyFacilitator["asked"][number]))
+    isAffected(payerIn(its.asked.at(-1) as FaultyFacilitator["asked"][number]))
       ? behave(req, res)
-      : well(req, res);
+      : answerValid(req, res);
 
-test("a facilitator that answers no verify is asked no more: payers are refused at once, until it judges again", async () => {
+test("a facilitator that answers no verification is sent no further ones: payers are refused at once, until it judges a payment again", async () => {
   const its = await facilitator();
   const { facilitators, log, verify, verifyAll, stateIs } = await clientOf([its], { hanging: 1000 });
   its.on("supported", answerText("", 503));
@@ -103,7 +103,7 @@ test("a facilitator that answers no verify is asked no more: payers are refused 
   const startedAt = performance.now();
   await expect(verify("late")).rejects.toMatchObject({
     code: "payment.unavailable",
-    // The last failure is that of a probe, if one came first.
+    // If a probe has failed, its reason replaces that of the verifications.
     message: expect.stringMatching(
       /not asked, because it answers no verify request \((no answer within 1000 ms|status 503)\)/,
     ),
@@ -113,7 +113,7 @@ test("a facilitator that answers no verify is asked no more: payers are refused 
   expect(asksOf(its, "verify")).toHaveLength(asked);
   expect(facilitators.available()).toMatchObject([{ ok: false, breaker: "open" }]);
 
-  its.on("verify", well);
+  its.on("verify", answerValid);
   its.on("supported", answerJson({ kinds: [{ x402Version: 2, ...KIND }] }));
   await stateIs("closed");
   expect((await verify("late")).verified.kind).toBe("valid");
@@ -124,7 +124,7 @@ test("a facilitator that answers no verify is asked no more: payers are refused 
   ]);
 });
 
-test("what an open breaker withholds from one facilitator goes to the next one without a wait", async () => {
+test("a verification that an open breaker withholds from one facilitator goes to the next one at once", async () => {
   const [ill, other] = [await facilitator(), await facilitator()];
   ill.on("verify", answerText("", 503));
   other.on("verify", answerText("", 503));
@@ -132,7 +132,7 @@ test("what an open breaker withholds from one facilitator goes to the next one w
   ill.on("supported", answerText("", 503));
   await verifyAll(payers(5));
   await stateIs("open");
-  other.on("verify", well);
+  other.on("verify", answerValid);
   const asked = asksOf(ill, "verify").length;
   expect((await verify("any")).url).toBe(other.url);
   expect(asksOf(ill, "verify")).toHaveLength(asked);
@@ -155,7 +155,7 @@ test("a settle request is sent once whatever the state of the breaker, and does 
   expect(facilitators.available()).toMatchObject([{ ok: false, breaker: "open" }]);
 });
 
-test("while the breaker is half open, one verify is sent at a time, and one of each payer", async () => {
+test("while the breaker is half open, one verification is sent at a time, and one for each payer", async () => {
   const its = await facilitator();
   const { verify, verifyAll, stateIs } = await clientOf([its], { hanging: 1000 });
   its.on("verify", answerText("", 503));
@@ -175,7 +175,7 @@ test("while the breaker is half open, one verify is sent at a time, and one of e
     "verify",
     onlyFor((payer) => payer !== "good", its, never),
   );
-  await eventually("the good payer's is tried", async () =>
+  await eventually("the payment of the good payer is sent", async () =>
     verify("good").then(
       () => true,
       () => false,
@@ -191,7 +191,7 @@ test("one payer whose payments get no answer does not open the breaker, however 
   its.on("verify", answerText("", 500));
   for (let i = 0; i < 4; i++) await verifyAll(Array(20).fill("attacker"));
   expect(facilitators.available()).toMatchObject([{ breaker: "closed" }]);
-  expect(controlsOf(its)).toEqual([]);
+  expect(canariesOf(its)).toEqual([]);
 });
 
 onlyInLongRun(() => {
@@ -208,11 +208,11 @@ onlyInLongRun(() => {
         expect((await verify("honest")).verified.kind).toBe("valid");
       }
     }
-    await eventually("it was asked by itself", () => controlsOf(its).length > 0);
+    await eventually("the canary payment was sent", () => canariesOf(its).length > 0);
     expect(facilitators.available()).toMatchObject([{ breaker: "closed" }]);
     expect(log.events.filter(({ fields }) => fields["verifies"] !== undefined)).toEqual([]);
 
-    const control = JSON.parse(controlsOf(its)[0]?.body ?? "");
+    const control = JSON.parse(canariesOf(its)[0]?.body ?? "");
     expect(control).toMatchObject({
       ...{ x402Version: 2, paymentRequirements: OFFER },
       paymentPayload: {
@@ -236,11 +236,11 @@ test("a payment that hangs while others get a verdict does not count against the
     ),
   );
   const refused = verifyAll(payers(50, "attacker"));
-  await eventually("they are under way", () => hanging.length === 50);
+  await eventually("they are in flight", () => hanging.length === 50);
   await verify("honest");
   for (const res of hanging) res.destroy();
   expect(new Set(await refused)).toEqual(new Set(["payment.unavailable"]));
-  expect(controlsOf(its)).toEqual([]);
+  expect(canariesOf(its)).toEqual([]);
   expect(facilitators.available()).toMatchObject([{ breaker: "closed" }]);
 });
 
@@ -252,7 +252,7 @@ test.each([400, 413, 422])(
     its.on("verify", answerJson({ error: "unknown field" }, status));
     expect(new Set(await verifyAll(payers(20, "attacker")))).toEqual(new Set(["payment.unavailable"]));
     expect(facilitators.available()).toMatchObject([{ ok: true, breaker: "closed" }]);
-    expect(controlsOf(its)).toEqual([]);
+    expect(canariesOf(its)).toEqual([]);
     expect(log.events).toEqual([]);
   },
 );

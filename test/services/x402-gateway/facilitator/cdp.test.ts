@@ -8,7 +8,7 @@ import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import { systemClock } from "../../../../shared/platform/time/clock.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { recordingLog } from "../../../support/recording-log.ts";
-import { by, PAYER, startFaultyFacilitator } from "./faulty-facilitator.ts";
+import { PAYER, payingClient, startFaultyFacilitator } from "./faulty-facilitator.ts";
 
 const KEY_ID = "organizations/0f0f/apiKeys/1e1e";
 const REQUEST = { x402Version: 2, paymentPayload: {}, paymentRequirements: {} } as const;
@@ -29,7 +29,7 @@ function es256() {
 
 const ends = useEnds();
 
-/** The bearer tokens that a facilitator was sent with each operation. */
+/** Returns the bearer tokens that a facilitator received with each operation. */
 async function tokensSent(secret: string) {
   const its = await startFaultyFacilitator();
   const log = recordingLog();
@@ -42,7 +42,7 @@ async function tokensSent(secret: string) {
   ends.defer(() => facilitators.close());
   void facilitators.start();
   await eventually("it is known", () => facilitators.available()[0]?.ok);
-  await facilitators.judge(REQUEST, KIND, by(PAYER));
+  await facilitators.judge(REQUEST, KIND, payingClient(PAYER));
   await facilitators.settle(REQUEST, its.url);
   const { host } = new URL(its.url);
   const sent = its.asked.map(({ method, path, headers }) => {
@@ -87,7 +87,7 @@ test.each([
   },
 );
 
-test("a PEM with its line breaks written as \\n, or in the older form of EC keys, signs as well", async () => {
+test("a PEM key signs correctly if its line breaks are written as \\n or it has the older form of EC keys", async () => {
   const { secret, publicKey } = es256();
   for (const written of [secret.trim().replaceAll("\n", "\\n"), secret]) {
     for (const { token } of await tokensSent(written)) await jwtVerify(token, publicKey);

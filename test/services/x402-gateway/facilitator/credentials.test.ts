@@ -10,9 +10,9 @@ import { useEnds } from "../../../fixtures/ends.ts";
 import { recordingLog } from "../../../support/recording-log.ts";
 import {
   answerText,
-  by,
   type FaultyFacilitator,
   PAYER,
+  payingClient,
   startFaultyFacilitator,
   TRANSACTION,
 } from "./faulty-facilitator.ts";
@@ -26,7 +26,7 @@ const ends = useEnds();
 
 type Given = { headers?: Readonly<Record<string, Secret>>[]; authorize?: Authorize };
 
-/** Some facilitators, each with headers of its own, and their client. */
+/** Starts facilitators, each with its own headers, and a client of all of them. */
 async function clientOf(count: number, { headers = [], authorize }: Given) {
   const all = await Promise.all(Array.from({ length: count }, () => startFaultyFacilitator()));
   const log = recordingLog();
@@ -48,7 +48,7 @@ test("a facilitator gets its own credentials, and never those of another", async
   const { all, facilitators } = await clientOf(2, { headers });
   const [first, second] = all as [FaultyFacilitator, FaultyFacilitator];
   first.on("verify", answerText("", 503));
-  expect((await facilitators.judge(REQUEST, KIND, by(PAYER))).url).toBe(second.url);
+  expect((await facilitators.judge(REQUEST, KIND, payingClient(PAYER))).url).toBe(second.url);
   for (const { url } of all) await facilitators.settle(REQUEST, url);
 
   for (const its of all)
@@ -63,7 +63,7 @@ test("a facilitator gets its own credentials, and never those of another", async
   }
 });
 
-test("the authorize hook is asked for each request to each facilitator, and its headers are added to the others", async () => {
+test("the authorize hook is called for each request to each facilitator, and its headers are added to the others", async () => {
   const calls: FacilitatorCall[] = [];
   const { all, facilitators } = await clientOf(2, {
     headers: [{ "x-key": new Secret("its own"), authorization: new Secret("replaced") }],
@@ -72,7 +72,7 @@ test("the authorize hook is asked for each request to each facilitator, and its 
       return { Authorization: `for ${call.method} ${call.host}${call.path}` };
     },
   });
-  await facilitators.judge(REQUEST, KIND, by(PAYER));
+  await facilitators.judge(REQUEST, KIND, payingClient(PAYER));
   await facilitators.settle(REQUEST, all[0].url);
 
   for (const its of all) {
@@ -103,10 +103,10 @@ const ILL_HOOKS: [string, () => Promise<unknown>][] = [
     },
   ],
   ["is late", () => new Promise(() => {})],
-  ["gives a header that the gateway sets", async () => ({ Host: CANARY })],
-  ["gives a header of two lines", async () => ({ authorization: `${CANARY}\r\nx: y` })],
-  ["gives a header that is no text", async () => ({ authorization: [CANARY] })],
-  ["gives nothing", async () => undefined],
+  ["returns a header that the gateway sets", async () => ({ Host: CANARY })],
+  ["returns a header of two lines", async () => ({ authorization: `${CANARY}\r\nx: y` })],
+  ["returns a header that is not a string", async () => ({ authorization: [CANARY] })],
+  ["returns nothing", async () => undefined],
 ];
 
 test.each(ILL_HOOKS)(
@@ -119,7 +119,7 @@ test.each(ILL_HOOKS)(
     const [first] = all;
     illAt = first.url;
 
-    expect((await facilitators.judge(REQUEST, KIND, by(PAYER))).url).toBe(all[1]?.url);
+    expect((await facilitators.judge(REQUEST, KIND, payingClient(PAYER))).url).toBe(all[1]?.url);
     const settled = await facilitators.settle(REQUEST, first.url);
     expect(settled).toMatchObject({ kind: "unknown", reason: expect.any(String) });
     expect(pathsOf(first).filter((path) => path !== "/base/supported")).toEqual([]);
@@ -141,7 +141,7 @@ test("the time limit of an operation includes the authorize hook", async () => {
     kind: "unknown",
     reason: "its credentials were not ready in time, so nothing was sent",
   });
-  held.shift()?.(); // too late for the first settle
+  held.shift()?.(); // releases the first settle request too late
   const next = facilitators.settle(REQUEST, its.url);
   await eventually("the hook is asked again", () => held.length === 1);
   held.shift()?.();

@@ -4,15 +4,15 @@ import type { AddressInfo } from "node:net";
 export type Asked = { method: string; path: string; headers: IncomingMessage["headers"]; body: string };
 export type Behave = (req: IncomingMessage, res: ServerResponse) => void;
 
-/** A payer with an address of his own. */
-export const by = (name: string) => ({ payer: name, address: name });
+/** A payer with its own client address. */
+export const payingClient = (name: string) => ({ payer: name, address: name });
 
 export type FaultyFacilitator = {
   url: string;
   asked: Asked[];
-  /** How many connections were made to it. */
+  /** Number of connections made to the facilitator. */
   connections(): number;
-  /** What it does from now on when asked this. */
+  /** Sets the behaviour for further requests of this operation. */
   on(operation: "verify" | "settle" | "supported", behave: Behave): void;
   close(): Promise<void>;
 };
@@ -35,7 +35,7 @@ export const reset: Behave = (req) => void req.socket.resetAndDestroy();
 
 export const never: Behave = () => {};
 
-/** Its headers arrive, its body never ends. */
+/** Sends the headers of an answer, and never the end of its body. */
 export const halfAnswer: Behave = (_req, res) => {
   res.writeHead(200, { "Content-Type": "application/json" });
   res.write('{"isValid":');
@@ -49,7 +49,7 @@ export const KINDS = [
   { x402Version: 1, scheme: "exact", network: "base-sepolia" },
 ];
 
-/** A facilitator that is well until told otherwise, and does on command what facilitators must not. */
+/** Starts a facilitator that behaves correctly until the test sets a fault. */
 export async function startFaultyFacilitator(port = 0): Promise<FaultyFacilitator> {
   const asked: Asked[] = [];
   const behaviours = new Map<string, Behave>([

@@ -16,11 +16,11 @@ import {
   answerJson,
   answerText,
   type Behave,
-  by,
   type FaultyFacilitator,
   halfAnswer,
   never,
   PAYER,
+  payingClient,
   reset,
   startFaultyFacilitator,
   TRANSACTION,
@@ -65,7 +65,7 @@ function clientOf(
   return facilitators;
 }
 
-/** A client that has learned what all its facilitators support. */
+/** A client that has read the supported kinds of all its facilitators. */
 async function readyClientOf(all: readonly FaultyFacilitator[], given: Given = {}): Promise<Facilitators> {
   const facilitators = clientOf(
     all.map(({ url }) => url),
@@ -78,11 +78,11 @@ async function readyClientOf(all: readonly FaultyFacilitator[], given: Given = {
 const asksOf = (its: FaultyFacilitator, operation: string) =>
   its.asked.filter(({ path }) => path === `/base/${operation}`);
 
-test("a payment goes to the facilitator as it was decoded, and its verdict comes back with who said it", async () => {
+test("a payment goes to the facilitator as it was decoded, and the result names the facilitator that judged it", async () => {
   const its = await facilitator();
   const facilitators = await readyClientOf([its]);
 
-  const judged = await facilitators.judge(REQUEST, KIND, by(PAYER));
+  const judged = await facilitators.judge(REQUEST, KIND, payingClient(PAYER));
   const settled = await facilitators.settle(REQUEST, judged.url);
 
   expect(judged).toEqual({ verified: { kind: "valid" }, url: its.url });
@@ -97,7 +97,7 @@ test("a refused payment is the payer's fault, unless the reason is one that no p
   const facilitators = await readyClientOf([its]);
   const faultOf = async (invalidReason: string, status = 200) => {
     its.on("verify", answerJson({ isValid: false, invalidReason }, status));
-    const { verified } = await facilitators.judge(REQUEST, KIND, by(PAYER));
+    const { verified } = await facilitators.judge(REQUEST, KIND, payingClient(PAYER));
     return verified.kind === "refused" && verified.reason === invalidReason ? verified.fault : verified;
   };
 
@@ -150,11 +150,11 @@ const NO_ANSWERS: [string, Behave][] = [
   ["answers an array", answerText('[{"isValid":true,"success":true}]')],
   ["answers an object without a verdict", answerJson({})],
   [
-    "answers a verdict that is no boolean",
+    "answers a verdict that is not a boolean",
     answerJson({ isValid: "true", success: "true", transaction: TRANSACTION }),
   ],
   [
-    "answers yes with a status that says no",
+    "answers valid with an error status",
     answerJson({ isValid: true, success: true, transaction: TRANSACTION }, 400),
   ],
 ];
@@ -162,34 +162,34 @@ const NO_ANSWERS: [string, Behave][] = [
 test.each(NO_ANSWERS)(
   "a facilitator that %s has not verified: the next one is asked",
   async (_what, behave) => {
-    const [ill, well] = [await facilitator(), await facilitator()];
-    const facilitators = await readyClientOf([ill, well], { timeoutMs: 400 });
-    ill.on("supported", reset);
-    ill.on("verify", behave);
+    const [faulty, healthy] = [await facilitator(), await facilitator()];
+    const facilitators = await readyClientOf([faulty, healthy], { timeoutMs: 400 });
+    faulty.on("supported", reset);
+    faulty.on("verify", behave);
 
-    const { verified, url } = await facilitators.judge(REQUEST, KIND, by(PAYER));
+    const { verified, url } = await facilitators.judge(REQUEST, KIND, payingClient(PAYER));
 
     expect(verified.kind).toBe("valid");
-    expect(url).toBe(well.url);
-    expect(asksOf(ill, "verify")).toHaveLength(1);
-    expect(asksOf(ill, "elsewhere")).toHaveLength(0);
+    expect(url).toBe(healthy.url);
+    expect(asksOf(faulty, "verify")).toHaveLength(1);
+    expect(asksOf(faulty, "elsewhere")).toHaveLength(0);
   },
 );
 
 test.each(NO_ANSWERS)(
   "a settlement whose facilitator %s is unknown, and is asked for only once",
   async (_what, behave) => {
-    const [ill, well] = [await facilitator(), await facilitator()];
-    const facilitators = await readyClientOf([ill, well], { timeoutMs: 400 });
-    ill.on("settle", behave);
+    const [faulty, healthy] = [await facilitator(), await facilitator()];
+    const facilitators = await readyClientOf([faulty, healthy], { timeoutMs: 400 });
+    faulty.on("settle", behave);
 
-    expect(await facilitators.settle(REQUEST, ill.url)).toMatchObject({ kind: "unknown" });
-    expect(asksOf(ill, "settle")).toHaveLength(1);
-    expect(asksOf(well, "settle")).toHaveLength(0);
+    expect(await facilitators.settle(REQUEST, faulty.url)).toMatchObject({ kind: "unknown" });
+    expect(asksOf(faulty, "settle")).toHaveLength(1);
+    expect(asksOf(healthy, "settle")).toHaveLength(0);
   },
 );
 
-test("a settlement is unknown without a well-formed transaction, and for a reason after which it may have been sent", async () => {
+test("a settlement without a well-formed transaction is unknown, and so is one refused for a reason after which it may have been sent", async () => {
   const its = await facilitator();
   const facilitators = await readyClientOf([its]);
   const settledAs = async (answer: object) => {
@@ -216,7 +216,40 @@ test("a settlement is unknown without a well-formed transaction, and for a reaso
   expect(await settledAs(refused)).toEqual({ kind: "refused", reason: "insufficient_funds" });
 });
 
-test("if no facilitator answers, the payer is told when to try again, and nothing about the credentials", async () => {
+test("an answer with unknown members or with a byte order mark is read as if it had none", async () => {
+  const its = await facilitator();
+  const facilitators = await readyClientOf([its]);
+  const more = { status: "confirmed", blockNumber: 7, receipt: { success: false }, __proto__: null };
+  const settled = { success: true, transaction: TRANSACTION, ...more };
+  its.on("verify", answerText(`\uFEFF${JSON.stringify({ isValid: true, ...more })}`));
+  its.on("settle", answerText(`\uFEFF${JSON.stringify(settled)}`));
+  expect((await facilitators.judge(REQUEST, KIND, payingClient(PAYER))).verified).toEqual({ kind: "valid" });
+  const answer = { kind: "settled", transaction: TRANSACTION };
+  expect(await facilitators.settle(REQUEST, its.url)).toEqual(answer);
+  its.on("settle", answerText(`\uFEFF\uFEFF${JSON.stringify(settled)}`));
+  expect((await facilitators.settle(REQUEST, its.url)).kind).toBe("unknown");
+});
+
+test("a settlement whose status says that it is not made yet is unknown, even if success is true, and no such status counts as paid", async () => {
+  const its = await facilitator();
+  const facilitators = await readyClientOf([its]);
+  const settledAs = async (status: string, success: boolean, more = {}) => {
+    its.on("settle", answerJson({ success, status, transaction: TRANSACTION, ...more }));
+    return (await facilitators.settle(REQUEST, its.url)).kind;
+  };
+  for (const status of ["pending", "blocked", "deferred_until"]) {
+    expect(await settledAs(status, true)).toBe("unknown");
+    expect(await settledAs(status, false)).toBe("unknown");
+    expect(await settledAs(status, false, { errorReason: "insufficient_funds" })).toBe("unknown");
+  }
+  for (const status of ["expired", "canceled"]) {
+    expect(await settledAs(status, true)).toBe("unknown");
+    expect(await settledAs(status, false)).toBe("refused");
+  }
+  expect(await settledAs("settled", true)).toBe("settled");
+});
+
+test("if no facilitator answers, the refusal says when to try again, and contains no credentials", async () => {
   const log = recordingLog();
   const [slow, throttling] = [await facilitator(), await facilitator()];
   const headers = { Authorization: new Secret("Bearer s3cret-of-ours"), "X-Key": new Secret("k-1234567") };
@@ -224,7 +257,9 @@ test("if no facilitator answers, the payer is told when to try again, and nothin
   slow.on("verify", never);
   throttling.on("verify", answerText("", 429, { "Retry-After": "7" }));
 
-  const error = await facilitators.judge(REQUEST, KIND, by(PAYER)).catch((thrown: unknown) => thrown);
+  const error = await facilitators
+    .judge(REQUEST, KIND, payingClient(PAYER))
+    .catch((thrown: unknown) => thrown);
 
   expect(error).toMatchObject({ code: "payment.unavailable", retryAfterMs: 7000 });
   expect((error as Error).message).toMatch(/no answer within 300 ms.*status 429/);
@@ -244,7 +279,9 @@ test("a facilitator is named by its origin in readiness, log and refusals, becau
   await eventually("one is known", () => facilitators.available()[1]?.ok);
   its.on("verify", answerText("", 503));
 
-  const error = await facilitators.judge(REQUEST, KIND, by(PAYER)).catch((thrown: unknown) => thrown);
+  const error = await facilitators
+    .judge(REQUEST, KIND, payingClient(PAYER))
+    .catch((thrown: unknown) => thrown);
   const told = JSON.stringify(facilitators.available()) + log.text() + inspect(error, { depth: 9 });
   expect(told).not.toMatch(/key-in-a-path|base/);
   expect(facilitators.available()).toMatchObject([
@@ -253,7 +290,7 @@ test("a facilitator is named by its origin in readiness, log and refusals, becau
   ]);
 });
 
-test("a facilitator lost and back is said once each; meanwhile it is asked last", async () => {
+test("a facilitator that becomes unreachable or reachable again is logged once, and is called last in between", async () => {
   const log = recordingLog();
   const [first, second] = [await facilitator(), await facilitator()];
   const facilitators = await readyClientOf([first, second], { log });
@@ -261,7 +298,7 @@ test("a facilitator lost and back is said once each; meanwhile it is asked last"
   first.on("supported", answerText("", 503));
 
   for (let i = 0; i < 3; i++)
-    expect((await facilitators.judge(REQUEST, KIND, by(PAYER))).url).toBe(second.url);
+    expect((await facilitators.judge(REQUEST, KIND, payingClient(PAYER))).url).toBe(second.url);
   expect(asksOf(first, "verify")).toHaveLength(1);
   const isProbed = () => asksOf(first, "supported").length >= 3;
   await eventually("it is asked again, and again", isProbed);
@@ -270,31 +307,31 @@ test("a facilitator lost and back is said once each; meanwhile it is asked last"
   first.on("verify", answerJson({ isValid: true }));
   first.on("supported", answerJson({ kinds: [{ x402Version: 2, ...KIND }] }));
   await eventually("the first is back", () => facilitators.available()[0]?.ok);
-  expect((await facilitators.judge(REQUEST, KIND, by(PAYER))).url).toBe(first.url);
+  expect((await facilitators.judge(REQUEST, KIND, payingClient(PAYER))).url).toBe(first.url);
   expect(log.events.map(({ event }) => event)).toEqual(["facilitator.down", "facilitator.up"]);
 });
 
-test("a facilitator that is away at the start is found once it is there", async () => {
+test("a facilitator that is unreachable at the start is used once it answers", async () => {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}/base/`;
   const facilitators = clientOf([url]);
   await eventually("it is missed", () => facilitators.available()[0]?.reason?.includes("ECONNREFUSED"));
-  await expect(facilitators.judge(REQUEST, KIND, by(PAYER))).rejects.toMatchObject({
+  await expect(facilitators.judge(REQUEST, KIND, payingClient(PAYER))).rejects.toMatchObject({
     code: "payment.unavailable",
   });
 
   await facilitator(port);
   await eventually("it is found", () => facilitators.supports({ x402Version: 2, ...KIND }));
-  expect((await facilitators.judge(REQUEST, KIND, by(PAYER))).verified.kind).toBe("valid");
+  expect((await facilitators.judge(REQUEST, KIND, payingClient(PAYER))).verified.kind).toBe("valid");
 });
 
-test("only facilitators that support the version, the scheme and the network are asked", async () => {
+test("a payment is sent only to facilitators that support its version, scheme and network", async () => {
   const [one, two] = [await facilitator(), await facilitator()];
   one.on("supported", answerJson({ kinds: [null, 1, { x402Version: 1, scheme: "exact", network: "base" }] }));
   two.on("supported", answerJson({ kinds: [{ x402Version: 2, scheme: "exact", network: "eip155:*" }] }));
   const facilitators = await readyClientOf([one, two]);
 
-  expect((await facilitators.judge(REQUEST, KIND, by(PAYER))).url).toBe(two.url);
+  expect((await facilitators.judge(REQUEST, KIND, payingClient(PAYER))).url).toBe(two.url);
   expect(asksOf(one, "verify")).toHaveLength(0);
   expect(facilitators.supports({ x402Version: 1, scheme: "exact", network: "base" })).toBe(true);
   expect(facilitators.supports({ x402Version: 2, scheme: "upto", network: "eip155:1" })).toBe(false);
@@ -305,20 +342,20 @@ test("forty requests to a facilitator, one after the other, need at most two con
   const its = await facilitator();
   const facilitators = await readyClientOf([its]);
   for (let i = 0; i < 20; i++) {
-    const { url } = await facilitators.judge(REQUEST, KIND, by(PAYER));
+    const { url } = await facilitators.judge(REQUEST, KIND, payingClient(PAYER));
     await facilitators.settle(REQUEST, url);
   }
   expect(its.connections()).toBeLessThanOrEqual(2);
 });
 
-test("a settlement for a facilitator that is configured no more is sent nowhere", async () => {
+test("a settlement for a facilitator that is no longer configured is not sent", async () => {
   const its = await facilitator();
   const facilitators = await readyClientOf([its]);
   expect((await facilitators.settle(REQUEST, "http://127.0.0.1:1/")).kind).toBe("unknown");
   expect(asksOf(its, "settle")).toHaveLength(0);
 });
 
-test("what a facilitator supports may take a megabyte, and no more", async () => {
+test("an answer with the supported kinds may have at most a megabyte", async () => {
   const its = await facilitator();
   const kinds = Array.from({ length: 10_000 }, (_, i) => ({
     ...{ x402Version: 2, scheme: "exact", network: `eip155:${i + 1}`, extra: { feePayer: "" } },
@@ -344,12 +381,14 @@ test("a redirect is not followed, and the log has its target, without the path i
   const target = elsewhere.url.replace("://", "://user:password@");
   const reasonOf = async (Location: string) => {
     its.on("verify", answerJson({}, 302, { Location }));
-    const error = await facilitators.judge(REQUEST, KIND, by(PAYER)).catch((thrown: unknown) => thrown);
+    const error = await facilitators
+      .judge(REQUEST, KIND, payingClient(PAYER))
+      .catch((thrown: unknown) => thrown);
     return (error as Error).message.replace(new URL(its.url).origin, "ITS");
   };
   const { origin } = new URL(elsewhere.url);
   expect(await reasonOf(`${target}v3/verify?key=secret#secret`)).toBe(`ITS: status 302 to ${origin}/…`);
-  // "base" is all of our own path here, and a part of it where that is longer.
+  // The path is left out, because it may repeat the configured path "/base" in another encoding.
   expect(await reasonOf("https://new.example/b%61se/verify?a=b")).toBe(
     "ITS: status 302 to https://new.example/…",
   );
@@ -362,7 +401,7 @@ test("a redirect is not followed, and the log has its target, without the path i
   });
 });
 
-test("a facilitator without a path of its own redirects to a path that is told whole", async () => {
+test("the log has the whole target of a redirect if the facilitator's own URL has no path", async () => {
   const moved = createServer((_req, res) => res.writeHead(302, { Location: "/x402/supported?a=b" }).end());
   await once(moved.listen(0, "127.0.0.1"), "listening");
   ends.defer(() => moved.close());
@@ -373,26 +412,26 @@ test("a facilitator without a path of its own redirects to a path that is told w
   );
 });
 
-test("what can be offered is what some facilitator takes, or may take as long as it has not said what", async () => {
+test("a kind can be offered if some facilitator supports it, or has not reported its kinds yet", async () => {
   const its = await facilitator();
   const port = await freePort();
   const facilitators = clientOf([its.url, `http://127.0.0.1:${port}/base/`]);
   await eventually("one is known", () => facilitators.available()[0]?.ok);
   const before = facilitators.offerable();
   const elsewhere = { x402Version: 2, scheme: "exact", network: "eip155:1" } as const;
-  expect(before.takes(elsewhere)).toBe(true);
+  expect(before.supports(elsewhere)).toBe(true);
   expect(facilitators.offerable()).toBe(before);
 
   const late = await facilitator(port);
   await eventually("both are known", () => facilitators.available()[1]?.ok);
   const after = facilitators.offerable();
   expect(after).not.toBe(before);
-  expect([after.takes(elsewhere), after.takes({ x402Version: 2, ...KIND })]).toEqual([false, true]);
-  expect(after.takes({ x402Version: 1, ...KIND })).toBe(false);
+  expect([after.supports(elsewhere), after.supports({ x402Version: 2, ...KIND })]).toEqual([false, true]);
+  expect(after.supports({ x402Version: 1, ...KIND })).toBe(false);
 
-  // One that is lost keeps what it has said.
+  // A facilitator that becomes unreachable keeps its reported kinds.
   await late.close();
   its.on("verify", reset);
-  await facilitators.judge(REQUEST, KIND, by(PAYER)).catch(() => {});
-  expect(facilitators.offerable().takes(elsewhere)).toBe(false);
+  await facilitators.judge(REQUEST, KIND, payingClient(PAYER)).catch(() => {});
+  expect(facilitators.offerable().supports(elsewhere)).toBe(false);
 });

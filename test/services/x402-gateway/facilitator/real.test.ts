@@ -1,6 +1,6 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { beforeAll, expect, test } from "vitest";
-import { toControl } from "../../../../services/x402-gateway/facilitator/control-payment.ts";
+import { toCanaryPayment } from "../../../../services/x402-gateway/facilitator/canary-payment.ts";
 import { Facilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
 import { createChain } from "../../../../shared/chain/chain.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
@@ -11,7 +11,7 @@ import { systemClock } from "../../../../shared/platform/time/clock.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { signPayment, signPaymentV1 } from "../../../support/sign-payment.ts";
-import { by } from "./faulty-facilitator.ts";
+import { payingClient } from "./faulty-facilitator.ts";
 
 const devnet = useDevnet();
 const ends = useEnds();
@@ -53,7 +53,7 @@ test("a real facilitator settles a version 2 payment, as the chain proves; a sec
   const { verified, url } = await facilitators.judge(
     request,
     { scheme: "exact", network: devnet.network },
-    by(payer!.address),
+    payingClient(payer!.address),
   );
   const settled = await facilitators.settle(request, url);
   expect(verified).toEqual({ kind: "valid" });
@@ -86,17 +86,21 @@ test("a real facilitator verifies and settles a version 1 payment", async () => 
   const { payload } = await signPaymentV1(offer, { payer: payers[1]! });
   const request = { x402Version: 1, paymentPayload: payload, paymentRequirements: offer } as const;
 
-  const { verified, url } = await facilitators.judge(request, { scheme, network }, by(payers[1]!.address));
+  const { verified, url } = await facilitators.judge(
+    request,
+    { scheme, network },
+    payingClient(payers[1]!.address),
+  );
   expect(verified.kind).toBe("valid");
   expect((await facilitators.settle(request, url)).kind).toBe("settled");
 });
 
-test("a real facilitator finds a wrong EIP-712 name the operator's fault, and an empty purse the payer's", async () => {
+test("a real facilitator blames the operator for a wrong EIP-712 name, and the payer for a missing balance", async () => {
   const kind = { scheme: "exact", network: devnet.network };
   const verdictOn = async (accepted: PaymentRequirements, value?: bigint) => {
     const { payload } = await signPayment(accepted, { payer: devnet.payers[2]!, ...(value && { value }) });
     const request = { x402Version: 2, paymentPayload: payload, paymentRequirements: accepted } as const;
-    return (await facilitators.judge(request, kind, by(devnet.payers[2]!.address))).verified;
+    return (await facilitators.judge(request, kind, payingClient(devnet.payers[2]!.address))).verified;
   };
 
   expect(await verdictOn(requirements({ name: "USD Coin", version: "2" }))).toEqual({
@@ -124,10 +128,15 @@ test("a real facilitator judges the canary payment, which shows whether it works
   };
   const v1 = { x402Version: 1, paymentPayload: {}, paymentRequirements: offer } as const;
   const verdictOn = async (request: FacilitatorRequest, on: string) =>
-    (await facilitators.judge(toControl(request, Date.now()), { scheme, network: on }, by("nobody")))
-      .verified;
+    (
+      await facilitators.judge(
+        toCanaryPayment(request, Date.now()),
+        { scheme, network: on },
+        payingClient("nobody"),
+      )
+    ).verified;
 
-  // Well signed, and nothing to pay with: it has asked the chain.
+  // The canary payment is signed correctly and has no money, so this refusal shows that the facilitator has read the chain.
   const refused = { kind: "refused", reason: expect.stringMatching(/insufficient_balance/), fault: "payer" };
   expect(await verdictOn(v2, network)).toEqual(refused);
   expect(await verdictOn(v1, networkV1)).toEqual(refused);

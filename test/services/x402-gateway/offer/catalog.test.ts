@@ -1,5 +1,8 @@
 import { expect, test } from "vitest";
-import { noOffer, toCatalog as toWholeCatalog } from "../../../../services/x402-gateway/offer/catalog.ts";
+import {
+  noOfferError,
+  toCatalog as toWholeCatalog,
+} from "../../../../services/x402-gateway/offer/catalog.ts";
 import { createListJobs } from "../../../../services/x402-gateway/routes/list-jobs.ts";
 import { x402Toml } from "../../../../shared/config/x402-toml.ts";
 import { fixedRateOf } from "../../../../shared/pricing/rates/sources/fixed.ts";
@@ -26,17 +29,17 @@ function x402With(...rates: unknown[]) {
 
 type Parts = Parameters<typeof toWholeCatalog>;
 
-const ALL_KINDS = { takes: () => true };
+const ALL_KINDS = { supports: () => true };
 
-/** A catalog whose tokens are sound; unless told otherwise, with fixed rates, and a facilitator that takes every kind. */
+/** Creates a catalog. By default, all tokens are valid, rates are fixed, and a facilitator supports every kind. */
 function toCatalog(x402: Parts[0], list: Parts[1], known: Partial<Parts[2]> = {}) {
   return toWholeCatalog(x402, list, {
-    ...{ rateOf: fixedRateOf, isSound: () => true, offerable: () => ALL_KINDS },
+    ...{ rateOf: fixedRateOf, isTokenValid: () => true, offerable: () => ALL_KINDS },
     ...known,
   });
 }
 
-test("a job of the catalogue is the same object until a rate changes, and another one afterwards", () => {
+test("a job of the catalog stays the same object until a rate changes", () => {
   let now: string | undefined = "3200";
   const { find } = toCatalog(x402With(live), prices, { rateOf: () => now });
   const job = find(ids);
@@ -51,7 +54,7 @@ test("a job of the catalogue is the same object until a rate changes, and anothe
   expect(find(ids)).toMatchObject({ prices: [] });
 });
 
-test("a catalogue with fixed rates only asks nobody for a rate again", () => {
+test("a catalog that has only fixed rates reads each rate only once", () => {
   let asked = 0;
   const { find } = toCatalog(x402With("3200", "1"), prices, {
     rateOf({ rate_per_native_unit }) {
@@ -66,12 +69,12 @@ test("a catalogue with fixed rates only asks nobody for a rate again", () => {
   expect(before?.prices).toHaveLength(2);
 });
 
-test("a catalogue without anybody to ask for rates offers tokens of fixed rates and no others", () => {
+test("a catalog without rate sources offers only the tokens with fixed rates", () => {
   const { find } = toCatalog(x402With("3200", live), prices);
   expect(find(ids)?.prices.map(({ amount }) => amount)).toEqual([3_200_000n]);
 });
 
-test("a token with v1 = false is offered in version 2 alone, whatever facilitators take, and the others in both", () => {
+test("a token with v1 = false is offered only in version 2, whatever versions facilitators support, and other tokens in both", () => {
   const x402 = x402With("3200", "3200");
   const [first, second] = x402.accepted_tokens.map((token, i) => ({ ...token, v1: i === 0 }));
   if (first === undefined || second === undefined) throw new Error("there are two");
@@ -82,10 +85,10 @@ test("a token with v1 = false is offered in version 2 alone, whatever facilitato
   ]);
 });
 
-test("a token is offered in the versions that some facilitator takes, and another job shows when that changes", () => {
+test("a token is offered in the versions that some facilitator supports, and the job object changes when these change", () => {
   type Known = { x402Version: number; network: string };
   const kindsOf = (...known: Known[]) => ({
-    takes: ({ x402Version, scheme, network }: Known & { scheme: string }) =>
+    supports: ({ x402Version, scheme, network }: Known & { scheme: string }) =>
       scheme === "exact" &&
       known.some((each) => each.x402Version === x402Version && each.network === network),
   });
@@ -102,7 +105,7 @@ test("a token is offered in the versions that some facilitator takes, and anothe
 
   kinds = kindsOf();
   expect(find(ids)).toMatchObject({ prices: [], unsupported: [`exact on ${network}`] });
-  expect(noOffer(find(ids)!)).toMatchObject({
+  expect(noOfferError(find(ids)!)).toMatchObject({
     code: "price.unavailable",
     message: expect.stringMatching(
       /^no facilitator supports the kinds of its tokens \(exact on eip155:\d+\)/,
@@ -110,7 +113,7 @@ test("a token is offered in the versions that some facilitator takes, and anothe
   });
 });
 
-test("a page of the list is made once, and anew when a rate changes", () => {
+test("a page of the list is made once, and made again when a rate changes", () => {
   let now = "3200";
   let found = 0;
   const two = toPriceList([1, 2].map((jobIndex) => ({ serviceId: 1, jobIndex, priceWei: 10n ** 15n })));

@@ -30,7 +30,7 @@ async function offerOf(x402: TestX402, path = JOB_PATH): Promise<PaymentRequirem
   return (await x402.ask(path)).v2.accepts[0] as PaymentRequirements;
 }
 
-/** Refused with this code, a new offer, and not a word to any facilitator; and it stays a payment that was never taken. */
+/** Expects a refusal with this code and a new offer. No facilitator is called, and a repeat is refused in the same way. */
 async function expectRefused(x402: TestX402, headers: Record<string, string>, code: string): Promise<void> {
   const answer = await x402.post(headers);
   expect([answer.status, answer.json()["code"]]).toEqual([402, code]);
@@ -44,7 +44,7 @@ const inExtra =
   (extra: Record<string, unknown>): Change =>
   (offer) => ({ extra: { ...offer.extra, ...extra } });
 
-/** Signed as the change says: the payer agrees with the lie. */
+/** Changes of the accepted offer. The payment is also signed for the changed terms. */
 const lies: Record<string, Change> = {
   "a lower amount": () => ({ amount: "1" }),
   "another asset": () => ({ asset: OTHER }),
@@ -53,22 +53,57 @@ const lies: Record<string, Change> = {
   "a later expiry": inExtra({ quoteExpiry: 4_102_444_800 }),
   "no MAC": inExtra({ quoteMac: undefined }),
   "a higher amount": () => ({ amount: "3200001" }),
-  "an amount of another form": () => ({ amount: "03200000" }),
+  "an amount in another form": () => ({ amount: "03200000" }),
   "the asset in other letters": ({ asset }) => ({ asset: asset.toLowerCase() }),
   "the recipient in other letters": ({ payTo }) => ({ payTo: payTo.toLowerCase() }),
   "another time-out": () => ({ maxTimeoutSeconds: 3600 }),
   "another scheme": () => ({ scheme: "upto" }),
-  "a network of no chain": () => ({ network: "solana:101" }),
+  "a network that is not a chain": () => ({ network: "solana:101" }),
   "another digest": inExtra({ quoteDigest: `0x${"0".repeat(64)}` }),
-  "an expiry that is no number": inExtra({ quoteExpiry: "4102444800" }),
+  "an expiry that is not a number": inExtra({ quoteExpiry: "4102444800" }),
   "another MAC": inExtra({ quoteMac: "A".repeat(43) }),
   "another name of the token": inExtra({ name: "USD Coin" }),
   "another version of the token": inExtra({ version: "1" }),
   "null in place of its quote": inExtra({ quoteDigest: null, quoteExpiry: null, quoteMac: null }),
+  "payment after the job": inExtra({ paymentFlow: "authorization" }),
+  "payment into escrow": inExtra({ paymentFlow: "escrow" }),
   "no digest": inExtra({ quoteDigest: undefined }),
   "no expiry": inExtra({ quoteExpiry: undefined }),
   "a MAC without the rest": inExtra({ quoteDigest: undefined, quoteExpiry: undefined }),
 };
+
+describe("the payment flow", () => {
+  const flows = { named: {}, unnamed: { offer_payment_flow: false } };
+  const ways: [string, keyof typeof flows, keyof typeof flows, object][] = [
+    ["as offered", "named", "named", {}],
+    ["as offered before the switch", "unnamed", "named", {}],
+    ["as offered before a switch back", "named", "unnamed", {}],
+    ["without the flow that was offered", "named", "named", { paymentFlow: undefined }],
+    ["with null in place of the flow", "named", "named", { paymentFlow: null }],
+  ];
+  test.each(ways)(
+    "a payment %s is accepted under the signed terms, and the facilitator gets the flow that the payment accepts",
+    async (_what, before, after, change) => {
+      const first = await fixture.gateway({ x402: flows[before] });
+      const offer = await offerOf(first);
+      expect(offer.extra["paymentFlow"]).toBe(before === "named" ? "upfront" : undefined);
+      expect((await first.ask()).v1[0]?.extra).not.toHaveProperty("paymentFlow");
+      const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }));
+      const accepted = { ...offer, extra: { ...offer.extra, ...change } };
+      await fixture.stop(first);
+      const second = await fixture.gateway({ x402: flows[after] });
+      const answer = await second.post({ "PAYMENT-SIGNATURE": encodeHeader({ ...payload, accepted }) });
+      expect(answer.status).toBe(202);
+      const asked = (await second.journal.find(idIn(answer)))?.request?.paymentRequirements as Asked;
+      expect(asked.extra["paymentFlow"] ?? null).toBe(accepted.extra["paymentFlow"] ?? null);
+      const digest = answer.json<{ receipt: { quote_digest: string } }>().receipt.quote_digest;
+      expect(digest).toBe(offer.extra["quoteDigest"]);
+      expect(await fixture.charged()).toEqual([PRICE]);
+    },
+  );
+
+  type Asked = { extra: Record<string, unknown> };
+});
 
 describe("a payment that accepts what was not offered", () => {
   test.each(sample(Object.entries(lies), 6))(
@@ -77,7 +112,7 @@ describe("a payment that accepts what was not offered", () => {
       const x402 = await fixture.gateway();
       const offer = await offerOf(x402);
       const accepted = { ...offer, ...change(offer) };
-      // Signed for the true offer too, lest only the signature be what refuses it.
+      // The payment is also signed for the true offer, so that the signature is not the reason for the refusal.
       for (const signedFor of [accepted, offer]) {
         const { payload } = await signPayment(
           signedFor,
@@ -94,7 +129,7 @@ describe("a payment that accepts what was not offered", () => {
     },
   );
 
-  test("a payment whose extra lacks the offer's is refused as malformed, and one with more than that is taken", async () => {
+  test("a payment whose extra lacks members of the offer is refused as malformed, and one with additional members is accepted", async () => {
     const x402 = await fixture.gateway();
     const offer = await offerOf(x402);
     const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }));
@@ -119,7 +154,7 @@ describe("a payment that accepts what was not offered", () => {
     await expectRefused(x402, { "PAYMENT-SIGNATURE": header }, "payment.not_offered");
   });
 
-  test("a payment by another shop's quote, signed with another secret, is refused as not offered", async () => {
+  test("a payment with another seller's quote, signed with another secret, is refused as not offered", async () => {
     const x402 = await fixture.gateway();
     const shop = await fixture.gateway({ x402: { quote_secret: "the secret of another shop" } });
     await expectRefused(x402, await shop.pay({ payer: fixture.payer }), "payment.not_offered");
@@ -193,7 +228,7 @@ describe("a payment that accepts what was not offered", () => {
   );
 });
 
-test("a facilitator gets the job's own bazaar extension, whatever the payment has for it", async () => {
+test("a facilitator gets the job's own bazaar extension, even if the payment has another one", async () => {
   const x402 = await fixture.gateway(declaring);
   const { bazaar } = (await x402.ask()).v2.extensions as { bazaar: object };
   const theirs = { ...bazaar, routeTemplate: "/theirs/:of" };
@@ -216,7 +251,7 @@ test("a facilitator gets no extensions of a version 1 payment, whose job its req
 
 describe("a payment without a quote", () => {
   const UNQUOTED = { name: "USDC", version: "2" };
-  /** Of today's offer with these changes; signed for what it accepts, unless it is told to sign for something else. */
+  /** A payment of today's offer, with these changes and without a quote. By default, it is signed for what it accepts. */
   async function unquoted(x402: TestX402, change: object = {}, extra: object = {}) {
     const offer = await offerOf(x402);
     const accepted = { ...offer, ...change, extra: { ...UNQUOTED, ...extra } };
@@ -224,7 +259,7 @@ describe("a payment without a quote", () => {
     return { "PAYMENT-SIGNATURE": encodeHeader(payload) };
   }
 
-  test("a payment without a quote is taken at today's price, and the facilitator is asked with the offer without one", async () => {
+  test("a payment without a quote is accepted at today's price, and the facilitator gets an offer without a quote", async () => {
     const x402 = await fixture.gateway();
     const headers = await unquoted(x402, {}, { fee: null });
     const [first, again] = [await x402.post(headers), await x402.post(headers)];
@@ -291,7 +326,7 @@ describe("a payment without a quote", () => {
     expect(await fixture.charged()).toEqual([PRICE]);
   });
 
-  test("a payment by Permit2 without a quote is taken if it names the method, and refused otherwise", async () => {
+  test("a payment by Permit2 without a quote is accepted if it names the method, and refused otherwise", async () => {
     const { devnet } = fixture;
     const x402 = await fixture.gateway({ token: permit2Token(devnet, "usdt") });
     const payer = await approvedPayer(fixture, "usdt");
@@ -311,14 +346,14 @@ describe("a payment without a quote", () => {
 describe("a payment that authorizes what it does not accept", () => {
   const choices: Record<string, [Partial<PaymentChoice>, string]> = {
     "less than the price": [{ value: PRICE - 1n }, "payment.not_offered"],
-    "somebody else's account": [{ to: OTHER }, "payment.not_offered"],
+    "another payer's account": [{ to: OTHER }, "payment.not_offered"],
     "a start in the future": [{ validAfter: now() + 3600n }, "payment.window_unusable"],
-    "an end that is past": [{ validBefore: now() - 1n }, "payment.window_unusable"],
+    "an end in the past": [{ validBefore: now() - 1n }, "payment.window_unusable"],
     "a transfer in another token's domain": [{ name: "USD Coin" }, "payment.signature_invalid"],
     "more than the price": [{ value: PRICE + 1n }, "payment.not_offered"],
     "an end before it could settle": [{ validBefore: now() + 8n }, "payment.window_unusable"],
     "an end a year from now": [{ validBefore: now() + 31_536_000n }, "payment.window_unusable"],
-    "an end at no time at all": [{ validBefore: 2n ** 256n - 1n }, "payment.window_unusable"],
+    "the largest possible end": [{ validBefore: 2n ** 256n - 1n }, "payment.window_unusable"],
   };
   test.each(sample(Object.entries(choices), 5))(
     "a payment that authorizes %s is refused with 402 in both versions",
@@ -333,11 +368,11 @@ describe("a payment that authorizes what it does not accept", () => {
   const LASTING: readonly [string, Record<string, number>, Partial<PaymentChoice>][] = [
     ["for an hour, as the official Go client signs", {}, { validBefore: now() + 3600n }],
     ["for the offered time by a clock 32 s ahead", {}, { validBefore: now() + 32n + 120n }],
-    ["so, where little more is taken than is offered", within, { validBefore: now() + 32n + 120n }],
+    ["for that time with a small payment_window_secs_max", within, { validBefore: now() + 32n + 120n }],
     ["from ten minutes ago on", {}, { validAfter: now() - 600n, validBefore: now() + 120n }],
   ];
   test.each(sample(LASTING))(
-    "a payment that is valid %s is taken in both versions",
+    "a payment that is valid %s is accepted in both versions",
     async (_name, x402, choice) => {
       const gateway = await fixture.gateway({ x402 });
       for (const pay of ["pay", "payV1"] as const)
@@ -379,7 +414,7 @@ describe("a payment that authorizes what it does not accept", () => {
     }
   });
 
-  test("a version 1 payment of another price, scheme or name of the network is refused as not offered", async () => {
+  test("a version 1 payment with another price, scheme or network name is refused as not offered", async () => {
     const x402 = await fixture.gateway();
     const [offer] = (await x402.ask()).v1;
     for (const change of [{ network: "base" }, { network: "eip155:84532" }, { scheme: "upto" }]) {

@@ -5,7 +5,7 @@ import { createSigner } from "../../../../shared/chain/signatures.ts";
 import { domainSeparator } from "../../../../shared/chain/typed-data.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { type JobQuote, jobQuoteDigest, toQuoteJson } from "../../../../shared/pricing/job-quote.ts";
-import { inTime, JOB_PATH, type TestX402, toAnybody, useX402 } from "../../../fixtures/x402.ts";
+import { inTime, JOB_PATH, type TestX402, useX402, withoutPayerFields } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
 import { signPayment, signPaymentV1 } from "../../../support/sign-payment.ts";
 import {
@@ -73,9 +73,9 @@ describe("an operator's quote", () => {
 
     expect(await codeAt(x402, second)).toEqual([409, "quote.used"]);
     expect(await codeAt(x402, signed.header)).toEqual([409, "quote.used"]);
-    // The payment itself, sent again, is no second use; nor does it need the quote.
+    // A repeat of the payment is not a second use of the quote, and does not need the quote.
     const again = await x402.post({ "PAYMENT-SIGNATURE": String(headers["PAYMENT-SIGNATURE"]) });
-    expect([again.status, again.text]).toEqual([202, toAnybody(answer)]);
+    expect([again.status, again.text]).toEqual([202, withoutPayerFields(answer)]);
     expect(await fixture.charged()).toEqual([QUOTED]);
   });
 
@@ -92,7 +92,7 @@ describe("an operator's quote", () => {
     expect(await fixture.charged()).toEqual([QUOTED]);
   });
 
-  test("an operator's quote that is used ten times at once, on two replicas, is one job and one charge", async () => {
+  test("an operator's quote that is used ten times at once, on two replicas, is charged once for one job", async () => {
     const other = await fixture.gateway(honouringQuotes);
     const signed = signQuote(quoteFor());
     const payments = await Promise.all(Array.from({ length: 10 }, () => payBy(x402, signed)));
@@ -101,7 +101,7 @@ describe("an operator's quote", () => {
     expect(await fixture.charged()).toEqual([QUOTED]);
   });
 
-  test("an operator's quote is free again once the payment that used it is void", async () => {
+  test("an operator's quote can be used again once the payment that used it is void", async () => {
     const trusting = await fixture.gateway({
       ...honouringQuotes,
       x402: { ...honouringQuotes.x402, trust_facilitator: true },
@@ -125,9 +125,9 @@ describe("an operator's quote", () => {
   });
 });
 
-describe("a quote that is not honoured", () => {
+describe("a quote that is not accepted", () => {
   const refused: Record<string, [() => SignedQuote, number, string]> = {
-    "that nobody known signed": [
+    "that an unknown key signed": [
       () => signQuote(quoteFor(), { by: createSigner(generatePrivateKey()) }),
       403,
       "quote.rejected",
@@ -140,18 +140,26 @@ describe("a quote that is not honoured", () => {
     "for another job": [() => signQuote(quoteFor({ jobIndex: 8 })), 403, "quote.rejected"],
     "for another service": [() => signQuote(quoteFor({ serviceId: 2n })), 403, "quote.rejected"],
     "that has expired": [() => signQuote(quoteFor({ expiry: now() - 1n })), 410, "quote.expired"],
-    "that is of the future": [() => signQuote(quoteFor({ timestamp: now() + 120n })), 403, "quote.rejected"],
-    "that hardly expires": [
+    "that is dated in the future": [
+      () => signQuote(quoteFor({ timestamp: now() + 120n })),
+      403,
+      "quote.rejected",
+    ],
+    "that is valid for too long": [
       () => signQuote(quoteFor({ expiry: now() + 31n * 86_400n })),
       403,
       "quote.rejected",
     ],
-    "that is none": [() => ({ header: { "X-PLATFORM-QUOTE": "e30=" }, digest: "" }), 400, "quote.malformed"],
+    "that is not a quote": [
+      () => ({ header: { "X-PLATFORM-QUOTE": "e30=" }, digest: "" }),
+      400,
+      "quote.malformed",
+    ],
     "that is empty": [() => ({ header: { "X-PLATFORM-QUOTE": "" }, digest: "" }), 400, "quote.malformed"],
   };
   const rows = Object.entries(refused).map(([name, [make, ...said]]) => [name, ...said, make] as const);
   test.each(rows)(
-    "an operator's quote %s is refused with %i %s, unpaid and paid alike",
+    "an operator's quote %s is refused with %i %s, with a payment or without",
     async (_name, status, code, make) => {
       const { header } = make();
       const payment = await x402.pay({ payer: fixture.payer });
@@ -181,16 +189,16 @@ describe("a quote that is not honoured", () => {
     },
   );
 
-  test("an operator's quote whose price comes to no token's smallest unit is refused with 403", async () => {
+  test("an operator's quote whose price is below a token's smallest unit is refused with 403", async () => {
     expect(await codeAt(x402, signQuote(quoteFor({ priceWei: 0n })).header)).toEqual([403, "quote.rejected"]);
   });
 
-  test("a gateway that honours no quotes refuses one with 403", async () => {
+  test("a gateway that accepts no quotes refuses a quote with 403", async () => {
     const plain = await fixture.gateway();
     expect(await codeAt(plain, signQuote(quoteFor()).header)).toEqual([403, "quote.rejected"]);
   });
 
-  test("an operator's quote that another than its requester pays, or for another body, is refused with 403", async () => {
+  test("an operator's quote is refused with 403 if its requester is not the payer, or if it was made for another body", async () => {
     const signed = signQuote(quoteFor());
     const stranger = await newPayer(fixture.devnet);
     expect(await codeAt(x402, await payBy(x402, signed, stranger))).toEqual([403, "quote.rejected"]);
@@ -200,7 +208,7 @@ describe("a quote that is not honoured", () => {
   });
 });
 
-test("a quote is read from the header of the configured prefix or from the default one, not from both", async () => {
+test("a quote is read from the header of the configured prefix or from the default one, and is refused if both have one", async () => {
   const branded = await fixture.gateway({ ...honouringQuotes, metadataPrefix: "X-ACME" });
   const { header, digest } = signQuote(quoteFor());
   const { "X-PLATFORM-QUOTE": value = "" } = header;
@@ -212,7 +220,7 @@ test("a quote is read from the header of the configured prefix or from the defau
   expect(await codeAt(branded, both)).toEqual([400, "quote.malformed"]);
 });
 
-test("an offer by a quote cannot be paid without the quote, nor the list price with one", async () => {
+test("a payment of an offer at a quote's price is refused without the quote, and a payment at the list price is refused with a quote", async () => {
   const signed = signQuote(quoteFor());
   const { "PAYMENT-SIGNATURE": cheap = "" } = await payBy(x402, signed);
   expect(await codeAt(x402, { "PAYMENT-SIGNATURE": cheap })).toEqual([402, "payment.not_offered"]);
@@ -268,7 +276,7 @@ test("with a known identifier a new quote buys nothing more, and a quote that an
   expect([repeat.status, repeat.headers["idempotent-replayed"], repeat.text]).toEqual([
     202,
     "true",
-    toAnybody(bought),
+    withoutPayerFields(bought),
   ]);
   expect(await codeAt(x402, contradicting)).toEqual([409, "payment.identifier_conflict"]);
   expect(await fixture.charged()).toEqual([QUOTED, QUOTED / 2n]);

@@ -28,7 +28,7 @@ test("copies of one payment share a reservation; no other payment gets it until 
   const [payment, other] = [idIn(false), idIn(false)];
   expect(await Promise.all([reserve(payment, nonce()), reserve(payment, nonce())])).toEqual(["", ""]);
   expect(await reserve(other, nonce())).toBe("NONCE_USED");
-  await free(other, HASH); // a refusal of another payment frees nothing
+  await free(other, HASH); // another payment cannot free the nonce
   expect(await reserve(other, nonce())).toBe("NONCE_USED");
   expect([await isUsed(HASH), await reserve(payment, nonce())]).toEqual([true, ""]);
 
@@ -36,12 +36,12 @@ test("copies of one payment share a reservation; no other payment gets it until 
   expect([await isUsed(HASH), await reserve(other, nonce())]).toEqual([false, ""]);
 });
 
-test("a payment in the nonce's partition reserves nothing, since its claim uses the nonce up", async () => {
+test("a payment in the nonce's partition reserves nothing, because its claim uses up the nonce", async () => {
   const { reserve, isUsed, idIn } = nonces();
   expect([await reserve(idIn(true), nonce()), await isUsed(HASH)]).toEqual([undefined, false]);
 });
 
-test("a nonce that can no longer be remembered is refused as expired, and not reserved", async () => {
+test("a nonce that Redis could no longer remember is refused as expired, and is not reserved", async () => {
   const { reserve, isUsed, idIn } = nonces();
   expect([await reserve(idIn(false), nonce(Date.now() - 1)), await isUsed(HASH)]).toEqual([
     "NONCE_EXPIRED",

@@ -3,33 +3,33 @@ import type { FaultOrder } from "../../../../services/dev/chain/faults.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { keys } from "../../../fixtures/redis.ts";
-import { idIn, PRICE, type TestX402, toAnybody, useX402 } from "../../../fixtures/x402.ts";
+import { idIn, PRICE, type TestX402, useX402, withoutPayerFields } from "../../../fixtures/x402.ts";
 import { codeOf } from "../../../support/books.ts";
 import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
 
 const SETTLE_SECS = { settle_timeout_secs: 60 };
-/** The facilitator is silent until it is let answer. */
+/** The facilitator does not settle, and answers only once the test releases it. */
 const silent = { on: "settle", times: 1, replyDelayMs: 600_000 } as const;
-/** It settles at once. */
+/** The facilitator settles at once, and its answer is late. */
 const late = { ...silent, acts: true } as const;
 const letAnswer = () => fixture.devnet.control.clearFaults();
 
 const saidOf = ({ log }: TestX402, event: string) => log.events.filter((each) => each.event === event);
 
-/** A look ends with a later time for the next one, which is never this far ahead. During a look, its lease ends later. */
-const NEXT_LOOK_MS_MAX = 35_000;
-/** When a payment is looked at that is proven. */
+/** After a check, the next one is due sooner than this. During a check, the lease ends later than this. */
+const NEXT_CHECK_MS_MAX = 35_000;
+/** Minimum delay until a proven payment is checked again. */
 const SELDOM_MS_MIN = 300_000;
 
-/** Lets time pass until the payment is due, and no longer. Resolves once a reconciler has looked at it. */
-async function lookedAt(x402: TestX402, id: string): Promise<void> {
+/** Moves the clock to the time at which the payment is due. Resolves once a reconciler has checked it. */
+async function waitForCheck(x402: TestX402, id: string): Promise<void> {
   const dueInMs = async () => Number(await x402.redis.zscore(keys.paymentsDue, id)) - Date.now();
   x402.skip(Math.max(0, await dueInMs()));
   await eventually("it was looked at", async () => {
     const ms = await dueInMs();
-    return (ms > 0 && ms < NEXT_LOOK_MS_MAX) || ms > SELDOM_MS_MIN;
+    return (ms > 0 && ms < NEXT_CHECK_MS_MAX) || ms > SELDOM_MS_MIN;
   });
 }
 
@@ -41,7 +41,7 @@ const LATE_ANSWERS: readonly [string, FaultOrder][] = [
 ];
 
 test.each(sample(LATE_ANSWERS))(
-  "the chain's proof answers the payer while the facilitator is silent; that it later %s changes nothing",
+  "the chain's proof answers the payer while the facilitator is silent, and nothing changes if the facilitator later %s",
   async (_what, fault) => {
     const x402 = await fixture.gateway({ x402: SETTLE_SECS });
     const headers = await x402.pay({ payer: fixture.payer });
@@ -56,9 +56,9 @@ test.each(sample(LATE_ANSWERS))(
 
     await letAnswer();
     await eventually("the facilitator answers", () => saidOf(x402, "payment.settle_answered").length === 1);
-    await lookedAt(x402, idIn(answer));
+    await waitForCheck(x402, idIn(answer));
     const again = await x402.post(headers);
-    expect([again.status, toAnybody(again)]).toEqual([202, toAnybody(answer)]);
+    expect([again.status, withoutPayerFields(again)]).toEqual([202, withoutPayerFields(answer)]);
     const transfers = await fixture.devnet.chain.transfers(fixture.devnet.seller);
     expect(transfers).toMatchObject([{ value: PRICE, transaction: answer.json()["transaction"] }]);
     expect(await x402.waiting()).toHaveLength(1);
@@ -66,7 +66,7 @@ test.each(sample(LATE_ANSWERS))(
   },
 );
 
-test("the chain's proof that a payment cannot be made any more answers its payer while the facilitator is silent", async () => {
+test("the chain's proof that a payment can no longer be made answers its payer while the facilitator is silent", async () => {
   const x402 = await fixture.gateway({ x402: SETTLE_SECS });
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ ...silent, kind: "drop" });
@@ -82,7 +82,7 @@ test("the chain's proof that a payment cannot be made any more answers its payer
 });
 
 onlyInLongRun(() => {
-  test("a transfer that is not yet deep answers nobody, and if a reorganisation takes it away its payer gets the job once it is paid again", async () => {
+  test("a transfer that is not deep enough yet answers no request, and if a reorganisation removes it, the payer gets the job once it is paid again", async () => {
     const x402 = await fixture.gateway({ x402: SETTLE_SECS, token: { confirmations: 3 } });
     const headers = await x402.pay({ payer: fixture.payer });
     const before = await fixture.devnet.chain.snapshot();
@@ -93,14 +93,15 @@ onlyInLongRun(() => {
     });
     await eventually("it lands", async () => (await fixture.charged()).length === 1);
     const [id = ""] = await x402.redis.zrevrange(keys.payments, 0, 0);
-    for (let looks = 0; looks < 3; looks++) await lookedAt(x402, id);
+    for (let looks = 0; looks < 3; looks++) await waitForCheck(x402, id);
     expect([isAnswered, (await x402.journal.find(id))?.state]).toEqual([false, "SETTLING"]);
 
     await fixture.devnet.chain.revert(before);
     await letAnswer();
     await eventually("the facilitator answers", () => saidOf(x402, "payment.settle_answered").length === 1);
     await fixture.devnet.chain.mine();
-    // From now on another settle request may be sent, and for a minute more: then its payer may have bought anew.
+    // From now on the reconciler may send another settle request. It may not once a minute has passed, because the payer may have paid
+    // again.
     x402.skip(SETTLE_SECS.settle_timeout_secs * 1000);
     await eventually("it is paid again", async () => (await fixture.charged()).length === 1);
     const answer = await answered;

@@ -8,8 +8,8 @@ import {
   PRICE,
   requiredIn,
   type TestX402,
-  toAnybody,
   useX402,
+  withoutPayerFields,
 } from "../../../fixtures/x402.ts";
 import { type Answer, send } from "../../../support/http.ts";
 import { sample } from "../../../support/long-run.ts";
@@ -24,7 +24,7 @@ const malformed: Record<string, string> = {
   "not JSON": text("hello"),
   "deep JSON": text(DEEP),
   "an empty object": text("{}"),
-  "base64 with a line in it": `${text('{"x402Version":2}')} `.replace(" ", "=A=="),
+  "base64 with a line break": `${text('{"x402Version":2}')} `.replace(" ", "=A=="),
   "in base64url": Buffer.from('{"a":"??>>~~"}').toString("base64url"),
   "base64 with a part of its padding": text('{"a":1}').replace(/==$/, "="),
   "base64 with one digit too many": `${text('{"x402Version":2} ')}A`,
@@ -35,12 +35,12 @@ const malformed: Record<string, string> = {
   "an empty array": text("[]"),
   "an array of payments": text('[{"x402Version":2}]'),
   "a deep object": text(`{"x402Version":2,"payload":${DEEP}}`),
-  "a version of the future": encodeHeader({ x402Version: 99 }),
+  "an unknown future version": encodeHeader({ x402Version: 99 }),
   "a __proto__ alone": text('{"__proto__":{"x402Version":2}}'),
   empty: "",
 };
 
-describe.each(["PAYMENT-SIGNATURE", "X-PAYMENT"])("in %s", (name) => {
+describe.each(["PAYMENT-SIGNATURE", "X-PAYMENT"])("in the header %s", (name) => {
   test.each(sample(Object.entries(malformed), 4))(
     "a payment header that is %s is refused as malformed",
     async (_what, header) => {
@@ -54,20 +54,51 @@ describe.each(["PAYMENT-SIGNATURE", "X-PAYMENT"])("in %s", (name) => {
   );
 });
 
-describe("a good payment in another coding", () => {
-  // What makes the codings differ: "?" and ">" in a row give "/" and "+", and one byte more moves the padding.
+test("a payment in the header of the other version is refused with the name of the right header, and is not charged", async () => {
+  const x402 = await fixture.gateway();
+  const { "PAYMENT-SIGNATURE": v2 = "" } = await x402.pay({ payer: fixture.payer });
+  const { "X-PAYMENT": v1 = "" } = await x402.payV1({ payer: fixture.payer });
+  for (const [headers, belongs] of [
+    [{ "X-PAYMENT": v2 }, "version 2 belongs in the header PAYMENT-SIGNATURE"],
+    [{ "PAYMENT-SIGNATURE": v1 }, "version 1 belongs in the header X-PAYMENT"],
+  ] as const) {
+    const answer = await x402.post(headers);
+    expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.malformed"]);
+    expect(answer.json()["detail"]).toBe(`x402Version: a payment of ${belongs}`);
+  }
+  expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+});
+
+test.each(
+  sample(["iso4217:USD", "cloudflare:402", "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "eip155:*", ""], 2),
+)(
+  "a payment on %j, which is no EVM chain, is refused with an explanation, and no facilitator is called",
+  async (network) => {
+    const x402 = await fixture.gateway();
+    const [offer] = (await x402.ask()).v2.accepts;
+    const { payload } = await signPayment(offer as PaymentRequirements, inTime({ payer: fixture.payer }));
+    const accepted = { ...payload.accepted, network };
+    const answer = await x402.post({ "PAYMENT-SIGNATURE": encodeHeader({ ...payload, accepted }) });
+    expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.not_offered"]);
+    expect(answer.json()["detail"]).toMatch(/^accepted\.network must be an EVM chain/);
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+  },
+);
+
+describe("a valid payment in another encoding", () => {
+  // This text makes the encodings differ: "?" and ">" in a row become "/" and "+", and one more byte moves the padding.
   const note = { note: "??>>?>?>~~" };
   const codings: Record<string, (json: string, good: string) => string> = {
     "in base64url": (json) => Buffer.from(json).toString("base64url"),
     "with a part of its padding": (_, good) => good.replace(/==$/, "="),
     "with more padding": (_, good) => `${good}====`,
     "in two parts": (_, good) => `${good.slice(0, 40)} ${good.slice(40)}`,
-    "with something behind it": (_, good) => `${good}@@@@`,
+    "with trailing text": (_, good) => `${good}@@@@`,
     "as bare JSON": (json) => json,
     "longer than 14 KiB": (json) => text(json.replace("??>>", "??>>".padEnd(10_500, "?"))),
   };
   test.each(sample(Object.entries(codings), 2))(
-    "a good payment %s is refused as malformed",
+    "a valid payment %s is refused as malformed",
     async (_name, recode) => {
       const x402 = await fixture.gateway();
       const offer = (await x402.ask()).v2.accepts[0] as PaymentRequirements;
@@ -92,7 +123,7 @@ describe("a good payment in another coding", () => {
 
 type Path = readonly string[];
 
-/** Every field of a payload, objects too. */
+/** Returns the paths of all fields of a payload, including objects. */
 function fieldsOf(value: unknown, path: Path = []): Path[] {
   const below =
     typeof value === "object" && value !== null
@@ -111,7 +142,7 @@ function withField(payload: object, path: Path, value: unknown): object {
 const VALUE = ["payload", "authorization", "value"];
 const WRONG = [undefined, null, 7, -1.5, true, "", "x", "x".repeat(3000), [], ["x"], {}, { nope: 1 }];
 
-test("what is wrong with a payment's field is a sentence that names the field, in both versions", async () => {
+test("the refusal of a payment with a wrong field is a sentence that names the field, in both versions", async () => {
   const x402 = await fixture.gateway();
   const { v2, v1 } = await x402.ask();
   const by = inTime({ payer: fixture.payer });
@@ -142,7 +173,7 @@ test("what is wrong with a payment's field is a sentence that names the field, i
   expect(said.size).toBeGreaterThan(30);
 });
 
-test("a good payment without padding is taken, whatever its length", async () => {
+test("a valid payment without padding is accepted, whatever its length", async () => {
   const x402 = await fixture.gateway();
   const { payload } = await signedBoth(x402).then(([[, signed]]) => signed);
   for (const note of ["", "1", "12"]) {
@@ -152,7 +183,7 @@ test("a good payment without padding is taken, whatever its length", async () =>
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
-/** A payment of each version, of one payer. */
+/** Signs a payment of each version, by one payer. */
 async function signedBoth(x402: TestX402) {
   const { v2, v1 } = await x402.ask();
   const by = inTime({ payer: fixture.payer });
@@ -164,7 +195,7 @@ async function signedBoth(x402: TestX402) {
   ] as const;
 }
 
-test("what a payer signs is read strictly: a field of a stranger's making is refused, with no more of its name than is needed to find it", async () => {
+test("an unknown field in the signed part of a payment is refused, and the refusal repeats only as much of the field's name as is needed to find it", async () => {
   const x402 = await fixture.gateway();
   for (const [name, { payload }] of await signedBoth(x402)) {
     const strange = withField(payload, ["payload", "authorization", "n".repeat(3000)], 1);
@@ -209,7 +240,7 @@ test.each(sample([[null], [{}], [""], [0], [false], [[]]]))(
 );
 
 test.each(sample(["Payload", "Re\u017fource", "PAYLOAD", "Accepted", "networ\u212a", "x402version"], 2))(
-  "a payment with a member %s is refused, because a facilitator could take it for the member that it resembles",
+  "a payment with a member %s is refused, because a facilitator could mistake it for the member that it resembles",
   async (member) => {
     const x402 = await fixture.gateway();
     for (const [name, { payload }] of await signedBoth(x402)) {
@@ -244,21 +275,21 @@ function bare(authorization: unknown, name: string): object {
   return { ...fields, [name]: fields[name]?.slice(2) };
 }
 
-/** What the facilitator is asked with. */
+/** Returns the request that the facilitator received. */
 const requestOf = async (x402: TestX402, answer: Answer) => (await x402.journal.find(idIn(answer)))?.request;
 
-describe("around what is signed", () => {
+describe("members outside the signed part", () => {
   const [BESIDE, NULL] = [{ note: { is: "mine" }, list: [1] }, null];
   const BESIDES: readonly [string, object][] = [
-    ["fields that the protocol has not", BESIDE],
+    ["fields that the protocol does not have", BESIDE],
     ["extensions: null", { extensions: NULL }],
     ["resource: null", { resource: NULL }],
     ["a scheme and a network that agree with accepted", { scheme: "exact", network: "eip155:84532" }],
     ["the network's name in version 1", { network: "base-sepolia" }],
-    ["an extension that nobody declared", { extensions: { other: "anything" } }],
+    ["an extension that was not declared", { extensions: { other: "anything" } }],
   ];
   test.each(sample(BESIDES, 2))(
-    "a version 2 payment with %s is taken, and goes to the facilitator as it came, for our own resource",
+    "a version 2 payment with %s is accepted, and goes to the facilitator as it came, for our own resource",
     async (_name, beside) => {
       const x402 = await fixture.gateway();
       const { accepts, resource } = (await x402.ask()).v2;
@@ -270,7 +301,11 @@ describe("around what is signed", () => {
       const { extensions, ...rest } = sent;
       const headers = { "PAYMENT-SIGNATURE": encodeHeader(sent) };
       const [first, again] = [await x402.post(headers), await x402.post(headers)];
-      expect([first.status, again.status, toAnybody(again)]).toEqual([202, 202, toAnybody(first)]);
+      expect([first.status, again.status, withoutPayerFields(again)]).toEqual([
+        202,
+        202,
+        withoutPayerFields(first),
+      ]);
       expect((await requestOf(x402, first))?.paymentPayload).toEqual({
         ...rest,
         resource,
@@ -280,7 +315,7 @@ describe("around what is signed", () => {
     },
   );
 
-  test("what a client adds to the accepted offer has no effect, and the facilitator is asked with our own offer", async () => {
+  test("the members that a client adds to the accepted offer have no effect, and the facilitator gets our own offer", async () => {
     const x402 = await fixture.gateway();
     const offer = (await x402.ask()).v2.accepts[0] as PaymentRequirements;
     const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }));
@@ -299,7 +334,7 @@ describe("around what is signed", () => {
     ["no scheme", { scheme: null }],
     ["another network than accepted", { network: "eip155:8453" }],
     ["another network's name", { network: "base" }],
-    ["a network that is no text", { network: 84_532 }],
+    ["a network that is not a string", { network: 84_532 }],
   ];
   test.each(sample(CONTRADICTIONS))(
     "a version 2 payment with %s beside accepted is refused, because a facilitator might believe it",

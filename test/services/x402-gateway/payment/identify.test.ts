@@ -79,7 +79,7 @@ test("a wallet's payment is recognised after the name of its token was changed i
 test.each([
   ["a permit for a token by EIP-3009", "eip3009"],
   ["an authorization of EIP-3009 for a token by Permit2", "permit2"],
-] as const)("%s is refused, also if it is signed in the domain of that token", async (_what, method) => {
+] as const)("%s is refused, even if it is signed in the domain of that token", async (_what, method) => {
   const its = token(method);
   const by = payer();
   const made =

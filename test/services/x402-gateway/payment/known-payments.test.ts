@@ -4,36 +4,39 @@ import { outcomeUnknown } from "../../../../services/x402-gateway/payment/outcom
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { Partitioned } from "../../../../shared/redis/partition.ts";
 import { useMadePayments } from "../../../fixtures/made-payments.ts";
-import { claimed } from "../../../support/made-payment.ts";
+import { claimPayment } from "../../../support/made-payment.ts";
 
 const payments = useMadePayments();
 const PATIENCE_MS = 20_000;
 
-/** A payment that is being settled, and those who wait for it by a clock that only the test puts ahead; `since` is a first request's. */
+/**
+ * Opens a payment that is being settled, and requests that wait for it. Only the test moves the clock. `sentAt` is the time of a first
+ * request's settle request.
+ */
 async function open(waitingMax = 10) {
   const { devnet, journal } = payments;
-  const id = await claimed(journal, { asset: devnet.token, network: devnet.network });
+  const id = await claimPayment(journal, { asset: devnet.token, network: devnet.network });
   let now = 1_000_000;
   let looks = 0;
   const watched = {
     findIdentified: async () => undefined,
     confirm: async () => {},
     findQuoted: async () => undefined,
-    look: (each: string) => {
+    findWithoutCall: (each: string) => {
       looks += 1;
-      return journal.look(each);
+      return journal.findWithoutCall(each);
     },
   };
   const knownPayments = new KnownPayments({
     journals: new Partitioned([watched]),
-    operatorQuotes: { honoured: () => undefined },
+    operatorQuotes: { readIfAccepted: () => undefined },
     clock: () => now,
-    patienceMs: PATIENCE_MS,
+    waitMs: PATIENCE_MS,
     waitingMax,
   });
-  const wait = (since: number, { replayed = false, isGone = (): boolean => false } = {}) => {
+  const wait = (sentAt: number, { replayed = false, isGone = (): boolean => false } = {}) => {
     const waiter = { state: "waits" };
-    const open = replayed ? undefined : { error: outcomeUnknown(id, "a test"), since };
+    const open = replayed ? undefined : { error: outcomeUnknown(id, "a test"), sentAt };
     void knownPayments.outcome({ kind: "known", id, ...(open && { open }) }, isGone).then(
       () => Object.assign(waiter, { state: "paid" }),
       (error: Error & { code?: string }) => Object.assign(waiter, { state: error.code ?? error.message }),
@@ -46,18 +49,18 @@ async function open(waitingMax = 10) {
       now += ms;
     },
     wait,
-    /** Resolves once everybody who waits has looked again. */
+    /** Moves the clock. Resolves once every waiting request has read the payment again. */
     async later(ms: number): Promise<void> {
       now += ms;
       const before = looks;
-      await eventually("they have looked twice", () => looks >= before + 2);
+      await eventually("they have read the payment twice", () => looks >= before + 2);
     },
     ends: (waiter: { state: string }) =>
       eventually("it ends", () => waiter.state === "payment.outcome_unknown"),
   };
 }
 
-test("a first request waits until its settle was sent settle_timeout_secs ago, a repeat as long from its coming", async () => {
+test("a first request waits until settle_timeout_secs after its settle request, and a repeat waits as long from its own start", async () => {
   const { now, wait, ahead, later, ends } = await open();
   const first = wait(now() - 10_000);
   const repeat = wait(now(), { replayed: true });
@@ -66,14 +69,14 @@ test("a first request waits until its settle was sent settle_timeout_secs ago, a
   expect([first.state, repeat.state]).toEqual(["waits", "waits"]);
   await later(100);
   await ends(first);
-  expect(repeat.state, "who came later waits on").toBe("waits");
+  expect(repeat.state, "the later request still waits").toBe("waits");
   await later(9_900);
   expect(repeat.state).toBe("waits");
   ahead(100);
   await ends(repeat);
 });
 
-test("a first request whose facilitator has used up settle_timeout_secs still waits five seconds for the chain's word", async () => {
+test("a first request whose facilitator has used up settle_timeout_secs still waits five seconds for the chain's answer", async () => {
   const { now, wait, later, ends } = await open();
   const [first, other] = [wait(now() - PATIENCE_MS), wait(now())];
   await later(0);
@@ -84,7 +87,7 @@ test("a first request whose facilitator has used up settle_timeout_secs still wa
   expect(other.state).toBe("waits");
 });
 
-test("a client that is gone is not waited for", async () => {
+test("a request whose client is gone stops waiting", async () => {
   const { now, wait, later, ends } = await open();
   let isGone = false;
   const [gone, there] = [wait(now(), { isGone: () => isGone }), wait(now())];
@@ -105,16 +108,16 @@ test("waiting repeats, which cost nothing, do not cause a first request to be re
   expect(first.state).toBe("waits");
 });
 
-test("a first request whose claim did not reach the journal is told why, and not that the payment is gone", async () => {
+test("a first request whose claim did not reach the journal gets that reason, and not the answer that the payment is gone", async () => {
   const clock = Date.now;
   const knownPayments = new KnownPayments({
     journals: new Partitioned([payments.journal]),
-    operatorQuotes: { honoured: () => undefined },
+    operatorQuotes: { readIfAccepted: () => undefined },
     clock,
-    patienceMs: PATIENCE_MS,
+    waitMs: PATIENCE_MS,
   });
   const id = `c_${"0".repeat(32)}`;
   const error = outcomeUnknown(id, "whether the payment was claimed is unknown");
-  const known = { kind: "known", id, open: { error, since: clock() } } as const;
+  const known = { kind: "known", id, open: { error, sentAt: clock() } } as const;
   await expect(knownPayments.outcome(known, () => false)).rejects.toBe(error);
 });

@@ -10,7 +10,7 @@ test("a 402 declares the payment identifier as the official package of extension
   expect(OPTIONAL_IDENTIFIER).toEqual(declarePaymentIdentifierExtension(false));
 });
 
-test("a payment identifier is what the official package takes for one", () => {
+test("a text is a valid payment identifier exactly if the official package accepts it", () => {
   const near = fc.string({
     minLength: 14,
     maxLength: 130,

@@ -12,7 +12,7 @@ test.each([
   ['wait=10; foo; bar=1; baz="q;,", return=minimal', 10],
   ["wait=31", 30],
   ["wait=99999999999999999999999999", 30],
-])("of %j a client would wait %d of at most 30 s", (header, secs) => {
+])("a client that sends %j waits %d of at most 30 s", (header, secs) => {
   expect(preferredWaitSecs(header, 30)).toBe(secs);
 });
 
@@ -33,21 +33,21 @@ test.each([
   "waiting=10",
   "foo; wait=10",
   'foo="wait=10"',
-  // The first one counts, also if it is not understood.
+  // Only the first `wait` counts, even if it is invalid.
   "wait=soon, wait=10",
   "wait=0, wait=10",
-  // No list of preferences: the quotation has no end.
+  // This is not a list of preferences, because the quoted text has no end.
   'foo="a, wait=10',
   'wait=10; foo="a',
-])("%j is understood as no wish to wait", (header) => {
+])("a client that sends %j does not wait", (header) => {
   expect(preferredWaitSecs(header, 30)).toBeUndefined();
 });
 
-test("where nobody may wait, nobody waits", () => {
+test("no client waits where the maximum waiting time is 0", () => {
   expect(preferredWaitSecs("wait=10", 0)).toBeUndefined();
 });
 
-test("a long header of any kind is read in no time", () => {
+test("a long header of any kind is parsed quickly", () => {
   const since = performance.now();
   for (const unit of [",", "wait=", '"', '\\"', "; ", "wait=1;", " ", '"a",', "=", "\t;"])
     preferredWaitSecs(unit.repeat(16_384 / unit.length), 30);

@@ -18,7 +18,8 @@ import { inItsShape, RECORDED, type Recorded, targetOf } from "../recorded-payme
 const fixture = useX402();
 
 const NAMED = RECORDED.map((each) => [each.client, each.note, each] as const);
-const QUOTE_MEMBERS = ["quoteDigest", "quoteExpiry", "quoteMac"];
+/** Members of an offer's `extra` that a client of version 2 need not know. */
+const QUOTE_MEMBERS = ["quoteDigest", "quoteExpiry", "quoteMac", "paymentFlow"];
 
 function tokenOf({ network, asset, payTo, extra }: PaymentRequirements): Token {
   const domain = { name: String(extra["name"]), version: String(extra["version"]) };
@@ -46,16 +47,21 @@ function identified({ payment, offer }: Recorded, token = tokenOf(offer)) {
   return identifyPayment(readPayment({ ...req, ...distinct } as unknown as IncomingMessage), [token]);
 }
 
-test.each(NAMED)("the recorded payment of %s, which %s, is its payer's", (_client, _note, recorded) => {
-  const { authorization, signature } = recorded.payment.payload;
-  const signed = identified(recorded);
-  expect([signed.isSignedByPayer, signed.payer]).toEqual([true, authorization.from.toLowerCase()]);
-  const forged = signature.replace(/.$/, (digit) => (digit === "b" ? "c" : "b"));
-  const payload = { ...recorded.payment.payload, signature: forged };
-  expect(identified({ ...recorded, payment: { ...recorded.payment, payload } }).isSignedByPayer).toBe(false);
-});
+test.each(NAMED)(
+  "the recorded payment of %s, which %s, is signed by its payer",
+  (_client, _note, recorded) => {
+    const { authorization, signature } = recorded.payment.payload;
+    const signed = identified(recorded);
+    expect([signed.isSignedByPayer, signed.payer]).toEqual([true, authorization.from.toLowerCase()]);
+    const forged = signature.replace(/.$/, (digit) => (digit === "b" ? "c" : "b"));
+    const payload = { ...recorded.payment.payload, signature: forged };
+    expect(identified({ ...recorded, payment: { ...recorded.payment, payload } }).isSignedByPayer).toBe(
+      false,
+    );
+  },
+);
 
-test("the recorded payment without a quote fits the offer of its day, and none at another price, and its time is over", () => {
+test("the recorded payment without a quote matches the offer of its day, matches no offer at another price, and has expired", () => {
   const recorded = RECORDED.find(({ client }) => client.startsWith("r402")) as Recorded;
   const { offer, payment } = recorded;
   const token = tokenOf(offer);
@@ -64,8 +70,10 @@ test("the recorded payment without a quote fits the offer of its day, and none a
     ({ serviceId: 0, jobIndex: 1, unsupported: [], prices: [{ token, amount, versions }] }) as unknown as Job;
   const settings = {
     publicUrl: "http://127.0.0.1:8402",
+    shop: { public_url: "http://127.0.0.1:8402", shop: { name: "127.0.0.1:8402", tags: [] } },
     maxTimeoutSeconds: offer.maxTimeoutSeconds,
     windowSecondsMax: 3660,
+    offersFlow: true,
     ttlSeconds: 120,
     macSecrets: [new Secret("another secret")] as [Secret],
     settleTimeoutSeconds: 30,
@@ -114,7 +122,7 @@ test.each(NAMED)(
 );
 
 test.each(NAMED)(
-  "a payment in the shape of %s, which %s, is refused if what it accepts, is for or is signed with is another",
+  "a payment in the shape of %s, which %s, is refused if its offer, its resource or its signing token does not match",
   async (_client, _note, recorded) => {
     const [x402, sent, path] = await shaped(recorded);
     const { accepted, payload, resource } = sent;

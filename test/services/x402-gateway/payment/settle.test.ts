@@ -4,16 +4,19 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import type { TestX402 } from "../../../fixtures/x402.ts";
-import { idIn, PRICE, toAnybody, useX402 } from "../../../fixtures/x402.ts";
+import { idIn, PRICE, useX402, withoutPayerFields } from "../../../fixtures/x402.ts";
 import type { Answer } from "../../../support/http.ts";
 import { sample } from "../../../support/long-run.ts";
-import { signedIn } from "../../../support/sign-payment.ts";
+import { authorizationIn } from "../../../support/sign-payment.ts";
 import { STEPS } from "../redis-steps.ts";
 
 const fixture = useX402();
 const proxy = useRedisProxy(fixture.redis);
 
-/** Neither paid nor refused: the same payment is to come again, and where to look meanwhile. */
+/**
+ * Expects an unknown outcome, which neither confirms nor refuses the payment. The answer asks to send the same payment again and says where
+ * to follow it.
+ */
 function expectUnknown(answer: Answer): void {
   expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
   expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
@@ -32,13 +35,13 @@ function paid(x402: TestX402, headers: Record<string, string>): Promise<Answer> 
 }
 
 const settle = { on: "settle", times: 1 } as const;
-/** At least this long the reconciler leaves a payment alone that it has looked at. */
+/** Minimum delay until the reconciler checks a payment again. */
 const LOOK_MS = 2000;
 
-/** How long a settle has, if not three seconds. */
+/** Time limit of a settle request in seconds, by fault. The default is three seconds. */
 const SETTLE_SECS: Partial<Record<FaultOrder["kind"], number>> = { slow: 1 };
 
-/** What the facilitator answers though it settles. The first five are tried by each run. */
+/** Answers of a facilitator that settles the payment. Each run tries the first five. */
 const landed: Record<string, FaultOrder> = {
   "not at all": { ...settle, kind: "drop", acts: true },
   "with 500": { ...settle, kind: "status", status: 500, acts: true },
@@ -50,24 +53,26 @@ const landed: Record<string, FaultOrder> = {
   "with 402": { ...settle, kind: "status", status: 402, body: '{"success":false}', acts: true },
   "with something that is not JSON": { ...settle, kind: "not_json", acts: true },
   "with a redirect": { ...settle, kind: "redirect", acts: true },
-  "with more than is read": { ...settle, kind: "huge", acts: true },
+  "with an answer above the size limit": { ...settle, kind: "huge", acts: true },
   "with settlement_pending": { ...settle, kind: "pending", landsAfterMs: 900 },
   "with insufficient_funds": { ...settle, kind: "refuse", reason: "insufficient_funds", acts: true },
 };
 
-/** The transaction is that of the only transfer. */
+/** Expects that the payment's transaction has the only transfer. */
 async function expectPaidOnce(answer: Answer): Promise<void> {
   expect(await fixture.charged()).toEqual([PRICE]);
   const [transfer] = (await fixture.devnet.chain.transfers(fixture.devnet.seller)).slice(-1);
   expect(answer.json()["transaction"]).toBe(transfer?.transaction);
 }
 
-/** What was earned is counted from this event. */
+/** Expects the log event from which earnings are counted exactly once. */
 function expectToldOnce({ log }: TestX402, answer: Answer): void {
-  const told = log.events.filter(({ event }) => event === "payment.settled").map(({ fields }) => fields);
+  const settledEvents = log.events
+    .filter(({ event }) => event === "payment.settled")
+    .map(({ fields }) => fields);
   const { call_id: callId, transaction } = answer.json();
   const { network, token } = fixture.devnet;
-  expect(told).toEqual([
+  expect(settledEvents).toEqual([
     {
       ...{ callId, transaction, network, asset: token, serviceId: 1, jobIndex: 7 },
       ...{
@@ -89,9 +94,9 @@ test.each(sample(Object.entries(landed), 5))(
     expect([first.status, first.headers["idempotent-replayed"]]).toEqual([202, undefined]);
     expect(first.headers.location).toBe(first.json()["status_url"]);
     const again = await x402.post(headers);
-    expect([again.status, toAnybody(again), again.headers["idempotent-replayed"]]).toEqual([
+    expect([again.status, withoutPayerFields(again), again.headers["idempotent-replayed"]]).toEqual([
       202,
-      toAnybody(first),
+      withoutPayerFields(first),
       "true",
     ]);
     expect((await fixture.asked()).settle).toBe(1);
@@ -101,7 +106,7 @@ test.each(sample(Object.entries(landed), 5))(
 );
 
 test.each(sample(Object.entries(landed), 5))(
-  "a settlement that is answered %s is unknown if nobody looks at the chain, then found there, and charged once",
+  "a settlement that is answered %s is unknown if no process looks at the chain, then found there, and charged once",
   async (_how, fault) => {
     const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
     const headers = await x402.pay({ payer: fixture.payer });
@@ -116,7 +121,7 @@ test.each(sample(Object.entries(landed), 5))(
   },
 );
 
-test("a payment whose settlement did not land is settled again by the gateway, though nobody asks, and charged once", async () => {
+test("a payment whose settlement did not reach the chain is settled again by the gateway without a request, and charged once", async () => {
   const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const headers = await x402.payV1({ payer: fixture.payer });
   await fixture.devnet.control.fault({ ...settle, kind: "drop" });
@@ -139,7 +144,7 @@ test("a repeat with another body is 409 while the payment's outcome is unknown",
   await paid(x402, headers);
 });
 
-test("a payment that settles while Redis is full is queued all the same: room was made for it when it was claimed", async () => {
+test("a payment that settles while Redis is full is queued, because the claim reserved the memory", async () => {
   const x402 = await fixture.gateway();
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ ...settle, kind: "slow", replyDelayMs: 500 });
@@ -155,7 +160,7 @@ test("a payment that settles while Redis is full is queued all the same: room wa
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
-test("the first settle request is also sent no later than max_timeout_secs after the claim, and the payment is one job whoever sends it then", async () => {
+test("the first settle request is also sent no later than max_timeout_secs after the claim, and the payment is one job if another party sends it then", async () => {
   const x402 = await fixture.gateway({
     ...{ redisUrl: proxy.url, directUrl: fixture.redis.url },
     x402: { max_timeout_secs: 14, settle_timeout_secs: 1 },
@@ -180,7 +185,7 @@ test("the first settle request is also sent no later than max_timeout_secs after
     });
   }
   expect((await fixture.asked()).settle).toBe(0);
-  await fixture.devnet.chain.frontRun(signedIn(headers));
+  await fixture.devnet.chain.frontRun(authorizationIn(headers));
   await x402.untilState(idIn(answer), "QUEUED");
   expect(await fixture.charged()).toEqual([PRICE]);
 });

@@ -24,7 +24,7 @@ const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 const CALLER = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 const PAYER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 const CONTRACT = "0x1111111111111111111111111111111111111111";
-/** The issue's known answer: body `hello`, service 1, job 7, nonce `nonce-123`, expiry 4102444800. */
+/** Published example: body `hello`, service 1, job 7, nonce `nonce-123`, expiry 4102444800. */
 const KNOWN_SIGNATURE =
   "0x814d0eea80800217fd84c9cb9daa1b72c17f30745366958bd0e2798190875c145a27d3ce7ab1dfd8937282633c978a81ba053734cc2869d016af6457b3b5c5e81b";
 const KNOWN_EXPIRY = 4_102_444_800;
@@ -81,7 +81,7 @@ function authorize({ policy = delegated, serviceId = 1, jobIndex = 7, ...asked }
   });
 }
 
-/** The code of the refusal, and what of it a caller is told. */
+/** Returns the refusal's code and the detail that the caller sees. */
 async function refusal(asked: Asked): Promise<{ code: string; detail: string }> {
   const error = await authorize(asked).then(
     () => undefined,
@@ -93,12 +93,12 @@ async function refusal(asked: Asked): Promise<{ code: string; detail: string }> 
 
 const code = async (asked: Asked): Promise<string> => (await refusal(asked)).code;
 
-/** Headers with a signature of their own. */
+/** Returns headers with a new signature. */
 async function signed({
   nonce = "nonce-123",
   expiry = String(KNOWN_EXPIRY),
   key = KEY,
-  /** What follows `x402-authorize`: nothing, or the gateway that the proof is bound to. */
+  /** Text after `x402-authorize`: empty, or the gateway that the proof is bound to. */
   at = "",
 } = {}): Promise<Headers> {
   const account = privateKeyToAccount(key as `0x${string}`);
@@ -113,21 +113,21 @@ async function signed({
 }
 
 describe("a delegated caller", () => {
-  test("a delegated caller of the known answer is the caller, with a nonce to burn until after the expiry", async () => {
+  test("the known example of a delegated caller authenticates that caller, and its nonce is remembered until after the expiry", async () => {
     const caller = await authorize();
     expect(caller?.address).toBe(CALLER.toLowerCase());
     expect(caller?.nonce?.hash).toMatch(/^[0-9a-f]{64}$/);
     expect(caller?.nonce?.keptUntil).toBeGreaterThan(KNOWN_EXPIRY * 1000);
   });
 
-  test("a delegated caller is the one who signed, whoever pays, in any case of the address", async () => {
+  test("a delegated caller is the signer of the proof, not the payer, in any letter case of the address", async () => {
     for (const address of [CALLER, CALLER.toLowerCase(), `0x${CALLER.slice(2).toUpperCase()}`]) {
       const req = withHeaders({ ...KNOWN, "X-PLATFORM-CALLER": address });
       expect(await authorize({ req })).toMatchObject({ address: CALLER.toLowerCase() });
     }
   });
 
-  test("a delegated caller is read from the headers of the configured prefix, in any case", async () => {
+  test("a delegated caller is read from the headers of the configured prefix, in any letter case", async () => {
     const renamed = Object.fromEntries(
       Object.entries(KNOWN).map(([name, value]) => [name.replace("X-PLATFORM", "x-brand"), value]),
     );
@@ -156,7 +156,7 @@ describe("a delegated caller", () => {
     ["a padded expiry", { "X-PLATFORM-CALLER-EXPIRY": `0${KNOWN_EXPIRY}` }],
     ["a fractional expiry", { "X-PLATFORM-CALLER-EXPIRY": `${KNOWN_EXPIRY}.0` }],
     ["an expiry with an exponent", { "X-PLATFORM-CALLER-EXPIRY": "4.1024448e9" }],
-    ["an expiry beyond all numbers", { "X-PLATFORM-CALLER-EXPIRY": "9".repeat(400) }],
+    ["an expiry above the largest number", { "X-PLATFORM-CALLER-EXPIRY": "9".repeat(400) }],
     [
       "a signature with one digit changed",
       { "X-PLATFORM-CALLER-SIG": KNOWN_SIGNATURE.replace("814d", "814e") },
@@ -169,22 +169,28 @@ describe("a delegated caller", () => {
     ],
     ["a signature of 64 bytes", { "X-PLATFORM-CALLER-SIG": KNOWN_SIGNATURE.slice(0, -2) }],
     ["a signature without 0x", { "X-PLATFORM-CALLER-SIG": KNOWN_SIGNATURE.slice(2) }],
-    ["a signature with more behind it", { "X-PLATFORM-CALLER-SIG": `${KNOWN_SIGNATURE}00` }],
+    ["a signature with trailing bytes", { "X-PLATFORM-CALLER-SIG": `${KNOWN_SIGNATURE}00` }],
   ] as [string, Headers][])("a caller's proof is refused with %s", async (_what, changed) => {
     expect(await code({ req: withHeaders({ ...KNOWN, ...changed }) })).toBe("caller.proof_invalid");
   });
 
-  test.each(Object.keys(KNOWN))("a caller's proof is refused without %s, which is named", async (name) => {
-    const { code, detail } = await refusal({ req: withHeaders({ ...KNOWN, [name]: undefined }) });
-    expect([code, detail]).toEqual(["caller.missing", `the header ${name} is missing`]);
-  });
+  test.each(Object.keys(KNOWN))(
+    "a caller's proof without %s is refused, and the refusal names the header",
+    async (name) => {
+      const { code, detail } = await refusal({ req: withHeaders({ ...KNOWN, [name]: undefined }) });
+      expect([code, detail]).toEqual(["caller.missing", `the header ${name} is missing`]);
+    },
+  );
 
-  test.each(Object.keys(KNOWN))("a caller's proof is refused with %s twice, even the same", async (name) => {
-    const { code, detail } = await refusal({
-      req: withHeaders(KNOWN, { [name.toLowerCase()]: KNOWN[name] }),
-    });
-    expect([code, detail]).toEqual(["caller.proof_invalid", `${name} was sent more than once`]);
-  });
+  test.each(Object.keys(KNOWN))(
+    "a caller's proof is refused if %s is sent twice, even with the same value",
+    async (name) => {
+      const { code, detail } = await refusal({
+        req: withHeaders(KNOWN, { [name.toLowerCase()]: KNOWN[name] }),
+      });
+      expect([code, detail]).toEqual(["caller.proof_invalid", `${name} was sent more than once`]);
+    },
+  );
 
   test("a caller's proof may use any nonce of 1 to 128 visible characters, and no other", async () => {
     for (const nonce of ["a", "~".repeat(128), "{a}:b/c:5"])
@@ -193,7 +199,7 @@ describe("a delegated caller", () => {
       expect(await code({ req: withHeaders(await signed({ nonce })) })).toBe("caller.proof_invalid");
   });
 
-  test("a caller's proof burns another nonce for every caller, job and nonce, and the same for the same", async () => {
+  test("a caller's proof has a separate nonce hash for each caller, job and nonce, and equal proofs have equal hashes", async () => {
     const other = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
     const requests = [{}, {}, { expiry: String(KNOWN_EXPIRY - 5) }, { nonce: "nonce-124" }, { key: other }];
     const hashes = await Promise.all(
@@ -208,7 +214,7 @@ describe("a proof that names its gateway", () => {
   const THERE = "https://pay.example.org";
   const ask = async (at: string, more: Asked = {}) => ({ ...more, req: withHeaders(await signed({ at })) });
 
-  test("a proof that names its gateway is accepted there, by a job that demands it and by one that does not, and nowhere else", async () => {
+  test("a proof that names its gateway is accepted only there, by jobs that require such a proof and by jobs that do not", async () => {
     for (const policy of [bound, delegated]) {
       const here = await ask(`@${HERE}`, { policy });
       expect((await authorize(here))?.address).toBe(CALLER.toLowerCase());
@@ -216,7 +222,7 @@ describe("a proof that names its gateway", () => {
     }
   });
 
-  test("a job that demands a bound proof refuses one that names no gateway or another one, and says what it demands", async () => {
+  test("a job that requires a bound proof refuses a proof that names no gateway or another one, and the refusal says what is required", async () => {
     for (const at of ["", `@${THERE}`, "@", `@${HERE}/`, `:${HERE}`])
       expect(await refusal(await ask(at, { policy: bound }))).toEqual({
         code: "caller.proof_invalid",
@@ -233,7 +239,7 @@ describe("the expiry of a caller's proof", () => {
     req: withHeaders(await signed({ expiry: String(expiry) })),
   });
 
-  test("the expiry of a caller's proof lies ahead, or the proof is refused", async () => {
+  test("a caller's proof is refused once its expiry has passed", async () => {
     expect(await authorize(await at(nowSecs + 1))).toBeDefined();
     for (const expiry of [nowSecs, nowSecs - 1, 0])
       expect(await refusal(await at(expiry))).toEqual({
@@ -242,7 +248,7 @@ describe("the expiry of a caller's proof", () => {
       });
   });
 
-  test("the expiry of a caller's proof is capped by the policy, and the cap is told", async () => {
+  test("the expiry of a caller's proof is limited by the policy, and the refusal says the limit", async () => {
     expect(await authorize(await at(nowSecs + 3600))).toBeDefined();
     expect(await refusal(await at(nowSecs + 3601))).toEqual({
       code: "caller.proof_invalid",
@@ -252,26 +258,26 @@ describe("the expiry of a caller's proof", () => {
 });
 
 describe("other policies", () => {
-  test("the policy public_paid asks for no caller, and no contract", async () => {
+  test("the policy public_paid needs no caller and calls no contract", async () => {
     const isPermittedCaller = () => Promise.reject(new Error("was asked"));
     const policy: JobPolicy = { mode: "public_paid" };
     expect(await authorize({ policy, req: withHeaders(), isPermittedCaller })).toBeUndefined();
   });
 
-  test("the policy disabled lets nobody in", async () => {
+  test("the policy disabled refuses every caller", async () => {
     expect(await code({ policy: { mode: "disabled" } })).toBe("job.disabled");
   });
 
-  test("the policy payer_is_caller takes the payer, and nothing that a header says", async () => {
+  test("the policy payer_is_caller uses the payer as the caller and ignores all caller headers", async () => {
     expect(await authorize({ policy: byPayer })).toEqual({ address: PAYER.toLowerCase() });
   });
 
-  test("a caller whom the contract does not permit is refused, whether he pays or signs", async () => {
+  test("a caller whom the contract does not permit is refused, as a payer and as a signer", async () => {
     for (const policy of [delegated, byPayer])
       expect(await code({ policy, isPermittedCaller: async () => false })).toBe("caller.not_permitted");
   });
 
-  test("the contract is asked about the service and the proven caller", async () => {
+  test("the contract is called with the service and the authenticated caller", async () => {
     const asked: unknown[] = [];
     const isPermittedCaller: IsPermittedCaller = async ({ serviceId, caller }) => {
       asked.push([serviceId, caller]);
@@ -285,7 +291,7 @@ describe("other policies", () => {
     ]);
   });
 
-  test("the policy of a job is its own, or the default", () => {
+  test("the policy of a job is its own entry, or the default", () => {
     const of = createPolicies({
       default_invocation_mode: "disabled",
       job_policies: [
@@ -345,7 +351,7 @@ describe("isPermittedCaller", () => {
       (error: AppError) => error,
     );
 
-  test("isPermittedCaller is asked of the policy's contract, as the ABI encodes it", async () => {
+  test("isPermittedCaller is called on the policy's contract, encoded as in the ABI", async () => {
     const { ask, calls } = fixture(async () => word(1));
     await ask({ serviceId: Number.MAX_SAFE_INTEGER });
     const abi = parseAbi([
@@ -359,7 +365,7 @@ describe("isPermittedCaller", () => {
     expect(calls[0]!.data).toHaveLength(2 + 8 + 128);
   });
 
-  test("a permission is remembered for half a minute and asked for again after it, with the same client", async () => {
+  test("a permission is cached for half a minute and read again after it, with the same client", async () => {
     const { ask, calls, nodes, pass } = fixture(async () => word(1));
     expect([await ask(), await ask()]).toEqual([true, true]);
     pass(29_999);
@@ -371,7 +377,7 @@ describe("isPermittedCaller", () => {
     expect(nodes).toEqual([RPC.reveal()]);
   });
 
-  test("a caller who has just been permitted is believed, and strangers displace nobody who is permitted", async () => {
+  test("a permission that was just read is served from the cache, and refused strangers evict no permitted caller", async () => {
     const permitted = new Set([CALLER.slice(2).toLowerCase()]);
     const isIn = ({ data }: { data: string }) => permitted.has(data.slice(-40));
     const { ask, calls } = fixture(async (call) => word(isIn(call) ? 1 : 0), { callersMax: 2 });
@@ -384,7 +390,7 @@ describe("isPermittedCaller", () => {
     expect(await ask({ caller: PAYER })).toBe(true);
   });
 
-  test("no more than 64 permissions are asked for at a time: others wait, of one address so many, and known callers need none", async () => {
+  test("at most 64 permissions are read at a time: others wait, at most a limited number for each address, and cached callers need no read", async () => {
     const held: (() => void)[] = [];
     let holds = false;
     const { ask, calls } = fixture(
@@ -411,7 +417,7 @@ describe("isPermittedCaller", () => {
     expect(await ask({ serviceId: 399 })).toBe(true);
   });
 
-  test("the permissions of different callers and services are kept apart", async () => {
+  test("the permissions of different callers and services are cached separately", async () => {
     const { ask } = fixture(async ({ data }) => word(data.endsWith(PAYER.slice(2).toLowerCase()) ? 1 : 0));
     expect(await ask()).toBe(false);
     expect(await ask({ caller: PAYER })).toBe(true);
@@ -421,7 +427,7 @@ describe("isPermittedCaller", () => {
     expect(calls).toHaveLength(2);
   });
 
-  test("the oldest permission is forgotten beyond the bound", async () => {
+  test("the oldest permission is evicted when the cache is full", async () => {
     const { ask, calls } = fixture(async () => word(1), { callersMax: 2 });
     for (const serviceId of [1, 2, 3, 2, 3]) await ask({ serviceId });
     expect(calls).toHaveLength(3);
@@ -429,7 +435,7 @@ describe("isPermittedCaller", () => {
     expect(calls).toHaveLength(4);
   });
 
-  test("a permission that many ask for at a time is asked for once", async () => {
+  test("concurrent requests for the same permission share one read", async () => {
     const { ask, calls } = fixture(async () => {
       await setImmediate();
       return word(1);
@@ -447,13 +453,13 @@ describe("isPermittedCaller", () => {
       },
     ],
     ["rejects with no error", () => Promise.reject(RPC.reveal())],
-    ["answers nothing, as where there is no contract", async () => "0x"],
+    ["answers nothing, like an address without a contract", async () => "0x"],
     ["answers two words", async () => `${word(0)}${"1".padStart(64, "0")}` as const],
-    ["answers a number that is no bool", async () => word(2)],
-    ["answers with a bit elsewhere", async () => `0x1${"0".repeat(63)}`],
+    ["answers a number that is not a bool", async () => word(2)],
+    ["answers with a bit in another place", async () => `0x1${"0".repeat(63)}`],
     ["answers the URL", async () => RPC.reveal() as `0x${string}`],
   ])(
-    "it is unknown whether a caller is permitted, and the RPC URL is not told, where the node %s",
+    "if the node %s, the check of a caller is unavailable, and the refusal does not contain the RPC URL",
     async (_what, misbehave) => {
       let well = false;
       const { ask } = fixture((call) => (well ? Promise.resolve(word(1)) : misbehave(call)));
@@ -465,7 +471,7 @@ describe("isPermittedCaller", () => {
     },
   );
 
-  test("a permission is waited for until the node's deadline, also by one who joined, and asked for again after it", async () => {
+  test("a permission read ends at the node's deadline, also for a request that joined it, and the next request reads it again", async () => {
     let hangs = true;
     const node = createServer((_req, res) => {
       if (!hangs) res.end(JSON.stringify({ jsonrpc: "2.0", id: 1, result: word(1) }));

@@ -8,7 +8,7 @@ const prices = { "7": "1000000000000000", "8": "1000000000000000" };
 
 const outcome = ({ status, json }: Answer) => [status, json()["code"] ?? json()["status"]];
 
-test("where jobs are disabled by default, only a job whose policy says so is sold, whatever has a price", async () => {
+test("if jobs are disabled by default, only a job whose own policy allows it is for sale, even if other jobs have prices", async () => {
   const open = await fixture.gateway({ prices });
   const payments = [{}, await open.pay({ payer: fixture.payer }), await open.payV1({ payer: fixture.payer })];
   const job_policies = [{ service_id: 1, job_index: 8, invocation_mode: "public_paid" }];

@@ -29,7 +29,7 @@ async function expectFree({ verify = 0 } = {}): Promise<void> {
 }
 
 describe("a job whose payer must be permitted", () => {
-  test("a job for permitted payers is sold to one who is, and the runner is told the caller", async () => {
+  test("a permitted payer can buy a job that is restricted to permitted payers, and the runner gets the caller", async () => {
     await fixture.devnet.chain.permitCaller(1n, fixture.payer.address);
     expect(await outcome(await payFor(BY_PAYER), BY_PAYER)).toEqual([202, "accepted"]);
     const [call] = await x402.waiting();
@@ -37,7 +37,7 @@ describe("a job whose payer must be permitted", () => {
     expect(await fixture.charged()).toEqual([PRICE]);
   });
 
-  test("a job for permitted payers is refused to others, uncharged, whoever they say they are", async () => {
+  test("a payer who is not permitted is refused and not charged, even if the request claims another caller", async () => {
     const headers = { ...(await payFor(BY_PAYER)), "X-PLATFORM-CALLER": caller.address };
     await fixture.devnet.chain.permitCaller(1n, caller.address);
     await fixture.devnet.chain.permitCaller(2n, fixture.payer.address);
@@ -45,7 +45,7 @@ describe("a job whose payer must be permitted", () => {
     await expectFree();
   });
 
-  test("a dry-run of a job for permitted payers tells a payer whether he is one, and asks for a payment without one", async () => {
+  test("a dry-run of a job for permitted payers says whether the payer is permitted, and asks for a payment without one", async () => {
     const dryRun = `${BY_PAYER}/auth-dry-run`;
     const headers = await payFor(BY_PAYER);
     expect((await x402.post({}, { path: dryRun })).json()).toMatchObject({ code: "payment.required" });
@@ -66,7 +66,7 @@ describe("a job whose payer must be permitted", () => {
 describe("a job whose caller must have signed", () => {
   beforeEach(() => fixture.devnet.chain.permitCaller(1n, caller.address));
 
-  test("a job for permitted callers is sold to anybody who pays with the proof of one", async () => {
+  test("any payer can buy a job for permitted callers with the proof of a permitted caller", async () => {
     const headers = { ...(await payFor(DELEGATED)), ...(await proofOf({ by: caller })) };
     expect(await outcome(headers, DELEGATED)).toEqual([202, "accepted"]);
     const [call] = await x402.waiting();
@@ -89,7 +89,7 @@ describe("a job whose caller must have signed", () => {
       () => proofOf({ by: fixture.payer }),
       "caller.not_permitted",
     ],
-    "a proof under somebody else's address": [
+    "a proof under another caller's address": [
       async () => ({ ...(await proofOf({ by: fixture.payer })), "X-PLATFORM-CALLER": caller.address }),
       "caller.proof_invalid",
     ],
@@ -123,7 +123,7 @@ describe("a job whose caller must have signed", () => {
     expect(await outcome(proof, dryRun)).toEqual([403, "caller.nonce_used"]);
     expect((await fixture.asked()).settle).toBe(1);
     expect(await fixture.charged()).toEqual([PRICE]);
-    // The payment itself, sent again, is no second use.
+    // A repeat of the payment is not a second use of the nonce.
     expect(await outcome(first, DELEGATED)).toEqual([202, "accepted"]);
     const renewed = await proofOf({ by: caller, nonce: "nonce-2" });
     expect(await outcome({ ...second, ...renewed }, DELEGATED)).toEqual([202, "accepted"]);

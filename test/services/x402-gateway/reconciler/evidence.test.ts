@@ -4,11 +4,11 @@ import { useDevnet } from "../../../fixtures/devnet.ts";
 import type { TestX402 } from "../../../fixtures/x402.ts";
 import { idIn, PRICE, useX402 } from "../../../fixtures/x402.ts";
 import { onlyInLongRun } from "../../../support/long-run.ts";
-import { signedIn } from "../../../support/sign-payment.ts";
+import { authorizationIn } from "../../../support/sign-payment.ts";
 
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
 
-/** The clock is put ahead until the reconciler has seen it. */
+/** Moves the clock until the reconciler has proven the payment. */
 async function untilProven(x402: TestX402, id: unknown): Promise<void> {
   await eventually("it is proven", async () => {
     x402.skip(5000);
@@ -35,7 +35,7 @@ test("a payment that a reorganisation removes is settled again, and charged once
   expect(await x402.waiting()).toHaveLength(1);
 });
 
-test("a payment that comes back in an earlier block than the chain had at its claim is proven", async () => {
+test("a payment that is included again in an earlier block than the chain's head at its claim is proven", async () => {
   const before = await fixture.devnet.chain.snapshot();
   await fixture.devnet.chain.mine(4);
   const x402 = await fixture.gateway({ token: { confirmations: 6 } });
@@ -43,7 +43,7 @@ test("a payment that comes back in an earlier block than the chain had at its cl
   const head = await fixture.devnet.chain.client.getBlockNumber();
   const id = idIn(await x402.undisturbed(() => x402.post(headers)));
   await fixture.devnet.chain.revert(before);
-  const hash = await fixture.devnet.chain.frontRun(signedIn(headers));
+  const hash = await fixture.devnet.chain.frontRun(authorizationIn(headers));
   const { blockNumber } = await fixture.devnet.chain.client.waitForTransactionReceipt({ hash });
   expect(blockNumber).toBeLessThan(head);
   await fixture.devnet.chain.mine(12);
@@ -52,7 +52,7 @@ test("a payment that comes back in an earlier block than the chain had at its cl
 });
 
 onlyInLongRun(() => {
-  test("a facilitator that reports a settlement and did nothing gives no job away, and is asked again until the money is there", async () => {
+  test("a facilitator that falsely reports a settlement gives no job away, and is asked again until the money has moved", async () => {
     const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
     await fixture.devnet.control.fault({ on: "settle", kind: "accept", times: 1 });
     const headers = await x402.pay({ payer: fixture.payer });
@@ -66,7 +66,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("where a facilitator's word is enough, one that says settled and did nothing is asked again until the money is there", async () => {
+test("if the configuration trusts a facilitator's report, a facilitator that falsely reports a settlement is asked again until the money has moved", async () => {
   const x402 = await fixture.gateway({ token: { settlement_proof: "facilitator" } });
   await fixture.devnet.control.fault({ on: "settle", kind: "accept", times: 1 });
   const headers = await x402.pay({ payer: fixture.payer });

@@ -5,11 +5,11 @@ import { keys } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import type { TestX402, TestX402Options } from "../../../fixtures/x402.ts";
 import { onlyInLongRun } from "../../../support/long-run.ts";
-import { claimed, queued } from "../../../support/made-payment.ts";
+import { claimPayment, queuePayment } from "../../../support/made-payment.ts";
 import { partitionsOver } from "../../../support/partitions.ts";
 import { passTime } from "../../../support/pass-time.ts";
 
-/** Large: 400 KiB as stored. */
+/** The stored call has 400 KiB, which counts as large. */
 const BODY = Buffer.alloc(300 * 1024, "x");
 const MINUTE_MS = 60_000;
 
@@ -17,7 +17,7 @@ const payments = useMadePayments();
 const { redis, devnet } = payments;
 const proxy = useRedisProxy(redis);
 
-/** Behind the proxy. */
+/** Starts a gateway behind the proxy. */
 const gateway = (options: Partial<TestX402Options> = {}): Promise<TestX402> =>
   payments.gateway({ redisUrl: proxy.url, directUrl: redis.url, ...options });
 
@@ -27,13 +27,13 @@ const made = () => ({
 });
 const eventsOf = ({ log }: TestX402) => log.events.map(({ event }) => event);
 
-test("the reconciler reads no body, not even of a large call that its queue has lost and that it adds again", async () => {
-  const open = await claimed(payments.journal, made());
+test("the reconciler reads no body, not even of a large call that it adds again because its queue has lost it", async () => {
+  const open = await claimPayment(payments.journal, made());
   await passTime(partitionsOver(redis.client), MINUTE_MS);
   const [waiting, ended, lost] = [
-    await queued(payments.journal, made()),
-    await queued(payments.journal, made()),
-    await queued(payments.journal, made()),
+    await queuePayment(payments.journal, made()),
+    await queuePayment(payments.journal, made()),
+    await queuePayment(payments.journal, made()),
   ];
   await redis.client.hset(keys.record(ended), "st", "INJECTED");
   for (const id of [ended, lost]) await payments.queues.remove(id);
@@ -57,17 +57,20 @@ test("the reconciler reads no body, not even of a large call that its queue has 
 });
 
 onlyInLongRun(() => {
-  test("a large call that nobody can read is set apart for an operator, and holds up no other", async () => {
-    const [broken, other] = [await queued(payments.journal, made()), await queued(payments.journal, made())];
+  test("a large call whose record cannot be read is left to an operator, and delays no other payment", async () => {
+    const [broken, other] = [
+      await queuePayment(payments.journal, made()),
+      await queuePayment(payments.journal, made()),
+    ];
     await redis.client.hset(keys.payment(broken), "call", `?${"x".repeat(BODY.length)}`);
     for (const id of [broken, other]) await payments.queues.remove(id);
     const x402 = await gateway();
     await eventually("the other waits again", async () => (await payments.queues.find(other)) !== undefined);
     const isBroken = (event: string) =>
       x402.log.events.filter((e) => e.event === event && e.fields["callId"] === broken).length;
-    await eventually("the broken one is set apart", () => isBroken("payment.unreadable") > 0);
+    await eventually("the broken one is left to an operator", () => isBroken("payment.unreadable") > 0);
     expect([isBroken("payment.call_missing"), isBroken("payment.unreadable")]).toEqual([1, 1]);
-    expect(await payments.journal.look(broken)).toMatchObject({
+    expect(await payments.journal.findWithoutCall(broken)).toMatchObject({
       state: "QUEUED",
       reason: expect.any(String),
     });

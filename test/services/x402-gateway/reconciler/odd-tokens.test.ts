@@ -4,7 +4,7 @@ import { useDevnet } from "../../../fixtures/devnet.ts";
 import { idIn, PRICE, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import type { Answer } from "../../../support/http.ts";
 import { onlyInLongRun } from "../../../support/long-run.ts";
-import { signAuthorization, signedIn } from "../../../support/sign-payment.ts";
+import { authorizationIn, signAuthorization } from "../../../support/sign-payment.ts";
 
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
 
@@ -27,14 +27,14 @@ test.each(ORDERS)(
   },
 );
 
-/** The payment is for an operator, and no call is queued. Its money is here: the books are told. */
+/** Expects that the payment is in review and no call is queued. Its money was received, so the fixture's accounting must count it. */
 async function expectReview(x402: TestX402, answer: Answer, headers: Record<string, string>, reason: string) {
   expect(answer.status).toBe(503);
   expect(answer.json()["code"]).toMatch(/^payment\.(outcome_unknown|in_review)$/);
   await fixture.devnet.chain.finalize();
   expect((await x402.untilState(idIn(answer), "REVIEW")).reason).toContain(reason);
   expect(await x402.waiting()).toEqual([]);
-  fixture.foreign.push(signedIn(headers).authorization.nonce);
+  fixture.foreign.push(authorizationIn(headers).authorization.nonce);
 }
 
 test("a payment in a token whose event_order is wrong is in review, never void, and the reason names the setting", async () => {
@@ -55,13 +55,13 @@ test("a payment in a token that keeps a part of each transfer is in review, and 
   await expectReview(x402, answer, headers, "the token keeps a part of each transfer");
 });
 
-test("a payer who spends the nonce on a transfer to the payer gets no job, although the token does not revert and the facilitator says yes", async () => {
+test("a payer who spends the nonce on a transfer to the payer gets no job, even if the token does not revert and the facilitator reports success", async () => {
   const { control, chain, token, chainId } = fixture.devnet;
   const { payer } = fixture;
   await control.makeOdd({ silentIfUsed: true });
   const x402 = await fixture.gateway();
   const headers = await x402.pay({ payer });
-  const { nonce } = signedIn(headers).authorization;
+  const { nonce } = authorizationIn(headers).authorization;
   const own = await signAuthorization({ payer, to: payer.address, value: 1n, token, chainId, nonce });
   await control.fault({ on: "settle", kind: "accept", acts: true, delayMs: 500 });
   const answered = x402.undisturbed(() => x402.post(headers));
@@ -94,7 +94,7 @@ const MEANWHILE = {
 };
 onlyInLongRun(() => {
   test.each(Object.entries(MEANWHILE))(
-    "a payment is void in the end and not charged if %s before it settles",
+    "a payment ends void and is not charged if %s before it settles",
     async (_what, act) => {
       const { control, chain } = fixture.devnet;
       await control.makeOdd({});

@@ -10,7 +10,7 @@ import { keys } from "../../../fixtures/redis.ts";
 import { PRICE, type TestX402, x402Table } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
 import { onlyInLongRun } from "../../../support/long-run.ts";
-import { claimed, queued } from "../../../support/made-payment.ts";
+import { claimPayment, queuePayment } from "../../../support/made-payment.ts";
 import { type Rpc, startNodeBefore } from "../../../support/node-before.ts";
 import { signAuthorization } from "../../../support/sign-payment.ts";
 
@@ -22,7 +22,7 @@ const { redis, devnet, ends } = payments;
 
 type SilentNode = { url: string; cut(): void };
 
-/** A node that takes every connection and never answers, until the connections are cut. */
+/** Starts a node that accepts every connection and never answers, until `cut` closes the connections. */
 async function silentNode(): Promise<SilentNode> {
   const sockets = new Set<Socket>();
   const its = createServer((socket) => {
@@ -39,46 +39,46 @@ async function silentNode(): Promise<SilentNode> {
   return { url: `http://127.0.0.1:${port}`, cut };
 }
 
-/** A gateway for two tokens: the devnet's, and one on a chain whose node never answers. */
+/** Starts a gateway with two tokens: the devnet's, and one on a chain whose node never answers. */
 async function gatewayOfBoth(): Promise<TestX402 & { node: SilentNode }> {
   const node = await silentNode();
   const [token] = x402Table({ devnet })["accepted_tokens"] as [Record<string, unknown>];
   const hung = { ...token, network: HUNG, asset: HUNG_ASSET, rpc_url: node.url, symbol: "HUNG" };
   const x402 = await payments.gateway({ early: true, x402: { accepted_tokens: [hung, token] as never } });
-  // Cut before the gateway closes, which waits for its questions.
+  // The connections are cut first, because the gateway's close waits for its requests.
   ends.defer(node.cut);
   return { ...x402, node };
 }
 
 const hungPayments = (count: number) =>
   Promise.all(
-    Array.from({ length: count }, () => claimed(payments.journal, { network: HUNG, asset: HUNG_ASSET })),
+    Array.from({ length: count }, () => claimPayment(payments.journal, { network: HUNG, asset: HUNG_ASSET })),
   );
 
-/** A payment that its chain has shown, and whose call its queue has lost: to add it again needs only Redis. */
-async function lost(made: Parameters<typeof queued>[1]): Promise<string> {
-  const id = await queued(payments.journal, made, true);
+/** Creates a payment that is proven on the chain and whose call the queue has lost. Adding it again needs only Redis. */
+async function lost(made: Parameters<typeof queuePayment>[1]): Promise<string> {
+  const id = await queuePayment(payments.journal, made, true);
   await payments.queues.remove(id);
-  await payments.journal.lookAgain(id, 0); // a gateway may have looked while it was there
+  await payments.journal.reschedule(id, 0); // a gateway may have checked the payment while its call was queued
   return id;
 }
 
 const isWaiting = async (id: string) => (await payments.queues.find(id)) !== undefined;
 
-/** Paid on the devnet by somebody whom no gateway has seen. */
+/** Creates a payment on the devnet that no gateway has seen. */
 async function paidOnDevnet(): Promise<string> {
   const { token, chainId, seller, network } = devnet;
   const payer = await newPayer(devnet);
   const signed = await signAuthorization({ payer, to: seller, value: PRICE, token, chainId });
   await devnet.chain.frontRun(signed);
   const { nonce, validBefore } = signed.authorization;
-  return claimed(payments.journal, {
+  return claimPayment(payments.journal, {
     ...{ network, asset: token, pay_to: seller, nonce, valid_before: validBefore },
     payer: payer.address.toLowerCase(),
   });
 }
 
-test("while one chain's node hangs, what needs only Redis and payments of other chains are seen to within seconds", async () => {
+test("while one chain's node hangs, payments of other chains and payments that need only Redis are reconciled within seconds", async () => {
   await hungPayments(64);
   const onlyRedis = await lost({ network: HUNG, asset: HUNG_ASSET });
   const other = await paidOnDevnet();
@@ -90,7 +90,7 @@ test("while one chain's node hangs, what needs only Redis and payments of other 
   await eventually("so does one that is lost later", () => isWaiting(later));
 });
 
-test("payments whose chain's node hangs, and then breaks off, stay due, each of them", async () => {
+test("every payment whose chain's node hangs, and then closes the connection, stays due", async () => {
   const ids = await hungPayments(40);
   const { log, node } = await gatewayOfBoth();
   const areDue = async () =>
@@ -105,10 +105,10 @@ test("payments whose chain's node hangs, and then breaks off, stay due, each of 
   await areDue();
 });
 
-test("a gateway that stops waits for the payments that it looks at, and begins with no other", async () => {
+test("a gateway that stops waits for the payments that it is reconciling, and starts with no other", async () => {
   const { network, token: asset } = devnet;
   const ids = await Promise.all(
-    Array.from({ length: 40 }, () => claimed(payments.journal, { network, asset })),
+    Array.from({ length: 40 }, () => claimPayment(payments.journal, { network, asset })),
   );
   const hangs = ({ params }: Rpc) => JSON.stringify(params).includes("1".repeat(40));
   const node = await startNodeBefore(devnet.rpcUrl, hangs);
@@ -135,16 +135,16 @@ onlyInLongRun(() => {
     const ids = await Promise.all(
       Array.from({ length: 160 }, () => lost({ network, asset, payer: `0x${"3".repeat(40)}` })),
     );
-    // In rounds of sixteen, with a pause after each, it would take a hundred seconds.
+    // Rounds of sixteen payments with a pause after each would take a hundred seconds.
     await payments.gateway({ roundMs: 10_000 });
     const areWaiting = async () => (await Promise.all(ids.map(isWaiting))).every(Boolean);
     await eventually("all calls wait", areWaiting, 50_000);
   });
 });
 
-test("a paid call that lies in any queue of the registry is not added a second time, and one that lies in none is", async () => {
+test("a paid call that is in any queue of the registry is not added again, and a call that is in none is added", async () => {
   const { network, token: asset } = devnet;
-  const id = await queued(payments.journal, { network, asset });
+  const id = await queuePayment(payments.journal, { network, asset });
   const { log } = await payments.gateway();
   const missing = () => log.events.filter(({ event }) => event === "payment.call_missing").length;
   const isWatched = async () => Number(await redis.client.zscore(keys.paymentsDue, id)) > Date.now();
@@ -156,7 +156,7 @@ test("a paid call that lies in any queue of the registry is not added a second t
   const call = (await payments.queues.find(id))?.data as JobCall;
   let queue = queueOf(call);
   for (const origin of ["webhook", "of-a-later-release"] as Origin[]) {
-    // It is in one queue at any time: a look that began before may still be under way.
+    // The call is in a queue at any time, because an earlier check may still run.
     await payments.queues.addStored({ ...call, origin }, call);
     await payments.queues.of(queue).remove(id);
     queue = queueOf({ ...call, origin });
@@ -173,11 +173,11 @@ test("a paid call that lies in any queue of the registry is not added a second t
 
 const gone = (count: number) => Array.from({ length: count }, (_, i) => [i, `c_gone${i}`]).flat();
 
-test("payments of which nothing is left are taken off the list, whatever else is on it", async () => {
-  const kept = [await claimed(payments.journal, { network: HUNG, asset: HUNG_ASSET })];
+test("payments whose records are gone are removed from the list, whatever other entries the list has", async () => {
+  const kept = [await claimPayment(payments.journal, { network: HUNG, asset: HUNG_ASSET })];
   await redis.client.zadd(keys.payments, ...gone(1200));
   await redis.client.zadd(keys.payments, -1, kept[0] as string);
-  kept.push(await claimed(payments.journal, { network: HUNG, asset: HUNG_ASSET }));
+  kept.push(await claimPayment(payments.journal, { network: HUNG, asset: HUNG_ASSET }));
   const { skip } = await gatewayOfBoth();
   await eventually("only these are left", async () => {
     skip(10_000);
@@ -188,8 +188,8 @@ test("payments of which nothing is left are taken off the list, whatever else is
 
 test.each([
   ["its record has a state that no process writes", { record: { st: "PLEDGED" }, payment: {} }],
-  ["nothing in it can be read", { record: { st: "PLEDGED" }, payment: { terms: "?", call: "?" } }],
-])("a payment stays as it is, is told of, and holds up no other, if %s", async (_, damage) => {
+  ["its record cannot be read", { record: { st: "PLEDGED" }, payment: { terms: "?", call: "?" } }],
+])("a payment stays unchanged, is logged, and delays no other payment, if %s", async (_, damage) => {
   const made = { network: HUNG, asset: HUNG_ASSET };
   const id = await lost(made);
   await redis.client.hset(keys.record(id), damage.record);
@@ -199,7 +199,7 @@ test.each([
   const before = await stored();
 
   const { log, undisturbed } = await gatewayOfBoth();
-  await eventually("it is told of", () => log.text().includes("payment.unreadable"));
+  await eventually("it is logged", () => log.text().includes("payment.unreadable"));
   const other = await undisturbed(() => lost(made));
   await eventually("another is added again", () => isWaiting(other));
 
@@ -208,7 +208,7 @@ test.each([
   expect(log.events.filter(({ event }) => event === "payment.unreadable")).toHaveLength(1);
 });
 
-test("a payment's call keeps the fields that a later release has added, and takes them to the queue", async () => {
+test("a payment's call keeps the fields that a later release has added, also in the queue", async () => {
   const id = await lost({ network: HUNG, asset: HUNG_ASSET });
   const call = JSON.parse(String(await redis.client.hget(keys.payment(id), "call")));
   await redis.client.hset(
@@ -221,12 +221,12 @@ test("a payment's call keeps the fields that a later release has added, and take
   expect(await waiting()).toMatchObject([{ id, callback: "https://example.com" }]);
 });
 
-/** How often gateways have checked this Redis, which they do as often as they look for payments. */
+/** Counts the layout checks of this Redis by gateways. A gateway makes one each time it looks for due payments. */
 async function checks(): Promise<number> {
   return Number(/cmdstat_config\|get:calls=(\d+)/.exec(await redis.client.info("commandstats"))?.[1]);
 }
 
-test("a gateway that is not for this layout takes up no payment, even if its host lets it live", async () => {
+test("a gateway of another layout takes no payment, even if its host keeps running it", async () => {
   await redis.client.set(keys.layout, JSON.stringify({ layout: LAYOUT + 1, release: "9.8.7" }));
   const id = await lost({ network: HUNG, asset: HUNG_ASSET });
   const dueAt = await redis.client.zscore(keys.paymentsDue, id);
@@ -240,28 +240,28 @@ test("a gateway that is not for this layout takes up no payment, even if its hos
 });
 
 const DAMAGE: Record<string, (id: string) => Promise<unknown>> = {
-  "terms that are no JSON": (id) => redis.client.hset(keys.payment(id), "terms", "{"),
+  "terms that are not JSON": (id) => redis.client.hset(keys.payment(id), "terms", "{"),
   "terms without an amount": (id) => redis.client.hset(keys.payment(id), "terms", '{"network":"eip155:1"}'),
-  "a settlement that is no JSON": (id) => redis.client.hset(keys.payment(id), "settlement", "!"),
+  "a settlement that is not JSON": (id) => redis.client.hset(keys.payment(id), "settlement", "!"),
 };
 
 test.each(Object.entries(DAMAGE))(
-  "a payment with %s is set apart, and does not delay the other payments",
+  "a payment with %s is left to an operator, and does not delay the other payments",
   async (_, damage) => {
     const { network, token: asset } = devnet;
     const waiting = await Promise.all(Array.from({ length: 9 }, () => lost({ network, asset })));
     const [open, paid] = [
-      await claimed(payments.journal, { network, asset }),
-      await queued(payments.journal, { network, asset }),
+      await claimPayment(payments.journal, { network, asset }),
+      await queuePayment(payments.journal, { network, asset }),
     ];
     await Promise.all([damage(open), damage(paid)]);
     const { log } = await payments.gateway();
     await eventually(
-      "the calls beside it wait",
+      "the other calls wait",
       async () => (await Promise.all(waiting.map(isWaiting))).every(Boolean),
       3000,
     );
-    await eventually("they are set apart", async () => {
+    await eventually("they are left to an operator", async () => {
       const due = await redis.client.zrange(keys.paymentsDue, "0", "-1");
       return !due.includes(open) && !due.includes(paid);
     });
@@ -276,9 +276,9 @@ test.each(Object.entries(DAMAGE))(
   },
 );
 
-test("a payment whose record is gone is on no list any more", async () => {
+test("a payment whose record is gone is removed from all lists", async () => {
   const { network, token: asset } = devnet;
-  const id = await claimed(payments.journal, { network, asset });
+  const id = await claimPayment(payments.journal, { network, asset });
   const terms = JSON.parse(String(await redis.client.hget(keys.payment(id), "terms"))) as { payer: string };
   await redis.client.del(keys.record(id));
   await payments.gateway();

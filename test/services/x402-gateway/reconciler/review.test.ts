@@ -12,7 +12,7 @@ import { answerWith, startNodeBefore } from "../../../support/node-before.ts";
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
 const ends = useEnds();
 
-/** The devnet's node, as it looks through one that answers some requests by itself. */
+/** Starts a proxy of the devnet's node that answers some requests itself. Returns its URL. */
 async function nodeThat(answer: Parameters<typeof startNodeBefore>[1]): Promise<string> {
   const node = await startNodeBefore(fixture.devnet.rpcUrl, answer);
   ends.defer(() => node.close());
@@ -23,7 +23,7 @@ const SAYS_SETTLED = { on: "settle", kind: "drop", acts: true, times: 1 } as con
 
 const hasLogged = ({ log }: TestX402, event: string) => log.events.some((each) => each.event === event);
 
-test("a payment that the chain contradicts is never void: an operator decides, and his word brings its job", async () => {
+test("a payment that the chain contradicts is never void: an operator decides, and a decision that it was paid queues its job", async () => {
   const rpc_url = await nodeThat((rpc, res) => rpc.method === "eth_getLogs" && answerWith([], rpc, res));
   const x402 = await fixture.gateway({ token: { rpc_url }, x402: { settle_timeout_secs: 1 } });
   const headers = await x402.pay({ payer: fixture.payer });
@@ -52,7 +52,7 @@ test("a payment that the chain contradicts is never void: an operator decides, a
   await eventually("its call waits", async () => (await x402.waiting()).length === 1);
 });
 
-test("a payment that the chain shows, though not deep enough yet, is waited for and not settled again", async () => {
+test("a payment that the chain shows in a block that is not deep enough is awaited, and not settled again", async () => {
   const x402 = await fixture.gateway({ token: { confirmations: 50 }, x402: { settle_timeout_secs: 1 } });
   await fixture.devnet.control.fault(SAYS_SETTLED);
   const headers = await x402.pay({ payer: fixture.payer });
@@ -97,8 +97,13 @@ test("a payment that vanishes for good after its call was queued is kept as disp
   const x402 = await fixture.gateway();
   const before = await fixture.devnet.chain.snapshot();
   const headers = await x402.pay({ payer: fixture.payer });
-  const id = idIn(await x402.undisturbed(() => x402.post(headers)));
-  await fixture.devnet.chain.revert(before);
+  // The payment vanishes before the reconciler can find its proof.
+  const answer = await x402.undisturbed(async () => {
+    const answered = await x402.post(headers);
+    await fixture.devnet.chain.revert(before);
+    return answered;
+  });
+  const id = idIn(answer);
   await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
   await fixture.devnet.chain.increaseTime(200);
   await fixture.devnet.chain.mine(5);
@@ -113,13 +118,13 @@ test("a payment that vanishes for good after its call was queued is kept as disp
   expect(isDisputed(payment)).toBe(true);
   await eventually("it is logged", () => hasLogged(x402, "payment.disputed"));
   expect((await x402.waiting()).map((call) => call.id)).toEqual([id]);
-  // These books do not balance: that is what the dispute says.
+  // The received money does not match the queued calls, which is the reason for the dispute, so the final accounting is skipped.
   await x402.redis.flushdb();
   await fixture.stop(x402);
 });
 
 onlyInLongRun(() => {
-  test("an operator is told when a payment ends whose facilitator is no longer configured; with the facilitator back it is settled", async () => {
+  test("an operator gets a log line when a payment needs a facilitator that is no longer configured; once it is configured again, the payment is settled", async () => {
     const first = await fixture.gateway({ x402: { max_timeout_secs: 120 } });
     await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
     const headers = await first.pay({ payer: fixture.payer });
@@ -133,7 +138,7 @@ onlyInLongRun(() => {
     const without = await fixture.gateway({ x402: { facilitator_url: other, max_timeout_secs: 120 } });
     without.skip(5000);
     const told = () => without.log.events.filter(({ event }) => event === "payment.facilitator_unknown");
-    await eventually("it is told", () => told().length === 1);
+    await eventually("it is logged", () => told().length === 1);
     const payment = await without.journal.find(id);
     const endsAt = new Date(Number(payment?.terms.valid_before) * 1000).toISOString();
     const facilitator = new URL(facilitatorUrl).origin;
@@ -147,7 +152,7 @@ onlyInLongRun(() => {
   });
 });
 
-describe("a payment whose token is in the configuration no more", () => {
+describe("a payment whose token is no longer configured", () => {
   const DAY_MS = 86_400_000;
   const other = { token: { asset: `0x${"6".repeat(40)}` } };
 
@@ -163,7 +168,7 @@ describe("a payment whose token is in the configuration no more", () => {
   }
 
   onlyInLongRun(() => {
-    test("a payment whose token is configured no more stays open; once the token is back, the chain decides", async () => {
+    test("a payment whose token is no longer configured stays open; once the token is configured again, the chain decides", async () => {
       const first = await fixture.gateway();
       await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
       const headers = await first.pay({ payer: fixture.payer });
@@ -189,7 +194,7 @@ describe("a payment whose token is in the configuration no more", () => {
     });
   });
 
-  test("an injected call whose token is configured no more is not taken as proven until the token is back", async () => {
+  test("an injected call whose token is no longer configured is not proven until the token is configured again", async () => {
     const first = await fixture.gateway();
     const headers = await first.pay({ payer: fixture.payer });
     const id = idIn(await first.undisturbed(() => first.post(headers)));
@@ -214,7 +219,7 @@ describe("a payment whose token is in the configuration no more", () => {
 });
 
 onlyInLongRun(() => {
-  test("readiness says that a chain's node answers no more, and since when", async () => {
+  test("readiness shows since when a chain's node has not answered", async () => {
     let away = false;
     const rpc_url = await nodeThat((_, res) => away && Boolean(res.writeHead(503).end()));
     const x402 = await fixture.gateway({ token: { rpc_url } });
@@ -232,7 +237,7 @@ onlyInLongRun(() => {
     await eventually("it is back", () => (said() as { ok: boolean }[])[0]?.ok);
   });
 
-  test("where a facilitator names a transaction that does not exist, it is asked again and the true one is kept", async () => {
+  test("if a trusted facilitator names a transaction that does not exist, it is asked again and the true transaction is kept", async () => {
     const x402 = await fixture.gateway({ token: { settlement_proof: "facilitator" } });
     const headers = await x402.pay({ payer: fixture.payer });
     await fixture.devnet.control.fault({ on: "settle", kind: "accept", times: 1 });
@@ -246,7 +251,7 @@ onlyInLongRun(() => {
       async () => (await fixture.devnet.chain.transfers(fixture.devnet.seller))[0],
     );
     await eventually("the chain shows it", async () => {
-      // The next look is due some time after the end of the one that settled again, which may still be under way.
+      // Waits past the next scheduled check, because the check that settled again may still run.
       x402.skip(31_000);
       await fixture.devnet.chain.mine(1);
       return (await x402.journal.find(id))?.proven;
@@ -287,14 +292,14 @@ test("each settle request of a payment that the chain does not show is counted b
     `the call was queued on the facilitator's word, but the chain says: expired; the chain does not show transaction ${named}: it never did, or it was dropped`,
   );
   expect(payment.dispatches).toBe(await sent());
-  // skip() makes a payment older than it is.
+  // `skip()` makes the payment older than it is.
   expect(payment.dispatchedAt - payment.claimedAt).toBeGreaterThan(31_000);
   await x402.redis.flushdb();
   await fixture.stop(x402);
 });
 
 onlyInLongRun(() => {
-  test("the dispute of a payment whose named transaction paid another call says so", async () => {
+  test("the dispute says so if the named transaction of a payment paid another call", async () => {
     const x402 = await fixture.gateway({ token: { settlement_proof: "facilitator" } });
     const paid = idIn(await x402.post(await x402.pay({ payer: fixture.payer })));
     const transaction = (await x402.journal.find(paid))?.settlement?.transaction;

@@ -26,21 +26,21 @@ async function ready(options: Partial<TestX402Options> = {}) {
   return x402;
 }
 
-/** As if the authorization had ended a while ago. */
+/** Makes the stored authorization look as if it had ended a while ago. */
 async function endAuthorization({ redis }: TestX402, id: string): Promise<void> {
   const terms = JSON.parse(String(await redis.hget(keys.payment(id), "terms")));
   const valid_before = String(Math.floor(Date.now() / 1000) - 100);
   await redis.hset(keys.payment(id), "terms", JSON.stringify({ ...terms, valid_before }));
 }
 
-test("a gateway that trusts its facilitator says so in its readiness, and takes payments without a chain", async () => {
+test("a gateway that trusts its facilitator shows this in its readiness, and accepts payments without a chain", async () => {
   const x402 = await ready();
   expect(x402.gateway.readiness().checks["trust_facilitator"]).toBe(true);
   expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
-test("a trusted facilitator's refusal to settle is a 402, and a repeat's is payment.void: the end is on disk", async () => {
+test("a trusted facilitator's refusal to settle is a 402, and a repeat's answer is payment.void, because the end is on disk", async () => {
   const x402 = await ready();
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({
@@ -105,7 +105,7 @@ test("a trusted facilitator's refusal ends no payment that another replica has s
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
-test("a payment whose outcome a trusted facilitator never says goes to review, and is 503 all the while", async () => {
+test("a payment whose outcome a trusted facilitator never reports goes to review, and is answered 503 until then", async () => {
   const x402 = await ready();
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
@@ -123,7 +123,7 @@ test("a payment whose outcome a trusted facilitator never says goes to review, a
   expect(await x402.waiting()).toEqual([]);
 });
 
-test("a gateway two hours ahead gives no open payment of a trusted facilitator up before its authorization has ended", async () => {
+test("a gateway whose clock is two hours ahead does not end an open payment of a trusted facilitator before its authorization has ended", async () => {
   const first = await ready();
   const headers = await first.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });

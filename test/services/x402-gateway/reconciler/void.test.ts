@@ -5,11 +5,15 @@ import { useDevnet } from "../../../fixtures/devnet.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { idIn, PRICE, requiredIn, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import type { Answer } from "../../../support/http.ts";
-import { type SignedAuthorization, signAuthorization, signedIn } from "../../../support/sign-payment.ts";
+import {
+  authorizationIn,
+  type SignedAuthorization,
+  signAuthorization,
+} from "../../../support/sign-payment.ts";
 
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
 
-/** Asked until it is no more unknown: 503 all the while, and never a 402 before there is proof. */
+/** Sends the payment again until its outcome is known. Until then, each answer must be 503, and never 402 without proof. */
 function final(x402: TestX402, headers: Record<string, string>): Promise<Answer> {
   return eventually("an answer that is final", async () => {
     const answer = await x402.post(headers);
@@ -33,13 +37,13 @@ async function expectVoid(x402: TestX402, headers: Record<string, string>, reaso
   expect(await x402.waiting()).toEqual([]);
 }
 
-/** When the reconciler is to look again; changes with each look. */
+/** Time of the next check by the reconciler. Each check changes it. */
 const dueOf = async (x402: TestX402) =>
   String(await x402.redis.zrange(keys.paymentsDue, "0", "-1", "WITHSCORES"));
 
 const stateOf = async (x402: TestX402, answer: Answer) => (await x402.journal.find(idIn(answer)))?.state;
 
-test("a payment that never lands is void once a final block is past its authorization's end, and then 402", async () => {
+test("a payment that never reaches the chain is void once a final block is past its authorization's end, and then 402", async () => {
   const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 60_000 });
@@ -56,7 +60,7 @@ test("a payment that never lands is void once a final block is past its authoriz
   expect([payment?.state, payment?.call, payment?.request]).toEqual(["VOID", undefined, undefined]);
 });
 
-test("a payment that never lands is not void because our own clock is past its authorization's end", async () => {
+test("a payment that never reaches the chain is not void just because our own clock is past its authorization's end", async () => {
   const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
@@ -77,7 +81,7 @@ test("a payment that never lands is not void because our own clock is past its a
   await expectVoid(x402, headers, "expired");
 });
 
-test("a void payment frees its place among the open ones, and its identifier", async () => {
+test("a void payment no longer counts as an open payment, and its identifier can be used again", async () => {
   const x402 = await fixture.gateway({ x402: { open_payments_per_payer: 1, settle_timeout_secs: 1 } });
   const extensions = { "payment-identifier": { info: { required: false, id: "order_0123456789abcdef" } } };
   const headers = await x402.pay({ payer: fixture.payer }, { extensions });
@@ -86,7 +90,7 @@ test("a void payment frees its place among the open ones, and its identifier", a
   await fixture.devnet.chain.increaseTime(200);
   await expectVoid(x402, headers, "expired");
   await fixture.devnet.control.clearFaults();
-  // The chain's time is ahead of ours from now on; so must be the authorization's end.
+  // From now on the chain's time is ahead of ours, so the authorization's end must be ahead too.
   const validBefore = (await fixture.devnet.chain.now()) + 130n;
   const clock = () => Date.now() + 200_000;
   const later = await fixture.gateway({ clock, x402: { settle_timeout_secs: 20 } });
@@ -94,7 +98,7 @@ test("a void payment frees its place among the open ones, and its identifier", a
   expect((await later.post(again, { body: "another request" })).status).toBe(202);
 });
 
-/** Sends the payment, and does something to its authorization after the facilitator found it valid and before it is used. */
+/** Sends the payment, and runs an action after the facilitator found it valid and before it is settled. */
 async function raced(
   x402: TestX402,
   headers: Record<string, string>,
@@ -121,7 +125,7 @@ test("a payment is one charge and one job if a third party sends its authorizati
   const headers = await x402.pay({ payer: fixture.payer });
   let hash: Hex = "0x";
   const first = await raced(x402, headers, async () => {
-    hash = await fixture.devnet.chain.frontRun(signedIn(headers), { pending: true });
+    hash = await fixture.devnet.chain.frontRun(authorizationIn(headers), { pending: true });
   });
   expect([202, 503]).toContain(first.status);
   const answer = await final(x402, headers);
@@ -136,8 +140,8 @@ test("a payment is one charge and one job if a third party sends its authorizati
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 600, times: 1 });
   const answered = x402.post(headers);
-  await eventually("the settle is under way", async () => (await fixture.asked()).settle === 1);
-  const hash = await fixture.devnet.chain.frontRun(signedIn(headers));
+  await eventually("the settle request is in flight", async () => (await fixture.asked()).settle === 1);
+  const hash = await fixture.devnet.chain.frontRun(authorizationIn(headers));
   const answer = await answered;
   expect([answer.status, answer.json()["transaction"]]).toEqual([202, hash]);
   expect(await fixture.charged()).toEqual([PRICE]);
@@ -146,7 +150,7 @@ test("a payment is one charge and one job if a third party sends its authorizati
 test("a payment is void and no job if the payer cancels its authorization", async () => {
   const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const headers = await x402.pay({ payer: fixture.payer });
-  const { nonce } = signedIn(headers).authorization;
+  const { nonce } = authorizationIn(headers).authorization;
   const first = await x402.undisturbed(() =>
     raced(x402, headers, () =>
       fixture.devnet.chain.cancelAuthorization(fixture.payer, nonce, { pending: true }),
@@ -160,7 +164,7 @@ test("a payment is void and no job if the payer cancels its authorization", asyn
 test("a payment is void and no job if the payer spends its nonce on a transfer to the payer", async () => {
   const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const headers = await x402.pay({ payer: fixture.payer });
-  const own = await payToSelf(fixture.payer, signedIn(headers).authorization.nonce);
+  const own = await payToSelf(fixture.payer, authorizationIn(headers).authorization.nonce);
   const first = await x402.undisturbed(() =>
     raced(x402, headers, () => fixture.devnet.chain.frontRun(own, { pending: true })),
   );
@@ -168,7 +172,7 @@ test("a payment is void and no job if the payer spends its nonce on a transfer t
   await expectVoid(x402, headers, "spent_otherwise");
 });
 
-test("no settle request is sent later than max_timeout_secs after the claim, and the payment is one job whoever sends it then", async () => {
+test("no settle request is sent later than max_timeout_secs after the claim, and the payment is one job if another party sends it then", async () => {
   const x402 = await fixture.gateway({ x402: { max_timeout_secs: 14, settle_timeout_secs: 1 } });
   const validBefore = BigInt(Math.floor(Date.now() / 1000) + 40);
   const headers = await x402.pay({ payer: fixture.payer, validBefore });
@@ -191,7 +195,7 @@ test("no settle request is sent later than max_timeout_secs after the claim, and
     await look();
   }
   expect((await fixture.asked()).settle).toBe(settle);
-  await fixture.devnet.chain.frontRun(signedIn(headers));
+  await fixture.devnet.chain.frontRun(authorizationIn(headers));
   await x402.untilState(idIn(answer), "QUEUED");
   expect(await fixture.charged()).toEqual([PRICE]);
 });

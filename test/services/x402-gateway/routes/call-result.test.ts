@@ -22,7 +22,7 @@ const calls = useBoughtCalls(fixture);
 const proxy = useRedisProxy(fixture.redis);
 
 describe("200", () => {
-  test("who has the token of the first 202 gets what the runner answered, with its status and type, also by a link and by HEAD", async () => {
+  test("a client with the token of the first 202 gets the runner's answer with its status and type, also by a link and by HEAD", async () => {
     const x402 = await fixture.gateway();
     const body = Buffer.from([0, 1, 2, 255]);
     const bought = await calls.ended(x402, async () => ({ status: 201, contentType: "image/x", body }));
@@ -31,20 +31,20 @@ describe("200", () => {
       result_url: `${PUBLIC_URL}/x402/calls/${bought.id}/result`,
     });
 
-    const result = await bought.ask();
+    const result = await bought.get();
     expect([result.status, result.headers["content-type"], result.body]).toEqual([201, "image/x", body]);
     expect(result.headers).toMatchObject({ "access-control-allow-origin": "*", "cache-control": "no-store" });
 
     const link = `/x402/calls/${bought.id}/result?token=${bought.token}`;
     expect((await send(x402.address, { method: "GET", path: link })).body).toEqual(body);
-    const head = await bought.ask("/result", { method: "HEAD" });
+    const head = await bought.get("/result", { method: "HEAD" });
     expect([head.status, head.headers["content-length"], head.body.length]).toEqual([201, "4", 0]);
   });
 
-  test("with the token a call's status also tells since when, how many attempts have ended, and why it failed", async () => {
+  test("with the token, a call's status also shows when it was accepted, how many attempts have ended, and why it failed", async () => {
     const x402 = await fixture.gateway();
     const bought = await calls.ended(x402, async () => ({ status: 200, body: "done" }));
-    expect((await bought.ask("")).json()).toEqual({
+    expect((await bought.get("")).json()).toEqual({
       call_id: bought.id,
       state: "injected",
       accepted_at: expect.any(Number),
@@ -53,7 +53,7 @@ describe("200", () => {
     });
   });
 
-  test("tokens are made by the first secret of results, and those of its other secrets and of the quote secret stay good", async () => {
+  test("tokens are made with the first secret of results, and tokens made with its other secrets or the quote secret stay valid", async () => {
     const [old, rotated] = ["the old secret of these tests", "the new secret of these tests"];
     const replicas = await Promise.all([
       fixture.gateway(),
@@ -89,7 +89,7 @@ describe("402", () => {
 
     const touched: string[] = [];
     proxy.onCommand = (words) => {
-      // The reconciler looks at bought calls by itself, through the list of payments.
+      // Excludes the reconciler's reads of bought calls, which also name the list of payments.
       const isAsked = words.some((word) => word.includes(":call:c_")) && !words.includes(keys.payments);
       if (isAsked) touched.push(words.join(" "));
       return undefined;
@@ -116,7 +116,7 @@ describe("402", () => {
     expect(touched).toEqual([]);
   });
 
-  /** Without the call's id, and what is fresh in each answer. */
+  /** Returns the answer without the call's id and without values that change with each answer. */
   function comparable({ status, headers, text }: Answer) {
     const { date, "payment-required": required, ...rest } = headers;
     const plain = text
@@ -137,14 +137,14 @@ describe("402", () => {
 });
 
 describe("404", () => {
-  test("the result of a call that waits is 404, and the answer says when to ask again", async () => {
+  test("the result of a waiting call is 404, and the answer says when to ask again", async () => {
     const x402 = await fixture.gateway();
-    const answer = await (await calls.buy(x402)).ask();
+    const answer = await (await calls.buy(x402)).get();
     expect([answer.status, answer.json()["code"]]).toEqual([404, "result.pending"]);
     expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
   });
 
-  test("the result of a call of which nothing is known is 404 for who has its token", async () => {
+  test("the result of an unknown call is 404 for a client with its token", async () => {
     const secret = "a secret of the results of these tests";
     const x402 = await fixture.gateway({ resultSecrets: [secret] });
     const id = `c_${"0".repeat(32)}`;
@@ -156,7 +156,7 @@ describe("404", () => {
     expect([answer.status, answer.json()["code"]]).toEqual([404, "request.not_found"]);
   });
 
-  test("the 202 of a job that keeps no results has no token, also for its payer's repeat", async () => {
+  test("the 202 of a job that keeps no results has no token, and neither has a repeat by its payer", async () => {
     const price = { price_wei: "1000000000000000", keep_result: false };
     const x402 = await fixture.gateway({ prices: { "7": price } });
     const headers = await x402.pay({ payer: fixture.payer });
@@ -166,7 +166,7 @@ describe("404", () => {
     }
   });
 
-  test("a webhook's call is 404 for who has its token, as under its state and its events", async () => {
+  test("the result, state and events of a webhook's call are 404 for a client with its token", async () => {
     const secret = "a secret of the results of these tests";
     const x402 = await fixture.gateway({ resultSecrets: [secret] });
     const call = aCall();
@@ -178,13 +178,13 @@ describe("404", () => {
       const answer = await send(x402.address, { method: "GET", path });
       expect([below, answer.status, answer.json()["code"]]).toEqual([below, 404, "request.not_found"]);
     }
-    // The fixture holds every call to be paid for.
+    // The fixture expects that every call was paid for, so the webhook's call is deleted.
     await fixture.redis.client.flushdb();
   });
 });
 
 describe("405", () => {
-  test("POST to a call's result is 405 before any proof is looked at, and allows GET, HEAD and OPTIONS", async () => {
+  test("POST to a call's result gets 405 before any proof is checked, and the answer allows GET, HEAD and OPTIONS", async () => {
     const x402 = await fixture.gateway();
     const answer = await send(x402.address, { path: `/x402/calls/c_${"0".repeat(32)}/result` });
     expect([answer.status, answer.headers.allow]).toEqual([405, "GET, HEAD, OPTIONS"]);
@@ -192,31 +192,31 @@ describe("405", () => {
 });
 
 describe("410", () => {
-  test("a result that was kept and is no more is 410", async () => {
+  test("a result that is no longer kept is 410", async () => {
     const x402 = await fixture.gateway();
     const bought = await calls.ended(x402, async () => ({ status: 200, body: "done" }));
-    expect((await bought.ask()).text).toBe("done");
+    expect((await bought.get()).text).toBe("done");
     await fixture.redis.client.del(keys.result(bought.id));
-    const answer = await bought.ask();
+    const answer = await bought.get();
     expect([answer.status, answer.json()["code"]]).toEqual([410, "result.gone"]);
   });
 
-  test("the result of a forgotten call is 410, and its payment is answered as before and buys nothing", async () => {
+  test("the result of a forgotten call is 410, and a repeat of its payment gets the earlier answer and buys nothing", async () => {
     const x402 = await fixture.gateway();
     const bought = await calls.ended(x402, async () => ({ status: 200, body: "done" }));
     const { partition } = fixture.redis;
     const operator = { partition, clock: systemClock, log: silentLogger, by: "a test" };
     expect(await createForget(operator)(bought.id, "the law")).toEqual({ kind: "done" });
-    const answer = await bought.ask();
+    const answer = await bought.get();
     expect([answer.status, answer.json()["code"]]).toEqual([410, "result.gone"]);
-    expect((await bought.ask("")).json()).toMatchObject({ state: "injected", attempts: 1 });
+    expect((await bought.get("")).json()).toMatchObject({ state: "injected", attempts: 1 });
     const repeat = await x402.post(bought.headers);
     expect([repeat.status, repeat.json()]).toMatchObject([202, { call_id: bought.id, status: "accepted" }]);
   });
 });
 
 describe("429", () => {
-  test("a payer who signs in to one call more than sixty times a minute is told when to come back", async () => {
+  test("a payer who signs in to one call more than sixty times a minute is refused with a retry time", async () => {
     const { id, payer } = await buyCall(fixture);
     const now = Date.now();
     const { address } = await fixture.gateway({ clock: () => now });
@@ -233,18 +233,18 @@ describe("429", () => {
 });
 
 describe("502", () => {
-  test("the result of a call that failed for good is 502 with what its runner said, as the call's status tells its payer, and nobody else", async () => {
+  test("the result of a call that failed for good is 502 with the runner's answer, which only its payer also sees in the call's status", async () => {
     const x402 = await fixture.gateway();
     const problem = { title: "Out of paper", detail: "The printer has none" };
     const bought = await calls.ended(x402, async () => {
       throw new Refused("the runner's own reason", { problem });
     });
     const failure = { code: "runner.refused", ...problem };
-    const answer = await bought.ask();
+    const answer = await bought.get();
     expect(answer.status).toBe(502);
     expect(answer.json()).toMatchObject({ code: "result.call_failed", failure });
-    expect((await bought.ask("")).json()).toMatchObject({ state: "failed", attempts: 1, failure });
-    expect((await bought.ask("", { token: "" })).json()).toEqual({ call_id: bought.id, state: "failed" });
+    expect((await bought.get("")).json()).toMatchObject({ state: "failed", attempts: 1, failure });
+    expect((await bought.get("", { token: "" })).json()).toEqual({ call_id: bought.id, state: "failed" });
   });
 });
 
@@ -254,7 +254,7 @@ describe("503", () => {
     const bought = await calls.buy(x402);
     proxy.onCommand = (words) =>
       words.some((word) => word.endsWith(`:result:${bought.id}`)) ? { kind: "lose-command" } : undefined;
-    const answer = await bought.ask();
+    const answer = await bought.get();
     expect([answer.status, answer.json()["code"]]).toEqual([503, "queue.unavailable"]);
     expect(answer.headers["retry-after"]).toBeDefined();
   });
@@ -285,7 +285,7 @@ describe("unseen", () => {
       const answer = await send(x402.address, ask);
       expect(answer.text + JSON.stringify(answer.headers), ask.path).not.toContain(secret);
     }
-    // A repeat with the right token is told it, and it alone.
+    // A repeat with the right token is the only answer that contains the token.
     expect((await x402.post({ ...headers, Authorization })).text).toContain(secret);
 
     const { client } = fixture.redis;

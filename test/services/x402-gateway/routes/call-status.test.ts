@@ -8,7 +8,7 @@ const fixture = useX402();
 
 describe("404", () => {
   test.each([`c_${"0".repeat(32)}`, "nothing", `c_${"0".repeat(31)}`, `c_${"A".repeat(32)}`])(
-    "the status of %s, a call that nobody paid for, is 404",
+    "the status of %s, a call that was never paid for, is 404",
     async (id) => {
       const x402 = await fixture.gateway();
       const answer = await send(x402.address, { method: "GET", path: `/x402/calls/${id}` });
@@ -18,7 +18,7 @@ describe("404", () => {
 });
 
 describe("405", () => {
-  test("POST to a call's status is 405 even with a payment, which is not taken, and allows GET, HEAD and OPTIONS", async () => {
+  test("POST to a call's status is 405 even with a payment, which stays unused, and allows GET, HEAD and OPTIONS", async () => {
     const x402 = await fixture.gateway();
     const headers = await x402.pay({ payer: fixture.payer });
     const answer = await send(x402.address, { path: `/x402/calls/c_${"0".repeat(32)}`, headers });

@@ -13,7 +13,7 @@ const fixture = useX402();
 
 describe("400", () => {
   test.each(["e30=", "", "no quote"])(
-    "an unpaid request with an operator's quote that does not read (%j) is refused with 400",
+    "an unpaid request with an unreadable operator's quote (%j) is refused with 400",
     async (quote) => {
       const x402 = await fixture.gateway(honouringQuotes);
       const answer = await x402.post({ "X-PLATFORM-QUOTE": quote });
@@ -24,7 +24,7 @@ describe("400", () => {
 });
 
 describe("403", () => {
-  test("an unpaid request for a disabled job is refused with 403, and offered nothing", async () => {
+  test("an unpaid request for a disabled job is refused with 403 and without offers", async () => {
     const job_policies = [{ service_id: 1, job_index: 7, invocation_mode: "disabled" }];
     const x402 = await fixture.gateway({ x402: { job_policies } });
     const answer = await x402.post();
@@ -33,7 +33,7 @@ describe("403", () => {
     expect(answer.headers["payment-required"]).toBeUndefined();
   });
 
-  test("an unpaid request with another job's operator quote is refused with 403, and offered no other price", async () => {
+  test("an unpaid request with another job's operator quote is refused with 403 and without an offer at another price", async () => {
     const x402 = await fixture.gateway(honouringQuotes);
     const answer = await x402.post(signQuote(quoteOf(fixture.payer, { jobIndex: 8 })).header);
     expect([answer.status, answer.json()["code"]]).toEqual([403, "quote.rejected"]);
@@ -63,7 +63,7 @@ describe("404", () => {
 describe("409", () => {
   const proxy = useRedisProxy(fixture.redis);
 
-  /** A quote that a payment has used up. */
+  /** Makes a quote and a payment that has used it up. */
   async function usedQuote() {
     const x402 = await fixture.gateway(honouringQuotes);
     const { header } = signQuote(quoteOf(fixture.payer));
@@ -73,7 +73,7 @@ describe("409", () => {
     return { x402, header };
   }
 
-  test("an unpaid request with an operator's quote that was used is refused with 409 on every replica, and offered nothing", async () => {
+  test("an unpaid request with a used operator's quote is refused with 409 on every replica and without offers", async () => {
     const { x402, header } = await usedQuote();
     const other = await fixture.gateway(honouringQuotes);
     for (const gateway of [x402, other]) {
@@ -87,14 +87,14 @@ describe("409", () => {
   const isLook = ([, key = ""]: readonly string[]) => key.startsWith(keys.usedQuote(""));
   const behindProxy = () => ({ ...honouringQuotes, redisUrl: proxy.url, directUrl: fixture.redis.url });
 
-  test("while Redis does not answer, an unpaid request with a used quote is asked for payment, which the claim refuses", async () => {
+  test("while Redis does not answer, an unpaid request with a used quote gets a 402, and the claim refuses the quote", async () => {
     const { header } = await usedQuote();
     const x402 = await fixture.gateway(behindProxy());
     proxy.onCommand = (words) => (isLook(words) ? { kind: "hang" } : undefined);
     expect((await x402.post(header)).status).toBe(402);
   });
 
-  test("Redis is asked whether a quote was used for a quote that is honoured, and for no other unpaid request", async () => {
+  test("Redis is read only for an unpaid request with a valid quote, to check whether the quote was used", async () => {
     const x402 = await fixture.gateway(behindProxy());
     let looks = 0;
     proxy.onCommand = (words) => {
@@ -123,7 +123,7 @@ describe("410", () => {
 describe("503", () => {
   const ends = useEnds();
 
-  test("an unpaid request is 503 while no token has a rate, and is offered nothing", async () => {
+  test("an unpaid request is 503 without offers while no token has a rate", async () => {
     const x402 = await fixture.gateway({ token: rateless });
     const answer = await x402.post();
     expect([answer.status, answer.json()["code"]]).toEqual([503, "price.unavailable"]);
@@ -131,7 +131,7 @@ describe("503", () => {
     expect(answer.headers["payment-required"]).toBeUndefined();
   });
 
-  test("a job whose tokens no facilitator takes is 503 and offered nothing", async () => {
+  test("a job whose tokens no facilitator supports is 503 without offers", async () => {
     const its = await startFaultyFacilitator();
     ends.defer(() => its.close());
     its.on("supported", answerJson({ kinds: [{ x402Version: 2, scheme: "exact", network: "eip155:1" }] }));

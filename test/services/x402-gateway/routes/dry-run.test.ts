@@ -23,7 +23,7 @@ type Refused = {
   code: string;
 };
 
-/** The dry-run refuses what the paid route then refuses, with the same status and code; neither settles anything. */
+/** Expects that the dry-run and the paid route refuse with the same status and code, and that nothing is settled. */
 async function expectRefusedAlike(
   fixture: X402Fixture,
   x402: TestX402,
@@ -42,7 +42,7 @@ const fixture = useX402();
 describe("200", () => {
   const DRY_RUN = `${JOB_PATH}/auth-dry-run`;
 
-  test("a payment that would be taken is allowed by a dry-run, as often as it is asked, and then bought", async () => {
+  test("a dry-run allows a payment that would be accepted, any number of times, and the payment then buys the job", async () => {
     const x402 = await fixture.gateway();
     const headers = await x402.pay({ payer: fixture.payer });
     for (let i = 0; i < 2; i++) {
@@ -57,7 +57,7 @@ describe("200", () => {
     expect(await fixture.charged()).toEqual([PRICE]);
   });
 
-  test("a dry-run without a payment allows everybody a job that anybody may buy", async () => {
+  test("a dry-run without a payment is allowed for a job that anyone may buy", async () => {
     const x402 = await fixture.gateway();
     const answer = await x402.post({}, { path: DRY_RUN });
     expect([answer.status, answer.json()]).toEqual([200, { allowed: true, mode: "public_paid" }]);
@@ -74,7 +74,7 @@ describe("200", () => {
     }
   });
 
-  test("a dry-run without a payment allows an operator's quote that is honoured", async () => {
+  test("a dry-run without a payment allows a valid operator's quote", async () => {
     const x402 = await fixture.gateway(honouringQuotes);
     const answer = await x402.post(signQuote(quoteOf(fixture.payer)).header, { path: DRY_RUN });
     expect([answer.status, answer.json()["allowed"]]).toEqual([200, true]);
@@ -100,7 +100,7 @@ describe("400", () => {
     await expectRefusedAlike(fixture, x402, { headers, status: 400, code: "payment.ambiguous" });
   });
 
-  test("a dry-run with an operator's quote that does not read is refused with 400, as the paid request is", async () => {
+  test("a dry-run with an unreadable operator's quote is refused with 400, as the paid request is", async () => {
     const x402 = await fixture.gateway(honouringQuotes);
     const headers = { ...(await x402.pay({ payer: fixture.payer })), "X-PLATFORM-QUOTE": "e30=" };
     await expectRefusedAlike(fixture, x402, { headers, status: 400, code: "quote.malformed" });
@@ -114,7 +114,7 @@ describe("402", () => {
     expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.required"]);
   });
 
-  test("a dry-run with a payment header that does not read is refused with 402, as the paid request is", async () => {
+  test("a dry-run with an unreadable payment header is refused with 402, as the paid request is", async () => {
     const x402 = await fixture.gateway();
     const headers = { "PAYMENT-SIGNATURE": "AAAA" };
     await expectRefusedAlike(fixture, x402, { headers, status: 402, code: "payment.malformed" });
@@ -184,7 +184,7 @@ describe("403", () => {
 describe("404", () => {
   test.each([
     ["without a payment", {}],
-    ["with a payment header that does not read", { "X-PAYMENT": "AAAA" }],
+    ["with an unreadable payment header", { "X-PAYMENT": "AAAA" }],
   ])("a dry-run %s of a job without a price is refused with 404", async (_how, headers) => {
     const x402 = await fixture.gateway();
     const path = "/x402/jobs/1/9";
@@ -242,7 +242,7 @@ describe("409", () => {
     });
     const [first, headers] = [await pay(), await pay()];
     expect((await x402.post(first)).status).toBe(202);
-    // With a payment and without one: the unpaid request is told so too.
+    // The dry-run is refused with and without a payment.
     for (const each of [headers, header])
       await expectRefusedAlike(fixture, x402, { headers: each, status: 409, code: "quote.used" });
   });
@@ -278,7 +278,7 @@ describe("415", () => {
 });
 
 describe("422", () => {
-  test("a dry-run tells with 422 that the body does not fit the job's schema, with a payment or without", async () => {
+  test("a dry-run with a body that does not match the job's schema is refused with 422 and the place, with a payment or without", async () => {
     const x402 = await fixture.gateway(declaring);
     const headers = await x402.pay({ payer: fixture.payer });
     await expectRefusedAlike(fixture, x402, {
@@ -298,7 +298,7 @@ describe("422", () => {
   });
 
   onlyInLongRun(() => {
-    test("dry-runs whose bodies take long to check are refused with 429 after some sixty a minute, whoever sends them, and payments are not", async () => {
+    test("dry-runs whose bodies are slow to check are refused with 429 after about sixty a minute from all addresses, and payments are not", async () => {
       const x402 = await fixture.gateway({ ...declaring, http: { trusted_proxies: ["127.0.0.1"] } });
       const payment = await x402.pay({ payer: fixture.payer });
       const statuses: number[] = [];
@@ -318,7 +318,7 @@ describe("429", () => {
   test("a dry-run by a payer with as many open payments as are allowed is refused with 429, as the paid request is", async () => {
     const x402 = await fixture.gateway({ x402: { open_payments_per_payer: 1, settle_timeout_secs: 1 } });
     await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
-    // A reconciler would settle the open payment again two seconds after its claim.
+    // Without `undisturbed`, a reconciler would settle the open payment two seconds after its claim.
     await x402.undisturbed(async () => {
       expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(503);
       const headers = await x402.pay({ payer: fixture.payer });
@@ -338,7 +338,7 @@ describe("503", () => {
   });
 
   test.each([
-    ["a payment header that does not read", async () => ({ "PAYMENT-SIGNATURE": "AAAA" })],
+    ["an unreadable payment header", async () => ({ "PAYMENT-SIGNATURE": "AAAA" })],
     ["a version 1 payment", (before: TestX402) => before.payV1({ payer: fixture.payer })],
   ] as const)("a dry-run with %s is 503 without a rate, as the paid request is", async (_what, pay) => {
     const headers = { ...(await pay(await fixture.gateway())) };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { PUBLIC_URL, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import { send } from "../../../support/http.ts";
-import { DECLARED, ORDER, schemaOfBytes } from "../job-inputs.ts";
+import { DECLARED, ORDER, PRINTED, schemaOfBytes } from "../job-inputs.ts";
 import { rateless } from "../rateless.ts";
 import { twoTokens } from "../two-tokens.ts";
 
@@ -17,7 +17,7 @@ describe("200", () => {
     return answer.json<List>();
   };
 
-  test("the list has each job that is sold, in the order of the file, with its price, what it says of itself, and its schema", async () => {
+  test("the list has each job for sale, in the order of the file, with its price, its description and its schema", async () => {
     const job_policies = [{ service_id: 1, job_index: 8, invocation_mode: "disabled" }];
     const x402 = await fixture.gateway({
       x402: { ...twoTokens(fixture.devnet), job_policies },
@@ -25,14 +25,15 @@ describe("200", () => {
         "6": "1000000000000000",
         "7": DECLARED,
         "8": "1000000000000000",
-        "9": { ...DECLARED, name: "large", input_schema: schemaOfBytes(1537), input_example: {} },
+        "9": { ...DECLARED, name: "large", input_schema: schemaOfBytes(2559), input_example: {} },
+        "10": { price_wei: "1000000000000000", ...PRINTED },
       },
       early: true,
     });
     const price = await send(x402.address, { method: "GET", path: "/x402/jobs/1/7/price" });
     const { jobs, ...more } = await list(x402);
     expect(more).toEqual({});
-    expect(jobs.map(({ job_index }) => job_index)).toEqual([6, 7, 9]);
+    expect(jobs.map(({ job_index }) => job_index)).toEqual([6, 7, 9, 10]);
     const url = `${PUBLIC_URL}/x402/jobs/1/7`;
     expect(jobs[1]).toEqual({
       ...price.json(),
@@ -44,9 +45,10 @@ describe("200", () => {
     expect(jobs[0]).not.toHaveProperty("schema_url");
     expect(jobs[2]).toHaveProperty("schema_url");
     expect(jobs[2]).not.toHaveProperty("input_schema");
+    expect(jobs[3]).toMatchObject(PRINTED);
   });
 
-  test("a job without a rate at the moment is listed, with nothing to pay with", async () => {
+  test("a job without a current rate is listed without settlement options", async () => {
     const { jobs } = await list(await fixture.gateway({ token: rateless }));
     expect(jobs.map(({ settlement_options }) => settlement_options)).toEqual([[]]);
   });
@@ -70,7 +72,7 @@ describe("200", () => {
     expect(await list(await fixture.gateway({ prices: {}, early: true }))).toEqual({ jobs: [] });
   });
 
-  test("the list answers HEAD without a body, and any page of a browser may read it", async () => {
+  test("the list answers HEAD without a body, and a web page of any origin may read it", async () => {
     const x402 = await fixture.gateway();
     const head = await send(x402.address, { method: "HEAD", path: "/x402" });
     expect([head.status, head.text]).toEqual([200, ""]);
@@ -82,7 +84,7 @@ describe("200", () => {
 
 describe("404", () => {
   test.each(["page=2", "page=0", "page=-1", "page=01", "page=x", "page=", `page=${"9".repeat(400)}`])(
-    "a page of the list that is not there (%s) is 404, and the answer says how many there are",
+    "a page of the list that does not exist (%s) is 404, and the answer says how many there are",
     async (query) => {
       const x402 = await fixture.gateway();
       const answer = await send(x402.address, { method: "GET", path: `/x402?${query}` });

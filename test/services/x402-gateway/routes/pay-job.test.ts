@@ -25,7 +25,7 @@ import { type Answer, openRaw, send } from "../../../support/http.ts";
 import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 import { deliverResultOn } from "../../../support/results.ts";
 import { signInAs, signInAskedBy } from "../../../support/sign-in.ts";
-import { signedIn, signPayment } from "../../../support/sign-payment.ts";
+import { authorizationIn, signPayment } from "../../../support/sign-payment.ts";
 import { DECLARED, declaring, ENDLESS, FITS, UNFIT } from "../job-inputs.ts";
 import { honouringQuotes, QUOTED, quoteOf, signQuote } from "../operator-quotes.ts";
 import { BY_PAYER, DELEGATED, proofOf, restrictedJobs } from "../restricted-jobs.ts";
@@ -62,7 +62,7 @@ describe("200", () => {
       });
       expect(answer.headers).not.toHaveProperty("location");
       const asked = await send(x402.address, { method: "GET", path: resultUrl.replace(PUBLIC_URL, "") });
-      expect(asked.status, "that the result was given does not make it anybody's").toBe(402);
+      expect(asked.status, "a repeat without a proof gets no result, although it was sent before").toBe(402);
     });
 
     test("the result of a long job that its runner delivers meanwhile", async () => {
@@ -117,7 +117,7 @@ describe("200", () => {
       expect(stranger.status).toBe(202);
     });
 
-    test("by who signs in as its payer waits too, and gets the result", async () => {
+    test("with a sign-in as its payer waits too, and gets the result", async () => {
       const x402 = await fixture.gateway();
       const headers = await x402.pay({ payer: fixture.payer });
       const id = String((await x402.post(headers)).json()["call_id"]);
@@ -132,7 +132,7 @@ describe("200", () => {
 });
 
 describe("400", () => {
-  /** A payment in each version. */
+  /** Makes a payment in each version. */
   async function payments(x402: TestX402) {
     const { "PAYMENT-SIGNATURE": v2 = "" } = await x402.pay({ payer: fixture.payer });
     const { "X-PAYMENT": v1 = "" } = await x402.payV1({ payer: fixture.payer });
@@ -144,12 +144,12 @@ describe("400", () => {
     ["the same payment twice", (_: string, v2: string) => ["PAYMENT-SIGNATURE", v2, "payment-signature", v2]],
     ["a version 1 payment twice", (v1: string) => ["X-PAYMENT", v1, "X-Payment", v1]],
     [
-      "one good payment and a bad one",
+      "one valid payment and an invalid one",
       (_: string, v2: string) => ["PAYMENT-SIGNATURE", v2, "X-PAYMENT", "bad"],
     ],
   ];
   test.each(sample(AMBIGUOUS, 2))(
-    "a request with %s is refused with 400, and none is taken",
+    "a request with %s is refused with 400, and no payment in it is used",
     async (_what, headersOf) => {
       const x402 = await fixture.gateway();
       const { v1, v2 } = await payments(x402);
@@ -161,7 +161,7 @@ describe("400", () => {
     },
   );
 
-  test("a paid request with an operator's quote that does not read is refused with 400", async () => {
+  test("a paid request with an unreadable operator's quote is refused with 400", async () => {
     const x402 = await fixture.gateway(honouringQuotes);
     const headers = { ...(await x402.pay({ payer: fixture.payer })), "X-PLATFORM-QUOTE": "e30=" };
     const answer = await x402.post(headers);
@@ -169,7 +169,7 @@ describe("400", () => {
     expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
   });
 
-  test("a paid request whose body is chunked wrongly is refused with 400, and not charged", async () => {
+  test("a paid request with wrong chunked coding is refused with 400, and not charged", async () => {
     const x402 = await fixture.gateway();
     const { v2 } = await payments(x402);
     const head = `POST ${JOB_PATH} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nPAYMENT-SIGNATURE: ${v2}\r\n\r\n`;
@@ -185,18 +185,18 @@ describe("402", () => {
   const OTHER = "0x2222222222222222222222222222222222222222";
   const now = () => BigInt(Math.floor(Date.now() / 1000));
 
-  /** A 402 that says why, and offers the job again. */
+  /** Expects a 402 with this code and a new offer. */
   function expectRefused(answer: Answer, code: string): void {
     expect([answer.status, answer.json()["code"]]).toEqual([402, code]);
     expect(requiredIn(answer).error).toMatch(new RegExp(`^${code}: `));
     expect(requiredIn(answer).accepts).toHaveLength(1);
   }
 
-  describe("a payment that is wrong by itself", () => {
+  describe("a payment that is invalid for every job", () => {
     const payWith = (choice: object) => (x402: TestX402) => x402.pay({ payer: fixture.payer, ...choice });
     const wrong: Record<string, [(x402: TestX402) => Promise<Record<string, string>>, string]> = {
-      "does not read": [async () => ({ "PAYMENT-SIGNATURE": "AAAA" }), "payment.malformed"],
-      "pays somebody else": [payWith({ to: OTHER }), "payment.not_offered"],
+      "is unreadable": [async () => ({ "PAYMENT-SIGNATURE": "AAAA" }), "payment.malformed"],
+      "pays another recipient": [payWith({ to: OTHER }), "payment.not_offered"],
       "lasts for a year": [payWith({ validBefore: now() + 31_536_000n }), "payment.window_unusable"],
       "is signed for another token": [payWith({ name: "USD Coin" }), "payment.signature_invalid"],
       "pays a quote that has expired": [
@@ -233,7 +233,7 @@ describe("402", () => {
     expect((await x402.post({ "PAYMENT-SIGNATURE": again.header })).status).toBe(202);
   });
 
-  test("a payment that the facilitator refuses is refused with 402, its reason is told, and nothing is settled", async () => {
+  test("a payment that the facilitator refuses is refused with 402 and the facilitator's reason, and nothing is settled", async () => {
     const x402 = await fixture.gateway();
     const headers = await x402.pay({ payer: fixture.payer });
     await fixture.devnet.control.fault({ on: "verify", kind: "refuse", reason: "insufficient_funds" });
@@ -258,7 +258,7 @@ describe("402", () => {
     const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
     const headers = await x402.pay({ payer: fixture.payer });
     await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
-    const { nonce } = signedIn(headers).authorization;
+    const { nonce } = authorizationIn(headers).authorization;
     const open = await x402.post(headers);
     await fixture.devnet.chain.cancelAuthorization(fixture.payer, nonce);
     await fixture.devnet.chain.finalize();
@@ -289,14 +289,14 @@ describe("403", () => {
     expect(answer.headers["payment-required"]).toBeUndefined();
   }
 
-  test("a payment for a disabled job is refused with 403, one that does not read too, and no facilitator is asked", async () => {
+  test("a payment for a disabled job is refused with 403, even if it is unreadable, and no facilitator is called", async () => {
     const x402 = await fixture.gateway(disabled);
     for (const headers of [await x402.pay({ payer: fixture.payer }), { "PAYMENT-SIGNATURE": "no payment" }])
       await expectRefused(x402, headers, { path: DISABLED, code: "job.disabled" });
     expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
   });
 
-  test("a payer who is not permitted, and a caller without proof, with a wrong one or not permitted, are refused with 403", async () => {
+  test("a payer who is not permitted is refused with 403, and so is a caller without a valid proof or without permission", async () => {
     const x402 = await fixture.gateway(restrictedJobs(fixture.devnet));
     const payFor = async (path: string) => signOffer(await x402.post({}, { path }), { payer: fixture.payer });
     const stranger = await newPayer(fixture.devnet, 0n);
@@ -326,7 +326,7 @@ describe("403", () => {
     expect(await fixture.charged()).toEqual([PRICE]);
   });
 
-  test("a payment with an operator's quote that is not honoured is refused with 403, and no facilitator is asked", async () => {
+  test("a payment with an operator's quote that is not accepted is refused with 403, and no facilitator is called", async () => {
     const x402 = await fixture.gateway(honouringQuotes);
     const { header } = signQuote(quoteOf(fixture.payer), { by: createSigner(generatePrivateKey()) });
     const headers = { ...(await x402.pay({ payer: fixture.payer })), ...header };
@@ -373,7 +373,7 @@ describe("404", () => {
     },
   );
 
-  test("a query is no part of a job's path", async () => {
+  test("a query does not change a job's path", async () => {
     expect((await (await fixture.gateway()).post({}, { path: `${JOB_PATH}?a=/../8` })).status).toBe(402);
   });
 
@@ -447,7 +447,7 @@ describe("409", () => {
     expect((await fixture.asked()).settle).toBe(1);
   });
 
-  test("a payment that comes again for a job that is now disabled, with another body, is refused with 409", async () => {
+  test("a repeat of a payment with another body is refused with 409, even if its job is now disabled", async () => {
     const before = await fixture.gateway();
     const headers = await before.pay({ payer: fixture.payer });
     await before.post(headers);
@@ -457,7 +457,7 @@ describe("409", () => {
     expect((await after.post(headers, { body: "other" })).status).toBe(409);
   });
 
-  /** Without a new offer: the payment is well, but it is not for here. */
+  /** Expects no new offer, because the payment is valid but was spent elsewhere. */
   function expectSpentElsewhere(answer: Answer): void {
     expect([answer.status, answer.json()["code"]]).toEqual([409, "payment.spent_elsewhere"]);
     expect(answer.headers["payment-required"]).toBeUndefined();
@@ -477,7 +477,7 @@ describe("409", () => {
   test("an authorization that was used before it arrived is refused with 409, and there is no call", async () => {
     const x402 = await fixture.gateway();
     const headers = await x402.pay({ payer: fixture.payer });
-    const signed = signedIn(headers);
+    const signed = authorizationIn(headers);
     fixture.foreign.push(signed.authorization.nonce);
     await fixture.devnet.chain.frontRun(signed);
     expectSpentElsewhere(await x402.post(headers));
@@ -487,7 +487,7 @@ describe("409", () => {
   test("a cancelled authorization is refused with 409, although a facilitator calls it valid", async () => {
     const x402 = await fixture.gateway();
     const headers = await x402.pay({ payer: fixture.payer });
-    const { nonce } = signedIn(headers).authorization;
+    const { nonce } = authorizationIn(headers).authorization;
     await fixture.devnet.chain.cancelAuthorization(fixture.payer, nonce);
     await fixture.devnet.control.fault({ on: "verify", kind: "accept", times: 1 });
     expectSpentElsewhere(await x402.post(headers));
@@ -561,12 +561,13 @@ describe("413", () => {
 });
 
 describe("415", () => {
-  test("a body in a content coding is refused with 415 before money moves, and taken as identity", async () => {
+  test("a body in a content coding is refused with 415 before money moves, and the same payment is accepted with an unencoded body", async () => {
     const x402 = await fixture.gateway();
     const payment = await x402.pay({ payer: fixture.payer });
     for (const coding of ["gzip", "br", "GZIP", "identity, gzip"]) {
       const answer = await x402.post({ ...payment, "Content-Encoding": coding });
       expect([answer.status, answer.json()["code"]]).toEqual([415, "request.encoding_unsupported"]);
+      expect(answer.headers["accept-encoding"]).toBe("identity");
       expect(answer.headers["payment-required"]).toBeUndefined();
     }
     expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
@@ -585,7 +586,7 @@ describe("417", () => {
 });
 
 describe("422", () => {
-  test("a paid body that does not fit the job's schema is 422 before anybody is asked, is told where, and its payment stays good", async () => {
+  test("a paid body that does not match the job's schema is refused with 422 and the place before any check calls another service, and its payment stays usable", async () => {
     const x402 = await fixture.gateway(declaring);
     const payment = await x402.pay({ payer: fixture.payer });
     const answer = await x402.post(payment, { body: UNFIT });
@@ -603,7 +604,7 @@ describe("422", () => {
     expect(await fixture.charged()).toEqual([PRICE]);
   });
 
-  test("a body of a job with a schema is taken as JSON whatever its Content-Type says, and no body does not fit", async () => {
+  test("the body for a job with a schema is read as JSON whatever its Content-Type, and an empty body does not match", async () => {
     const x402 = await fixture.gateway(declaring);
     const payment = await x402.pay({ payer: fixture.payer });
     for (const body of ["", "hello", Buffer.from([0xff, 0xfe])])
@@ -612,7 +613,7 @@ describe("422", () => {
     expect((await x402.post(typed, { body: FITS })).status).toBe(202);
   });
 
-  test("a payment of version 1 with a body that does not fit is 422 too", async () => {
+  test("a version 1 payment with a body that does not match is refused with 422 too", async () => {
     const x402 = await fixture.gateway(declaring);
     const payment = await x402.payV1({ payer: fixture.payer });
     expect((await x402.post(payment, { body: UNFIT })).status).toBe(422);
@@ -620,7 +621,7 @@ describe("422", () => {
     expect((await x402.post(payment, { body: FITS })).status).toBe(202);
   });
 
-  test("a body that does not fit is refused before the contract is asked whether its caller is permitted", async () => {
+  test("a body that does not match is refused before the contract is asked whether its caller is permitted", async () => {
     const restricted = restrictedJobs(fixture.devnet);
     const index = BY_PAYER.split("/").at(-1) as string;
     const x402 = await fixture.gateway({
@@ -632,7 +633,7 @@ describe("422", () => {
     expect((await x402.post(payment, { path: BY_PAYER, body: FITS })).status).toBe(403);
   });
 
-  test("a payment that is known gets its answer again, whatever its job's schema says by now", async () => {
+  test("a known payment gets its answer again, even if its job's schema has changed", async () => {
     const before = await fixture.gateway();
     const payment = await before.pay({ payer: fixture.payer });
     expect((await before.post(payment, { body: UNFIT })).status).toBe(202);
@@ -641,7 +642,7 @@ describe("422", () => {
     expect([again.status, again.headers["idempotent-replayed"]]).toEqual([202, "true"]);
   });
 
-  test("an answer to a body that does not fit holds a bounded part of it", async () => {
+  test("the answer to a body that does not match contains only a limited part of the body", async () => {
     const x402 = await fixture.gateway({
       prices: { "7": { ...DECLARED, input_schema: { additionalProperties: { type: "array" } } } },
     });
@@ -653,7 +654,7 @@ describe("422", () => {
     expect(answer.text.length).toBeLessThan(1000);
   });
 
-  test("a browser's page may read that a body does not fit", async () => {
+  test("a web page may read that a body does not match", async () => {
     const x402 = await fixture.gateway(declaring);
     const payment = await x402.pay({ payer: fixture.payer });
     const headers = { ...payment, Origin: "https://shop.example" };
@@ -716,7 +717,7 @@ describe("502", () => {
   const producers = useProducer({ redis: fixture.redis });
   const runner = useFakeRunner();
 
-  test("a client that waits for a call which fails for good is told why, and that it was paid", async () => {
+  test("a client that waits for a call that fails for good gets the reason, and the information that it was paid", async () => {
     const x402 = await fixture.gateway();
     const problem = { title: "Out of paper", detail: "The printer has none" };
     await waits.inject(async () => {
@@ -733,7 +734,7 @@ describe("502", () => {
   });
 
   test.each(sample([402, 401, 409]))(
-    "a client that waits gets no %i that the runner has answered, but a 502",
+    "a client that waits gets a 502 instead of the runner's %i",
     async (status) => {
       const x402 = await fixture.gateway();
       const asked = { "payment-required": "e30=", "content-type": "application/problem+json" };

@@ -8,7 +8,7 @@ import { ASSET_18, twoTokens } from "../two-tokens.ts";
 const fixture = useX402();
 
 describe("200", () => {
-  test("a job's price is told in wei and in each token, with an endpoint at the public URL", async () => {
+  test("a job's price is given in wei and in each token, with an endpoint at the public URL", async () => {
     const x402 = await fixture.gateway({ x402: twoTokens(fixture.devnet), early: true });
     const headers = { Host: "evil.test", "X-Forwarded-Host": "evil.test" };
     const answer = await send(x402.address, { method: "GET", path: `${JOB_PATH}/price`, headers });
@@ -32,7 +32,7 @@ describe("200", () => {
     });
   });
 
-  test("the price of a job for permitted callers says so in its policy", async () => {
+  test("the price of a job for permitted callers names that policy", async () => {
     const { prices, x402: settings } = restrictedJobs(fixture.devnet);
     const x402 = await fixture.gateway({ prices, x402: settings });
     const answer = await send(x402.address, { method: "GET", path: `${BY_PAYER}/price` });
@@ -41,7 +41,7 @@ describe("200", () => {
 });
 
 describe("403", () => {
-  test("the price of a disabled job is 403, names the job and holds no price and nothing that can be paid", async () => {
+  test("the answer for the price of a disabled job is 403, names the job and has no price or payment option", async () => {
     const job_policies = [{ service_id: 1, job_index: 7, invocation_mode: "disabled" }];
     const x402 = await fixture.gateway({ x402: { job_policies } });
     const answer = await send(x402.address, { method: "GET", path: `${JOB_PATH}/price` });
@@ -52,7 +52,7 @@ describe("403", () => {
 });
 
 describe("404", () => {
-  test("the price of a job that has none is 404, and the answer names the job", async () => {
+  test("the price of a job without a price is 404, and the answer names the job", async () => {
     const x402 = await fixture.gateway();
     const answer = await send(x402.address, { method: "GET", path: "/x402/jobs/2/7/price" });
     expect(answer.status).toBe(404);
@@ -72,7 +72,7 @@ describe("404", () => {
 });
 
 describe("405", () => {
-  test("POST to a job's price is 405 even with a payment, which is not taken, and allows GET, HEAD and OPTIONS", async () => {
+  test("POST to a job's price is 405 even with a payment, which stays unused, and allows GET, HEAD and OPTIONS", async () => {
     const x402 = await fixture.gateway();
     const headers = await x402.pay({ payer: fixture.payer });
     const answer = await send(x402.address, { path: `${JOB_PATH}/price`, headers });

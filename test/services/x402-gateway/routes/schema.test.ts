@@ -7,7 +7,7 @@ const fixture = useX402();
 
 describe("200", () => {
   test.each([1000, 60_000])(
-    "a job's schema of %i bytes is told as it is in the configuration",
+    "a job's schema of %i bytes is returned as it is in the configuration",
     async (bytes) => {
       const schema = schemaOfBytes(bytes);
       const x402 = await fixture.gateway({
@@ -24,7 +24,7 @@ describe("200", () => {
 });
 
 describe("403", () => {
-  test("the schema of a disabled job is 403, and the answer has nothing of it", async () => {
+  test("the schema of a disabled job is 403, and the answer has no part of it", async () => {
     const job_policies = [{ service_id: 1, job_index: 7, invocation_mode: "disabled" }];
     const x402 = await fixture.gateway({ ...declaring, x402: { job_policies } });
     const answer = await send(x402.address, { method: "GET", path: `${JOB_PATH}/schema` });
@@ -45,7 +45,7 @@ describe("404", () => {
 });
 
 describe("405", () => {
-  test("POST to a job's schema is 405 even with a payment, which is not taken, and allows GET, HEAD and OPTIONS", async () => {
+  test("POST to a job's schema is 405 even with a payment, which stays unused, and allows GET, HEAD and OPTIONS", async () => {
     const x402 = await fixture.gateway(declaring);
     const headers = await x402.pay({ payer: fixture.payer });
     const answer = await send(x402.address, { path: `${JOB_PATH}/schema`, headers, body: FITS });

@@ -45,7 +45,7 @@ describe("200", () => {
       at: 5,
       json: '{"step":1,"steps":2}',
     });
-    await eventually("its progress is told", () => seen.length === 3);
+    await eventually("its progress is reported", () => seen.length === 3);
     const told = { status: 200, contentType: "text/plain", at: 6, by: "delivery" } as const;
     await deliverResultOn(fixture.redis.partition)(bought.id, {
       ...told,
@@ -60,7 +60,7 @@ describe("200", () => {
       ["progress", { progress: { step: 1, steps: 2 }, progress_at: 5 }],
       ["end", { state: "injected", result: "kept" }],
     ]);
-    expect((await bought.ask()).text).toBe("done");
+    expect((await bought.get()).text).toBe("done");
     expect(x402.log.text()).not.toContain(bought.token.slice(3));
   });
 
@@ -92,14 +92,14 @@ describe("200", () => {
       return stream.events.at(-1)?.data ?? {};
     };
     const signIn = async (payer: typeof stranger) =>
-      signInAs(signInAskedBy(await bought.ask("/result", { token: "" })), { payer });
+      signInAs(signInAskedBy(await bought.get("/result", { token: "" })), { payer });
     const headers = await signIn(fixture.payer);
     expect(await watchAs(headers)).toHaveProperty("result", "kept");
     expect(await watchAs(headers), "its nonce was used").not.toHaveProperty("result");
     expect(await watchAs(await signIn(stranger))).not.toHaveProperty("result");
   });
 
-  test("a page of another origin may watch, and a gateway that drains has it come again", async () => {
+  test("a page of another origin may read the stream, and a draining gateway makes it reconnect", async () => {
     const x402 = await fixture.gateway();
     const bought = await calls.buy(x402);
     const stream = await readStream(urlOf(x402, bought.id), { token: bought.token });
@@ -114,7 +114,7 @@ describe("200", () => {
 });
 
 describe("204", () => {
-  test("a client that was told the end, and comes again with its id, gets 204", async () => {
+  test("a client that has received the end of a call and reconnects with its id gets 204", async () => {
     const x402 = await fixture.gateway();
     const { id, token } = await calls.ended(x402, async () => ({ status: 200, body: "done" }));
     const url = `http://${x402.address}/x402/calls/${id}/events`;
@@ -122,7 +122,9 @@ describe("204", () => {
     await first.ended;
     const lastEventId = first.events.at(-1)?.id ?? "";
     expect((await readStream(url, { token, lastEventId })).status).toBe(204);
-    expect((await readStream(url, { lastEventId })).status, "who proves nothing was told less").toBe(200);
+    expect((await readStream(url, { lastEventId })).status, "a client without a proof received less").toBe(
+      200,
+    );
   });
 });
 
@@ -130,7 +132,7 @@ describe("404", () => {
   const ID = `c_${"0".repeat(32)}`;
 
   test.each([ID, "nothing", `${ID}/more`])(
-    "a stream of %s, a call that nobody paid for, is 404",
+    "a stream of %s, a call that was never paid for, is 404",
     async (id) => {
       const x402 = await fixture.gateway();
       const answer = await send(x402.address, { method: "GET", path: `/x402/calls/${id}/events` });
@@ -138,7 +140,7 @@ describe("404", () => {
     },
   );
 
-  test("a webhook's call is watched at no payment gateway", async () => {
+  test("a payment gateway has no stream for a webhook's call", async () => {
     const x402 = await fixture.gateway();
     await fixture.redis.client.hset(keys.record(ID), { st: "QUEUED", at: "1" });
     const answer = await send(x402.address, { method: "GET", path: `/x402/calls/${ID}/events` });
@@ -155,15 +157,15 @@ describe("405", () => {
 });
 
 describe("429", () => {
-  test("a stream beyond what a call may have is 429, and says when to come again", async () => {
+  test("a stream above the limit of a call is 429, and the answer says when to come again", async () => {
     const x402 = await fixture.gateway({ results: { streams_max: 10, streams_per_call_max: 1 } });
-    const { id, token, ask } = await calls.buy(x402);
+    const { id, token, get } = await calls.buy(x402);
     const first = await readStream(`http://${x402.address}/x402/calls/${id}/events`, { token });
     expect(first.status).toBe(200);
-    const answer = await ask("/events");
+    const answer = await get("/events");
     expect([answer.status, answer.json()["code"]]).toEqual([429, "request.rate_limited"]);
     expect(answer.headers["retry-after"]).toBe("10");
-    expect((await ask("")).status, "its state can be asked for").toBe(200);
+    expect((await get("")).status, "its state can be asked for").toBe(200);
     first.close();
   });
 });
@@ -176,7 +178,7 @@ describe("503", () => {
     const bought = await calls.buy(x402);
     proxy.onCommand = (words) =>
       words.some((word) => word.endsWith(`:result:${bought.id}`)) ? { kind: "lose-command" } : undefined;
-    const answer = await bought.ask("/events");
+    const answer = await bought.get("/events");
     expect([answer.status, answer.json()["code"]]).toEqual([503, "queue.unavailable"]);
     expect(answer.headers["retry-after"]).toBeDefined();
   });

@@ -21,7 +21,7 @@ const fixture = useX402();
 const ends = useEnds();
 const startInjecting = useInjecting(fixture.redis, "x402");
 
-/** A `fetch` for which the gateway is at its public URL. It tells the headers that it sends. */
+/** A `fetch` that sends requests for the public URL to the gateway. It passes the headers that it sends to `onSent`. */
 function fetchAt({ address }: TestX402, onSent = (_headers: Record<string, string>) => {}): typeof fetch {
   return async (input, init) => {
     const request = new Request(input, init);
@@ -32,7 +32,7 @@ function fetchAt({ address }: TestX402, onSent = (_headers: Record<string, strin
   };
 }
 
-/** The official client that can do nothing but sign in. */
+/** The official client with only the ability to sign in. */
 function signingIn(x402: TestX402, payer: Payer): typeof fetch {
   const client = new x402HTTPClient(new x402Client());
   client.onPaymentRequired(createSIWxClientHook(messageSigner(payer)));
@@ -41,7 +41,7 @@ function signingIn(x402: TestX402, payer: Payer): typeof fetch {
 
 const identified = "order_0123456789abcdef";
 
-/** Buys with the official client, whose 202 is lost on the way. Returns what it sent with the payment. */
+/** Buys with the official client and loses its 202. Returns the headers that it sent with the payment. */
 async function buyAndLose(x402: TestX402, payer: Payer): Promise<Record<string, string>> {
   const client = new x402Client().register("eip155:*", new ExactEvmScheme(clientSigner(payer)));
   client.setSpendControls(false);
@@ -65,7 +65,7 @@ async function buyAndLose(x402: TestX402, payer: Payer): Promise<Record<string, 
   return sent;
 }
 
-/** A producer takes the call of this payment, so it is no longer among those that wait. */
+/** Takes the call of this payment with a producer, so that the fixture does not count it as waiting. */
 async function produce(headers: Record<string, string>, inject: Inject): Promise<void> {
   const upper = { "PAYMENT-SIGNATURE": headers["payment-signature"] ?? "" };
   fixture.foreign.push(paymentIn(upper)?.nonce ?? "");
@@ -119,7 +119,7 @@ test.each(payers)(
   },
 );
 
-test("who has rebuilt the payment, or knows its identifier, gets no result by either", async () => {
+test("a stranger who has rebuilt the payment, or knows its identifier, gets no result with either", async () => {
   const x402 = await fixture.gateway();
   const sent = await buyAndLose(x402, fixture.payer);
   await produce(sent, reverse);
@@ -144,7 +144,7 @@ test("who has rebuilt the payment, or knows its identifier, gets no result by ei
   }
 });
 
-test("a payer who signs in for the result of a call that has not ended is told so, and when to ask again", async () => {
+test("a payer who signs in before a call has ended is answered that it has not ended, and when to ask again", async () => {
   const { x402, id, payer } = await buyCall(fixture);
   const path = `/x402/calls/${id}/result`;
   const asked = signInAskedBy(await get(x402, path));
@@ -156,7 +156,7 @@ test("a payer who signs in for the result of a call that has not ended is told s
   ]);
 });
 
-test("the payer who signs in reads when his call was taken, and how often it was tried; anybody else its state", async () => {
+test("a payer who signs in sees when the call was accepted and how many attempts it had, and other clients see only its state", async () => {
   const { x402, id, payer } = await buyCall(fixture);
   const asked = signInAskedBy(await get(x402, `/x402/calls/${id}/result`));
   const stranger = await newPayer(fixture.devnet, 0n);
@@ -170,7 +170,7 @@ test("the payer who signs in reads when his call was taken, and how often it was
   });
 });
 
-test("a repeat of a payment gets its token with a sign-in that holds, and its 202 without one", async () => {
+test("a repeat of a payment gets its token with a valid sign-in, and its 202 without a token otherwise", async () => {
   const x402 = await fixture.gateway();
   const headers = await x402.pay({ payer: fixture.payer });
   const first = await x402.post(headers);
@@ -184,7 +184,7 @@ test("a repeat of a payment gets its token with a sign-in that holds, and its 20
   expect(good.json()["result_token"]).toMatch(/^rt_/);
 });
 
-test("a wallet's repeat gets its 202 also while no node can be asked for its sign-in, and the token later", async () => {
+test("a wallet's repeat gets its 202 even while no node can check its sign-in, and the token later", async () => {
   const node = await countingNode(fixture.devnet.rpcUrl);
   ends.defer(node.close);
   const x402 = await fixture.gateway({ token: { rpc_url: node.url } });
@@ -202,7 +202,7 @@ test("a wallet's repeat gets its 202 also while no node can be asked for its sig
   expect(back.json()).toEqual(first.json());
 });
 
-test("the URL that is signed is the public one, whatever Host and query the request has", async () => {
+test("the signed URL is the public one, whatever Host and query the request has", async () => {
   const { x402, id, payer } = await buyCall(fixture);
   const path = `/x402/calls/${id}/result?token=rt_nonsense`;
   const asked = signInAskedBy(await get(x402, path, { Host: "evil.test" }));

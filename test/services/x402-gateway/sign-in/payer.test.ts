@@ -5,34 +5,34 @@ import type { Answer } from "../../../support/http.ts";
 import { sample } from "../../../support/long-run.ts";
 import { type SignInExtension, signInAs } from "../../../support/sign-in.ts";
 import { type Bought, buyCall } from "./bought.ts";
-import { type Door, useDoors } from "./door.ts";
+import { type SignInServer, useSignInServers } from "./sign-in-server.ts";
 
 const fixture = useX402();
-const openDoor = useDoors();
-let door: Door;
+const startServer = useSignInServers();
+let server: SignInServer;
 let bought: Bought;
 let asked: SignInExtension;
 
 beforeEach(async () => {
-  door = await openDoor({ devnet: fixture.devnet, redisUrl: fixture.redis.url });
+  server = await startServer({ devnet: fixture.devnet, redisUrl: fixture.redis.url });
   bought = await buyCall(fixture);
-  asked = await door.asked(bought.id);
+  asked = await server.askedFor(bought.id);
 });
 
-/** What somebody reads who is not let in. */
+/** Returns the parts of a refusal that the client sees. */
 const refusalIn = (answer: Answer) => [answer.status, answer.json()["code"], answer.json()["detail"]];
 const refused = (detail: string) => [402, "result.sign_in_required", detail];
 
-/** How the door answers the payer's sign-in, changed in this way. */
+/** Returns the answer to the payer's sign-in with these changes. */
 async function answerTo(changes: Omit<Parameters<typeof signInAs>[1], "payer">): Promise<Answer> {
-  return door.knock(bought.id, await signInAs(asked, { payer: bought.payer, ...changes }));
+  return server.request(bought.id, await signInAs(asked, { payer: bought.payer, ...changes }));
 }
 
-test("the payer of a call is let in by what the official client signs", async () => {
+test("the payer of a call signs in with the official client's signature", async () => {
   expect((await answerTo({})).status).toBe(200);
 });
 
-test("the answer for a call that nobody paid for asks to sign in like any other, and differs only in its id and nonce", async () => {
+test("the answer for a call that was never paid for asks to sign in like any other, and differs only in its id and nonce", async () => {
   const nobodys = `c_${"0".repeat(32)}`;
   const comparable = (id: string, answer: Answer) => {
     const body = answer.json<{ extensions: { "sign-in-with-x": SignInExtension } }>();
@@ -43,7 +43,7 @@ test("the answer for a call that nobody paid for asks to sign in like any other,
     body.extensions["sign-in-with-x"] = { ...body.extensions["sign-in-with-x"], info: terms as typeof info };
     return JSON.stringify(body).replaceAll(id, "ID");
   };
-  const [one, other] = [await door.knock(bought.id), await door.knock(nobodys)];
+  const [one, other] = [await server.request(bought.id), await server.request(nobodys)];
   expect([one.status, other.status]).toEqual([402, 402]);
   expect(comparable(nobodys, other)).toBe(comparable(bought.id, one));
   expect(one.json()).toMatchObject({
@@ -58,13 +58,13 @@ test("the answer for a call that nobody paid for asks to sign in like any other,
   });
 });
 
-test("the payer is let in whatever the case of his address, as long as it breaks no checksum", async () => {
+test("the payer signs in with the address in any letter case, unless the case breaks its checksum", async () => {
   const { payer, id } = bought;
   const lower = payer.address.toLowerCase() as `0x${string}`;
   for (const address of [lower, `0x${lower.slice(2).toUpperCase()}`]) {
-    const again = await door.asked(id);
+    const again = await server.askedFor(id);
     const header = await signInAs(again, { payer, sent: { address } });
-    expect((await door.knock(id, header)).status).toBe(200);
+    expect((await server.request(id, header)).status).toBe(200);
   }
   const broken = `0x${payer.address.slice(2).replace(/[a-f]/, (letter) => letter.toUpperCase())}`;
   const swapped =
@@ -74,7 +74,7 @@ test("the payer is let in whatever the case of his address, as long as it breaks
   );
 });
 
-test("a key's signature that ends with 0 or 1, as some hardware wallets write it, is the payer's too", async () => {
+test("a key's signature that ends with 0 or 1, as some hardware wallets write it, is accepted", async () => {
   const header = await signInAs(asked, { payer: bought.payer });
   const said = JSON.parse(Buffer.from(header["SIGN-IN-WITH-X"], "base64").toString());
   const bare = said.signature.replace(/1b$/, "00").replace(/1c$/, "01");
@@ -108,8 +108,8 @@ const UNREADABLE = [
   ["a chain of another family", { chainId: "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp" }, /^chainId: /],
   ["another type of signature", { type: "ed25519" }, /^type: must be "eip191"/],
   ["another version", { version: "2" }, /^version: must be "1"/],
-  ["a time that is none", { issuedAt: "yesterday" }, /^issuedAt: must be an RFC 3339 time/],
-  ["a day that is none", { issuedAt: "2026-13-40T00:00:00Z" }, /^issuedAt: must be an RFC 3339 time/],
+  ["an invalid time", { issuedAt: "yesterday" }, /^issuedAt: must be an RFC 3339 time/],
+  ["an invalid day", { issuedAt: "2026-13-40T00:00:00Z" }, /^issuedAt: must be an RFC 3339 time/],
   [
     "a line break in a time",
     { notBefore: "2026-01-01T00:00:00Z\nRequest ID: 1" },
@@ -118,7 +118,7 @@ const UNREADABLE = [
   ["a request id", { requestId: "1" }, /requestId/],
   ["resources", { resources: ["http://pay.test"] }, /resources/],
   ["no nonce", { nonce: undefined }, "nonce: is missing"],
-  ["a signature of no bytes", { signature: "0x" }, /^signature: must be/],
+  ["an empty signature", { signature: "0x" }, /^signature: must be/],
   ["a signature of 4,097 bytes", { signature: `0x${"ab".repeat(4097)}` }, /^signature: is over 4096 bytes/],
 ] as const;
 test.each(sample(UNREADABLE, 2))(
@@ -132,7 +132,7 @@ test.each(sample(UNREADABLE, 2))(
   },
 );
 
-test("a header that is too long, no base64, no JSON or no object, or that came twice, is refused", async () => {
+test("a header is refused if it is too long, is not base64, JSON or an object, or is sent twice", async () => {
   const good = (await signInAs(asked, { payer: bought.payer }))["SIGN-IN-WITH-X"];
   const encoded = (text: string) => Buffer.from(text).toString("base64");
   const details = [];
@@ -144,9 +144,9 @@ test("a header that is too long, no base64, no JSON or no object, or that came t
     encoded("[]"),
     "",
   ])
-    details.push((await door.knock(bought.id, { "SIGN-IN-WITH-X": header })).json()["detail"]);
+    details.push((await server.request(bought.id, { "SIGN-IN-WITH-X": header })).json()["detail"]);
   details.push(
-    (await door.knock(bought.id, ["SIGN-IN-WITH-X", good, "Sign-In-With-X", good])).json()["detail"],
+    (await server.request(bought.id, ["SIGN-IN-WITH-X", good, "Sign-In-With-X", good])).json()["detail"],
   );
   expect(details).toEqual([
     "the header is over 14336 bytes",
@@ -159,20 +159,20 @@ test("a header that is too long, no base64, no JSON or no object, or that came t
   ]);
 });
 
-test("a stranger is refused as the stranger, as the payer, and with what the payer signed for another call", async () => {
+test("a stranger is refused under their own address, under the payer's, and with the payer's sign-in to another call", async () => {
   const stranger = await newPayer(fixture.devnet, 0n);
   const { payer, id } = bought;
-  const himself = await door.knock(id, await signInAs(asked, { payer: stranger }));
+  const himself = await server.request(id, await signInAs(asked, { payer: stranger }));
   expect(refusalIn(himself)).toEqual(refused("address: must be that of the call's payer"));
   const asPayer = { payer: { ...stranger, address: payer.address } };
-  const forged = await door.knock(id, await signInAs(asked, asPayer));
+  const forged = await server.request(id, await signInAs(asked, asPayer));
   expect(refusalIn(forged)).toEqual(refused("signature: must be by the payer's key"));
   const other = await buyCall(fixture);
-  const elsewhere = await door.knock(id, await signInAs(await door.asked(other.id), { payer }));
+  const elsewhere = await server.request(id, await signInAs(await server.askedFor(other.id), { payer }));
   expect(elsewhere.status).toBe(402);
   const { uri } = asked.info;
-  const moved = await signInAs(await door.asked(other.id), { payer, signed: { uri } });
-  expect(refusalIn(await door.knock(id, moved))).toEqual(
+  const moved = await signInAs(await server.askedFor(other.id), { payer, signed: { uri } });
+  expect(refusalIn(await server.request(id, moved))).toEqual(
     refused("nonce: was not issued by this gateway for this call"),
   );
 });
@@ -190,15 +190,15 @@ test("the message that is sent must be exactly the message that was signed", asy
   expect((await answerTo({})).status).toBe(200);
 });
 
-test("a client may leave the expiration out, hint at a scheme, and use a clock that is off by two minutes", async () => {
+test("a client may leave out the expiration, send a signature scheme, and have a clock that is off by two minutes", async () => {
   const off = (ms: number) => new Date(Date.now() + ms).toISOString();
   for (const minutes of [-2, 2]) {
-    asked = await door.asked(bought.id);
+    asked = await server.askedFor(bought.id);
     const times = { issuedAt: off(minutes * 60_000), notBefore: off(minutes * 60_000) };
     const signed = { ...times, expirationTime: off((minutes + 1) * 60_000) };
     expect((await answerTo({ signed })).status).toBe(200);
   }
-  asked = await door.asked(bought.id);
+  asked = await server.askedFor(bought.id);
   const answer = await answerTo({
     signed: { expirationTime: undefined },
     sent: { signatureScheme: "eip191" },
@@ -208,18 +208,18 @@ test("a client may leave the expiration out, hint at a scheme, and use a clock t
 
 const TIMES = [
   [
-    "before its nonce was made",
+    "signed before its nonce was made",
     { issuedAt: "2020-01-01T00:00:00Z" },
     "issuedAt: does not match the time of its nonce",
   ],
   [
-    "in the far future",
+    "signed in the far future",
     { issuedAt: "2099-01-01T00:00:00Z" },
     "issuedAt: does not match the time of its nonce",
   ],
-  ["to be good until long ago", { expirationTime: "2020-01-01T00:00:00Z" }, "expirationTime: is in the past"],
-  ["to be good from much later", { notBefore: "2099-01-01T00:00:00Z" }, "notBefore: is in the future"],
+  ["valid until long ago", { expirationTime: "2020-01-01T00:00:00Z" }, "expirationTime: is in the past"],
+  ["valid from much later", { notBefore: "2099-01-01T00:00:00Z" }, "notBefore: is in the future"],
 ] as const;
-test.each(sample(TIMES))("a sign-in that says it was signed %s is refused", async (_when, signed, detail) => {
+test.each(sample(TIMES))("a sign-in is refused if it is %s", async (_when, signed, detail) => {
   expect(refusalIn(await answerTo({ signed }))).toEqual(refused(detail));
 });

@@ -57,7 +57,7 @@ const sale = (payer: string, transaction: string) =>
     metadata: { "X-X402-PAYER": payer, "X-X402-TRANSACTION": transaction },
   });
 
-test("a call that its runner took is found by its id, its delivery id, its endpoint, its payer, its transaction and its job", async () => {
+test("an injected call is found by its id, delivery id, endpoint, payer, transaction and job", async () => {
   const history = aHistory();
   const delivered = webhook("/a", 'id "of" \n a delivery');
   const bought = sale("0xpayer", "0xtransaction");
@@ -84,7 +84,7 @@ test("a call that its runner took is found by its id, its delivery id, its endpo
   expect(await read()).toHaveLength(3);
 });
 
-test("a call is found by its event type, by the code of its last failed attempt, and by a part of what is remembered, in upper or lower case", async () => {
+test("a call is found by its event type, by the code of its last failed attempt, and by any part of its stored data, ignoring case", async () => {
   const history = aHistory();
   const error = `runner.refused: 422 "EURO" is no currency${"!".repeat(500)}`;
   const called = webhook("/hooks/Shop", "evt_1");
@@ -113,7 +113,7 @@ test("a call is found by its event type, by the code of its last failed attempt,
     expect(await read(filter)).toEqual([]);
 });
 
-test("lines that an earlier release wrote are read, and have neither event type nor error", async () => {
+test("lines of an earlier release are parsed, and have neither event type nor error", async () => {
   const line = JSON.stringify([`c_${"a".repeat(32)}`, -12, 0, 1, "webhook/7/1", "/a", "evt_1"]);
   await redis.client.set(keys.historyBlock("old"), `{"at":${now}}\n${line}\n`);
   await redis.client.zadd(keys.history, now, "1 100 old");
@@ -122,7 +122,7 @@ test("lines that an earlier release wrote are read, and have neither event type 
   ]);
 });
 
-test("calls of several producers come in the order of their end, newest first, and within a range of time", async () => {
+test("calls of several producers are listed in the order of their end, newest first, and within a range of time", async () => {
   const [one, other] = [aHistory(), aHistory()];
   const begin = now;
   const ids: string[] = [];
@@ -138,7 +138,7 @@ test("calls of several producers come in the order of their end, newest first, a
   expect(some.map(({ id }) => id)).toEqual(ids.slice(199, 250));
 });
 
-test("many calls of a moment, short and long ones, are all remembered, in blocks of bounded size", async () => {
+test("many simultaneous calls, short and long ones, are all stored, in blocks of limited size", async () => {
   const history = aHistory();
   const ids: string[] = [];
   for (let n = 0; n < 600; n++) {
@@ -156,7 +156,7 @@ test("many calls of a moment, short and long ones, are all remembered, in blocks
   }
 });
 
-test("the oldest calls go first: when they are too many, when they take too many bytes, and when their time is over", async () => {
+test("the oldest calls are deleted first: above the limits of number and bytes, and when they expire", async () => {
   const few = aHistory({ calls: 5 });
   for (let n = 0; n < 8; n++) {
     few.add(webhook(`/${n}`), { attempts: 1 });
@@ -206,7 +206,7 @@ test("a block whose reply was lost is written again, and counted once", async ()
   expect(await redis.client.hgetall(keys.historySize)).toMatchObject({ calls: "1" });
 });
 
-test("a call that was forgotten is in no block, and what a producer has gathered of it is not written", async () => {
+test("a forgotten call is removed from all blocks, and a producer does not write it", async () => {
   const history = aHistory();
   const forget = createForgetInHistory(redis.partition);
   const [before, after, other] = [webhook("/a", "first"), webhook("/a", "second"), webhook("/a", "third")];
@@ -228,14 +228,14 @@ test("a call that was forgotten is in no block, and what a producer has gathered
   expect(await redis.client.pttl(keys.historyForgotten)).toBeGreaterThan(GIVEN_UP_MS);
 });
 
-test("of a call that a producer has taken twice all lines go, whether they are written or wait, with all that its sender said", async () => {
+test("all lines of a call that a producer has injected twice are removed, written or waiting", async () => {
   const history = aHistory();
   const forget = createForgetInHistory(redis.partition);
   const twice = (word: string) => {
     const call = webhook(`/${word}`, `${word}-delivery`);
-    const told = { ...call, metadata: { ...call.metadata, "X-WEBHOOK-EVENT": `${word}-event` } };
-    for (const _ of [1, 2]) history.add(told, { attempts: 2, error: `runner.refused: ${word}-error` });
-    return told.id;
+    const known = { ...call, metadata: { ...call.metadata, "X-WEBHOOK-EVENT": `${word}-event` } };
+    for (const _ of [1, 2]) history.add(known, { attempts: 2, error: `runner.refused: ${word}-error` });
+    return known.id;
   };
   const written = twice("written");
   history.add(webhook("/other"), { attempts: 1 });
@@ -251,7 +251,7 @@ test("of a call that a producer has taken twice all lines go, whether they are w
       expect(await redis.client.get(key)).not.toMatch(/written|waiting/);
 });
 
-test("while history gives way nothing is written, and what Redis refuses costs no call: it is told once", async () => {
+test("while history is evicted no block is written, and a refused write loses no call and is logged once", async () => {
   const history = aHistory();
   await redis.client.set(keys.historyOff, "a gateway");
   history.add(webhook("/a"), { attempts: 1 });

@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createEnqueue } from "../../../../services/webhooks-gateway/enqueue.ts";
 import type { JobCall } from "../../../../shared/call/job-call.ts";
-import { keepWordsOf } from "../../../../shared/call/kept/kept.ts";
+import { encodeKeepArgs } from "../../../../shared/call/kept/kept.ts";
 import { encodeAnswer } from "../../../../shared/call/results/answer.ts";
 import { createForget, type Forget } from "../../../../shared/call-search/forget.ts";
 import { createReadKept, createReadLife } from "../../../../shared/call-search/life.ts";
@@ -38,28 +38,28 @@ function aKeptCall({ path = "/a", bytes = 5, keeps = KEEPS } = {}): JobCall {
   return { ...call, metadata };
 }
 
-/** Adds a call, and has a worker take it. */
+/** Adds a call and has a worker take it. */
 async function take(call: JobCall): Promise<JobCall> {
   await createEnqueue(redis.partition)(call);
   await backend.fetch(TOKEN, { bytes: undefined, alone: false });
   return call;
 }
 
-function tell(call: JobCall): Promise<unknown> {
-  const kept = keepWordsOf(call, encodeAnswer(ANSWER, 1000, 1));
+function reportInjected(call: JobCall): Promise<unknown> {
+  const kept = encodeKeepArgs(call, encodeAnswer(ANSWER, 1000, 1));
   return backend.injected(call.id, TOKEN, { fetchNext: undefined, retried: false, kept });
 }
 
 async function deliver(call: JobCall): Promise<JobCall> {
   await take(call);
-  await tell(call);
+  await reportInjected(call);
   return call;
 }
 
 const isKept = async (id: string) => (await redis.client.exists(keys.kept(id))) === 1;
 const bytesOf = async (path: string) => Number(await redis.client.get(keys.keptBytes(path)));
 
-test("the step that records a delivery keeps the whole call with the runner's answer, for its time, and the record no longer than without", async () => {
+test("the script that records a delivery keeps the whole call with the answer for its time, and the record no longer", async () => {
   const call = await deliver(aKeptCall());
   expect(await readKept(call.id)).toEqual({
     call,
@@ -77,19 +77,19 @@ test("the step that records a delivery keeps the whole call with the runner's an
   expect(await redis.client.hget(keys.bytes, QUEUE)).toBe("0");
 });
 
-test("without the setting nothing more is written, not even a key", async () => {
+test("without the setting, no key for kept calls is written", async () => {
   await deliver(aCall());
   const names = await redis.client.keys("*");
   expect(names.filter((name) => name.includes(":kept"))).toEqual([]);
 });
 
-test("a payment's or callback's call is never kept, whatever it says of itself", () => {
+test("the call of a payment or a callback is never kept, even with the setting", () => {
   for (const origin of ["x402", "callback"] as const)
-    expect(keepWordsOf({ ...aKeptCall(), origin })).toBeUndefined();
+    expect(encodeKeepArgs({ ...aKeptCall(), origin })).toBeUndefined();
 });
 
-describe("the calls of an endpoint take no more than its bytes_max:", () => {
-  test("the oldest go, and those of another endpoint stay", async () => {
+describe("the kept calls of an endpoint take at most its bytes_max:", () => {
+  test("the oldest are evicted, and those of another endpoint stay", async () => {
     const keeps = { secs: 7200, bytes_max: 10_000 };
     const other = await deliver(aKeptCall({ path: "/b", bytes: 3000, keeps }));
     const calls: JobCall[] = [];
@@ -100,7 +100,7 @@ describe("the calls of an endpoint take no more than its bytes_max:", () => {
     expect(await redis.client.zcard(keys.keptOf("/a"))).toBe(2);
   });
 
-  test("a call that is larger by itself is not kept, and makes no other go", async () => {
+  test("a call that exceeds the limit by itself is not kept, and evicts no other", async () => {
     const small = await deliver(aKeptCall({ keeps: { secs: 60, bytes_max: 2000 } }));
     for (const bytes of [1200, 5000]) {
       const large = await deliver(aKeptCall({ bytes, keeps: { secs: 60, bytes_max: 2000 } }));
@@ -109,7 +109,7 @@ describe("the calls of an endpoint take no more than its bytes_max:", () => {
     expect(await isKept(small.id)).toBe(true);
   });
 
-  test("a shorter time of the endpoint does not end the count of those that are kept for longer", async () => {
+  test("a shorter time of the endpoint does not delete the count of calls that are kept longer", async () => {
     const keeps = { secs: 7200, bytes_max: 10_000 };
     for (let i = 0; i < 2; i++) await deliver(aKeptCall({ bytes: 2500, keeps }));
     await deliver(aKeptCall({ bytes: 2500, keeps: { ...keeps, secs: 60 } }));
@@ -120,7 +120,7 @@ describe("the calls of an endpoint take no more than its bytes_max:", () => {
     expect(count).toBeGreaterThanOrEqual(index - 1000);
   });
 
-  test("what has expired no longer counts", async () => {
+  test("expired calls do not count", async () => {
     const gone = await deliver(aKeptCall({ bytes: 2500 }));
     await redis.client.del(keys.kept(gone.id), keys.keptOf("/a"));
     const next = await deliver(aKeptCall());
@@ -128,11 +128,11 @@ describe("the calls of an endpoint take no more than its bytes_max:", () => {
   });
 });
 
-describe("a delivery that is told again or late", () => {
+describe("a delivery that is reported again or late", () => {
   test("stays as it was kept, if only the reply was lost", async () => {
     const call = await deliver(aKeptCall());
     const before = await contentsOf(redis.client, [keys.kept(call.id), keys.keptBytes("/a")]);
-    await expect(tell(call)).rejects.toThrow();
+    await expect(reportInjected(call)).rejects.toThrow();
     expect(await contentsOf(redis.client, [keys.kept(call.id), keys.keptBytes("/a")])).toEqual(before);
   });
 
@@ -146,7 +146,7 @@ describe("a delivery that is told again or late", () => {
   test("is kept, if the call had failed meanwhile", async () => {
     const call = aKeptCall();
     await failed(call);
-    await expect(tell(call)).rejects.toThrow();
+    await expect(reportInjected(call)).rejects.toThrow();
     expect((await readKept(call.id))?.call).toEqual(call);
     expect(await redis.client.exists(keys.inQueue(QUEUE, call.id))).toBe(0);
   });
@@ -155,12 +155,12 @@ describe("a delivery that is told again or late", () => {
     const call = aKeptCall();
     await failed(call);
     await forget(call.id, "the law");
-    await expect(tell(call)).rejects.toThrow();
+    await expect(reportInjected(call)).rejects.toThrow();
     expect(await redis.client.keys("*:kept*")).toEqual([]);
   });
 });
 
-test("forgetting a delivered call deletes what is kept of it, and it no longer counts", async () => {
+test("forgetting a delivered call deletes its kept data, and it no longer counts", async () => {
   const [call, other] = [await deliver(aKeptCall()), await deliver(aKeptCall())];
   await redis.client.del(keys.record(call.id));
   expect(await forget(call.id, "the law")).toEqual({ kind: "done" });
@@ -169,7 +169,7 @@ test("forgetting a delivered call deletes what is kept of it, and it no longer c
   expect(await bytesOf("/a")).toBe((await redis.client.strlen(keys.kept(other.id))) + 320);
 });
 
-test("a kept call whose record has expired is shown as injected, and forgotten as that", async () => {
+test("a kept call whose record has expired is shown as injected, and is forgotten as such", async () => {
   const call = await deliver(aKeptCall());
   await redis.client.del(keys.record(call.id));
   const readLife = createReadLife(redis.partition);
@@ -185,7 +185,7 @@ test("a kept call whose record has expired is shown as injected, and forgotten a
   });
 });
 
-test("nothing is kept while a gateway evicts them", async () => {
+test("no call is kept while a gateway evicts kept calls", async () => {
   await redis.client.set(keys.keptOff, "a gateway");
   const { id } = await deliver(aKeptCall());
   expect(await isKept(id)).toBe(false);

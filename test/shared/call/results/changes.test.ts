@@ -15,7 +15,7 @@ import type { Operate } from "../../../../shared/queue/operate.ts";
 import { createReplay } from "../../../../shared/queue/replay.ts";
 import { aCall } from "../../../fixtures/producer.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
-import { claimed, queued } from "../../../support/made-payment.ts";
+import { claimPayment, queuePayment } from "../../../support/made-payment.ts";
 import { deliverResultOn, tellProgressOn, WORK } from "../../../support/results.ts";
 
 const redis = useRedis();
@@ -34,12 +34,15 @@ beforeEach(async () => {
 });
 afterEach(() => changes.close());
 
-/** Notes each time that one of these calls is told of, by its id, once the subscription is there. No look comes of itself. */
+/**
+ * Watches these calls and, once the subscription exists, collects in `heard` the id of each call for which a change is
+ * reported. The regular sweep is off unless a test sets its interval.
+ */
 async function watchAll(ids: readonly string[], sweepEveryMs = 3_600_000): Promise<void> {
   changes = createChanges(redis.partition, { sweepEveryMs });
   for (const id of ids) changes.watch(id, () => heard.push(id));
   await expect.poll(subscribers).toBe(1);
-  // With the subscription comes a look through all of them, which tells of those that were never looked at.
+  // The new subscription causes one sweep, which reports a change of every call that was never read before.
   await expect.poll(() => new Set(heard).size).toBe(ids.length);
   heard.length = 0;
 }
@@ -48,7 +51,7 @@ async function subscribers(): Promise<unknown> {
   return (await redis.client.pubsub("NUMSUB", keys.changes))[1];
 }
 
-/** What was heard so far: a message that was published before this one comes before it. */
+/** The ids that were heard until now. It publishes a last message, before which all earlier ones arrive. */
 async function heardNow(): Promise<string[]> {
   let isThere = false;
   const stop = changes.watch("the-end", () => {
@@ -60,7 +63,7 @@ async function heardNow(): Promise<string[]> {
   return heard.splice(0);
 }
 
-describe("a change of a webhook's call is told of once:", () => {
+describe("a change of a webhook's call is published once:", () => {
   const QUEUE = "webhook/7/1";
   const TOKEN = "worker:1";
   const operator = () => ({
@@ -95,7 +98,7 @@ describe("a change of a webhook's call is told of once:", () => {
 
   test.each<[string, ResultMark | undefined]>([
     ["with a result", markOf({ status: 200, body: "done" }, 1000, 1)],
-    ["with a result that is to come", { known: "awaited" }],
+    ["with a result that the runner will deliver", { known: "awaited" }],
     ["without one", undefined],
   ])("its good end %s", async (_name, result) => {
     await take();
@@ -117,13 +120,13 @@ describe("a change of a webhook's call is told of once:", () => {
     expect(await heardNow()).toEqual([id]);
   });
 
-  test("that a producer takes it, whose record still says that it has failed", async () => {
+  test("a producer takes it after a failure", async () => {
     await redis.client.hset(keys.record(id), "st", "FAILED");
     await take();
     expect(await heardNow()).toEqual([id]);
   });
 
-  test("word of its progress, and its delivery", async () => {
+  test("its progress and its delivery", async () => {
     const deliver = deliverResultOn(redis.partition);
     await tellProgressOn(redis.partition)(id, { at: 1, json: "{}" });
     expect(await heardNow()).toEqual([id]);
@@ -134,7 +137,7 @@ describe("a change of a webhook's call is told of once:", () => {
   });
 });
 
-describe("a change of a payment is told of once:", () => {
+describe("a change of a payment is published once:", () => {
   const TERMS = { network: "eip155:1", asset: `0x${"a".repeat(40)}` };
   const journal = () => new PaymentJournal(redis.partition);
 
@@ -144,9 +147,9 @@ describe("a change of a payment is told of once:", () => {
     return payment;
   }
 
-  test("that it is settled, void, or in review", async () => {
+  test("its settlement, its end as void, and its review", async () => {
     const ids = [];
-    for (let i = 0; i < 3; i++) ids.push(await claimed(journal(), TERMS));
+    for (let i = 0; i < 3; i++) ids.push(await claimPayment(journal(), TERMS));
     const [settled = "", unpaid = "", odd = ""] = ids;
     await watchAll(ids);
     const payment = await found(settled);
@@ -158,8 +161,11 @@ describe("a change of a payment is told of once:", () => {
     expect(await heardNow()).toEqual(ids);
   });
 
-  test("that its refund is exported, paid back, or withdrawn since the call ran after all", async () => {
-    const [back, ran] = [await queued(journal(), TERMS, true), await queued(journal(), TERMS, true)];
+  test("its refund is exported, done, or withdrawn because the call ran after all", async () => {
+    const [back, ran] = [
+      await queuePayment(journal(), TERMS, true),
+      await queuePayment(journal(), TERMS, true),
+    ];
     for (const id of [back, ran]) await redis.client.hset(keys.record(id), "st", "DISCARDED");
     await watchAll([back, ran]);
     const refunds = createRefunds(redis.partition);
@@ -191,7 +197,7 @@ function aRow(call: string): RefundRow {
   };
 }
 
-test("the calls that end in one step are told of by one message", async () => {
+test("the calls that end in one script are published in one message", async () => {
   const calls = Array.from({ length: 10 }, () => aCall());
   const enqueue = createEnqueue(redis.partition);
   await Promise.all(calls.map((call) => enqueue(call)));
@@ -210,7 +216,7 @@ test("the calls that end in one step are told of by one message", async () => {
   listener.disconnect();
 });
 
-test("a change whose message was lost with the connection is told of as soon as there is another connection", async () => {
+test("a change whose message was lost with the connection is found as soon as there is another connection", async () => {
   const deliver = deliverResultOn(redis.partition);
   const [changed = "", same = ""] = [aCall().id, aCall().id];
   for (const id of [changed, same])
@@ -224,7 +230,7 @@ test("a change whose message was lost with the connection is told of as soon as 
   await expect.poll(() => heard).toEqual([changed, same]);
 });
 
-test("a change that no message tells of is found by the look through all calls", async () => {
+test("a change without a message is found by the check of all watched calls", async () => {
   const id = aCall().id;
   await redis.client.hset(keys.record(id), { st: "QUEUED", at: 1 });
   await watchAll([id], 50);
@@ -236,7 +242,7 @@ test("a change that no message tells of is found by the look through all calls",
   await expect.poll(() => heard).toEqual([id, id, id]);
 });
 
-test("10,000 calls are looked through with 100 commands, one after another, and those that are the same are not told of again", async () => {
+test("10,000 calls are checked with 100 commands, one after another, and unchanged calls notify no watcher", async () => {
   const ids = Array.from({ length: 10_000 }, (_, i) => `c_${i}`);
   const scripts = async () => {
     const stats = String(await redis.client.info("commandstats"));
@@ -250,27 +256,27 @@ test("10,000 calls are looked through with 100 commands, one after another, and 
   expect(await heardNow()).toEqual([]);
 });
 
-test("who has stopped watching is told nothing, and others that watch the same call are told", async () => {
+test("a watcher that has stopped is not notified, and other watchers of the same call are", async () => {
   const id = "c_1";
   changes = createChanges(redis.partition);
-  const told = [0, 0];
-  const stops = told.map((_, i) =>
+  const notified = [0, 0];
+  const stops = notified.map((_, i) =>
     changes.watch(id, () => {
-      told[i] = (told[i] ?? 0) + 1;
+      notified[i] = (notified[i] ?? 0) + 1;
     }),
   );
-  await expect.poll(() => told).toEqual([1, 1]);
+  await expect.poll(() => notified).toEqual([1, 1]);
   stops[0]?.();
   await redis.client.publish(keys.changes, id);
-  await expect.poll(() => told).toEqual([1, 2]);
+  await expect.poll(() => notified).toEqual([1, 2]);
   stops[1]?.();
   await heardNow();
   await redis.client.publish(keys.changes, id);
   await heardNow();
-  expect(told).toEqual([1, 2]);
+  expect(notified).toEqual([1, 2]);
 });
 
-test("a gateway that watches nothing has no connection to listen on, and one is enough for all watchers", async () => {
+test("a gateway without watchers has no connection for changes, and one connection serves all watchers", async () => {
   const connections = async () =>
     String(await redis.client.client("LIST"))
       .trim()

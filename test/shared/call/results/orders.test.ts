@@ -17,8 +17,9 @@ import { sample } from "../../../support/long-run.ts";
 import { deliverResultOn, WORK } from "../../../support/results.ts";
 
 /*
- * Who tells of a call's result is not alone: a producer that had lost the call tells of its 2xx or of a failure, another one of the other,
- * the runner delivers, an operator replays and discards. Each order of these is tried on real Redis.
+ * Several parties can write a call's result: a producer that has lost the call may still report a 2xx, and another producer a
+ * failure. The runner may deliver a result, and an operator may replay or discard the call. These tests run such steps in
+ * every order on a real Redis.
  */
 
 const redis = useRedis();
@@ -69,7 +70,7 @@ async function operate(by: Operate, id: string): Promise<string> {
 
 type Step = "deliver" | "deliverFailure" | "mark" | "fail" | "replay" | "discard";
 
-/** Each answers what became of it. */
+/** Each step resolves with its outcome. */
 const STEPS: Readonly<Record<Step, (id: string, mark: ResultMark) => Promise<string>>> = {
   deliver: (id) => deliver(id, DELIVERY),
   deliverFailure: (id) => deliver(id, FAILURE),
@@ -93,20 +94,20 @@ const STEPS: Readonly<Record<Step, (id: string, mark: ResultMark) => Promise<str
   discard: (id) => operate(discard, id),
 };
 
-type Outcome = { order: readonly Step[]; became: readonly string[]; read: ResultRead; st: string | null };
+type Outcome = { order: readonly Step[]; outcomes: readonly string[]; read: ResultRead; st: string | null };
 
-/** A call in hand of a worker, to which these steps happen. */
+/** Runs these steps on a call that a worker has in flight. */
 async function play(order: readonly Step[], mark: ResultMark, claimed: boolean): Promise<Outcome> {
   const call = aCall({ keep_result: true });
   const claim = { by: "test", bodySha256: call.sha256, windowMs: 60_000 };
   await createEnqueue(redis.partition)(call, claimed ? claim : undefined);
   await backend.fetch(TOKEN, { bytes: undefined, alone: false });
-  const became: string[] = [];
-  for (const step of order) became.push(await STEPS[step](call.id, mark));
+  const outcomes: string[] = [];
+  for (const step of order) outcomes.push(await STEPS[step](call.id, mark));
   const read = await results.read(call.id);
   const st = await redis.client.hget(keys.record(call.id), "st");
   await redis.client.flushdb();
-  return { order, became, read, st };
+  return { order, outcomes, read, st };
 }
 
 function permutations<Item>(items: readonly Item[]): Item[][] {
@@ -114,7 +115,7 @@ function permutations<Item>(items: readonly Item[]): Item[][] {
   return items.flatMap((item, i) => permutations(items.toSpliced(i, 1)).map((rest) => [item, ...rest]));
 }
 
-/** Each order of each choice of these steps. */
+/** All orders of all subsets of these steps. */
 function ordersOf(steps: readonly Step[]): Step[][] {
   const choices = Array.from({ length: 2 ** steps.length }, (_, set) =>
     steps.filter((_step, i) => Math.floor(set / 2 ** i) % 2 === 1),
@@ -138,7 +139,7 @@ const SETS: readonly (readonly Step[])[] = [
 ];
 
 test.each(sample(VARIANTS, 2))(
-  "what a call comes to does not depend on the order in which a delivery, a 2xx ($name) and a failure are told of (with a record: $claimed)",
+  "the result of a call does not depend on the order of a delivery, a 2xx ($name) and a failure (with a record: $claimed)",
   async ({ mark, claimed }) => {
     for (const steps of SETS) {
       const outcomes: unknown[] = [];
@@ -178,9 +179,9 @@ function by(read: ResultRead): string | undefined {
   return read.kind === "answer" ? read.body.toString() : undefined;
 }
 
-/** What must be read, by what each step became; `open` of a call to which nothing has happened. */
-function expected({ order, became }: Outcome, mark: string, open: string): { read: string; by?: string } {
-  const at = (step: Step, how: string) => order.findIndex((each, i) => each === step && became[i] === how);
+/** The result that a reader must get, given the outcome of each step. `open` is what a reader gets if no step had an effect. */
+function expected({ order, outcomes }: Outcome, mark: string, open: string): { read: string; by?: string } {
+  const at = (step: Step, how: string) => order.findIndex((each, i) => each === step && outcomes[i] === how);
   const [delivered, discarded, marked] = [at("deliver", "stored"), at("discard", "done"), at("mark", "done")];
   if (delivered > discarded) return { read: "answer", by: "delivered" };
   const failureDelivered = at("deliverFailure", "stored");
@@ -195,14 +196,11 @@ function expected({ order, became }: Outcome, mark: string, open: string): { rea
   return { read: discarded < 0 && replayed > failed ? "pending" : "failed" };
 }
 
-test.each(["REFUND_PENDING", "REFUNDED"])(
-  "of a call that is %s a late 2xx leaves no result behind",
-  async (st) => {
-    const call = aCall({ keep_result: true });
-    await redis.client.hset(keys.record(call.id), { v: "2", st });
-    const mark = MARKS["answered"] as ResultMark;
-    await STEPS.mark(call.id, mark);
-    expect(await redis.client.hmget(keys.record(call.id), "st", "rs")).toEqual([st, "gone"]);
-    expect(await redis.client.exists(keys.result(call.id))).toBe(0);
-  },
-);
+test.each(["REFUND_PENDING", "REFUNDED"])("a late 2xx leaves no result of a call that is %s", async (st) => {
+  const call = aCall({ keep_result: true });
+  await redis.client.hset(keys.record(call.id), { v: "2", st });
+  const mark = MARKS["answered"] as ResultMark;
+  await STEPS.mark(call.id, mark);
+  expect(await redis.client.hmget(keys.record(call.id), "st", "rs")).toEqual([st, "gone"]);
+  expect(await redis.client.exists(keys.result(call.id))).toBe(0);
+});

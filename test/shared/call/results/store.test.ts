@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { createEnqueue } from "../../../../services/webhooks-gateway/enqueue.ts";
 import { randomCallId } from "../../../../shared/call/call-id.ts";
 import type { ResultLimits } from "../../../../shared/call/results/result.ts";
-import { createResults, createTellProgress } from "../../../../shared/call/results/store.ts";
+import { createResults, createStoreProgress } from "../../../../shared/call/results/store.ts";
 import {
   createDeliverResult,
   type DeliverResult,
@@ -19,8 +19,8 @@ beforeEach(() => redis.client.flushdb());
 
 const LIMITS: ResultLimits = { resultMs: 60_000, resultBytesMax: 1000, bytesMax: 10_000 };
 const open = () => createResults(redis.partition);
-const tellProgress: ReturnType<typeof createTellProgress> = (id, progress) =>
-  createTellProgress(redis.partition, LIMITS)(id, progress);
+const storeProgress: ReturnType<typeof createStoreProgress> = (id, progress) =>
+  createStoreProgress(redis.partition, LIMITS)(id, progress);
 const deliver: DeliverResult = (id, result) => createDeliverResult(redis.partition, LIMITS)(id, result);
 
 function answer(body: string, fields: { status?: number; at?: number } = {}): Delivery {
@@ -28,21 +28,21 @@ function answer(body: string, fields: { status?: number; at?: number } = {}): De
   return { kind: "answer", status, contentType: "text/plain", body: Buffer.from(body), at, by: "delivery" };
 }
 
-/** A record as the gateways and producers of this release leave it. */
+/** Writes a record as gateways and producers of this release write it. */
 async function aRecord(fields: Record<string, string>): Promise<string> {
   const id = randomCallId();
   await redis.client.hset(keys.record(id), { at: "5", ...fields });
   return id;
 }
 
-/** The count of bytes, and what is really kept. */
+/** The counted bytes of all results, and the bytes that the index of the results adds up to. */
 async function bytes(): Promise<[counted: number, indexed: number]> {
   const entries = await redis.client.zrange(keys.results, "0", "-1");
   const indexed = entries.reduce((sum, entry) => sum + Number(entry.split(" ")[0]), 0);
   return [Number(await redis.client.get(keys.resultsBytes)), indexed];
 }
 
-describe("what is read of a call", () => {
+describe("the result of a call", () => {
   test.each([
     [{ st: "QUEUED" }, { kind: "pending", state: "QUEUED", changedAt: 5, progress: undefined }],
     [{ st: "SETTLING" }, { kind: "pending", state: "SETTLING" }],
@@ -79,7 +79,7 @@ describe("what is read of a call", () => {
     expect(await open().read(await aRecord(record))).toMatchObject(expected);
   });
 
-  test("and was forgotten is gone, also if one was stored since", async () => {
+  test("is gone if the call was forgotten, even if a result was stored since", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "kept" });
     await deliver(id, answer("late"));
     expect(await open().read(id)).toMatchObject({ kind: "answer" });
@@ -88,18 +88,18 @@ describe("what is read of a call", () => {
     expect((await open().status(id))?.result).toEqual({ kind: "gone" });
   });
 
-  test("without a record is that it is unknown", async () => {
+  test("is unknown without a record", async () => {
     expect(await open().read(randomCallId())).toEqual({ kind: "unknown" });
   });
 
-  test("whose record has a state that no process writes is refused", async () => {
+  test("is refused if the record has a state that no process writes", async () => {
     const id = await aRecord({ st: "LATER" });
     await expect(open().read(id)).rejects.toMatchObject({ code: "record.unreadable" });
     await expect(open().status(id)).rejects.toMatchObject({ code: "record.unreadable" });
     await expect(open().state(id)).rejects.toMatchObject({ code: "record.unreadable" });
   });
 
-  test("under whose result something else lies is unreadable, and not somebody's answer", async () => {
+  test("is unreadable if foreign data is under its key", async () => {
     const id = await aRecord({ st: "INJECTED" });
     for (const stored of ["", "text", "{}\nbody", "null\n", '{"kind":"other"}\n']) {
       await redis.client.set(keys.result(id), stored);
@@ -120,10 +120,10 @@ describe("what is read of a call", () => {
   });
 });
 
-describe("a call that keeps its result, and that a producer of the release before has ended,", () => {
+describe("a call that keeps its result, and that a producer of the previous release has ended", () => {
   const queue = "webhook/7/1";
 
-  test("well, has none, unless one is delivered", async () => {
+  test("has no result after a success, unless one is delivered", async () => {
     const id = await aRecord({ st: "QUEUED" });
     await markInjected(redis.partition, { id, queue });
     expect(await open().read(id)).toEqual({ kind: "none kept" });
@@ -131,13 +131,13 @@ describe("a call that keeps its result, and that a producer of the release befor
     expect(await open().read(id)).toMatchObject({ kind: "answer" });
   });
 
-  test("as failed, has none", async () => {
+  test("has no result after a failure", async () => {
     const id = await aRecord({ st: "QUEUED" });
     await createCallRecords(redis.partition).failed({ id, queue }, 1);
     expect(await open().read(id)).toEqual({ kind: "none kept" });
   });
 
-  test("well, after one of this release had failed it, has none, and no reason either", async () => {
+  test("has neither a result nor a reason after a success that followed a failure of this release", async () => {
     const id = await aRecord({ st: "QUEUED", fc: "runner.failed" });
     await markInjected(redis.partition, { id, queue });
     expect(await open().read(id)).toEqual({ kind: "none kept" });
@@ -145,7 +145,7 @@ describe("a call that keeps its result, and that a producer of the release befor
 });
 
 describe("a delivery", () => {
-  test("is the result, whatever bytes it has", async () => {
+  test("becomes the result, whatever bytes it has", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
     const body = Buffer.from([0, 10, 255, 13, 10, 128]);
     expect(await deliver(id, { ...answer(""), body } as Delivery)).toBe("stored");
@@ -167,13 +167,13 @@ describe("a delivery", () => {
     expect(await open().read(id)).toEqual(failure);
   });
 
-  test("that is longer than results may be leaves that it was too long", async () => {
+  test("that exceeds the size limit stores only this fact", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
     expect(await deliver(id, answer("x".repeat(1001)))).toBe("stored");
     expect(await open().read(id)).toMatchObject({ kind: "too_long", status: 200 });
   });
 
-  test("that comes again is the same, at whatever time, and another one does not change it", async () => {
+  test("that is repeated counts as the same at any time, and a different one does not change it", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
     const first = answer('"at":7', { at: 1 });
     await deliver(id, first);
@@ -183,7 +183,7 @@ describe("a delivery", () => {
     expect(await open().read(id)).toEqual(first);
   });
 
-  test("that comes again after its result was let go is the same, and is not stored again", async () => {
+  test("that is repeated after its result was evicted counts as the same, and is not stored again", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
     await deliver(id, answer("a"));
     await redis.client.del(keys.result(id));
@@ -191,7 +191,7 @@ describe("a delivery", () => {
     expect(await open().read(id)).toEqual({ kind: "gone" });
   });
 
-  test("of a failure is replaced by that of an answer, kept or not, and never the other way round", async () => {
+  test("of an answer replaces that of a failure, kept or not, and never the reverse", async () => {
     const failure = { kind: "failure", status: 500, contentType: undefined, at: 1, by: "delivery" } as const;
     for (const isKept of [true, false]) {
       const id = await aRecord({ st: "INJECTED", rs: "awaited" });
@@ -209,11 +209,11 @@ describe("a delivery", () => {
   test.each(["DISCARDED", "REFUND_PENDING", "REFUNDED"])("of a call that is %s is too late", async (st) => {
     const id = await aRecord({ st });
     expect(await deliver(id, answer("a"))).toBe("too late");
-    expect(await tellProgress(id, { at: 1, json: "{}" })).toBe("ended");
+    expect(await storeProgress(id, { at: 1, json: "{}" })).toBe("ended");
     expect(await redis.client.exists(keys.result(id))).toBe(0);
   });
 
-  test("of a call that has failed stands in place of its failure, and says that it may have had an effect", async () => {
+  test("of a failed call replaces its failure, and marks it as having a possible effect", async () => {
     const id = await aRecord({ st: "FAILED", fc: "runner.timed_out", unsure: "0" });
     expect(await deliver(id, answer("done after all"))).toBe("stored");
     expect(await open().read(id)).toMatchObject({ kind: "answer" });
@@ -224,7 +224,7 @@ describe("a delivery", () => {
     ]);
   });
 
-  test("of a call without a record is stored, and makes none", async () => {
+  test("of a call without a record is stored, and creates no record", async () => {
     const id = randomCallId();
     expect(await deliver(id, answer("a"))).toBe("stored");
     expect(await open().read(id)).toMatchObject({ kind: "answer" });
@@ -232,7 +232,7 @@ describe("a delivery", () => {
     expect(await deliver(id, answer("b"))).toBe("another");
   });
 
-  test("makes the record and the payment live as long as the result, if they expire", async () => {
+  test("extends the expiry of the record and the payment to that of the result", async () => {
     const short = await aRecord({ st: "INJECTED", rs: "awaited" });
     await redis.client.hset(keys.payment(short), "claimed_at", "1");
     for (const key of [keys.record(short), keys.payment(short)]) await redis.client.pexpire(key, 1000);
@@ -253,7 +253,7 @@ describe("a delivery", () => {
 describe("the job of a call", () => {
   const queue = "webhook/7/3";
 
-  test("is known from its record: from its route, if it was bought, and from the claim of a delivery id", async () => {
+  test("is known from its record: from its route, if it was bought, or from the claim of a delivery id", async () => {
     expect(await open().jobOf(await aRecord({ rt: "/x402/jobs/7/12" }))).toBe("7/12");
     const call = aCall({ job_id: 3 });
     const claim = { by: "test", bodySha256: call.sha256, windowMs: 60_000 };
@@ -261,7 +261,7 @@ describe("the job of a call", () => {
     expect(await open().jobOf(call.id)).toBe("7/3");
   });
 
-  test("is known of one without a record once its runner has answered, if its result is kept", async () => {
+  test("is known without a record once its runner has answered, if its result is kept", async () => {
     const id = randomCallId();
     expect(await open().jobOf(id)).toBeUndefined();
     await markInjected(redis.partition, { id, queue }, { known: "awaited" });
@@ -269,29 +269,30 @@ describe("the job of a call", () => {
   });
 });
 
-describe("word of the progress", () => {
-  test("is shown until the result is there, the latest of it", async () => {
+describe("the progress of a call", () => {
+  test("is shown, only the newest, until the result is stored", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
-    for (const at of [1, 2]) expect(await tellProgress(id, { at, json: `{"percent":${at}}` })).toBe("stored");
+    for (const at of [1, 2])
+      expect(await storeProgress(id, { at, json: `{"percent":${at}}` })).toBe("stored");
     expect(await open().read(id)).toMatchObject({
       kind: "pending",
       progress: { at: 2, json: '{"percent":2}' },
     });
     await deliver(id, answer("a"));
     expect(await redis.client.exists(keys.progress(id))).toBe(0);
-    expect(await tellProgress(id, { at: 3, json: "{}" })).toBe("ended");
+    expect(await storeProgress(id, { at: 3, json: "{}" })).toBe("ended");
     const [counted, indexed] = await bytes();
     expect(counted).toBe(indexed);
   });
 });
 
 describe("all results together", () => {
-  test("take no more bytes than they may: the oldest go, and their calls say that they are gone", async () => {
+  test("take at most their limit of bytes: the oldest are evicted, and their calls say that they are gone", async () => {
     const ids = await Promise.all(
       Array.from({ length: 20 }, () => aRecord({ st: "INJECTED", rs: "awaited" })),
     );
     const results = open();
-    // Each lives a little longer than the one before, so that none is as old as another in the same millisecond.
+    // Each result is kept a little longer than the one before it, so that no two have the same age within a millisecond.
     for (const [i, id] of ids.entries())
       await createDeliverResult(redis.partition, { ...LIMITS, resultMs: LIMITS.resultMs + 100 * i })(
         id,
@@ -308,26 +309,26 @@ describe("all results together", () => {
     expect(counted).toBeLessThanOrEqual(LIMITS.bytesMax);
   });
 
-  test("are counted right however results replace each other", async () => {
+  test("are counted correctly even if results replace each other", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
-    for (let i = 1; i < 10; i++) await tellProgress(id, { at: 1, json: "1".repeat(i * 10) });
+    for (let i = 1; i < 10; i++) await storeProgress(id, { at: 1, json: "1".repeat(i * 10) });
     await deliver(id, answer("x"));
     const [counted, indexed] = await bytes();
     expect([counted, await redis.client.zcard(keys.results)]).toEqual([indexed, 1]);
   });
 
-  test("let go of what is up when another comes, and one whose place another took keeps that one", async () => {
+  test("lose expired results when another is stored, but keep one that has replaced another", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
-    await createTellProgress(redis.partition, { ...LIMITS, resultMs: 1 })(id, { at: 1, json: "short" });
+    await createStoreProgress(redis.partition, { ...LIMITS, resultMs: 1 })(id, { at: 1, json: "short" });
     await expect.poll(() => redis.client.exists(keys.progress(id))).toBe(0);
-    await tellProgress(id, { at: 2, json: "a longer one" });
+    await storeProgress(id, { at: 2, json: "a longer one" });
     await deliver(await aRecord({ st: "INJECTED" }), answer("x"));
     expect(await open().read(id)).toMatchObject({ progress: { json: "a longer one" } });
     const [counted, indexed] = await bytes();
     expect(counted).toBe(indexed);
   });
 
-  test("are kept no more while a gateway lets go of them: what comes is gone at once", async () => {
+  test("are not kept while a gateway evicts them: a new result is gone at once", async () => {
     await redis.client.set(keys.resultsOff, "a gateway");
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
     expect(await deliver(id, answer("x"))).toBe("stored");

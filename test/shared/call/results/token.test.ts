@@ -10,7 +10,7 @@ const [first, second, third] = ["a", "b", "c"].map((name) => new Secret(`secret 
   Secret,
 ];
 
-test("every secret is tried, whether the first or the last is right, or none", () => {
+test("all secrets are compared, whether the first, the last or none is right", () => {
   const secrets = [first, second, third] as const;
   const uses = secrets.map((secret) => vi.spyOn(secret, "reveal"));
   const tokens = createResultTokens(secrets);
@@ -28,7 +28,7 @@ test("every secret is tried, whether the first or the last is right, or none", (
     expect(compared(token)).toEqual({ isGood: false, times: [1, 1, 1] });
 });
 
-test("a token is of one call, and of the secret's use for results", () => {
+test("a token is valid for one call, and only for results", () => {
   const tokens = createResultTokens([first]);
   const token = tokens.of(CALL);
   expect(token).toMatch(/^rt_[A-Za-z0-9_-]{43}$/);

@@ -29,7 +29,7 @@ function endpointsOf(endpoints?: readonly TomlTable[]) {
   });
 }
 
-test("each endpoint is shown with its preset, how its sender proves itself and its jobs, and without its secret", async () => {
+test("each endpoint is shown with its preset, its way to authenticate and its jobs, but without its secret", async () => {
   const list = await endpointsOf([
     { path: "/hooks/a", job_id: 1, auth: "bearer", secret: SECRET, name: "alpha" },
     {
@@ -44,7 +44,7 @@ test("each endpoint is shown with its preset, how its sender proves itself and i
   expect(JSON.stringify(list)).not.toContain(SECRET);
 });
 
-test("what came to an endpoint stands beside it, also to one that is no longer configured", async () => {
+test("an endpoint shows its requests, even if it is no longer configured", async () => {
   const { log, flush } = await start();
   log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false });
   log.warn("webhook.refused", { path: "/hooks/gone", code: "request.too_large" });
@@ -56,7 +56,7 @@ test("what came to an endpoint stands beside it, also to one that is no longer c
   ]);
 });
 
-test("when a credential was last refused stands beside how often, by the reason", async () => {
+test("an endpoint shows for each reason how often a credential was refused, and when last", async () => {
   const at = Date.now() - 90_000;
   const { log, flush } = await start({ clock: () => at });
   log.warn("webhook.refused", { path: "/hooks/a", code: "webhook.credential_rejected", reason: "mismatch" });
@@ -68,6 +68,6 @@ test("when a credential was last refused stands beside how often, by the reason"
   });
 });
 
-test("without webhooks.toml there is none", async () => {
+test("without webhooks.toml the list is empty", async () => {
   expect(await endpointsOf().list()).toEqual([]);
 });

@@ -6,7 +6,7 @@ import { useReports } from "../../../fixtures/reports.ts";
 const redis = useRedis();
 const { start } = useReports(redis);
 
-/** The start of a span of each length. */
+/** The start of an interval of each length. */
 const NOON = Date.UTC(2026, 2, 1, 12);
 let now = NOON;
 const clock = () => now;
@@ -25,7 +25,7 @@ async function report(tell: (log: Awaited<ReturnType<typeof start>>["log"]) => v
   await reports.flush();
 }
 
-test("each span has what was accepted, refused, injected and failed of each origin, and how long calls took", async () => {
+test("each interval has the accepted, refused, injected and failed calls of each origin, and their latency", async () => {
   await report((log) => {
     for (let i = 0; i < 3; i++) log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false });
     log.warn("webhook.refused", { path: "/hooks/a", code: "request.too_large" });
@@ -38,7 +38,7 @@ test("each span has what was accepted, refused, injected and failed of each orig
   expect(read).toMatchObject({ step_ms: 60_000 });
   const webhook = read.lines.find(({ origin }) => origin === "webhook");
   expect(webhook?.accepted).toHaveLength(60);
-  // The last whole minute, and that which has only begun.
+  // The last complete minute, and the minute that has only begun.
   const newest = <Value>(values: readonly Value[] = []) => values.slice(-2);
   expect(newest(webhook?.accepted)).toEqual([3, 0]);
   expect(newest(webhook?.refused)).toEqual([1, 0]);
@@ -48,7 +48,7 @@ test("each span has what was accepted, refused, injected and failed of each orig
   expect(read.lines.find(({ origin }) => origin === "x402")?.accepted.every((each) => each === 0)).toBe(true);
 });
 
-test("a percentile of a minute is that of all its calls, as it is of all calls of a job; one slow call in a thousand is not it", async () => {
+test("percentiles cover all calls of a minute, and all calls of a job; one slow call in a thousand does not change them", async () => {
   now = NOON - 60_000;
   await report((log) => log.info("call.injected", { ...ofWebhook, endToEndMs: 10_000 }));
   now = NOON - 10_000;
@@ -63,7 +63,7 @@ test("a percentile of a minute is that of all its calls, as it is of all calls o
   expect(jobs[0]?.p99_ms).toBeLessThan(46);
 });
 
-test("the time in which a call was held back is no part of its latency", async () => {
+test("the time for which a call was held back is no part of its latency", async () => {
   await report((log) => {
     log.info("call.injected", { ...ofWebhook, endToEndMs: 60_040, heldMs: 60_000 });
     log.info("call.injected", { ...ofWebhook, endToEndMs: 40, heldMs: 0 });
@@ -78,7 +78,7 @@ test("the time in which a call was held back is no part of its latency", async (
   expect(Object.keys(webhook?.total ?? {})).not.toContain("heldP99Ms");
 });
 
-test("an hour is 60 minutes of the clock, whenever it is read: a later look shows the same calls in the same minute", async () => {
+test("an hour has 60 clock minutes; a later reading shows the same calls in the same minute", async () => {
   now = NOON + 7000;
   await report((log) => log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false }));
   for (const later of [80_000, 113_000, 240_000, 59 * 60_000, 60 * 60_000 + 9000]) {
@@ -90,7 +90,7 @@ test("an hour is 60 minutes of the clock, whenever it is read: a later look show
   }
 });
 
-test("the last minute has calls of 20 s ago, wherever the minute of the clock begins, and loses none for 60 s", async () => {
+test("the last minute has calls of 20 s ago, wherever the clock's minute begins, and loses none for 60 s", async () => {
   for (const second of [0, 7, 29, 48, 59]) {
     await redis.client.flushdb();
     const at = NOON + second * 1000;
@@ -115,21 +115,21 @@ test("the last minute has calls of 20 s ago, wherever the minute of the clock be
   }
 });
 
-test("a span without a report is missing, and one whose processes counted nothing is not", async () => {
+test("an interval without a report is marked as missing, but not one whose processes counted nothing", async () => {
   await report(() => {});
   now += 130_000;
   await report(() => {});
   expect((await flow().read("1h")).missing.slice(-4)).toEqual([true, false, true, false]);
 });
 
-test("a day is read in spans of five minutes, which begin when the first one does", async () => {
+test("a day is read in intervals of five minutes, which begin at full five minutes", async () => {
   const { from, step_ms, lines } = await flow().read("24h");
   expect(step_ms).toBe(300_000);
   expect(lines[0]?.accepted).toHaveLength(288);
   expect(Date.parse(from)).toBe(NOON - 287 * 300_000);
 });
 
-test("what became of each job's calls is told over all of the time, and the lines of one job can be asked for", async () => {
+test("outcomes of each job are summed over the whole time, and the lines of one job can be read", async () => {
   await report((log) => {
     log.info("call.injected", { ...ofWebhook, endToEndMs: 40 });
     log.warn("call.delayed", { ...ofWebhook, code: "runner.unreachable" });
@@ -150,7 +150,7 @@ test("what became of each job's calls is told over all of the time, and the line
   expect(injected.reduce((sum, each) => sum + each, 0)).toBe(1);
 });
 
-test("of an endpoint one sees how often each refusal came, and why credentials did not hold", async () => {
+test("an endpoint shows how often each refusal occurred, and why credentials were refused", async () => {
   await report((log) => {
     log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: true });
     const refused = {
@@ -167,7 +167,7 @@ test("of an endpoint one sees how often each refusal came, and why credentials d
 
 const MISMATCH = { code: "webhook.credential_rejected", reason: "mismatch" };
 
-test("an endpoint that refuses many requests is named with why, for ten minutes after the last one, however many it accepts since", async () => {
+test("an endpoint that refuses many requests is listed with the reason for ten minutes, even if it accepts many since", async () => {
   await report((log) => {
     log.warn("webhook.refused", { path: "/hooks/a", ...MISMATCH, times: 5 });
     log.warn("webhook.refused", { path: "/hooks/a", code: "request.too_large", times: 1 });
@@ -193,7 +193,7 @@ test("an endpoint that refuses many requests is named with why, for ten minutes 
   expect((await flow().read("1h")).refusing).toEqual([]);
 });
 
-test("an endpoint is not named for a few refusals among many requests of the same minute; unknown paths are compared with all", async () => {
+test("an endpoint with few refusals among many requests of the same minute is not listed; unknown paths are compared with all requests", async () => {
   await report((log) => {
     log.warn("webhook.refused", { path: "/hooks/a", ...MISMATCH, times: 6 });
     log.warn("webhook.path_unknown", { count: 6 });

@@ -25,7 +25,7 @@ const SOLD = {
   },
 };
 
-test("each job is shown with its price in wei and in each token whose rate is known, and who may buy it", async () => {
+test("each job is shown with its price in wei and in each token with a known rate, and with its permitted buyers", async () => {
   const read = await pricesOf({
     job_pricing: SOLD,
     x402: {
@@ -49,7 +49,7 @@ test("each job is shown with its price in wei and in each token whose rate is kn
   ]);
 });
 
-test("a token whose rate nobody has read has no offers, and says why", async () => {
+test("a token whose rate was never read has no offers, and says why", async () => {
   const feed = { source: "http_json", url: "https://rates.example/usdc", pointer: "/rate" };
   const read = await pricesOf({
     job_pricing: SOLD,
@@ -66,11 +66,11 @@ test("a token whose rate nobody has read has no offers, and says why", async () 
   ]);
 });
 
-test("where nothing is sold both lists are empty", async () => {
+test("both lists are empty if no job is sold", async () => {
   expect(await pricesOf({})).toEqual({ rates: [], jobs: [], gateway_url: null });
 });
 
-test("files that cannot be read are refused with what is wrong, and without what is secret", async () => {
+test("unreadable files are refused with the reason, without any secret", async () => {
   const feed = { source: "http_json", url: "env:RATES_URL", pointer: "/rate" };
   const x402 = { accepted_tokens: [{ ...tokenTable(feed), min_rate: "2000", max_rate: "4000" }] };
   await expect(pricesOf({ job_pricing: SOLD, x402 })).rejects.toMatchObject({
@@ -84,7 +84,7 @@ test.each<[string, string, (file: string) => void]>([
   ["is not UTF-8", "is not UTF-8", (file) => writeFileSync(file, Buffer.from("# \xe9", "latin1"))],
   ["is no TOML", "job_pricing.toml:1: ", (file) => writeFileSync(file, "[")],
   ["has a job without a price", "price_wei", (file) => writeFileSync(file, '["1"]\n1 = { name = "a" }')],
-])("a job_pricing.toml that %s is refused, not read as one without jobs", async (_, message, spoil) => {
+])("a job_pricing.toml that %s is refused, and not read as one without jobs", async (_, message, spoil) => {
   const x402 = { accepted_tokens: [tokenTable("3200")] };
   await expect(pricesOf({ job_pricing: SOLD, x402 }, spoil)).rejects.toMatchObject({
     code: "start.config_invalid",

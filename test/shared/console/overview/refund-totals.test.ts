@@ -16,7 +16,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test("the last known totals are answered without a wait for Redis, which is read behind, and none that are older than a minute", async () => {
+test("the last totals are returned without waiting for Redis, which is read in the background, unless they are older than a minute", async () => {
   const read = createReadRefundTotals(partitionsOver(redis.client), () => undefined);
   const failed = async () => (await read()).failed.confirmed.calls;
   expect(await failed()).toBe(0);

@@ -24,7 +24,7 @@ const stateOf = async (id: string) => (await store.find(id))?.state;
 
 type Worker = RunWorker & { work: RunWork[] };
 
-/** A worker whose runs are done as the test says. */
+/** Starts a worker that does its runs with the test's function. */
 function startWorker(doRun: DoRun, options: { leaseMs?: number; atOnce?: number } = {}): Worker {
   const work: RunWork[] = [];
   const count: DoRun = (given) => {
@@ -37,12 +37,12 @@ function startWorker(doRun: DoRun, options: { leaseMs?: number; atOnce?: number 
   return { ...worker, work };
 }
 
-/** Work that goes on until it is to end. */
+/** Work that continues until its signal aborts. */
 const endless: DoRun = ({ signal }) =>
   new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 
-test("a run is taken once, done, and known with what it has told for a week", async () => {
-  const done: DoRun = async ({ tell }) => tell({ counted: 3 });
+test("a run is taken once and done, and its progress is known for a week", async () => {
+  const done: DoRun = async ({ storeProgressSoon }) => storeProgressSoon({ counted: 3 });
   const [one, other] = [startWorker(done), startWorker(done)];
   const { id } = await begin({ what: "sheep" });
   await eventually("it is done", async () => (await stateOf(id)) === "done");
@@ -60,7 +60,7 @@ test("a run is taken once, done, and known with what it has told for a week", as
   expect(await redis.client.pttl(keys.run(id))).toBeGreaterThan(RUN_KEPT_MS - 60_000);
 });
 
-test("a run whose process falls silent is taken by another one, which goes on from what was told", async () => {
+test("a run whose process falls silent is taken by another process, which continues from the stored progress", async () => {
   const { id } = await begin();
   expect((await store.take("dead", 30, ["count"]))?.id).toBe(id);
   await store.hold(id, "dead", 30, { counted: 7 });
@@ -69,12 +69,12 @@ test("a run whose process falls silent is taken by another one, which goes on fr
   expect(work[0]?.run.progress).toEqual({ counted: 7 });
 });
 
-test("a process whose lease has lapsed, and that takes the run again, has lost what it did before", async () => {
+test("a process whose lease expired has lost its earlier work, even if it takes the run again itself", async () => {
   const { work, wake } = startWorker(endless, { leaseMs: 60_000 });
   const { id } = await begin();
   await eventually("it is under way", () => work.length === 1);
   await eventually("it is taken again", async () => {
-    await redis.client.zadd(keys.openRuns, 0, id); // as if its lease had lapsed while Redis was away
+    await redis.client.zadd(keys.openRuns, 0, id); // as if its lease had expired while Redis was unavailable
     wake();
     return work.length > 1;
   });
@@ -83,22 +83,22 @@ test("a process whose lease has lapsed, and that takes the run again, has lost w
   );
 });
 
-test("a process that has lost its run to another one stops doing it, and writes nothing of it any more", async () => {
+test("a process that has lost its run to another process stops doing it, and writes nothing about it", async () => {
   const worker = startWorker(endless, { leaseMs: 60_000 });
   const { id } = await begin();
   await eventually("it is under way", () => worker.work.length === 1);
   await redis.client.hset(keys.run(id), "holder", "another");
   await eventually("it is given up", () => worker.work[0]?.signal.aborted === true);
-  worker.work[0]?.tell({ counted: 99 });
+  worker.work[0]?.storeProgressSoon({ counted: 99 });
   await worker.stop();
   expect(await store.find(id)).toMatchObject({ state: "running", progress: undefined });
 });
 
-test("a process that stops leaves its runs at once to another one", async () => {
+test("a process that stops leaves its runs at once to other processes", async () => {
   const worker = startWorker(endless, { leaseMs: 60_000 });
   const { id } = await begin();
   await eventually("it is under way", () => worker.work.length === 1);
-  worker.work[0]?.tell({ counted: 5 });
+  worker.work[0]?.storeProgressSoon({ counted: 5 });
   await worker.stop();
   expect(await store.find(id)).toMatchObject({ state: "waiting", progress: { counted: 5 } });
   const next = startWorker(async () => {});
@@ -106,7 +106,7 @@ test("a process that stops leaves its runs at once to another one", async () => 
   expect(next.work).toHaveLength(1);
 });
 
-test("a run is cancelled wherever it is: under way, or before anybody has taken it", async () => {
+test("a run can be cancelled while a process does it, and before any process has taken it", async () => {
   const waiting = await begin();
   expect(await store.cancel(actOn(waiting.id, "cancel_run"))).toMatchObject({
     state: "waiting",
@@ -125,10 +125,10 @@ test("a run is cancelled wherever it is: under way, or before anybody has taken 
   });
 });
 
-test("what a run throws stops it with its code, and it can go on from there; a run that is done cannot", async () => {
+test("an error of a run stops it with the error's code, and the run can be resumed; a finished run cannot", async () => {
   let fails = true;
-  startWorker(async ({ tell }) => {
-    tell({ counted: 1 });
+  startWorker(async ({ storeProgressSoon }) => {
+    storeProgressSoon({ counted: 1 });
     if (fails) throw new AppError("record.unreadable", { reason: "the record is damaged" });
   });
   const { id } = await begin();
@@ -137,13 +137,13 @@ test("what a run throws stops it with its code, and it can go on from there; a r
     ...{ failure: { code: "record.unreadable", reason: "the record is damaged" }, progress: { counted: 1 } },
   });
   fails = false;
-  // How far it is by now, nobody can tell.
+  // The state depends on how far the worker is, so only the failure is checked.
   expect(await store.resume(actOn(id, "resume_run"))).toMatchObject({ failure: undefined });
   await eventually("it is done", async () => (await stateOf(id)) === "done");
   await expect(store.resume(actOn(id, "resume_run"))).rejects.toMatchObject({ code: "run.not_resumable" });
 });
 
-test("a run that meets an absent Redis waits for it, and goes on", async () => {
+test("a run whose Redis becomes unavailable waits for it, and continues", async () => {
   let tries = 0;
   startWorker(async () => {
     tries += 1;
@@ -154,7 +154,7 @@ test("a run that meets an absent Redis waits for it, and goes on", async () => {
   expect(tries).toBe(2);
 });
 
-test("so many runs may be open, and so many are known: the oldest that have ended go first", async () => {
+test("the numbers of open runs and of stored runs are limited: the oldest ended runs are removed first", async () => {
   const open = await Promise.all(Array.from({ length: OPEN_RUNS_MAX }, () => begin()));
   await expect(begin()).rejects.toMatchObject({ code: "run.too_many" });
   startWorker(async () => {}, { atOnce: 50 });
@@ -168,28 +168,28 @@ test("so many runs may be open, and so many are known: the oldest that have ende
   expect(await store.list("count")).toHaveLength(RUNS_KEPT);
 });
 
-test("a list has the newest of a kind, with what they have told if that is wanted, and reads nothing of others", async () => {
+test("a list has the newest runs of a kind, with their progress on request, and reads no others", async () => {
   const ids: string[] = [];
   for (const kind of ["count", "weigh", "count", "count", "weigh"])
     ids.push((await store.create({ kind, by: "otto", request: { kind } })).id);
   for (const [at, id] of ids.entries()) {
-    await redis.client.zadd(keys.runs, at, id); // each begun in a ms of its own
+    await redis.client.zadd(keys.runs, at, id); // each run begins in its own millisecond
     await redis.client.hset(keys.run(id), "progress", '{"counted":4}');
   }
   const newest = [ids[3], ids[2]].map((id) => ({ id, request: { kind: "count" }, progress: { counted: 4 } }));
   await redis.client.config("RESETSTAT");
   expect(await store.list("count", { limit: 2 })).toMatchObject(newest);
-  // The kind of each, and two runs.
+  // The list reads the kind of each run, and two complete runs.
   const stats = await redis.client.info("commandstats");
   expect(stats).toContain("cmdstat_hget:calls=5,");
   expect(stats).toContain("cmdstat_hmget:calls=2,");
   for (const run of await store.list("count", { withProgress: false })) expect(run.progress).toBeUndefined();
 });
 
-test("how far a run is, is written when it has changed, and not with each renewal of the lease", async () => {
+test("progress is written when it has changed, and not with each renewal of the lease", async () => {
   const told = { counted: 1 };
   const doRun: DoRun = async (work) => {
-    work.tell(told);
+    work.storeProgressSoon(told);
     await endless(work);
   };
   startWorker(doRun);
@@ -205,7 +205,7 @@ test("how far a run is, is written when it has changed, and not with each renewa
   await eventually("it has told again", () => isTold(2));
 });
 
-test("a run of a kind that is not known here is left to the processes that know it", async () => {
+test("a run of an unknown kind is left to the processes that know it", async () => {
   const other = await store.create({ kind: "weigh", by: "otto", request: {} });
   expect(await store.take("here", 1000, ["count"])).toBeUndefined();
   expect(await store.list("count")).toEqual([]);

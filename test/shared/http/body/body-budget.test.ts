@@ -15,8 +15,9 @@ const KIB = 1024;
 const LIMIT = 8 * KIB * KIB;
 
 /**
- * A server with a budget of 1 MiB that answers with the number of bytes. A request to /proven is proven before its body, one
- * to /held is answered when `held` is told to, one to /waiting waits unproven until it is cut, and one to /decoded makes as many bytes of its body as its query says.
+ * Starts a server with a budget of 1 MiB that answers with the number of bytes. The path /proven is authenticated
+ * before its body. The path /held is answered when `held` is called. A request for /waiting waits unauthenticated until
+ * it is cut. The path /decoded reserves as many bytes as its query says.
  */
 async function serve() {
   const log = recordingLog();
@@ -25,7 +26,7 @@ async function serve() {
   const server = await listen(async (req, res) => {
     const lease = bodies.lease(req);
     try {
-      if (req.url === "/proven") lease.prove();
+      if (req.url === "/proven") lease.markVerified();
       const body = await readBody(req, res, LIMIT, { lease });
       if (req.url?.startsWith("/decoded")) lease.reserve(Number(req.url.split("?")[1]));
       if (req.url === "/held") await new Promise<void>((resolve) => held.push(resolve));
@@ -39,7 +40,7 @@ async function serve() {
   }, "127.0.0.1:0");
   ends.defer(() => server.close(0));
 
-  /** Sends the head of a request and a part of its body; resolves when it has arrived, or one of those that it cuts is. */
+  /** Sends the head of a request and a part of its body. Resolves when the part has arrived, or when a body was cut. */
   const begin = async (
     from: string,
     sent: number,
@@ -65,7 +66,7 @@ const finish = async (sender: OpenRaw, rest: number) => {
 };
 const untilEmpty = (bodies: BodyBudget) => eventually("nothing is in flight", () => bodies.bytes() === 0);
 
-test("without room, the address whose unproven bodies take most loses the largest of them, and nobody else loses any", async () => {
+test("once the budget is used up, the address whose unverified bodies use most loses the largest of them, and no other body is cut", async () => {
   const { begin, bodies, log } = await serve();
   const largest = await begin("127.0.0.2", 400 * KIB);
   const smaller = await begin("127.0.0.2", 150 * KIB, { of: 150 * KIB + 1 });
@@ -81,7 +82,7 @@ test("without room, the address whose unproven bodies take most loses the larges
   expect(log.events).toEqual([{ event: "http.bodies_cut", fields: expect.objectContaining({ times: 1 }) }]);
 });
 
-test("one address may have all of the budget while nobody else needs it", async () => {
+test("one address may use the whole budget while no other address needs it", async () => {
   const { begin } = await serve();
   const senders = await Promise.all(
     Array.from({ length: 6 }, () => begin("127.0.0.2", 110 * KIB, { of: 110 * KIB + 1 })),
@@ -89,7 +90,7 @@ test("one address may have all of the budget while nobody else needs it", async 
   for (const sender of senders) expect(await finish(sender, 1)).toMatch(/^HTTP\/1\.1 200/);
 });
 
-test("a proven body is not cut, even if it alone is over the budget; unproven ones give way to it", async () => {
+test("a verified body is never cut, even if it alone exceeds the budget, and unverified bodies are cut for it", async () => {
   const { begin, bodies } = await serve();
   const unproven = await begin("127.0.0.2", 10 * KIB);
   const proven = await begin("127.0.0.3", 900 * KIB, { of: 3000 * KIB, path: "/proven" });
@@ -99,7 +100,7 @@ test("a proven body is not cut, even if it alone is over the budget; unproven on
   await untilEmpty(bodies);
 });
 
-test("a body that is whole is not cut, and counts until its request is over", async () => {
+test("a complete body is not cut, and counts until its request ends", async () => {
   const { begin, bodies, held } = await serve();
   const whole = await begin("127.0.0.2", 800 * KIB, { of: 800 * KIB, path: "/held" });
   await eventually("it is whole", () => held.length === 1);
@@ -113,7 +114,7 @@ test("a body that is whole is not cut, and counts until its request is over", as
   expect(bodies.bytes()).toBe(0);
 });
 
-test("a whole body that waits unproven is cut like one that is arriving, also if it came in one piece", async () => {
+test("a complete body that waits for verification can be cut like one that is arriving, even if it arrived in one chunk", async () => {
   const { begin, bodies } = await serve();
   const small = await begin("127.0.0.2", 2 * KIB, { of: 2 * KIB, path: "/waiting" });
   const large = await begin("127.0.0.2", 700 * KIB, { of: 700 * KIB, path: "/waiting" });
@@ -126,7 +127,7 @@ test("a whole body that waits unproven is cut like one that is arriving, also if
   more.socket.destroy();
 });
 
-test("a body that would become larger than the room there is, is refused with 503", async () => {
+test("a body that would grow beyond the remaining budget is refused with 503", async () => {
   const { address } = await serve();
   const ask = (bytes: number) =>
     sendRaw(
@@ -137,7 +138,7 @@ test("a body that would become larger than the room there is, is refused with 50
   expect(await ask(1100 * KIB)).toMatch(/^HTTP\/1\.1 503/);
 });
 
-test("a body in chunks of one byte counts with what it takes, which is little more than its bytes", async () => {
+test("a body in chunks of one byte counts with the memory that it uses, which is little more than its bytes", async () => {
   const { address, begin, bodies } = await serve();
   const sender = openRaw(address, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
   ends.defer(() => sender.socket.destroy());
@@ -150,14 +151,14 @@ test("a body in chunks of one byte counts with what it takes, which is little mo
 });
 
 test.each([
-  ["its sender goes away", (sender: OpenRaw) => sender.socket.destroy()],
+  ["its sender disconnects", (sender: OpenRaw) => sender.socket.destroy()],
   [
     "it is over the limit",
     (sender: OpenRaw) =>
       sender.socket.write(`${(9 * KIB * KIB).toString(16)}\r\n${"x".repeat(9 * KIB * KIB)}`),
   ],
-  ["it is no HTTP any more", (sender: OpenRaw) => sender.socket.write("garbage\r\n")],
-])("a body counts no more when %s", async (_what, end) => {
+  ["it is no longer valid HTTP", (sender: OpenRaw) => sender.socket.write("garbage\r\n")],
+])("a body no longer counts in the budget when %s", async (_what, end) => {
   const { address, bodies } = await serve();
   const sender = openRaw(
     address,

@@ -12,7 +12,7 @@ import { send } from "../../../support/http.ts";
 
 const ends = useEnds();
 
-/** Reads the body after `before` has had the request. */
+/** Reads the body after `before` has handled the request. */
 async function serve(before: (req: IncomingMessage) => unknown, read = readBody): Promise<string> {
   const handler: RequestListener = async (req, res) => {
     try {
@@ -31,11 +31,11 @@ const LARGE = "x".repeat(300_000);
 
 test.each<[string, (req: IncomingMessage) => unknown]>([
   ["was read to its end", (req) => text(req)],
-  ["was thrown away", (req) => once(req.resume(), "end")],
-  ["was begun to be read, and paused", (req) => once(req, "data").then(() => req.pause())],
-  ['is read by somebody who waits for "readable"', (req) => void req.on("readable", () => {})],
-  ["was made text", (req) => req.setEncoding("utf8")],
-])("a body that %s is answered 500 at once, and the answer says what to do", async (_, before) => {
+  ["was discarded", (req) => once(req.resume(), "end")],
+  ["was partly read and then paused", (req) => once(req, "data").then(() => req.pause())],
+  ['is read by a listener of "readable"', (req) => void req.on("readable", () => {})],
+  ["was decoded to text", (req) => req.setEncoding("utf8")],
+])("a body that %s is answered with 500 at once, and the answer names the remedy", async (_, before) => {
   for (const read of [readBody, hashBody] as (typeof readBody)[]) {
     const answer = await send(await serve(before, read), { path: "/", body: LARGE });
     expect(answer.status).toBe(500);
@@ -46,14 +46,14 @@ test.each<[string, (req: IncomingMessage) => unknown]>([
   }
 });
 
-test("a request without a body is taken, whoever has read it", async () => {
+test("a request without a body is accepted, even if other code has read it", async () => {
   const address = await serve((req) => text(req));
   expect(await send(address, { path: "/", body: "" })).toMatchObject({ status: 200, text: "" });
   const chunked = await send(address, { path: "/", body: [], headers: { "Transfer-Encoding": "chunked" } });
   expect(chunked).toMatchObject({ status: 200, text: "" });
 });
 
-test("a body that express.json() does not take is read after it, and one that it takes is refused", async () => {
+test("a body that express.json() ignores can be read after it, and a body that it reads is refused", async () => {
   const app = express();
   app.use(express.json());
   app.use(async (req, res) => {

@@ -17,7 +17,7 @@ const chunks = fc.array(
   { maxLength: 60 },
 );
 
-test("a body is the bytes of its chunks in order, also in blocks that another body has used", () => {
+test("a body consists of its chunks in order, even in blocks that another body has used", () => {
   fc.assert(
     fc.property(chunks, (given) => {
       const pieces = new BodyPieces();
@@ -27,14 +27,14 @@ test("a body is the bytes of its chunks in order, also in blocks that another bo
   );
 });
 
-test("a body of several chunks has memory of its own, and keeps none of Node's buffer pool", () => {
+test("a body of several chunks has its own memory, and keeps no part of Node's buffer pool", () => {
   const pieces = new BodyPieces();
   for (const text of ["a", "b"]) pieces.add(Buffer.from(text));
   const whole = pieces.whole();
   expect([whole.toString(), whole.buffer.byteLength]).toEqual(["ab", 2]);
 });
 
-test("what chunks are said to take covers their bytes, and is never above one and a half times as much and some kilobytes", () => {
+test("the reported memory of chunks covers their bytes, and is at most 1.5 times as much plus a few kilobytes", () => {
   fc.assert(
     fc.property(chunks, (given) => {
       const pieces = new BodyPieces();
@@ -50,21 +50,21 @@ test("what chunks are said to take covers their bytes, and is never above one an
   );
 });
 
-test("a body in one chunk is that chunk, and not a copy", () => {
+test("a body in one chunk is that chunk, not a copy", () => {
   const chunk = Buffer.from("a webhook");
   const pieces = new BodyPieces();
   pieces.add(chunk);
   expect(pieces.whole()).toBe(chunk);
 });
 
-test("blocks that no body uses are kept for the next one, at most 64 MiB of them, and let go when none comes", async () => {
-  // Fresh: an earlier file may have left blocks, and a real timer for them.
+test("unused blocks are kept for the next body, at most 64 MiB of them, and dropped if no body needs them", async () => {
+  // Loads the module again, because an earlier test may have left blocks and a real timer in it.
   vi.resetModules();
   const { BodyPieces, spareBytes } = await import("../../../../shared/http/body-pieces.ts");
   const read = (bodies: number) => {
     const reading = Array.from({ length: bodies }, () => new BodyPieces());
     for (const pieces of reading) for (let i = 0; i < 200; i += 1) pieces.add(Buffer.alloc(32 * 1024));
-    for (const pieces of reading) pieces.giveUp();
+    for (const pieces of reading) pieces.discard();
   };
   read(20);
   expect(spareBytes()).toBe(64 * 1024 * 1024);

@@ -26,7 +26,7 @@ async function serve(read: (req: IncomingMessage, res: ServerResponse) => Promis
   return server.address;
 }
 
-test("the bytes are seen as they arrive, in order, before the body is put together", async () => {
+test("onBytes receives the bytes in order as they arrive, before the body is complete", async () => {
   const address = await serve(async (req, res) => {
     const hash = createHash("sha256");
     const body = await readBody(req, res, MIB, { onBytes: (bytes) => hash.update(bytes) });
@@ -36,7 +36,7 @@ test("the bytes are seen as they arrive, in order, before the body is put togeth
   expect((await send(address, { path: "/", body })).text).toBe("true");
 });
 
-test("what is thrown after the last byte refuses the body", async () => {
+test("an error thrown by onEnd after the last byte refuses the body", async () => {
   const address = await serve((req, res) => {
     const onEnd = () => {
       throw AppError.public("webhook.credential_rejected", "unauthorized");

@@ -9,7 +9,7 @@ const MIB = 1024 * 1024;
 const SENDERS = 64;
 const EACH_BYTES = 4 * MIB;
 
-/** Sends from a thread of its own, so that all have bytes to read in each turn of the event loop here. */
+/** Sends from separate threads, so that all connections have bytes to read in each turn of the event loop. */
 const SEND = `
   const { request } = require("node:http");
   const { workerData: { url, senders, bytes }, parentPort } = require("node:worker_threads");
@@ -23,7 +23,7 @@ const SEND = `
   Promise.all(answers).then((all) => parentPort.postMessage(all));
 `;
 
-test("however many send large bodies, a turn of the event loop reads little of them together, and all are read", async () => {
+test("a turn of the event loop reads only a little of many large bodies together, and all are read in the end", async () => {
   const turns: number[] = [];
   let bytesOfTurn = 0;
   const countTurn = (bytes: Buffer): void => {
@@ -47,7 +47,7 @@ test("however many send large bodies, a turn of the event loop reads little of t
     senders.once("message", resolve).once("error", reject),
   );
   expect(statuses).toEqual(Array(SENDERS).fill(200));
-  // What resumed requests had in their buffers counts with what is then read: two shares of 1 MiB, and a last chunk each.
+  // Buffered bytes of resumed requests count too: two shares of 1 MiB, and one last chunk each.
   const large = turns.filter((bytes) => bytes > 3 * MIB);
   expect(large.length, `turns of ${large.map((bytes) => (bytes / MIB).toFixed(1))} MiB`).toBeLessThan(10);
 });

@@ -15,11 +15,11 @@ test.each([
   ["0.0.0.0/0", "2001:db8::1", false],
   ["0.0.0.0/0", "unknown", false],
   ["0.0.0.0/0", "", false],
-])("the list of %s says of %j: %s", (entry, address, matches) => {
+])("the list of %s contains %j: %s", (entry, address, matches) => {
   expect(createAddressList([entry]).matches(address)).toBe(matches);
 });
 
-test("an empty list holds no address", () => {
+test("an empty list contains no address", () => {
   expect(createAddressList([]).matches("127.0.0.1")).toBe(false);
 });
 
@@ -45,7 +45,7 @@ test.each([
   expect(() => createAddressList([entry])).toThrow(problem);
 });
 
-test("an address is in a range if and only if they agree on the bits of the prefix", () => {
+test("an address is in a range if and only if both have the same prefix bits", () => {
   const octets = fc.array(fc.nat(255), { minLength: 4, maxLength: 4 });
   const bitsOf = (address: number[]) => address.map((octet) => octet.toString(2).padStart(8, "0")).join("");
   fc.assert(

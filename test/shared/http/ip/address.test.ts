@@ -9,7 +9,7 @@ test.each([
   ["::FFFF:C000:0201", "192.0.2.1"],
   ["2001:DB8:0:0:0:0:0:1", "2001:db8::1"],
   ["fe80::1%eth0", "fe80::1"],
-])("the address %s is written as %s", (text, canonical) => {
+])("the canonical form of %s is %s", (text, canonical) => {
   expect(canonicalAddress(text)).toBe(canonical);
 });
 
@@ -23,11 +23,11 @@ test.each([
   "::ffff:192.0.2.256",
   "unknown",
   " ::1",
-])("%j is no address", (text) => {
+])("%j is not an address", (text) => {
   expect(canonicalAddress(text)).toBeUndefined();
 });
 
-test("every address has one canonical form, which is its own", () => {
+test("every address has one canonical form, which is canonical itself", () => {
   fc.assert(
     fc.property(fc.oneof(fc.ipV4(), fc.ipV6()), (text) => {
       const canonical = canonicalAddress(text);
@@ -36,13 +36,13 @@ test("every address has one canonical form, which is its own", () => {
   );
 });
 
-test("an IPv4 address is counted by itself, also if it is written as IPv6", () => {
+test("an IPv4 address is its own key, even if it is written as IPv6", () => {
   expect(addressKey("192.0.2.1")).toBe("192.0.2.1");
   expect(addressKey("::ffff:192.0.2.1")).toBe("192.0.2.1");
   expect(addressKey("192.0.2.2")).not.toBe(addressKey("192.0.2.1"));
 });
 
-test("IPv6 addresses are counted together if and only if they share their /64", () => {
+test("IPv6 addresses have the same key if and only if they are in the same /64", () => {
   const half = fc.array(fc.integer({ min: 1, max: 0xffff }), { minLength: 4, maxLength: 4 });
   const text = (parts: number[]) => parts.map((part) => part.toString(16)).join(":");
   fc.assert(

@@ -15,7 +15,7 @@ test.each([
   ["gateway.internal:9090", "gateway.internal:9090"],
   ["127.0.0.1:0", "127.0.0.1:0"],
   ["09090", "127.0.0.1:9090"],
-])("to listen on %s is to listen on %s", (text, address) => {
+])("the listen address %s means %s", (text, address) => {
   const read = readListenAddress(text);
   expect(typeof read === "string" ? read : listenAddressText(read)).toBe(address);
 });
@@ -50,7 +50,7 @@ test.each([
   expect(readListenAddress(text)).toBe(problem);
 });
 
-test("an address that is taken is taken again as it is written then, and no other text names a port that it does not hold", () => {
+test("an accepted address is accepted again in its formatted form, and a text never gives a port that it does not contain", () => {
   fc.assert(
     fc.property(fc.stringMatching(/^[\w.:[\]*/-]{0,12}(?::\d{1,6})?$/), (text) => {
       const read = readListenAddress(text);

@@ -50,7 +50,7 @@ test.each([
   ["no address", "localhost"],
   ["a short form", "127.1"],
   ["nothing", ""],
-])("%s may not be connected to: %s", (_what, address) => {
+])("a connection to %s is refused: %s", (_what, address) => {
   expect(mayConnectTo(address, NONE)).toBe(false);
 });
 
@@ -65,11 +65,11 @@ test.each([
   ["2002:0808:0808::1"],
   ["2606:4700:4700::1111"],
   ["2a00:1450:4001:800::200e"],
-])("the public address %s may be connected to", (address) => {
+])("a connection to the public address %s is permitted", (address) => {
   expect(mayConnectTo(address, NONE)).toBe(true);
 });
 
-test("an address of a range that is allowed may be connected to, in whichever form it is written, and no other", () => {
+test("connections to addresses of an allowed range are permitted in any notation, and to no others", () => {
   const allowed = createAddressList(["10.1.0.0/16", "fd00:1::/32"]);
   for (const address of ["10.1.2.3", "::ffff:10.1.2.3", "64:ff9b::10.1.2.3", "fd00:1::5"])
     expect(mayConnectTo(address, allowed)).toBe(true);
@@ -77,7 +77,7 @@ test("an address of a range that is allowed may be connected to, in whichever fo
     expect(mayConnectTo(address, allowed)).toBe(false);
 });
 
-test("an IPv4 address inside of an IPv6 one is judged as it would be alone", () => {
+test("an IPv4 address inside an IPv6 address is judged like the IPv4 address alone", () => {
   fc.assert(
     fc.property(fc.ipV4(), (inner) => {
       const alone = mayConnectTo(inner, NONE);

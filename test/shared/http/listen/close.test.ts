@@ -9,8 +9,8 @@ const servers = useServers();
 const REQUEST = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 const GRACE_MS = 60_000;
 
-/** A server that holds its answers, and what it has begun to answer. */
-async function holding() {
+/** Starts a server that holds its answers. Returns the requests that it has begun to answer. */
+async function startHoldingServer() {
   const held: (() => void)[] = [];
   const server = await servers.serve((_req, res) => void held.push(() => res.end("here")));
   const close = async () => {
@@ -26,8 +26,8 @@ async function holding() {
   return { server, held, close, refused };
 }
 
-test("a connection with a request in flight ends with its answer, which says so, and the server is closed then", async () => {
-  const { server, held, close, refused } = await holding();
+test("on close, a connection with a request in flight ends with its answer, which announces this, and then the server is closed", async () => {
+  const { server, held, close, refused } = await startHoldingServer();
   const client = openRaw(server.address, REQUEST);
   await eventually("it is in flight", () => held.length === 1);
   const closed = close();
@@ -40,8 +40,8 @@ test("a connection with a request in flight ends with its answer, which says so,
   expect(await closed).toBeLessThan(1500);
 });
 
-test("a connection that was used a moment ago is served once more, and then ends", async () => {
-  const { server, held, close, refused } = await holding();
+test("on close, a connection that was used a moment ago serves one more request and then ends", async () => {
+  const { server, held, close, refused } = await startHoldingServer();
   const client = openRaw(server.address, REQUEST);
   await eventually("it is in flight", () => held.length === 1);
   held[0]?.();
@@ -60,8 +60,8 @@ test("a connection that was used a moment ago is served once more, and then ends
   await closed;
 });
 
-test("a connection that stays idle is closed once it has been idle for two seconds", async () => {
-  const { server, held, close } = await holding();
+test("on close, an idle connection is closed once it has been idle for two seconds", async () => {
+  const { server, held, close } = await startHoldingServer();
   const client = openRaw(server.address, REQUEST);
   await eventually("it is in flight", () => held.length === 1);
   held[0]?.();
@@ -73,8 +73,8 @@ test("a connection that stays idle is closed once it has been idle for two secon
   expect(ms).toBeLessThan(10_000);
 });
 
-test("a request behind one whose answer ends the connection is not processed, because it would get no answer", async () => {
-  const { server, held } = await holding();
+test("a request after one whose answer ends the connection is not processed, because it would get no answer", async () => {
+  const { server, held } = await startHoldingServer();
   const client = openRaw(server.address, `GET / HTTP/1.1\r\n\r\n${REQUEST}`); // the first has no Host
   await once(client.socket, "end");
   client.socket.end();

@@ -20,7 +20,7 @@ test.each(["GET", "POST"])("a refused %s request without a body keeps its connec
   expect(server.seen.size).toBe(1);
 });
 
-test("a refused request with neither Content-Length nor Transfer-Encoding keeps its connection", async () => {
+test("a refused request without Content-Length and Transfer-Encoding keeps its connection open", async () => {
   const server = await servers.serve(refuse);
   const bare = "POST / HTTP/1.1\r\nHost: x\r\n\r\n";
   const raw = await sendRaw(server.address, bare + bare, {
@@ -32,8 +32,8 @@ test("a refused request with neither Content-Length nor Transfer-Encoding keeps 
 const CALL = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n";
 const statuses = (raw: string) => raw.match(/HTTP\/1\.1 \d+/g)?.map((line) => line.slice(9));
 
-/** A server that answers a request only when it is told to. */
-async function slow() {
+/** Starts a server that answers a request only on command. */
+async function startSlowServer() {
   const held: (() => void)[] = [];
   const refused: AppError[] = [];
   const server = await servers.serve((req, res) => {
@@ -48,8 +48,8 @@ async function slow() {
   return { server, held, refused };
 }
 
-test("pipelined requests are answered before the garbage that follows them", async () => {
-  const { server, held } = await slow();
+test("pipelined requests are answered before the garbage after them", async () => {
+  const { server, held } = await startSlowServer();
   const sender = openRaw(server.address, `${CALL}a${CALL}bgarbage\r\n\r\n`);
   await eventually("both are held", () => held.length === 2);
   expect(sender.received()).toBe("");
@@ -59,8 +59,8 @@ test("pipelined requests are answered before the garbage that follows them", asy
   expect(statuses(sender.received())).toEqual(["200", "200", "400"]);
 });
 
-test("a pipelined request is answered before the one behind it that does not arrive", async () => {
-  const { server, held, refused } = await slow();
+test("a pipelined request is answered before the next one, which does not arrive completely", async () => {
+  const { server, held, refused } = await startSlowServer();
   const sender = openRaw(server.address, `${CALL}a${CALL}`);
   await eventually("the second is given up", () => refused.length === 1);
   expect(sender.received()).toBe("");

@@ -15,14 +15,17 @@ const ends = useEnds();
 
 type Named = PassThrough & { name: string; remoteAddress: string };
 
-/** Four connections at most, on a clock of the test's own; `closed` has the names of those that gave way. */
-function crowd() {
+/**
+ * Creates a limit of four connections, with the test's own clock. `closed` has the names of the connections that were
+ * closed.
+ */
+function setUpConnections() {
   const closed: string[] = [];
   const needed = new Set<unknown>();
   let now = 0;
   const connections = new Connections({
     max: 4,
-    isNeeded: (connection) => needed.has(connection),
+    isAnswering: (connection) => needed.has(connection),
     close: (connection) => closed.push((connection as Named).name),
     now: () => now,
   });
@@ -30,7 +33,7 @@ function crowd() {
     closed,
     needed,
     connections,
-    /** Each is opened 100 ms after the one before. */
+    /** Opens a connection 100 ms after the previous one. */
     open(name: string, remoteAddress: string): Named {
       now += 100;
       const connection = Object.assign(new PassThrough(), { name, remoteAddress });
@@ -45,8 +48,8 @@ function crowd() {
 
 const prove = (connection: Named) => markAuthenticated({ socket: connection } as never);
 
-test("at the limit the oldest unproven connection of the address that has most of them gives way", () => {
-  const { open, closed, connections } = crowd();
+test("at the limit, the oldest unauthenticated connection of the address with the most of them is closed", () => {
+  const { open, closed, connections } = setUpConnections();
   open("a1", "192.0.2.1");
   open("b1", "192.0.2.2");
   open("b2", "::ffff:192.0.2.2");
@@ -55,24 +58,24 @@ test("at the limit the oldest unproven connection of the address that has most o
   expect([closed, connections.count]).toEqual([["b1"], 4]);
 });
 
-test("an address with many new connections is spared while another has one that is older than a second", () => {
-  const { open, closed, pass } = crowd();
+test("an address with many new connections is spared while another address has one older than a second", () => {
+  const { open, closed, pass } = setUpConnections();
   open("stalled", "192.0.2.1");
   pass(1000);
   for (const name of ["b1", "b2", "b3", "b4"]) open(name, "192.0.2.2");
   expect(closed).toEqual(["stalled"]);
 });
 
-test("a proven connection stays while any other can give way", () => {
-  const { open, closed, pass } = crowd();
+test("an authenticated connection stays open while any other can be closed", () => {
+  const { open, closed, pass } = setUpConnections();
   prove(open("proven", "192.0.2.1"));
   pass(5000);
   for (let i = 0; i < 20; i++) open(`b${i}`, "192.0.2.1");
   expect(closed).toEqual(Array.from({ length: 17 }, (_, i) => `b${i}`));
 });
 
-test("where all are proven, the one that was proven first and is not needed gives way; if all are needed, the new one", () => {
-  const { open, closed, needed, connections } = crowd();
+test("if all are authenticated, the earliest one that is not answering is closed, and if all are answering, the new one is", () => {
+  const { open, closed, needed, connections } = setUpConnections();
   const [first, second, ...rest] = ["p1", "p2", "p3", "p4"].map((name) => open(name, "192.0.2.1"));
   for (const each of [second, first, ...rest]) prove(each as Named);
   needed.add(second);
@@ -85,8 +88,8 @@ test("where all are proven, the one that was proven first and is not needed give
   expect(connections.count).toBe(4);
 });
 
-test("connections that ended make room, and count for no address", async () => {
-  const { open, closed, connections } = crowd();
+test("connections that have ended free capacity, and count for no address", async () => {
+  const { open, closed, connections } = setUpConnections();
   const gone = ["a1", "a2", "a3"].map((name) => open(name, "192.0.2.1"));
   for (const each of gone) each.destroy();
   await Promise.all(gone.map((each) => once(each, "close")));
@@ -94,7 +97,7 @@ test("connections that ended make room, and count for no address", async () => {
   expect([closed, connections.count]).toEqual([[], 4]);
 });
 
-test("only the first proof of a connection is told", () => {
+test("only the first authentication of a connection is reported", () => {
   const connection = Object.assign(new PassThrough(), { name: "a", remoteAddress: "192.0.2.1" });
   let told = 0;
   onAuthenticated(connection, () => {
@@ -104,7 +107,7 @@ test("only the first proof of a connection is told", () => {
   expect(told).toBe(1);
 });
 
-test("a server takes a sender at its limit, and closes a stalled connection whose request is told why", async () => {
+test("a server at its limit accepts a sender, and closes a stalled connection, whose request gets the reason", async () => {
   const refused: AppError[] = [];
   const log = recordingLog();
   const server = await listen(

@@ -12,7 +12,7 @@ const post = (body: string, declared = body.length) =>
   `POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${declared}\r\n\r\n${body}`;
 const statuses = (raw: string) => raw.match(/^HTTP\/1\.1 \d+/gm)?.map((line) => line.slice(9));
 
-/** Sends these bytes and then FIN, and resolves with all that comes back. */
+/** Sends these bytes and then FIN. Resolves with everything that is received. */
 async function sendAndEnd(address: string, bytes: string): Promise<string> {
   const client = openRaw(address, bytes);
   client.socket.end();
@@ -20,7 +20,7 @@ async function sendAndEnd(address: string, bytes: string): Promise<string> {
   return client.received();
 }
 
-test("a client that ends its side after its request gets its answer, and the connection is closed then", async () => {
+test("a client that ends its side after its request gets its answer, and then the connection is closed", async () => {
   const server = await servers.serve((req, res) => {
     req.resume().socket.once("end", () => res.end("here"));
   });
@@ -29,7 +29,7 @@ test("a client that ends its side after its request gets its answer, and the con
   await eventually("the server has closed it", () => server.connections() === 0);
 });
 
-test("pipelined requests before the end of their client's side are all answered, in their order", async () => {
+test("pipelined requests before a client ends its side are all answered in order", async () => {
   const held: (() => void)[] = [];
   const server = await servers.serve((req, res) => {
     req.resume();
@@ -50,7 +50,7 @@ test("pipelined requests before the end of their client's side are all answered,
   ]);
 });
 
-test("a client that ends its side in the middle of a body is refused with 400, and its request is not accepted", async () => {
+test("if a client ends its side in the middle of a body, the request is refused with 400 and not accepted", async () => {
   let read = 0;
   const server = await servers.serve((req, res) => {
     req.once("end", () => {
@@ -63,7 +63,7 @@ test("a client that ends its side in the middle of a body is refused with 400, a
 });
 
 onlyInLongRun(() => {
-  test("a client that ends its side and reads nothing loses its connection, and so does one that is not answered", async () => {
+  test("if a client ends its side and reads nothing, its connection is closed, and so is one without an answer", async () => {
     const large = Buffer.alloc(32 * 1024 * 1024);
     const server = await servers.serve((req, res) => {
       if (req.url === "/large") res.end(large);

@@ -10,8 +10,8 @@ const servers = useServers();
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
 
-/** A server that notes its answers, and which of them are closed. */
-async function holding(answer: (req: IncomingMessage, res: ServerResponse) => void = () => {}) {
+/** Starts a server that records its answers, and which of them were closed. */
+async function startHoldingServer(answer: (req: IncomingMessage, res: ServerResponse) => void = () => {}) {
   const answers: ServerResponse[] = [];
   const closed: (string | undefined)[] = [];
   const server = await servers.serve((req, res) => {
@@ -22,7 +22,7 @@ async function holding(answer: (req: IncomingMessage, res: ServerResponse) => vo
   return { server, answers, closed };
 }
 
-/** More than the system takes of an answer that nobody reads. */
+/** More bytes than the operating system buffers for an answer that is not read. */
 const LARGE = Buffer.alloc(16 * 1024 * 1024);
 
 const endings = [
@@ -31,10 +31,10 @@ const endings = [
 ] as const;
 
 test.each(endings)(
-  "every answer emits its close once when %s, also those that wait behind another one",
+  "every answer emits close once when %s, even if it waits behind another answer",
   async (_how, end) => {
     for (const first of ["/", "/large"]) {
-      const { server, answers, closed } = await holding((req, res) => {
+      const { server, answers, closed } = await startHoldingServer((req, res) => {
         if (req.url === "/large") res.end(LARGE);
         if (req.url === "/small") res.end("small");
       });
@@ -51,8 +51,8 @@ test.each(endings)(
   },
 );
 
-test("a connection ends with the answer to the 64th request that waits, and those behind it are not processed", async () => {
-  const { server, answers } = await holding();
+test("a connection ends with the answer to the 64th waiting request, and later requests are not processed", async () => {
+  const { server, answers } = await startHoldingServer();
   const client = openRaw(server.address, get("/").repeat(200));
   await eventually("as many wait as may", () => answers.length === 64);
   for (const res of answers) res.end("here");
@@ -64,8 +64,8 @@ test("a connection ends with the answer to the 64th request that waits, and thos
   expect(answers.length).toBe(64);
 });
 
-test("requests that wait for less than 64 answers at once are all answered on one connection", async () => {
-  const { server, answers } = await holding();
+test("fewer than 64 requests that wait at once are all answered on one connection", async () => {
+  const { server, answers } = await startHoldingServer();
   const client = openRaw(server.address, get("/").repeat(63));
   for (const round of [1, 2]) {
     await eventually("all wait", () => answers.length === 63 * round);
@@ -78,12 +78,12 @@ test("requests that wait for less than 64 answers at once are all answered on on
   client.socket.destroy();
 });
 
-test("behind the request whose answer ends the connection nothing more is read", async () => {
-  const { server, answers } = await holding();
+test("nothing is read after a request whose answer ends the connection", async () => {
+  const { server, answers } = await startHoldingServer();
   const flood = get("/").repeat(200_000);
   const client = openRaw(server.address, flood);
   const own = await eventually("it has begun", () => answers[0]?.req.socket);
-  await eventually("it reads no more", () => own.isPaused());
+  await eventually("reading is paused", () => own.isPaused());
   expect(own.bytesRead).toBeLessThan(flood.length / 4);
   for (const res of answers) res.end("here");
   await once(client.socket, "end");

@@ -7,10 +7,10 @@ import { useEnds } from "../../../fixtures/ends.ts";
 
 export type Handler = (req: IncomingMessage, res: ServerResponse) => void;
 
-/** A server that counts the connections it owns. */
+/** A server that counts its open connections. */
 export type TestServer = Listening & { now: number; seen: Set<unknown> };
 
-/** Servers on real ports, with a short time for a request to arrive. */
+/** Starts servers on real ports, with a short time limit for requests. */
 export function useServers(): { serve(handler: Handler): Promise<TestServer> } {
   const ends = useEnds();
   return {

@@ -9,7 +9,7 @@ const SECRET = new Secret(randomBytes(32).toString("base64"));
 const BODY = randomBytes(300);
 const MACS = 2000;
 
-/** Least processor time of several turns, in microseconds. */
+/** Returns the least processor time of several rounds, in microseconds. */
 function cost(makeMac: () => Buffer): number {
   const turns = Array.from({ length: 9 }, () => {
     const before = process.cpuUsage();
@@ -26,7 +26,7 @@ const [[key] = []] = keysFor([{ algorithm: "hmac-sha256" }], [SECRET]);
 test.each([
   ["an endpoint", () => macOf("hmac-sha256", key ?? nodes, BODY)],
   ["a token or an offer", () => hmacSha256(SECRET, BODY)],
-])("the MAC of %s takes hardly more than Node's own", (_, ours) => {
+])("the MAC of %s takes hardly longer than Node's own", (_, ours) => {
   const own = cost(() => createHmac("sha256", nodes).update(BODY).digest());
   expect(cost(ours) / own).toBeLessThan(2.5);
 });

@@ -30,7 +30,7 @@ const signed = {
 
 type Changed = { method?: string; path?: string; headers?: Record<string, string[] | undefined> };
 
-/** The message as it arrives, with some of it changed on the way. */
+/** Returns the received message, with the given changes. */
 function received(
   { headers = {}, ...line }: Changed = {},
   from = signMessage(SECRET, signed, NOW),
@@ -49,7 +49,7 @@ function verify(request: ReceivedMessage, { secrets = [SECRET], nowSec = NOW } =
   verifyMessage(secrets, request, { nowSec, needs: ["idempotency-key"], mustCover });
 }
 
-/** Signs whatever it is given, as somebody with the secret but without our code might. */
+/** Signs any parameters and lines, as another program with the secret might. */
 function signedWith(params: string, lines: string) {
   const mac = createHmac("sha256", SECRET.bytes())
     .update(signatureBase(lines, params), "latin1")
@@ -59,7 +59,7 @@ function signedWith(params: string, lines: string) {
 
 const refused = expect.objectContaining({ code: "runner.signature_rejected" });
 
-test("the signature base of the example in RFC 9421, B.2.5, gives the RFC's signature", () => {
+test("the signature base of the example in RFC 9421, B.2.5, yields the RFC's signature", () => {
   const key = Buffer.from(
     "uzvJfB4u3N0Jy4T7NZ75MDVcr8zSTInedJtkgcu46YW4XByzNJjxBdtjUkdJPBtbmHhIDi6pcl8jsasjlTMtDQ==",
     "base64",
@@ -70,7 +70,7 @@ test("the signature base of the example in RFC 9421, B.2.5, gives the RFC's sign
   expect(mac).toBe("pxcQw6G3AjtMBQjwo8XzkZf/bws5LelbaMk5rGIGtE8=");
 });
 
-test("the sha-256 digest of the example body in RFC 9530, appendix B, is the RFC's", () => {
+test("the sha-256 digest of the example body equals that of RFC 9530, appendix B", () => {
   const digest = contentDigest(sha256Hex(Buffer.from('{"hello": "world"}\n')));
   expect(digest).toBe("sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:");
 });
@@ -87,16 +87,16 @@ test("a message without a Content-Type is signed and accepted", () => {
 });
 
 test.each<[string, Changed]>([
-  ["its method is another", { method: "PUT" }],
-  ["the job in its path is another", { path: "/jobs/8" }],
+  ["its method is changed", { method: "PUT" }],
+  ["the job in its path is changed", { path: "/jobs/8" }],
   ["its path is one character longer", { path: "/jobs/7/" }],
   [
-    "its body digest is another",
+    "its body digest is changed",
     { headers: { "content-digest": [contentDigest(sha256Hex(Buffer.from("others")))] } },
   ],
-  ["its content type is another", { headers: { "content-type": ["text/html"] } }],
-  ["its key is another", { headers: { "idempotency-key": ["c_4567"] } }],
-  ["the value of a metadata header is another", { headers: { "x-webhook-path": ["/hooks/b"] } }],
+  ["its content type is changed", { headers: { "content-type": ["text/html"] } }],
+  ["its idempotency key is changed", { headers: { "idempotency-key": ["c_4567"] } }],
+  ["the value of a metadata header is changed", { headers: { "x-webhook-path": ["/hooks/b"] } }],
   ["a metadata header was removed", { headers: { "x-webhook-path": undefined } }],
   ["a metadata header was added", { headers: { "x-platform-caller": ["0x00"] } }],
   ["a metadata header is repeated", { headers: { "x-webhook-path": ["/hooks/a", "/hooks/b"] } }],
@@ -107,7 +107,7 @@ test.each<[string, Changed]>([
   expect(() => verify(received(changed))).toThrow(refused);
 });
 
-test("a message with one character changed in what is signed, or in the signature, is refused", () => {
+test("a message with one character changed in the signed parts or in the signature is refused", () => {
   const request = received();
   const names = Object.keys(request.headers);
   fc.assert(
@@ -129,20 +129,20 @@ test("a message with one character changed in what is signed, or in the signatur
   );
 });
 
-/** The last base64 digit before the padding has bits that encode nothing. */
+/** Returns whether two texts encode the same signature: the last base64 digit before the padding has unused bits. */
 function sameSignature(name: string, one: string, other: string): boolean {
   const bytes = (text: string) => Buffer.from(text.slice("postern=:".length), "base64").toString("hex");
   return name === "signature" && /^postern=:[A-Za-z0-9+/]{43}=:$/.test(one) && bytes(one) === bytes(other);
 }
 
-test("a message older than allowed, or from more than a minute ahead, is refused", () => {
+test("a message older than the limit, or more than a minute in the future, is refused", () => {
   expect(() => verify(received(), { nowSec: NOW + 300 })).not.toThrow();
   expect(() => verify(received(), { nowSec: NOW + 301 })).toThrow(refused);
   expect(() => verify(received(), { nowSec: NOW - 60 })).not.toThrow();
   expect(() => verify(received(), { nowSec: NOW - 61 })).toThrow(refused);
 });
 
-describe("signatures of another make", () => {
+describe("signatures by other programs", () => {
   const [digest, key] = [signed.headers["content-digest"], signed.headers["idempotency-key"]];
   const covered = `"@method" "@path" "content-digest" "idempotency-key"`;
   const lines = `"@method": POST\n"@path": /jobs/7\n"content-digest": ${digest}\n"idempotency-key": ${key}\n`;
@@ -159,7 +159,7 @@ describe("signatures of another make", () => {
     ["no creation time", `(${covered});tag="postern"`, lines],
     ["a creation time as text", `(${covered});created="${NOW}";tag="postern"`, lines],
     ["an unknown parameter", `(${covered})${good};expires=${NOW + 10}`, lines],
-    ["a parameter twice", `(${covered});created=${NOW}${bare}`, lines],
+    ["a repeated parameter", `(${covered});created=${NOW}${bare}`, lines],
     ["a component covered twice", `(${covered} "@path")${good}`, `${lines}"@path": /jobs/7\n`],
     ["an unknown derived component covered", `(${covered} "@authority")${good}`, `${lines}"@authority": a\n`],
     ["a component with parameters covered", `(${covered} "x-a";sf)${good}`, `${lines}"x-a";sf: a\n`],
@@ -174,13 +174,13 @@ describe("signatures of another make", () => {
     expect(() => verify(received(only, signedWith(params, base)))).toThrow(refused);
   });
 
-  test("a signature that somebody else made is accepted if it covers all that we ask for", () => {
+  test("a signature by another program is accepted if it covers all required components", () => {
     expect(() => verify(received(only, signedWith(`(${covered})${good}`, lines)))).not.toThrow();
     expect(() => verify(received(only, signedWith(`(${covered})${bare};keyid="k"`, lines)))).not.toThrow();
   });
 });
 
-test("a Content-Digest vouches only for its own bytes, and once, whatever other algorithms stand beside it", () => {
+test("a Content-Digest is valid only for its own bytes and with one sha-256 member, and other algorithms in it are ignored", () => {
   const hex = sha256Hex(BODY);
   const digest = contentDigest(hex);
   expect(isContentDigestOf([digest], hex)).toBe(true);

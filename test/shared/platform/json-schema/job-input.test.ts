@@ -1,20 +1,20 @@
 import { expect, test } from "vitest";
-import { toJobInput } from "../../../../shared/platform/json-schema/job-input.ts";
+import { compileDeclared } from "../../../../shared/platform/json-schema/job-input.ts";
 
 const DRAFT_07 = "http://json-schema.org/draft-07/schema#";
 
 function inputOf(schema: object, example: unknown) {
-  const made = toJobInput(schema, example);
+  const made = compileDeclared(schema, example);
   if (!made.ok) throw new Error(made.problem.message);
-  return made.input;
+  return made.compiled;
 }
 
-/** What of this JSON text does not fit. */
-const unfit = (schema: object, example: unknown, text: string) =>
+/** Returns the mismatch between this JSON text and the schema. */
+const mismatchOf = (schema: object, example: unknown, text: string) =>
   inputOf(schema, example).mismatch(Buffer.from(text));
 
 const problem = (schema: unknown, example: unknown = {}) => {
-  const made = toJobInput(schema, example);
+  const made = compileDeclared(schema, example);
   return made.ok ? undefined : `${made.problem.of} ${made.problem.message}`;
 };
 
@@ -25,18 +25,18 @@ const ORDER = {
   additionalProperties: false,
 };
 
-test("a body that fits its schema has no mismatch, and one that does not is told where and what", () => {
+test("a body that matches its schema has no mismatch, and any other gets the position and the reason", () => {
   const example = { items: [1] };
-  expect(unfit(ORDER, example, '{"items":[1,2]}')).toBeUndefined();
-  expect(unfit(ORDER, example, '{"items":[1,"2"]}')).toEqual({
+  expect(mismatchOf(ORDER, example, '{"items":[1,2]}')).toBeUndefined();
+  expect(mismatchOf(ORDER, example, '{"items":[1,"2"]}')).toEqual({
     pointer: "#/items/1",
     what: "must be integer",
   });
-  expect(unfit(ORDER, example, "{}")).toEqual({
+  expect(mismatchOf(ORDER, example, "{}")).toEqual({
     pointer: "#",
     what: "must have required property 'items'",
   });
-  expect(unfit(ORDER, example, '{"items":[],"itmes":1}')?.what).toContain('"itmes"');
+  expect(mismatchOf(ORDER, example, '{"items":[],"itmes":1}')?.what).toContain('"itmes"');
 });
 
 test.each([
@@ -46,23 +46,23 @@ test.each([
   ["JSON in an open string", '{"items', "is not JSON in UTF-8"],
   ["JSON after a byte order mark", '\uFEFF{"items":[]}', "is not JSON in UTF-8"],
   ["two values", "{} {}", "is not JSON in UTF-8"],
-])("a body that is %s does not fit, and is not quoted", (_what, text, what) => {
-  expect(unfit(ORDER, { items: [] }, text)).toEqual({ pointer: "#", what });
+])("a body that is %s is a mismatch, and is not quoted", (_what, text, what) => {
+  expect(mismatchOf(ORDER, { items: [] }, text)).toEqual({ pointer: "#", what });
 });
 
-test("a body in another encoding than UTF-8 does not fit", () => {
+test("a body in another encoding than UTF-8 is a mismatch", () => {
   const latin1 = Buffer.from('{"items":[],"note":"\u00e9"}', "latin1");
   expect(inputOf(ORDER, { items: [] }).mismatch(latin1)?.what).toBe("is not JSON in UTF-8");
 });
 
-test("a body of more depth or values than a check takes is refused before it is parsed, whatever stands in its strings", () => {
+test("a body with too much depth or too many values is refused before it is parsed, for any content of its strings", () => {
   const anything = { type: ["array", "string"] };
-  expect(unfit(anything, [], "[".repeat(64) + "]".repeat(64))).toBeUndefined();
-  expect(unfit(anything, [], "[".repeat(65) + "]".repeat(65))?.what).toMatch(/more than 64 levels deep/);
-  expect(unfit(anything, [], "[".repeat(1_000_000))?.what).toMatch(/more than 64 levels deep/);
-  expect(unfit(anything, [], `[${"1,".repeat(99_998)}1]`)).toBeUndefined();
-  expect(unfit(anything, [], `[${"1,".repeat(99_999)}1]`)?.what).toMatch(/more than 100000 values/);
-  expect(unfit(anything, [], `["${'[,\\"'.repeat(100_000)}\\\\"]`)).toBeUndefined();
+  expect(mismatchOf(anything, [], "[".repeat(64) + "]".repeat(64))).toBeUndefined();
+  expect(mismatchOf(anything, [], "[".repeat(65) + "]".repeat(65))?.what).toMatch(/more than 64 levels deep/);
+  expect(mismatchOf(anything, [], "[".repeat(1_000_000))?.what).toMatch(/more than 64 levels deep/);
+  expect(mismatchOf(anything, [], `[${"1,".repeat(99_998)}1]`)).toBeUndefined();
+  expect(mismatchOf(anything, [], `[${"1,".repeat(99_999)}1]`)?.what).toMatch(/more than 100000 values/);
+  expect(mismatchOf(anything, [], `["${'[,\\"'.repeat(100_000)}\\\\"]`)).toBeUndefined();
 });
 
 test.each([
@@ -91,7 +91,7 @@ test.each([
     ["xxxxx1"],
     JSON.stringify(Array.from({ length: 90_000 }, () => "xxxxx4999")),
   ],
-])("the check of %s ends after a tenth of a second", (_what, schema, example, text) => {
+])("the check of %s stops after a tenth of a second", (_what, schema, example, text) => {
   const input = inputOf(schema, example);
   const body = Buffer.from(text);
   const before = performance.now();
@@ -100,34 +100,34 @@ test.each([
   expect(input.mismatch(Buffer.from(JSON.stringify(example)))).toBeUndefined();
 });
 
-test("what every object inherits is no property that a body has", () => {
+test("inherited names of objects do not count as properties of a body", () => {
   const schema = { type: "object", required: ["constructor"] };
-  expect(unfit(schema, { constructor: 1 }, "{}")?.what).toContain("constructor");
-  expect(unfit(schema, { constructor: 1 }, '{"constructor":1}')).toBeUndefined();
+  expect(mismatchOf(schema, { constructor: 1 }, "{}")?.what).toContain("constructor");
+  expect(mismatchOf(schema, { constructor: 1 }, '{"constructor":1}')).toBeUndefined();
 });
 
-test("a mismatch is told in a bounded sentence, whatever the names in a body are", () => {
+test("the sentence about a mismatch has a bounded length, however long the names in a body are", () => {
   const name = "n\u202e/".repeat(2000);
   const schema = { additionalProperties: { additionalProperties: false } };
-  const found = unfit(schema, {}, JSON.stringify({ [name]: { [name]: 1 } }));
+  const found = mismatchOf(schema, {}, JSON.stringify({ [name]: { [name]: 1 } }));
   expect(found?.pointer).toBe("#");
   expect(found?.what.length).toBeLessThan(300);
-  const near = unfit(schema, {}, JSON.stringify({ "a b/\u00e9": { x: 1 } }));
+  const near = mismatchOf(schema, {}, JSON.stringify({ "a b/\u00e9": { x: 1 } }));
   expect(near?.pointer).toBe("#/a%20b~1%C3%A9");
 });
 
-test("a schema is of 2020-12, or of draft-07 if it says so", () => {
+test("a schema is read as 2020-12, or as draft-07 if it says so", () => {
   const tuple = { type: "array", prefixItems: [{ type: "string" }] };
-  expect(unfit(tuple, ["a"], "[1]")?.pointer).toBe("#/0");
+  expect(mismatchOf(tuple, ["a"], "[1]")?.pointer).toBe("#/0");
   const old = { $schema: DRAFT_07, type: "array", items: [{ type: "string" }] };
-  expect(unfit(old, ["a"], "[1]")?.pointer).toBe("#/0");
+  expect(mismatchOf(old, ["a"], "[1]")?.pointer).toBe("#/0");
   expect(problem({ type: "array", items: [{ type: "string" }] })).toMatch(/^schema does not compile/);
   expect(problem({ $schema: "https://json-schema.org/draft/2019-09/schema" })).toMatch(
     /unsupported \$schema/,
   );
 });
 
-test("schemas that name themselves alike do not meet", () => {
+test("schemas with the same $id do not affect each other", () => {
   const $id = "https://example.com/order";
   const one = inputOf({ $id, $defs: { a: { $id: "a", type: "string" } }, $ref: "a" }, "x");
   const other = inputOf({ $id, $defs: { a: { $id: "a", type: "integer" } }, $ref: "a" }, 1);
@@ -145,23 +145,23 @@ test.each([
   ["true", true, /^schema must be a JSON Schema object/],
   ["a misspelt keyword", { type: "object", requierd: ["a"] }, /unknown keyword: "requierd"/],
   ["an unknown type", { type: "text" }, /^schema does not compile/],
-  ["a pattern that is none", { pattern: "(" }, /^schema does not compile/],
-  ["a document elsewhere", { $ref: "https://example.com/a.json#/b" }, /refers to https:\/\/example\.com\/a/],
+  ["an invalid pattern", { pattern: "(" }, /^schema does not compile/],
+  ["a remote document", { $ref: "https://example.com/a.json#/b" }, /refers to https:\/\/example\.com\/a/],
   ["ajv's own asynchrony", { $async: true }, /\$async/],
 ])("a schema that is or has %s is refused", (_what, schema, message) => {
   expect(problem(schema)).toMatch(message);
 });
 
-test("an example has to be there, and to fit", () => {
-  const made = toJobInput(ORDER, undefined);
+test("an example is required, and must match the schema", () => {
+  const made = compileDeclared(ORDER, undefined);
   expect(made).toMatchObject({ ok: false, problem: { of: "example", message: "is missing" } });
   expect(problem(ORDER, { items: [1.5] })).toBe(
     "example does not match the schema: #/items/0 must be integer",
   );
 });
 
-test("what a mismatch tells of a long name ends between two characters", () => {
+test("a long name in a mismatch is cut between two characters", () => {
   const name = `${"x".repeat(63)}\u{1f600}`;
-  const found = unfit(ORDER, { items: [1] }, JSON.stringify({ items: [1], [name]: 1 }));
+  const found = mismatchOf(ORDER, { items: [1] }, JSON.stringify({ items: [1], [name]: 1 }));
   expect(found?.what).toMatch(new RegExp(`: "${"x".repeat(63)}\\.\\.\\."$`));
 });

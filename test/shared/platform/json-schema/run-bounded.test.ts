@@ -3,7 +3,7 @@ import { runBounded } from "../../../../shared/platform/json-schema/run-bounded.
 
 const nobody = new Int32Array(new SharedArrayBuffer(4));
 
-/** Takes a minute of the clock and no time of the processor, as a process that a busy machine does not run. */
+/** Waits for a minute without using the processor, like a process on a busy machine. */
 function standStill(): void {
   Atomics.wait(nobody, 0, 0, 60_000);
 }
@@ -13,21 +13,21 @@ function count<Result>(work: (time: number) => Result) {
   return { work: () => work(++times), times: () => times };
 }
 
-test("work that uses its time is ended, and not begun again", () => {
+test("work that uses the whole time limit is stopped, and not tried again", () => {
   const begun: NodeJS.CpuUsage[] = [];
   const endless = () => {
     begun.push(process.cpuUsage());
     for (;;) if (Number.isNaN(performance.now())) return "done";
   };
   expect(runBounded(endless, 100)).toBeUndefined();
-  // Only a machine that gives this process less than half of its time has it begin again.
+  // The work may begin again only on a machine that gives this process less than half of the time.
   for (const [i, { user, system }] of begun.slice(1).entries()) {
     const before = begun[i] as NodeJS.CpuUsage;
     expect((user + system - before.user - before.system) / 1000).toBeLessThan(60);
   }
 });
 
-test("work that stood still, since its process was not run, begins again", () => {
+test("work that got no processor time is tried again", () => {
   const unlucky = count((time) => {
     if (time < 3) standStill();
     return "done";
@@ -35,13 +35,13 @@ test("work that stood still, since its process was not run, begins again", () =>
   expect(runBounded(unlucky.work, 50)).toBe("done");
 });
 
-test("work that always stands still is given up", () => {
+test("work that never gets processor time is given up", () => {
   const stuck = count(standStill);
   expect(runBounded(stuck.work, 20)).toBeUndefined();
   expect(stuck.times()).toBe(4);
 });
 
-test("what work throws is thrown", () => {
+test("an error that the work throws is passed on", () => {
   const failing = () => {
     throw new RangeError("too deep");
   };

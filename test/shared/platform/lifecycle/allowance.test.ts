@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createAllowance } from "../../../../shared/platform/lifecycle/allowance.ts";
 
-test("each party may use so much at once, gets it back in a minute, and gives back what it did not need", () => {
+test("each key has a budget that refills within a minute, and unused units can be refunded", () => {
   let now = 0;
   const allowance = createAllowance({
     ...{ perMinute: 6, what: "verifies", publicDetail: "too many" },

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createConcurrencyLimit } from "../../../../shared/platform/lifecycle/concurrency-limit.ts";
 
-test("a concurrency limit counts who is inside, and who leaves twice has left once", () => {
+test("a concurrency limit counts used slots, and freeing a slot twice frees it once", () => {
   const bound = createConcurrencyLimit({ max: 2, what: "things", code: "payment.unavailable" });
   const [leave] = [bound.enter(), bound.enter()];
   const refusal = expect.objectContaining({ code: "payment.unavailable", retryAfterMs: 2000 });
@@ -13,10 +13,10 @@ test("a concurrency limit counts who is inside, and who leaves twice has left on
   expect(() => bound.enter()).toThrow("2 things are in flight");
 });
 
-test("one party has its share of the places, and the others have the rest", () => {
+test("one key gets its share of the slots, and other keys get the rest", () => {
   const bound = createConcurrencyLimit({
     max: 3,
-    perPartyMax: 2,
+    perKeyMax: 2,
     what: "things",
     code: "payment.unavailable",
   });
@@ -30,10 +30,10 @@ test("one party has its share of the places, and the others have the rest", () =
   expect(() => bound.enter("vera")).toThrow("2 things of vera are in flight");
 });
 
-test("who enters for no party has no share, but all places", () => {
+test("without a key, no share applies, and all slots can be used", () => {
   const bound = createConcurrencyLimit({
     max: 2,
-    perPartyMax: 1,
+    perKeyMax: 1,
     what: "things",
     code: "payment.unavailable",
   });

@@ -21,7 +21,7 @@ test.each([
   ["verbose", ""],
   ["Warn", '; did you mean "warn"?'],
   ["eror", '; did you mean "error"?'],
-])("the level %s is refused with those that there are", (level, hint) => {
+])("the log level %s is refused with a list of the valid levels", (level, hint) => {
   expect(() => loggingOf({ POSTERN_LOG_LEVEL: level })).toThrow(
     expect.objectContaining({
       code: "start.config_invalid",
@@ -30,7 +30,7 @@ test.each([
   );
 });
 
-test("a process logs all calls unless POSTERN_LOG_CALLS has a share", () => {
+test("a process logs all calls unless POSTERN_LOG_CALLS sets a share", () => {
   const shares = ["", "0", "0.01", "1", "1.0"].map(
     (text) => loggingOf({ POSTERN_LOG_CALLS: text }).callShare,
   );
@@ -46,14 +46,14 @@ test.each(["1%", "1.5", "-0.1", "all", ".5", "1e-3", "NaN"])("the share of calls
   );
 });
 
-test("a failpoint that is none is refused, and an empty one is none", () => {
+test("an unknown failpoint is refused, and an empty one counts as unset", () => {
   expect(failpointOf({ POSTERN_FAILPOINT: "" })).toBeUndefined();
   expect(() => failpointOf({ POSTERN_FAILPOINT: "gateway.after_ad" })).toThrow(
     /^POSTERN_FAILPOINT: must be one of .*, not "gateway\.after_ad"; did you mean "gateway\.after_add"\?$/,
   );
 });
 
-test("a variable that begins with POSTERN_ and that nothing reads is warned of, with the one that was meant", () => {
+test("an unused POSTERN_ variable gets a warning, with the variable that was probably meant", () => {
   const dir = tempDir();
   writeFileSync(join(dir, "webhooks.toml"), 'secret = ["env:POSTERN_GITHUB_SECRET"]\n');
   const env = {
@@ -69,7 +69,7 @@ test("a variable that begins with POSTERN_ and that nothing reads is warned of, 
   ]);
 });
 
-test("a child of a process that has warned gets every variable that could be read, and no other of ours", () => {
+test("a child of a process that has warned gets every variable that may be read, and no other POSTERN_ variable", () => {
   const dir = tempDir();
   writeFileSync(join(dir, "webhooks.toml"), 'secret = ["env:POSTERN_GITHUB_SECRET", "env:POSTERN_A-B"]\n');
   const read = {
@@ -79,14 +79,14 @@ test("a child of a process that has warned gets every variable that could be rea
   expect(withoutUnused({ ...read, POSTERN_ODD: "x", POSTERN_LOGLEVEL: "x" }, dir)).toEqual(read);
 });
 
-test("without a configuration directory only what looks like a misspelt variable of the program is warned of", () => {
+test("without a configuration directory only names that look misspelt get a warning", () => {
   const env = { POSTERN_LOGLEVEL: "warn", POSTERN_PRICING_KEY: "x", POSTERN_GITHUB_SECRET: "x" };
   expect(environmentWarnings(env, undefined)).toEqual([
     "POSTERN_LOGLEVEL: this variable is not used; did you mean POSTERN_LOG_LEVEL?",
   ]);
 });
 
-test("what the program reads, what Kubernetes sets, and what is of others is not warned of", () => {
+test("variables that the program reads, that Kubernetes sets, or that belong to other programs get no warning", () => {
   const env = {
     ...{ POSTERN_CONFIG_DIR: "x", POSTERN_PAYER_KEY: "x", POSTERN_SERVICE_ID: "1", POSTERN_NO_INSTALL: "1" },
     ...{ POSTERN_SERVICE_HOST: "10.0.0.1", POSTERN_SERVICE_PORT: "9090", POSTERN_SERVICE_PORT_HTTP: "9090" },
@@ -96,7 +96,7 @@ test("what the program reads, what Kubernetes sets, and what is of others is not
   expect(environmentWarnings(env, "/does/not/exist")).toEqual([]);
 });
 
-test("what postern dev has somebody set for a runner is not warned of in the same terminal", () => {
+test("variables that postern dev tells users to set for a runner get no warning in the same terminal", () => {
   const env = { POSTERN_RUNNER_SECRET: "x", POSTERN_DELIVER_TO: "http://127.0.0.1:9091" };
   expect(environmentWarnings(env, "/does/not/exist")).toEqual([]);
 });

@@ -22,7 +22,7 @@ const SERVICES: [ProcessKind, string[]][] = [
 ];
 
 test.each(sample(SERVICES))(
-  "postern %s follows each SIGHUP, goes on, and still ends with 0 on SIGTERM",
+  "postern %s handles each SIGHUP, goes on, and still exits with 0 on SIGTERM",
   async (name, args) => {
     postern.configure(tablesOf(name));
     const service = postern.start([name, ...args]);

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { findRunningDev, publishRunningDev } from "../../../../shared/platform/lifecycle/running-dev.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 
-/** The folder of a user in which a dev has left this. */
+/** Returns the environment of a user in whose directory a dev has left this file. */
 function leftBehind(content: string): NodeJS.ProcessEnv {
   const folder = tempDir();
   mkdirSync(join(folder, "postern"));
@@ -13,7 +13,7 @@ function leftBehind(content: string): NodeJS.ProcessEnv {
   return { XDG_RUNTIME_DIR: folder };
 }
 
-test("a dev is found by its user in the folder for running programs, else in the cache, in a file of mode 0600", () => {
+test("a running postern dev is found by its user in a file with mode 0600, in the runtime directory or else in the cache", () => {
   const config_dir = tempDir();
   const [folder, home] = [tempDir(), tempDir()];
   for (const env of [{ XDG_RUNTIME_DIR: folder, HOME: "/nowhere" }, { HOME: home }]) {
@@ -26,7 +26,7 @@ test("a dev is found by its user in the folder for running programs, else in the
   expect((file.mode & 0o777).toString(8)).toBe("600");
 });
 
-test("a dev that has died, whose configuration is gone, or whose file cannot be read is not found", () => {
+test("postern dev is not found if it has died, its configuration was deleted, or its file cannot be read", () => {
   const { pid: dead } = spawnSync(process.execPath, ["--version"]);
   const config_dir = tempDir();
   const left = [
@@ -39,7 +39,7 @@ test("a dev that has died, whose configuration is gone, or whose file cannot be 
   expect(findRunningDev({})).toBeUndefined();
 });
 
-test("a dev runs as well if its user's folder cannot be written", () => {
+test("postern dev runs even if its user's directory is not writable", () => {
   const file = join(tempDir(), "file");
   writeFileSync(file, "");
   const env = { XDG_RUNTIME_DIR: file };

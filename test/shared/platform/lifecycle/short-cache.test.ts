@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createShortCache } from "../../../../shared/platform/lifecycle/short-cache.ts";
 
-test("work under way is shared, its value is kept for a time, and a failure is not", async () => {
+test("running work is shared, its value is kept for a time, and a failure is not kept", async () => {
   let now = 0;
   let works = 0;
   const cache = createShortCache<number>({ keptMs: 1000, clock: () => now });
@@ -19,7 +19,7 @@ test("work under way is shared, its value is kept for a time, and a failure is n
   expect(await ask()).toBe(4);
 });
 
-test("only what is to be kept is kept, and no more entries than may be", async () => {
+test("only matching outcomes are kept, and at most the maximum number of entries", async () => {
   const keeps = ({ kind }: { kind: string }) => kind === "failed";
   const cache = createShortCache<string>({ keptMs: 1000, entriesMax: 2, keeps, clock: () => 0 });
   const fail = (what: string) => cache.get(what, () => Promise.reject(new Error(what))).catch(() => "failed");

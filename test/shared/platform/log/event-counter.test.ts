@@ -3,7 +3,7 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { createEventCounter } from "../../../../shared/platform/log/event-counter.ts";
 import { recordingLog } from "../../../support/recording-log.ts";
 
-test("what happens often is logged once for each key, with how many times it happened", async () => {
+test("a frequent event is logged at most once a second for each key, with its count", async () => {
   const log = recordingLog();
   const counter = createEventCounter(log, "request.limited");
   for (let i = 0; i < 1000; i += 1) counter.count("/a", { path: "/a" });

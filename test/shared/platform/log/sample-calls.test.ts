@@ -6,7 +6,7 @@ import { recordingLog } from "../../../support/recording-log.ts";
 
 const IDS = Array.from({ length: 2000 }, randomCallId);
 
-/** The calls of which a process with this share logs the event. */
+/** Returns the calls for which a process that samples with this share logs the event. */
 function logged(share: number, event: string, fields: Fields = {}): string[] {
   const recorded = recordingLog();
   const log = sampleCalls(recorded, share);
@@ -14,7 +14,7 @@ function logged(share: number, event: string, fields: Fields = {}): string[] {
   return recorded.events.map(({ fields: { callId } }) => String(callId));
 }
 
-test("each event of a call that goes well is logged for the same tenth of the calls, which are among a larger share", () => {
+test("each event of a successful call is logged for the same tenth of the calls, which a larger share includes", () => {
   const tenth = logged(0.1, "webhook.accepted");
   expect(tenth.length).toBeGreaterThan(100);
   expect(tenth.length).toBeLessThan(300);
@@ -23,19 +23,19 @@ test("each event of a call that goes well is logged for the same tenth of the ca
   expect(new Set(logged(0.5, "job.stored"))).toEqual(new Set([...logged(0.5, "call.injected"), ...tenth]));
 });
 
-test("with a share of 0 no call that goes well is logged, and with 1 each is", () => {
+test("with a share of 0 no successful call is logged, and with 1 each one is", () => {
   expect([logged(0, "call.injected"), logged(1, "call.injected")]).toEqual([[], IDS]);
 });
 
 test.each([
   ["a call that was injected after a postponement", "call.injected", { attemptsBefore: 2 }],
   ["a settled payment", "payment.settled", {}],
-  ["what an operator did with a call", "call.forgotten", {}],
-])("%s is logged with a share of 0", (_what, event, fields) => {
+  ["an operator's action on a call", "call.forgotten", {}],
+])("%s is logged even with a share of 0", (_what, event, fields) => {
   expect(logged(0, event, fields)).toEqual(IDS);
 });
 
-test("a warning and an error are logged with a share of 0, also under the name of an event that is sampled", () => {
+test("warnings and errors are logged even with a share of 0, also under the name of a sampled event", () => {
   const recorded = recordingLog();
   const log = sampleCalls(recorded, 0);
   log.warn("job.finished", { callId: IDS[0] });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createMetrics } from "../../../../shared/platform/metrics/metrics.ts";
 
-test("scrapes that come together share one reading, and the next one reads again", async () => {
+test("concurrent scrapes share one reading, and the next scrape reads again", async () => {
   const metrics = createMetrics();
   const readings = metrics.gauge("readings", "How often the gauges were set");
   let count = 0;

@@ -41,7 +41,7 @@ test.each([
   expect(parseDecimal(text)).toBeUndefined();
 });
 
-test("a decimal number with an end survives being written and read", () => {
+test("a finite decimal number is unchanged after formatting and parsing", () => {
   const exponent = fc.integer({ min: -60, max: 60 });
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 10n ** 60n }), exponent, (digits, power) => {
@@ -51,7 +51,7 @@ test("a decimal number with an end survives being written and read", () => {
   );
 });
 
-test("a decimal number without end is rounded up, and off by less than one part in 10^28", () => {
+test("an infinite decimal number is rounded up, with an error below one part in 10^28", () => {
   const positive = fc.bigInt({ min: 1n, max: 10n ** 50n });
   fc.assert(
     fc.property(positive, positive, (numerator, denominator) => {

@@ -15,11 +15,11 @@ test.each([
   ["password", []],
   ["", []],
   ["secret".repeat(20), []],
-])("the word %j may stand for %j", (word, meant) => {
+])("the words similar to %j are %j", (word, meant) => {
   expect(wordsLike(word, KNOWN)).toEqual(meant);
 });
 
-test("a hint names at most three words, as they are written, and is nothing without one", () => {
+test("a hint names at most three words as they are written, and is empty without a similar word", () => {
   const known = ["key-1", "key-2", "key-3", "key-4"];
   expect(didYouMean("key", known, (word) => `<${word}>`)).toBe(
     "; did you mean <key-1> or <key-2> or <key-3>?",

@@ -26,7 +26,7 @@ test.each([
   { OTEL_EXPORTER_OTLP_ENDPOINT: "" },
   { ...ENDPOINT, OTEL_SDK_DISABLED: "true" },
   { ...ENDPOINT, OTEL_TRACES_EXPORTER: "none" },
-])("traces are off with %j", async (env) => {
+])("tracing is off with %j", async (env) => {
   expect(await open(env)).toBeUndefined();
   expect(tracer).toBeUndefined();
 });
@@ -50,7 +50,7 @@ test.each([
   await expect(open(env)).rejects.not.toMatchObject({ message: expect.stringContaining("/key") });
 });
 
-/** Resolves with the URL of a collector that takes connections and never answers. */
+/** Resolves with the URL of a collector that accepts connections and never answers. */
 async function silentCollector(): Promise<string> {
   const server: Server = createServer(() => {});
   ends.defer(() => void server.closeAllConnections());
@@ -68,7 +68,7 @@ test.each([
   ["refuses connections", async () => "http://127.0.0.1:9"],
   ["never answers", silentCollector],
 ])(
-  "a gateway whose collector %s accepts calls, says that spans are lost, and stops in time",
+  "a gateway whose collector %s accepts calls, logs that spans are lost, and stops in time",
   async (_, urlOf) => {
     const env = {
       OTEL_EXPORTER_OTLP_ENDPOINT: await urlOf(),

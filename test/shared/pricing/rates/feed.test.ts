@@ -35,7 +35,7 @@ beforeEach(async () => {
   ({ rates: running, log } = replica(token));
 });
 
-/** The rates of a replica of its own, which are not yet read. */
+/** Makes the rates of a separate replica, which are not read yet. */
 function replica(...tokens: Token[]) {
   const log = recordingLog();
   const requests = connectForRequests({ url: new Secret(redis.url) }, log);
@@ -53,14 +53,14 @@ const untilKnown = () => eventually("there is a rate", () => running.of(token) =
 const A_TIME = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
 const BECAUSE = expect.stringMatching(/latestRoundData.*status 500/);
 
-/** The key of the shared rate, once a failed read of it is there. */
+/** Waits for a failed read, and returns the key of the shared rate. */
 const untilFailed = () =>
   eventually("the failure is shared", async () => {
     const [key = ""] = await redis.client.keys("{postern}:rate:*");
     return (await redis.client.hexists(key, "failures")) ? key : undefined;
   });
 
-test("a rate's source that failed is asked again long before the period is over", async () => {
+test("a source that failed is read again long before its period ends", async () => {
   fixture.proxy.answer = "failing";
   void running.start();
   const key = await untilFailed();
@@ -68,13 +68,13 @@ test("a rate's source that failed is asked again long before the period is over"
   const [secs] = await redis.client.time();
   const waitMs = Number(await redis.client.hget(key, "due_at")) - Number(secs) * 1000;
   expect(waitMs).toBeLessThan(7000);
-  // That time is over now.
+  // This simulates that the wait is over.
   await redis.client.hincrby(key, "due_at", -waitMs);
   fixture.proxy.answer = "well";
   await untilKnown();
 });
 
-test("a replica that has not asked a failing source itself says why there is no rate, and since when", async () => {
+test("a replica that has not read a failing source itself says why there is no rate, and since when", async () => {
   fixture.proxy.answer = "failing";
   void running.start();
   await untilFailed();
@@ -93,7 +93,7 @@ test("a replica that has not asked a failing source itself says why there is no 
 });
 
 onlyInLongRun(() => {
-  test("a replica whose rate gets too old says why, though another one has asked the source, and forgets it with the next good read", async () => {
+  test("a replica whose rate gets too old says why, even if another one has read the source, and forgets the reason after the next good read", async () => {
     const often = { ...token, rate_refresh_secs: 3, max_rate_age_secs: 900 };
     const [reader, other] = [replica(often), replica(often)];
     for (const { rates } of [reader, other]) rates.start();
@@ -103,7 +103,7 @@ onlyInLongRun(() => {
     const shared = createSharedValue(redis.partition, often as LiveToken);
     const { now } = await shared.peek();
     await shared.failed(now, "the feed is asleep");
-    // Nobody's turn comes in the time of this test.
+    // No replica gets its turn during the test.
     await redis.client.hset(key, "due_at", now + 14_000);
     fixture.proxy.calls = 0;
     await redis.client.hincrby(key, "read_at", -901_000);
@@ -119,7 +119,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("what is read stands in the history of every token that has this rate", async () => {
+test("a read rate is added to the history of every token with this rate", async () => {
   const other = { ...token, network: "eip155:10", symbol: "OTHER" } as Token;
   const { rates } = replica(token, other);
   void rates.start();
@@ -131,7 +131,7 @@ test("what is read stands in the history of every token that has this rate", asy
     });
 });
 
-test("that Redis refuses to share a rate is told once, and the rate is there once it does not", async () => {
+test("a refusal of Redis to share a rate is logged once, and the rate is available once Redis accepts it", async () => {
   await redis.client.call("ACL", "SETUSER", "default", "-@scripting");
   void running.start();
   await eventually("it is told", () => failures().length > 0);

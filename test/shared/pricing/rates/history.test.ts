@@ -15,7 +15,7 @@ const shared = (of = live(), tokens = [of]) => createSharedValue(redis.partition
 const read = (span: RateSpan, of = live()) => createReadRateHistory(redis.partition)(of, span);
 const keyOf = ({ network, asset }: LiveToken) => keys.rateHistory(network, asset.toLowerCase());
 
-/** The beginning of the minute that Redis is in, or of the one that is about to begin. */
+/** Returns the start of Redis' current minute, or waits for the next one if it is about to begin. */
 async function thisMinute(): Promise<number> {
   const { now } = await shared().peek();
   return now - (now % MINUTE_MS);
@@ -31,7 +31,7 @@ const lengths = (values: readonly (string | undefined)[]) => {
   return runs;
 };
 
-test("a rate stays in force until the next reading, and where none was young enough there is a gap", async () => {
+test("a rate stays in use until the next reading, and a time without a recent rate is a gap", async () => {
   const now = await thisMinute();
   for (const [minutesAgo, value] of [
     [50, "3100"],
@@ -41,7 +41,7 @@ test("a rate stays in force until the next reading, and where none was young eno
     await shared().put(value, now - minutesAgo * MINUTE_MS);
   const { values, stepMs, from } = await read("1h", live({ max_rate_age_secs: 900 }));
   expect([stepMs, values.length]).toEqual([MINUTE_MS, 60]);
-  // Redis may have come to the next minute since.
+  // Redis' clock may have reached the next minute since.
   const turned = (from - (now - 59 * MINUTE_MS)) / MINUTE_MS;
   expect(lengths(values)).toEqual([
     [undefined, 9 - turned],
@@ -52,7 +52,7 @@ test("a rate stays in force until the next reading, and where none was young eno
   ]);
 });
 
-test("the day has five minutes to a step, and knows what was read before the hour", async () => {
+test("the history of a day has intervals of five minutes, and includes readings from before the last hour", async () => {
   const now = await thisMinute();
   await shared().put("3000", now - 20 * 3_600_000);
   await shared().put("3200", now - 61 * MINUTE_MS);
@@ -63,14 +63,14 @@ test("the day has five minutes to a step, and knows what was read before the hou
   expect(new Set((await read("1h", slow)).values)).toEqual(new Set(["3200"]));
 });
 
-test("of several readings in a minute the last one stays, whichever gateway wrote it", async () => {
+test("of several readings in a minute the last one is kept, from any gateway", async () => {
   const now = await thisMinute();
   await shared().put("3100", now - 2 * MINUTE_MS);
   await shared(live({ min_rate: "1" })).put("3150", now - 2 * MINUTE_MS + 1000);
   expect((await read("1h")).values.filter((value) => value !== undefined)[0]).toBe("3150");
 });
 
-test("every token of a rate has its history, and keeps it when its bounds and source change", async () => {
+test("every token with a rate has its history, and keeps it when its bounds and source change", async () => {
   const other = live({ network: "eip155:1", symbol: "OTHER" });
   await shared(live(), [live(), other]).put("3200", await thisMinute());
   expect((await read("1h", other)).values.at(-1)).toBe("3200");
@@ -78,7 +78,7 @@ test("every token of a rate has its history, and keeps it when its bounds and so
   expect((await read("1h", live({ network: "eip155:10" }))).values.at(-1)).toBeUndefined();
 });
 
-test("a history is bounded, however often a rate is read, and goes a day after its last reading", async () => {
+test("a history has a limited size for any number of readings, and is deleted a day after its last reading", async () => {
   const now = await thisMinute();
   const { put } = shared();
   for (let minutesAgo = 3000; minutesAgo >= 0; minutesAgo -= 1)
@@ -87,12 +87,12 @@ test("a history is bounded, however often a rate is read, and goes a day after i
   expect(await redis.client.memory("USAGE", keyOf(live()))).toBeLessThan(50_000);
   expect(await redis.client.pttl(keyOf(live()))).toBeLessThanOrEqual(86_400_000);
   const day = await read("24h");
-  // Redis may have come to the next step since, in which the last reading stays in force.
+  // Redis' clock may have reached the next interval since, in which the last reading stays in use.
   const turned = (day.from + 287 * day.stepMs - (now - (now % day.stepMs))) / day.stepMs;
   expect(new Set(day.values).size).toBe(288 - turned);
 });
 
-test("a reading of a day ago is not taken for one of now, and one from the future is not believed", async () => {
+test("a reading of a day ago does not count as a current one, and one from the future is ignored", async () => {
   const { now } = await shared().peek();
   await shared().put("3100", now - 86_400_000);
   expect(lengths((await read("1h")).values)).toEqual([[undefined, 60]]);

@@ -15,22 +15,22 @@ const onlyKey = async () => (await redis.client.keys("{postern}:rate:*"))[0] ?? 
 const isDue = async () => (await shared().takeDue()).due;
 const pass = async (ms: number) => redis.client.hincrby(await onlyKey(), "due_at", -ms);
 
-/** How long nobody is to read from now on. */
+/** Returns for how long no replica may read the rate. */
 async function waitMs(): Promise<number> {
   return Number(await redis.client.hget(await onlyKey(), "due_at")) - (await shared().peek()).now;
 }
 
-test("of all replicas that ask in a period one is to read the rate", async () => {
-  const asked = await Promise.all(Array.from({ length: 20 }, () => shared().takeDue()));
-  expect(asked.filter(({ due }) => due)).toHaveLength(1);
-  await shared().put("3200", asked[0]!.now);
+test("of all replicas that ask in a period, one must read the rate", async () => {
+  const replies = await Promise.all(Array.from({ length: 20 }, () => shared().takeDue()));
+  expect(replies.filter(({ due }) => due)).toHaveLength(1);
+  await shared().put("3200", replies[0]!.now);
   await pass(50_000);
   expect(await isDue()).toBe(false);
   await pass(10_000);
   expect([await isDue(), await isDue()]).toEqual([true, false]);
 });
 
-test("a replica that took a turn and is heard of no more loses it after the time that a read may take", async () => {
+test("a replica that gets the lease and falls silent loses it after the maximum time of a read", async () => {
   expect(await isDue()).toBe(true);
   await pass(12_000);
   expect(await isDue()).toBe(false);
@@ -38,7 +38,7 @@ test("a replica that took a turn and is heard of no more loses it after the time
   expect(await isDue()).toBe(true);
 });
 
-test("after a failed read all replicas wait for 5 s, twice as long after each further one, and a period at most", async () => {
+test("after a failed read all replicas wait for 5 s, twice as long after each further one, and at most a period", async () => {
   const waits: number[] = [];
   for (const _ of Array.from({ length: 6 })) {
     const { now, due } = await shared().takeDue();
@@ -56,7 +56,7 @@ test("after a failed read all replicas wait for 5 s, twice as long after each fu
   expect(Math.ceil((await waitMs()) / 1000)).toBe(5);
 });
 
-test("why the last read failed, and when it began, is known to whoever looks, until a read goes well", async () => {
+test("all replicas know when and why the last read failed, until a read succeeds", async () => {
   const { now } = await shared().takeDue();
   expect((await shared().peek()).failure).toBeUndefined();
   await shared().failed(now, "asleep");
@@ -67,32 +67,32 @@ test("why the last read failed, and when it began, is known to whoever looks, un
   expect((await shared().peek()).failure).toBeUndefined();
 });
 
-test("the reason of a failed read is forgotten with a good read of the release before, which knows of no reasons", async () => {
+test("a good read of the previous release, which knows no reasons, also removes the reason of a failed read", async () => {
   const { now } = await shared().takeDue();
   await shared().failed(now, "asleep");
   await redis.client.hdel(await onlyKey(), "failures");
   expect((await shared().peek()).failure).toBeUndefined();
 });
 
-test("Redis holds the beginning of a long reason", async () => {
+test("Redis stores only the beginning of a long reason", async () => {
   const { now } = await shared().takeDue();
   await shared().failed(now, "z".repeat(100_000));
   expect((await shared().peek()).failure?.reason).toMatch(/^z{497}\.\.\.$/);
 });
 
-test("a read that failed late makes nobody read again after a later read that went well", async () => {
+test("a read that fails late causes no new read if a later read has succeeded", async () => {
   const { now } = await shared().takeDue();
   await shared().put("3300", now);
   await shared().failed(now - 1, "asleep");
   expect(Math.ceil((await waitMs()) / 1000)).toBe(60);
 });
 
-test("a replica that only looks at a rate takes nobody's turn", async () => {
+test("a replica that only looks at a rate takes no lease", async () => {
   expect((await shared().peek()).due).toBe(false);
   expect((await shared().takeDue()).due).toBe(true);
 });
 
-test("a shared rate is as old as the beginning of its read, by Redis' clock", async () => {
+test("the age of a shared rate counts from the start of its read, by Redis' clock", async () => {
   const { now } = await shared().takeDue();
   await shared().put("3200", now - 5000);
   const { known } = await shared().peek();
@@ -100,7 +100,7 @@ test("a shared rate is as old as the beginning of its read, by Redis' clock", as
   expect(known?.ageMs).toBeGreaterThanOrEqual(5000);
 });
 
-test("a read of a rate that took long does not undo a later one", async () => {
+test("a slow read of a rate does not replace the result of a later one", async () => {
   const { now } = await shared().takeDue();
   await shared().put("3300", now);
   await shared().put("3200", now - 1);
@@ -109,7 +109,7 @@ test("a read of a rate that took long does not undo a later one", async () => {
   expect((await shared().peek()).known?.value).toBe("3400");
 });
 
-test("a shared rate from the future, as after a change to a server whose clock is behind, is not believed", async () => {
+test("a shared rate from the future is ignored, for example after a change to a server whose clock is behind", async () => {
   const { now } = await shared().takeDue();
   await shared().put("3200", now);
   await redis.client.hincrby(await onlyKey(), "read_at", 3_600_000);
@@ -119,14 +119,14 @@ test("a shared rate from the future, as after a change to a server whose clock i
   expect((await shared().peek()).known?.value).toBe("3300");
 });
 
-test("Redis forgets a rate that nobody reads any more", async () => {
+test("Redis deletes a rate that is no longer read", async () => {
   const { now } = await shared().takeDue();
   expect(await redis.client.pttl(await onlyKey())).toBeGreaterThan(900_000);
   await shared().put("3200", now);
   expect(await redis.client.pttl(await onlyKey())).toBeLessThanOrEqual(960_000);
 });
 
-describe("which rates are the same", () => {
+describe("a shared rate", () => {
   const chainlink = {
     source: "chainlink",
     rpc_url: "https://node.example.com/v2/old-key",
@@ -138,7 +138,7 @@ describe("which rates are the same", () => {
 
   const withHeader = (value: string) => live(median({ ...http, headers: { Authorization: value } }));
 
-  test("a rate is shared by tokens that differ in all else", () => {
+  test("is used by tokens that differ in all other settings", () => {
     expect(isSame(withHeader("Bearer one"), withHeader("Bearer one"))).toBe(true);
     expect(isSame(live(), live(http, { symbol: "OTHER", network: "eip155:1", decimals: 18 }))).toBe(true);
   });
@@ -166,7 +166,7 @@ describe("which rates are the same", () => {
     ["other bounds", live(), live(http, { min_rate: "1" })],
     ["it in a median", live(), live(median(chainlink))],
     ["it in another median", live(median(http)), live(median(chainlink))],
-  ])("a rate is not shared with a token that has %s", (_what, one, other) => {
+  ])("is not used by a token that has %s", (_what, one, other) => {
     expect(isSame(one, other)).toBe(false);
   });
 });

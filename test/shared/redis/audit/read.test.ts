@@ -11,7 +11,7 @@ beforeEach(() => redis.client.flushdb());
 const HOUR_MS = 3_600_000;
 const read = (since: number) => createReadAudit(partitionsOver(redis.client))({ since }, { limit: 50 });
 
-test("lines since a time are found behind a line that says it is older: one that took longer, or of a clock that is behind", async () => {
+test("lines since a time are found behind a line that seems older, because its action took longer or its clock is behind", async () => {
   const now = Date.now();
   const audit = createAudit(redis.partition, silentLogger);
   const pause = (job: string, at: number) =>
@@ -25,7 +25,7 @@ test("lines since a time are found behind a line that says it is older: one that
   expect(next).toBeUndefined();
 });
 
-test("what was written long before that time is not looked at", async () => {
+test("lines that were written long before the requested period are not read", async () => {
   const old = Date.now() - 48 * HOUR_MS;
   for (let n = 0; n < 1500; n++)
     await redis.client.xadd(keys.audit("acts"), `${old}-${n}`, "at", old, "action", "pause", "by", "otto");
@@ -34,7 +34,7 @@ test("what was written long before that time is not looked at", async () => {
   expect(await redis.client.info("commandstats")).toContain("cmdstat_xrevrange:calls=3,");
 });
 
-test("all streams are one list, the newest first, that a cursor goes through once, also among lines of the same time", async () => {
+test("all streams form one list, newest first, which a cursor passes once, even among lines of the same time", async () => {
   const ids = Array.from({ length: 40 }, (_, n) => `1000-${Math.floor(n / 4)}`);
   const places = ["acts", "repeats", "money", "reads"] as const;
   for (const [n, id] of ids.entries())

@@ -7,7 +7,7 @@ import { AUDIT, createAudit, toLine } from "../../../../shared/redis/audit/audit
 import { createReadAudit } from "../../../../shared/redis/audit/read.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
 import { audited } from "../../../support/audited.ts";
-import { claimed, dropOf } from "../../../support/made-payment.ts";
+import { claimPayment, dropOf } from "../../../support/made-payment.ts";
 import { partitionsOver } from "../../../support/partitions.ts";
 
 const redis = useRedis();
@@ -22,7 +22,7 @@ const act = (by: string, job: string, more: { reason?: string } = {}) =>
   audit({ at: Date.now(), action: "pause", job, by, selection: "by name", ...more });
 const inActs = () => audited(redis.client, ["acts"]);
 
-/** Fills a stream as far as lines of other times or names would, without a round trip for each. */
+/** Adds this number of lines to a stream in one script, as other operators would over time. */
 async function fill(place: "acts" | "repeats" | "money" | "reads", count: number, firstAt?: number) {
   const script = `for i = 1, tonumber(ARGV[1]) do
     redis.call('XADD', KEYS[1], ARGV[2] == '' and '*' or ARGV[2] .. '-' .. i, 'action', 'filler', 'at', '1', 'by', 'x')
@@ -30,15 +30,15 @@ async function fill(place: "acts" | "repeats" | "money" | "reads", count: number
   await redis.client.eval(script, 1, keys.audit(place), count, firstAt ?? "");
 }
 
-/** A payment's drop, which writes its line in its own step. */
+/** Drops a payment, which writes the line to the audit log in the same script. */
 async function dropOne(): Promise<string> {
   const journal = new PaymentJournal(redis.partition);
-  const id = await claimed(journal, { network: "eip155:84532", asset: `0x${"5".repeat(40)}` });
+  const id = await claimPayment(journal, { network: "eip155:84532", asset: `0x${"5".repeat(40)}` });
   await journal.drop(id, { by: "me", reason: "a test" }, dropOf(id));
   return id;
 }
 
-describe("an operator who hides what they did", () => {
+describe("an operator who tries to hide an act", () => {
   test("by pausing and resuming in a loop evicts nothing: no other act, also of their own name, and no line about money", async () => {
     const dropped = await dropOne();
     await audit({ at: 1, action: "forget", callId: CALL, by: "mallory", selection: "by id" });
@@ -49,7 +49,7 @@ describe("an operator who hides what they did", () => {
       await jobs.pause("7/9", { at: n, by: "mallory", reason: "x" });
       await jobs.resume("7/9", { at: n, by: "mallory" });
     }
-    // As long as the loop goes on.
+    // These lines stand for further rounds of the loop, until more lines than the limit were written.
     await fill("repeats", AUDIT.repeatsKept + 9000);
     await act("mallory", "7/9");
     const kept = await inActs();
@@ -64,7 +64,7 @@ describe("an operator who hides what they did", () => {
     expect((await audited(redis.client, ["money"])).map(({ call_id: id }) => id)).toEqual([dropped]);
   });
 
-  test("by a bulk operation of any size leaves the lines that they have for single calls of the same action", async () => {
+  test("by a bulk operation of any size leaves the lines for single calls of the same action", async () => {
     const replay = (callId: string, run?: string) =>
       audit({ at: 1, action: "replay", callId, by: "mallory", selection: "by id", run });
     const ids = Array.from({ length: AUDIT.aDay + 10 }, (_, n) => `c_${String(n).padStart(32, "0")}`);
@@ -79,7 +79,7 @@ describe("an operator who hides what they did", () => {
     expect(entries).toMatchObject([{ stream: "acts", fields: { action: "replay", by: "mallory" } }]);
   });
 
-  test("by long texts takes little room: a line is cut, and a repeat is cut shorter, at whole characters", async () => {
+  test("by long texts uses little space: a line is cut, and a repeat is cut shorter, at whole characters", async () => {
     const reason = "ä😀".repeat(50_000);
     for (let n = 0; n <= AUDIT.aDay; n++) await act("x".repeat(5000), `7/${n}`, { reason });
     const [first] = await inActs();
@@ -90,7 +90,7 @@ describe("an operator who hides what they did", () => {
     expect(repeat).toMatchObject({ action: "pause", job: `7/${AUDIT.aDay}` });
   });
 
-  test("by a name or a reason with control characters writes no second line, and meets no other name's count", async () => {
+  test("by a name or a reason with control characters writes no second line, and affects no other name's count", async () => {
     const name = "ann\nby bob\u0000:replay in runs";
     await act(name, "7/1", { reason: 'x"\r\n\u202e{"by":"bob"}' });
     await act("ann", "7/2");
@@ -102,7 +102,7 @@ describe("an operator who hides what they did", () => {
   });
 });
 
-test("a viewer who reads without end evicts older reads, and no act", async () => {
+test("a viewer who reads endlessly evicts older reads, but no act", async () => {
   await act("ann", "7/1");
   const read = () => audit({ at: 1, action: "read_body", callId: CALL, by: "vera", selection: "by id" });
   await read();
@@ -112,7 +112,7 @@ test("a viewer who reads without end evicts older reads, and no act", async () =
   expect(await inActs()).toMatchObject([{ by: "ann" }]);
 });
 
-test("lines about money and acts go by age alone, a few with each new line, so that a clock that jumps ahead costs few", async () => {
+test("lines about money and acts are trimmed only by age, a few with each new line, so that a clock that jumps ahead removes few", async () => {
   const now = Date.now();
   await fill("money", 5000, now - AUDIT.keptMs - DAY_MS);
   await fill("money", 500, now - AUDIT.keptMs + DAY_MS);
@@ -125,7 +125,7 @@ test("lines about money and acts go by age alone, a few with each new line, so t
   expect(await left()).toBeGreaterThanOrEqual(500 + 61);
 });
 
-test("a full Redis takes the lines of operators all the same", async () => {
+test("a full Redis accepts the lines of operators", async () => {
   await redis.client.config("SET", "maxmemory", 1);
   try {
     await act("ann", "7/1");
@@ -138,7 +138,7 @@ test("a full Redis takes the lines of operators all the same", async () => {
   expect(written.map(({ action }) => action).toSorted()).toEqual(["pause", "pause", "read_body"]);
 });
 
-test("a line is JSON that keeps half of a surrogate pair out of Redis", () => {
+test("a line is JSON without half surrogate pairs", () => {
   const entry = {
     at: 1,
     action: "pause",

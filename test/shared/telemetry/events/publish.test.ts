@@ -8,7 +8,7 @@ import { partitionOf } from "../../../../shared/redis/partition.ts";
 import { whenReady } from "../../../../shared/redis/ready.ts";
 import type { CallEvent, LeftOut } from "../../../../shared/telemetry/events/event.ts";
 import { follow } from "../../../../shared/telemetry/events/follow.ts";
-import { TOLD_PER_SECOND, tellFollowers } from "../../../../shared/telemetry/events/publish.ts";
+import { publishToFollowers, SENT_PER_SECOND_MAX } from "../../../../shared/telemetry/events/publish.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
 
@@ -28,7 +28,7 @@ async function connected() {
 
 async function aLog() {
   const partition = await connected();
-  const log = tellFollowers(silentLogger, { partition, service: "producer", clock: systemClock });
+  const log = publishToFollowers(silentLogger, { partition, service: "producer", clock: systemClock });
   ends.defer(log.stop);
   return log;
 }
@@ -42,7 +42,7 @@ async function aFollower() {
       for (const [outcome, count] of Object.entries(counts))
         leftOut[outcome] = (leftOut[outcome] ?? 0) + count;
     },
-    onTeller() {},
+    onSender() {},
     onLost() {},
     onReturned() {},
     onUnreadable() {},
@@ -71,18 +71,18 @@ test("events of one turn of the event loop are one message", async () => {
   expect((await published()) - before).toBe(1);
 });
 
-test("what is above the bound of a second is left out, and its count is told", async () => {
+test("events above the limit of a second are omitted and counted", async () => {
   const log = await aLog();
   const { events, leftOut, following } = await aFollower();
   await following.noticed;
-  const total = 20 * TOLD_PER_SECOND.events;
+  const total = 20 * SENT_PER_SECOND_MAX.events;
   for (let i = 0; i < total; i++) log.info("call.injected", injected(`c_${i}`));
   await eventually("the rest is counted", () => events.length + (leftOut["injected"] ?? 0) === total);
   expect(events.length).toBeGreaterThan(100);
-  expect(events.length).toBeLessThanOrEqual(TOLD_PER_SECOND.events);
+  expect(events.length).toBeLessThanOrEqual(SENT_PER_SECOND_MAX.events);
 });
 
-test("a follower that ends leaves the others theirs", async () => {
+test("a follower that ends leaves the other followers unaffected", async () => {
   const log = await aLog();
   const first = await aFollower();
   const second = await aFollower();
@@ -93,7 +93,7 @@ test("a follower that ends leaves the others theirs", async () => {
   await eventually("the first sees it", () => first.events.length === 1);
 });
 
-test("a reason is cut before it is told", async () => {
+test("a reason is cut before it is sent", async () => {
   const log = await aLog();
   const { events, following } = await aFollower();
   await following.noticed;

@@ -25,7 +25,7 @@ beforeEach(async () => {
 const list = () => createReadProcesses(redis.partition)();
 const withDrain = (drain_secs: number) => posternToml({ env: {} }).parse({ drain_secs });
 
-test("a process is listed with its kind, place, release, configuration and durability until it stops", async () => {
+test("a process is listed with its kind, host, release, configuration and durability until it stops", async () => {
   const gateway = await start({ kind: "webhooks", clock: () => 1000 });
   await start({ kind: "producer" });
   const { processes } = await list();
@@ -51,7 +51,7 @@ test("a process is listed with its kind, place, release, configuration and durab
   expect(await redis.client.exists(keys.process(String(processes[0]?.id)))).toBe(0);
 });
 
-test("a producer tells how its runners are when it reports, and at once when one goes away or returns", async () => {
+test("a producer reports the health of its runners regularly, and at once when one goes away or returns", async () => {
   const usual = { name: "default", url: "http://runner.test" };
   let health: RunnerHealth = { ...usual, state: "answers", answeredAt: 1000 };
   const producer = await start();
@@ -73,11 +73,13 @@ test("a producer tells how its runners are when it reports, and at once when one
     answeredAt: 1000,
   };
   changed();
-  const told = [{ ...health, reason: "x".repeat(200) }];
-  await eventually("it is told", async () => isDeepStrictEqual((await list()).processes[0]?.runners, told));
+  const reported = [{ ...health, reason: "x".repeat(200) }];
+  await eventually("it is reported", async () =>
+    isDeepStrictEqual((await list()).processes[0]?.runners, reported),
+  );
 });
 
-test("a runner that several producers have is as the worst of them sees it", () => {
+test("a runner of several producers has the worst state in any of them", () => {
   const its = { name: "default", url: "http://runner.test" };
   const seen: RunnerHealth[] = [
     { ...its, state: "answers", answeredAt: 3000 },
@@ -105,7 +107,7 @@ test("a runner that several producers have is as the worst of them sees it", () 
   ]);
 });
 
-test("a runner that several producers cannot reach is unreachable since the first of them saw it", () => {
+test("a runner that several producers cannot reach is unreachable since the first of them noticed it", () => {
   const away = { name: "default", url: "http://runner.test", state: "away" } as const;
   const restarted: RunnerHealth = { ...away, since: 9000, orEarlier: true };
   const older: RunnerHealth = { ...away, since: 2000, answeredAt: 1000 };
@@ -114,7 +116,7 @@ test("a runner that several producers cannot reach is unreachable since the firs
   expect(runnersOf([{ runners: [older, restarted] }])).toEqual([joined]);
 });
 
-test("processes with another configuration than the rest are told apart by its hash", async () => {
+test("processes with a different configuration are recognized by its hash", async () => {
   await start({ postern: withDrain(5) });
   await start({ postern: withDrain(5) });
   await start({ postern: withDrain(6) });
@@ -122,7 +124,7 @@ test("processes with another configuration than the rest are told apart by its h
   expect(new Set(hashes).size).toBe(2);
 });
 
-test("a process that was killed is listed no longer once it has missed its reports", async () => {
+test("a killed process is no longer listed once it has missed its reports", async () => {
   await start();
   const [{ id = "" } = {}] = (await list()).processes;
   const ttl = await redis.client.pttl(keys.process(id));
@@ -145,13 +147,13 @@ test.each([
   expect(await list()).toEqual({ processes: [], unreadable: 1 });
 });
 
-test("a process tells nothing where the data of another layout is", async () => {
+test("a process reports nothing to data of another layout", async () => {
   await redis.client.set(keys.layout, JSON.stringify({ layout: 99, release: "9.9.9" }));
   await start();
   expect(await redis.client.keys("*")).toEqual([keys.layout]);
 });
 
-test("a process reports to a Redis that is full too", async () => {
+test("a process reports to a full Redis too", async () => {
   await redis.client.config("SET", "maxmemory", "1");
   try {
     await start();
@@ -161,7 +163,7 @@ test("a process reports to a Redis that is full too", async () => {
   }
 });
 
-test("the hash of a configuration is that of its values, in any order, and of no secret", () => {
+test("the hash of a configuration depends on its values, in any order, and on no secret", () => {
   const hash = configHash({ a: 1, b: new Map([["x", 10n]]), secret: new Secret("one") });
   expect(configHash({ secret: new Secret("other"), b: new Map([["x", 10n]]), a: 1, c: undefined })).toBe(
     hash,
@@ -170,7 +172,7 @@ test("the hash of a configuration is that of its values, in any order, and of no
   expect(configHash({ a: 1, b: new Map([["x", 11n]]), secret: new Secret("one") })).not.toBe(hash);
 });
 
-test("a report raises the time of the deployment's last report, and tells nothing to data that the process refuses", async () => {
+test("a report raises the time of the deployment's last report, and writes nothing to data that the process refuses", async () => {
   const deployment = new Deployment({ id: "2026-01-01-shop", settledMs: 0 }, silentLogger);
   const check = deployment.createCheck(redis.partition, { claims: true });
   await redis.client.hset(keys.deployment, { id: "2026-01-01-shop", at: 5 });
@@ -186,12 +188,12 @@ test("a report raises the time of the deployment's last report, and tells nothin
   };
   const at = async () => Number(await redis.client.hget(keys.deployment, "at"));
   await report();
-  expect(await at()).toBe(5); // it has not seen it yet
+  expect(await at()).toBe(5); // because the process has not read the new time yet
   await check();
   await report();
   const ahead = (await at()) + 60_000;
   expect(ahead - 60_000).toBeGreaterThan(Date.now() - 60_000);
-  await redis.client.hset(keys.deployment, "at", ahead); // by a clock that was ahead
+  await redis.client.hset(keys.deployment, "at", ahead); // as by a process whose clock was ahead
   await check();
   await report();
   expect(await at()).toBeGreaterThan(ahead);

@@ -47,7 +47,7 @@ const rejection = (over: Partial<Rejection> = {}) => ({
   ...over,
 });
 
-/** Refuses one request a second, which is as many as are recorded, and waits for each entry. */
+/** Refuses this number of requests, one per second so that each is recorded, and waits for each entry. */
 async function refuse(record: Awaited<ReturnType<typeof replica>>, path: string, count: number, over = {}) {
   for (let i = 0; i < count; i += 1) {
     now += 1000;
@@ -60,7 +60,7 @@ async function refuse(record: Awaited<ReturnType<typeof replica>>, path: string,
   }
 }
 
-test("a refused request is recorded with what it was and why it was refused, and with no header or query value", async () => {
+test("a refused request is recorded with its description and the reason, and without header or query values", async () => {
   const record = await replica();
   const req = sentRequest("/a?token=hidden-1&hidden-2&v=3", {
     Authorization: "Bearer hidden-3",
@@ -99,7 +99,7 @@ test("the user and password of a target that is a whole URL are not recorded", a
   expect((await all())[0]).toMatchObject({ path: "http://host/a@b", query: ["x"], endpoint: undefined });
 });
 
-test("an entry is short and visible ASCII, whatever the request was", async () => {
+test("an entry is short and visible ASCII for any request", async () => {
   const record = await replica();
   const junk = `\x9b31m"\\\u{1f680}${"é".repeat(5000)}`;
   const headers = Object.fromEntries(
@@ -115,7 +115,7 @@ test("an entry is short and visible ASCII, whatever the request was", async () =
   expect(stored).toMatch(/^[ -~]*$/);
 });
 
-test("of a body only the beginning is recorded", async () => {
+test("only the beginning of a body is recorded", async () => {
   const record = await replica();
   record("/a", ADDRESS, () => rejection({ body: Buffer.alloc(100_000, "b"), bytes: 100_000 }));
   await eventually("recorded", async () => (await all()).length === 1);
@@ -124,7 +124,7 @@ test("of a body only the beginning is recorded", async () => {
   expect(Buffer.from(entry!.body!, "base64").toString()).toBe("b".repeat(4096));
 });
 
-test("the last 500 of a path are kept, and a flood at another path takes nothing from them", async () => {
+test("the last 500 of a path are kept, and a flood at another path removes none of them", async () => {
   const record = await replica();
   await refuse(record, "/quiet", 2);
   await refuse(record, "/loud", 520);
@@ -134,7 +134,7 @@ test("the last 500 of a path are kept, and a flood at another path takes nothing
   expect(await all("/quiet")).toHaveLength(2);
 });
 
-test("the entries of a path take no more than its share of the bytes, however many endpoints there are", async () => {
+test("the entries of a path take at most its share of the bytes, with any number of endpoints", async () => {
   const record = await replica({ endpoints: 4095 });
   await refuse(record, "/a", 12, { body: Buffer.alloc(4096) });
   const stored = await shared.client.zrevrange(keys.rejected("/a"), 0, -1);
@@ -155,7 +155,7 @@ test("an entry is kept for seven days", async () => {
   expect(await shared.client.zcard(keys.rejected("/a"))).toBe(1);
 });
 
-test("of a flood the first are recorded and then one a second, which says how many were left out", async () => {
+test("the first requests of a flood are recorded, and then one a second with the number of omitted ones", async () => {
   const record = await replica();
   const described: number[] = [];
   const flood = () =>
@@ -176,7 +176,7 @@ test("of a flood the first are recorded and then one a second, which says how ma
   expect(recorded.reduce((sum, { missed }) => sum + missed, recorded.length)).toBe(1001);
 });
 
-/** Takes the path's own tokens. */
+/** Refuses requests at /a until the path's own token bucket is empty. */
 const flood = (record: Awaited<ReturnType<typeof replica>>, address: string) => {
   while (record("/a", address, rejection) !== undefined);
 };
@@ -201,7 +201,7 @@ test("an address that floods a path hides no other address: the first refusal of
   }
 });
 
-test("an address is recorded at each path by itself, and one of IPv6 by its /64", async () => {
+test("an address is recorded at each path separately, and an IPv6 address by its /64", async () => {
   const record = await replica();
   flood(record, "2001:db8::1");
   for (let i = 0; i < 50; i += 1) record("/b", ADDRESS, rejection);
@@ -209,7 +209,7 @@ test("an address is recorded at each path by itself, and one of IPv6 by its /64"
   expect(record("/b", "2001:db8::3", rejection)).toBeUndefined();
 });
 
-test("a flood from many addresses has 50 more entries at all paths together, and then one more a second", async () => {
+test("a flood from many addresses adds 50 entries at all paths together, and then one a second", async () => {
   const record = await replica();
   const floodFrom = (from: number) => {
     let recorded = 0;
@@ -224,7 +224,7 @@ test("a flood from many addresses has 50 more entries at all paths together, and
   expect(floodFrom(2)).toBe(1 + 1 + 1);
 });
 
-test("while Redis is away nobody waits, few writes are outstanding, and the next entry says how many have none", async () => {
+test("while Redis is away no request waits, few writes are outstanding, and the next entry has the number of requests without an entry", async () => {
   const redis = await connected(proxy.url);
   const record = createRecordRejected({ partition: partitionOf(redis), endpoints: 1, clock: () => now });
   let seen = 0;

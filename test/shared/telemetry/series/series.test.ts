@@ -17,7 +17,7 @@ beforeEach(async () => {
 });
 
 const MINUTE = 60_000;
-/** The start of a fine bucket and of a coarse one. */
+/** A time at which both a fine bucket and a coarse one begin. */
 const NOON = Date.UTC(2026, 2, 1, 12);
 
 let now = NOON;
@@ -41,7 +41,7 @@ const NOTHING_ELSE = { disputes: 0, disputed: 0n, refunds: 0, refunded: 0n };
 
 const JOB = { kind: "job", origin: "webhook", job: "7/1" };
 
-test("what several processes count of a job adds up, in the bucket of its time, for an hour finely and for a day coarsely", async () => {
+test("counts of a job from several processes add up in the bucket of their time, fine for an hour and coarse for a day", async () => {
   const one = await start({ clock });
   const other = await start({ clock });
   one.log.info("call.injected", injected());
@@ -75,7 +75,7 @@ test("what several processes count of a job adds up, in the bucket of its time, 
   });
 });
 
-test("buckets go once nobody reads them any more, and a range is read without the rest", async () => {
+test("buckets expire once they can no longer be read, and a range is read without the rest", async () => {
   const { log, flush } = await start({ clock });
   log.info("call.injected", injected());
   await flush();
@@ -90,7 +90,7 @@ test("buckets go once nobody reads them any more, and a range is read without th
   expect(await countsOf(JOB, "coarse")).toMatchObject({ injected: 1 });
 });
 
-test("a report whose reply was lost is sent again, and what it tells is counted once", async () => {
+test("a report whose reply was lost is sent again, and counted once", async () => {
   const { log, flush, said } = await start({ clock, redisUrl: proxy.url });
   log.info("call.injected", injected());
   proxy.onCommand = (words) =>
@@ -101,7 +101,7 @@ test("a report whose reply was lost is sent again, and what it tells is counted 
 
   proxy.onCommand = () => undefined;
   log.info("call.injected", injected());
-  await eventually("the connection is back and the rest is told", async () => {
+  await eventually("the connection is back and the rest is reported", async () => {
     await flush();
     return (await countsOf(JOB))?.injected !== 1;
   });
@@ -109,7 +109,7 @@ test("a report whose reply was lost is sent again, and what it tells is counted 
   expect(await countsOf(JOB)).toMatchObject({ injected: 2 });
 });
 
-test("a report that Redis never got is made up for by the next one, and memory stays bounded however long that takes", async () => {
+test("the next report includes the counts of a report that Redis never got, and memory stays limited in the meantime", async () => {
   const { log, flush } = await start({ clock, redisUrl: proxy.url });
   proxy.onCommand = () => ({ kind: "lose-command" });
   for (let minute = 0; minute < 30; minute++) {
@@ -118,7 +118,7 @@ test("a report that Redis never got is made up for by the next one, and memory s
   }
   await flush();
   proxy.onCommand = () => undefined;
-  await eventually("it is told", async () => {
+  await eventually("it is reported", async () => {
     await flush();
     return (await countsOf(JOB)) !== undefined;
   });
@@ -127,7 +127,7 @@ test("a report that Redis never got is made up for by the next one, and memory s
   expect(buckets.filter(({ counted }) => counted.length > 0)).toHaveLength(6);
 });
 
-test("a bucket holds a bounded number of jobs and endpoints; what is above is counted together", async () => {
+test("a bucket has a limited number of jobs and endpoints; those above it are counted together", async () => {
   const one = await start({ clock, kind: "webhooks", serviceId: 7 });
   const other = await start({ clock });
   for (let jobId = 0; jobId < SUBJECTS_MAX + 50; jobId++)
@@ -146,11 +146,11 @@ test("a bucket holds a bounded number of jobs and endpoints; what is above is co
   expect({ accepted, taken, refused }).toEqual({ accepted: 50, taken: SUBJECTS_MAX + 50, refused: 3 });
 });
 
-test("a process that counts for very many jobs and tokens in one interval keeps a bounded number of them apart", () => {
+test("a process that counts very many jobs and tokens in one interval keeps a limited number of them apart", () => {
   const series = new Series(clock);
   for (let n = 0; n < 3 * SUBJECTS_MAX; n++) {
     series.count(`job:webhook/7/${n}`, "accepted");
-    series.earn({ network: "eip155:1", asset: "0xa", job: `0/${n}` }, 1n);
+    series.countPayment({ network: "eip155:1", asset: "0xa", job: `0/${n}` }, 1n);
   }
   const { buckets, earned } = series.take();
   for (const kept of [...buckets.values(), ...earned.values()]) expect(kept.size).toBe(SUBJECTS_MAX + 1);
@@ -158,7 +158,7 @@ test("a process that counts for very many jobs and tokens in one interval keeps 
   expect(earned.get("2026-03-01")?.get("eip155:1 0xa *")?.amount).toBe(BigInt(2 * SUBJECTS_MAX));
 });
 
-test("requests are counted by their endpoint: accepted, known before, refused by code, credentials by reason, dropped, handshakes", async () => {
+test("requests are counted by endpoint: accepted, known before, refused by code, credentials by reason, dropped, handshakes", async () => {
   const { log, flush } = await start({ clock, kind: "webhooks", serviceId: 7 });
   const refused = { path: "/a", code: "webhook.credential_rejected" };
   log.info("webhook.accepted", { path: "/a", jobId: 1, replayed: false });
@@ -177,7 +177,7 @@ test("requests are counted by their endpoint: accepted, known before, refused by
   expect(await countsOf(JOB)).toMatchObject({ accepted: 1, replayed: 1 });
 });
 
-test("when a credential was last refused is known by reason to the millisecond, whichever gateway tells of it last", async () => {
+test("the time of the last refused credential is known by reason to the millisecond, across all gateways", async () => {
   const [one, other] = await Promise.all([start({ clock }), start({ clock })]);
   const refused = { path: "/a", code: "webhook.credential_rejected" };
   const newest = async (step?: "coarse") => (await countsOf({ kind: "endpoint", path: "/a" }, step))?.newest;
@@ -198,7 +198,7 @@ test("when a credential was last refused is known by reason to the millisecond, 
   });
 });
 
-test("what a job has brought on a day is exact, of any size, over all gateways and days", async () => {
+test("the earnings of a job on a day are exact, of any size, over all gateways and days", async () => {
   const gateways = await Promise.all([start({ clock, kind: "x402" }), start({ clock, kind: "x402" })]);
   const settled = (amount: string, jobIndex = 1) => ({
     ...{ network: "eip155:8453", asset: "0xabc", serviceId: 0, jobIndex, amount },
@@ -236,7 +236,7 @@ test("what a job has brought on a day is exact, of any size, over all gateways a
   expect(totalsOfOrigin("x402", counted)).toMatchObject({ accepted: 4, refused: 4 });
 });
 
-test("percentiles of times that several processes counted are off by less than a fifth if times are spread evenly", async () => {
+test("percentiles of durations from several processes are off by less than a fifth if the durations are spread evenly", async () => {
   const processes = await Promise.all([start({ clock }), start({ clock })]);
   for (let ms = 1; ms <= 1000; ms++)
     processes[ms % 2]?.log.info("call.injected", injected({ endToEndMs: ms }));
@@ -249,7 +249,7 @@ test("percentiles of times that several processes counted are off by less than a
   expect(totalsOfOrigin("x402", [])).toMatchObject({ injected: 0, p50Ms: undefined });
 });
 
-test("a call that was replayed after weeks counts as what it took", async () => {
+test("a call that was replayed after weeks counts only its own duration", async () => {
   const { log, flush } = await start({ clock });
   const took = 30 * 86_400_000;
   log.info("call.injected", injected({ endToEndMs: took }));
@@ -259,7 +259,7 @@ test("a call that was replayed after weeks counts as what it took", async () => 
   expect(p99Ms / took).toBeLessThan(1.4);
 });
 
-test("with console.report off nothing is written", async () => {
+test("nothing is written with console.report off", async () => {
   const { posternToml } = await import("../../../../shared/config/postern-toml.ts");
   const { log, flush } = await start({
     clock,

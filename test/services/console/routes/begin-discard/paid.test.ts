@@ -7,7 +7,7 @@ import { keys, useRedis } from "../../../../fixtures/redis.ts";
 import { failPaid, OTHER_USDC, USDC, WIDE } from "../../paid-failures.ts";
 import { runIn } from "../../run-of.ts";
 
-describe("a discard of calls that are paid", () => {
+describe("a discard of paid calls", () => {
   const redis = useRedis();
   const calls = useFailedCalls({ redis });
   const fixture = useOperator({ redis });
@@ -20,7 +20,7 @@ describe("a discard of calls that are paid", () => {
 
   const NOTHING = { calls: 0, amounts: [] };
 
-  test("counts what is paid exactly and for each token, and says after it what is due back", async () => {
+  test("counts the exact sum for each token, and afterwards says which refunds are due", async () => {
     await calls.fail([{}, {}]);
     const huge = String(10n ** 30n + 1n);
     await failPaid(calls, [
@@ -49,7 +49,7 @@ describe("a discard of calls that are paid", () => {
     expect(done).toMatchObject({ done: 7, paid, refunds_due: paid });
   });
 
-  test("tells apart what the chain does not confirm and what cannot be read, and leaves out what pays nothing or was done", async () => {
+  test("counts unconfirmed and unreadable payments separately, and leaves out payments of 0 and calls that were done", async () => {
     const journal = new PaymentJournal(redis.partition);
     const seenBy = (callId: string) =>
       ({ at: 1, action: "acknowledge", callId, by: "otto", selection: "by id" }) as const;
@@ -64,7 +64,7 @@ describe("a discard of calls that are paid", () => {
     await redis.client.hset(keys.payment(broken), "terms", "{");
     const terms = String(await redis.client.hget(keys.payment(later), "terms"));
     await redis.client.hset(keys.payment(later), "terms", "[]");
-    await redis.client.hset(keys.record(taken), "st", "INJECTED"); // by a 2xx that came late
+    await redis.client.hset(keys.record(taken), "st", "INJECTED"); // as if a 2xx had come late
     await redis.client.del(keys.payment(gone));
     const paid = {
       confirmed: NOTHING,
@@ -78,7 +78,7 @@ describe("a discard of calls that are paid", () => {
     });
   });
 
-  test("counts only the calls that are chosen, and a replay counts no money", async () => {
+  test("counts only the selected calls, and a replay counts no money", async () => {
     await calls.fail([{}]);
     const token = { ...USDC, amount: "100" };
     const [first = "", second = ""] = await failPaid(calls, [token, token, token]);
@@ -94,9 +94,9 @@ describe("a discard of calls that are paid", () => {
     expect(replay).toMatchObject({ matched: 4, paid: null, refunds_due: null });
   });
 
-  test("leaves out a call whose refund is exported, and says so", async () => {
+  test("leaves out a call whose refund is exported, and reports it", async () => {
     const [id = ""] = await failPaid(calls, [{ ...USDC, amount: "100" }]);
-    // As an export does.
+    // An export writes this state.
     await redis.client.hset(keys.record(id), "st", "REFUND_PENDING");
     await redis.client.zrem(keys.inQueue("x402/1/7", "failed"), id);
     await redis.client.del(keys.inQueue("x402/1/7", id));

@@ -44,8 +44,8 @@ const toldOf = ({ events }: ReadStream, name: string) =>
 const until = (stream: ReadStream, name: string, count = 1) =>
   eventually(`${count} times ${name}`, () => toldOf(stream, name).length >= count);
 
-describe("a stream tells", () => {
-  test("how the deployment is, in the form of the overview, and again as that changes", async () => {
+describe("a stream", () => {
+  test("sends the deployment's state in the form of the overview, and again when it changes", async () => {
     const stream = await follow(await fixture.start({ liveTimes: QUICK }));
     expect(stream.headers).toMatchObject({
       ...{ "content-type": "text/event-stream", "cache-control": "no-store" },
@@ -59,7 +59,7 @@ describe("a stream tells", () => {
     expect(toldOf(stream, "flow")).toEqual([]);
   });
 
-  test("what flows and the jobs too, if it is asked for, each only when it has changed", async () => {
+  test("also sends the flow and the jobs on request, each only when it has changed", async () => {
     await createEnqueue(redis.partition)(aCall({ job_id: 3 }));
     const stream = await follow(await fixture.start({ liveTimes: { ...QUICK, everyMs: 20 } }), {
       query: "?flow=24h&job=7%2F3&jobs=true",
@@ -71,7 +71,7 @@ describe("a stream tells", () => {
     expect(toldOf(stream, "flow")).toHaveLength(1);
   });
 
-  test("several clients by one reading, and nothing is read once all have gone", async () => {
+  test("shares one reading with other streams, and nothing is read after all have ended", async () => {
     const service = await fixture.start({ liveTimes: { ...QUICK, everyMs: 3_600_000 } });
     const streams = [await follow(service), await follow(service), await follow(service)];
     for (const stream of streams) await until(stream, "overview");
@@ -84,7 +84,7 @@ describe("a stream tells", () => {
     expect(toldOf(late, "overview")[0]?.["at"]).not.toBe(at);
   });
 
-  test("what flows of each job by one reading of all", async () => {
+  test("sends the flow of each job from one reading of all jobs", async () => {
     const reports = await startReports();
     for (const jobId of [3, 4, 4])
       reports.log.info("webhook.accepted", { path: "/a", jobId, replayed: false });
@@ -113,15 +113,15 @@ describe("a stream tells", () => {
       [["0/4", 2]],
       [["0/4", 2]],
     ]);
-    // The newest are read again with the overview, for the last minute.
+    // The newest buckets are read again for the overview's last minute.
     const older = [...new Set(buckets)].sort().slice(0, 360);
     expect(older).toHaveLength(360);
     expect(buckets.filter((key) => older.includes(key))).toHaveLength(360);
   });
 });
 
-describe("a stream ends", () => {
-  test("with the session, wherever that was ended", async () => {
+describe("the end of a stream", () => {
+  test("comes with the end of its session at any replica", async () => {
     const [one, other] = [
       await fixture.start({ liveTimes: QUICK }),
       await fixture.start({ liveTimes: QUICK }),
@@ -134,8 +134,8 @@ describe("a stream ends", () => {
     await until(kept, "overview", toldOf(kept, "overview").length + 5);
   });
 
-  test("at once at the replica where the session was ended", async () => {
-    const service = await fixture.start({ liveTimes: { everyMs: 20, beatMs: 3_600_000 } });
+  test("comes at once at the replica where the session is ended", async () => {
+    const service = await fixture.start({ liveTimes: { everyMs: 20, heartbeatMs: 3_600_000 } });
     const headers = await signedIn(service);
     const stream = await follow(service, { headers });
     await until(stream, "overview");
@@ -143,10 +143,10 @@ describe("a stream ends", () => {
     await stream.ended;
   });
 
-  test("when the session has lived its time, and tells nothing after that", async () => {
+  test("comes when the session expires, and nothing is sent after that", async () => {
     let now = 1_800_000_000_000;
     const service = await fixture.start({
-      ...{ clock: () => now, liveTimes: { everyMs: 20, beatMs: 3_600_000 } },
+      ...{ clock: () => now, liveTimes: { everyMs: 20, heartbeatMs: 3_600_000 } },
     });
     const stream = await follow(service, { headers: await signedIn(service) });
     await until(stream, "overview");
@@ -156,7 +156,7 @@ describe("a stream ends", () => {
       expect(Date.parse(String(at))).toBeLessThan(1_800_000_000_000 + 14_400_000);
   });
 
-  test("when its replica stops, which says how soon to come again; one that begins then tells nothing", async () => {
+  test("comes when its replica stops, with a time to reconnect; a stream that begins then sends no data", async () => {
     const service = await fixture.start({ liveTimes: QUICK });
     const stream = await follow(service);
     service.drain();
@@ -168,7 +168,7 @@ describe("a stream ends", () => {
   });
 });
 
-test("a client that leaves while its session is asked of Redis takes no place", async () => {
+test("frees the slot of a client that disconnects while its session is checked", async () => {
   const service = await fixture.start({ redisUrl: proxy.url });
   const headers = await signedIn(service);
   let release = () => {};
@@ -190,12 +190,12 @@ test("a client that leaves while its session is asked of Redis takes no place", 
   socket.resetAndDestroy();
   await service.get("/openapi.json");
   release();
-  // Redis answers in order, so the first has been heard too.
+  // Redis answers in order, so the earlier check has been answered, too.
   expect((await service.get("/session", { as: "nobody", headers })).status).toBe(200);
   await eventually("it has no place", () => service.liveStreams() === 0);
 });
 
-test("while Redis is away a stream says so again and again, and goes on by itself", async () => {
+test("a stream repeats that Redis is unavailable, and continues by itself afterwards", async () => {
   const stream = await follow(await fixture.start({ redisUrl: proxy.url, liveTimes: QUICK }));
   await until(stream, "overview");
   proxy.onCommand = () => ({ kind: "lose-command" });
@@ -209,7 +209,7 @@ test("while Redis is away a stream says so again and again, and goes on by itsel
 });
 
 onlyInLongRun(() => {
-  test("for a slow reader nothing is queued: once it reads on, it gets the newest, and what came between it never gets", async () => {
+  test("a slow reader has no queue of events: when it reads again it gets the newest one, and never the earlier ones", async () => {
     const service = await fixture.start({ liveTimes: { ...QUICK, everyMs: 1 } });
     const enqueue = createEnqueue(redis.partition);
     await Promise.all(Array.from({ length: 300 }, (_, i) => enqueue(aCall({ job_id: i }))));
@@ -227,7 +227,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("HEAD begins no stream", async () => {
+test("HEAD starts no stream", async () => {
   const service = await fixture.start();
   const head = await service.ask("HEAD", "/api/v1/live");
   expect([head.status, head.headers["content-type"]]).toEqual([200, "text/event-stream"]);

@@ -27,7 +27,7 @@ test("the overview counts disputed payments from the first dispute until an oper
   const { count, oldest_at } = await disputed();
   expect([count, Math.abs(Date.now() - Date.parse(String(oldest_at))) < 10_000]).toEqual([1, true]);
   await journal.markDisputed(second, "the chain says: expired");
-  // Another gateway finds the same.
+  // Another gateway finds the same contradiction.
   await journal.markDisputed(first, "the chain says: expired");
   expect(await disputed()).toEqual({ count: 2, oldest_at });
   const acknowledge = (id: string) =>
@@ -58,7 +58,7 @@ test("a payment that an operator settled, or that does not count as paid, is not
   expect((await journal.find(settled))?.reason).toBe("the chain says: expired");
 });
 
-test("a disputed payment that Redis has forgotten is counted until the list of payments is pruned or it is looked at", async () => {
+test("a disputed payment that Redis has lost is counted until the list is pruned or the payment is read", async () => {
   const { disputed } = await started();
   const { journal, redis } = payments.gateway;
   const list = createPaymentList(partitionOf(redis));

@@ -20,7 +20,7 @@ const start = () => {
   return fixture.start({ configDir: payments.postern.configDir });
 };
 
-/** The totals once they are these: for a moment after a reading everybody is told the same. */
+/** Waits for these totals. For a moment after a reading, all clients get the same totals. */
 async function untilTotals({ get }: TestOperator, wanted: Record<string, object>): Promise<RefundTotals> {
   const read = async () => OverviewView.parse((await get("/api/v1/overview", { as: "viewer" })).json());
   let seen: RefundTotals | undefined;
@@ -32,7 +32,7 @@ async function untilTotals({ get }: TestOperator, wanted: Record<string, object>
   return seen as RefundTotals;
 }
 
-/** Of so many payments of 3.2 USDC. */
+/** Returns the total of `calls` payments of 3.2 USDC. */
 function totalOf(calls: number) {
   const { network, token } = payments.devnet;
   const usdc = { network, asset: token.toLowerCase(), symbol: "USDC", decimals: 6 };
@@ -40,7 +40,7 @@ function totalOf(calls: number) {
   return { confirmed: { calls, amounts }, is_whole: true };
 }
 
-test("what is paid for calls that were not done is added up: of those that failed, were discarded or forgotten, and whose refund is exported", async () => {
+test("the totals add up payments for calls that were not done: failed, discarded or forgotten ones, and those with an exported refund", async () => {
   const service = await start();
   await untilTotals(service, { failed: totalOf(0), due: totalOf(0), exported: totalOf(0) });
   const [, discarded = "", forgotten = "", exported = "", later = ""] = await refundable(payments, 5);
@@ -55,7 +55,7 @@ test("what is paid for calls that were not done is added up: of those that faile
   expect(await redis.client.zrange(keys.paymentsDiscarded, "0", "-1")).toEqual([discarded, forgotten]);
 });
 
-test("money that comes for a call whose body was dropped is due back, and what contradicts a payment is told apart", async () => {
+test("money that arrives for a dropped payment is a due refund, and contradicted payments are counted separately", async () => {
   const { journal } = payments.gateway;
   const [id, failed = ""] = [await payments.claim(), ...(await refundable(payments))];
   await journal.markDisputed(failed, "the chain shows no transfer any more");
@@ -72,7 +72,7 @@ test("money that comes for a call whose body was dropped is due back, and what c
   expect(seen).toMatchObject({ confirmed: { calls: 0 }, unconfirmed: { calls: 1 } });
 });
 
-test("a discarded call that has expired is no refund any more, and leaves the list with its payment", async () => {
+test("a discarded call that has expired is no longer a refund, and leaves the list with its payment", async () => {
   const [id = ""] = await refundable(payments);
   const service = await start();
   await service.post(`/api/v1/failed/${id}/discard`, { reason: "x" });
@@ -87,7 +87,7 @@ test("a discarded call that has expired is no refund any more, and leaves the li
 });
 
 onlyInLongRun(() => {
-  test("of more refunds than are looked at the totals say that they are not whole", async () => {
+  test("the totals of more refunds than one count reads are marked as incomplete", async () => {
     const [id = ""] = await refundable(payments);
     const service = await start();
     await service.post(`/api/v1/failed/${id}/discard`, { reason: "x" });

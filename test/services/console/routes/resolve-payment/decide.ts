@@ -1,7 +1,7 @@
 import type { OperatorFixture } from "../../../../fixtures/console.ts";
 import type { Payments } from "../../../../fixtures/payments.ts";
 
-/** In review, though it is paid: its node had no logs. */
+/** Makes a payment that is in review although it was made, because its node had no logs. */
 export async function paidInReview(payments: Payments): Promise<{ id: string; transaction: string }> {
   const nonce = await payments.payOnChain();
   const id = await payments.claim({ nonce });
@@ -11,7 +11,7 @@ export async function paidInReview(payments: Payments): Promise<{ id: string; tr
   return { id, transaction: String(transaction) };
 }
 
-/** Asks a service that knows the tokens. */
+/** Returns a function that sends decisions to a service that knows the tokens. */
 export function decideOn({ postern }: Payments, fixture: OperatorFixture) {
   return async (id: string, decision: object) => {
     const { post } = await fixture.start({ configDir: postern.configDir });

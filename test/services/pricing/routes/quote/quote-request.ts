@@ -4,7 +4,7 @@ import { type Answer, send } from "../../../../support/http.ts";
 
 export const hex = (bytes: unknown) => `0x${Buffer.from(bytes as Buffer).toString("hex")}`;
 
-/** The body of a request over HTTP that says what this one says over gRPC. */
+/** Converts a gRPC request to the body of the same request over HTTP. */
 export function toJson({ proof_of_work, challenge_timestamp, require_tee, requester, inputs_hash }: Wire) {
   const bytes = {
     proof_of_work: hex(proof_of_work),
@@ -14,13 +14,13 @@ export function toJson({ proof_of_work, challenge_timestamp, require_tee, reques
   return { challenge_timestamp, require_tee, ...bytes };
 }
 
-/** Asks for a quote over HTTP. */
+/** Requests a quote over HTTP. */
 export function post(engine: Engine, request: Wire, json: object = toJson(request)): Promise<Answer> {
   const path = `/pricing/jobs/${request.service_id}/${request.job_index}/quote`;
   return send(engine.http.address, { path, body: JSON.stringify(json) });
 }
 
-/** A refusal over HTTP is a problem document that says what gRPC says. */
+/** Checks that a refusal over HTTP is a problem document with the message of gRPC. */
 export async function expectRefused(
   engine: Engine,
   request: Wire,

@@ -6,7 +6,7 @@ import { counting, gatedLong, gatedShort, stateOf } from "../../gated-jobs.ts";
 
 const runners = useRunners({ fresh: "test" });
 
-test("a repeat of a call that succeeded gets the first answer again, and nothing runs", async () => {
+test("a repeat of a successful call gets the first answer again, and nothing runs", async () => {
   const { seen, jobs } = counting();
   const { offer, log } = await runners.start({ jobs });
   const first = await offer("k", { body: "x" });
@@ -22,7 +22,7 @@ test("a repeat of a call that succeeded gets the first answer again, and nothing
   ]);
 });
 
-test("only answers with 2xx are remembered: after a failure the next offer runs the call", async () => {
+test("only 2xx answers are remembered: after a failure the next request runs the call", async () => {
   const answers = [
     () => Promise.reject(new Error("no luck")),
     () => Promise.resolve({ status: 503, body: "busy myself" }),
@@ -61,7 +61,7 @@ test("a repeat of a long call gets the same 202 while it waits, while it runs an
   expect(at.runs).toBe(1);
 });
 
-test("a caller that went away while the handler ran gets the answer when it comes again", async () => {
+test("a client that disconnected while the handler ran gets the answer when it repeats the call", async () => {
   const { at, jobs } = gatedShort();
   const runner = await runners.start({ jobs });
   const impatient = new AbortController();

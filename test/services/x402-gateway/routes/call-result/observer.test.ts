@@ -15,7 +15,7 @@ const calls = useBoughtCalls(fixture);
 
 const used = parseAbiItem("event AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce)");
 
-/** What the chain shows of the payment: the transaction, the payer and the nonce. */
+/** Returns the public data of the payment on the chain: the transaction, the payer and the nonce. */
 async function seenOnChain() {
   const { chain, token } = fixture.devnet;
   const logs = await chain.client.getLogs({
@@ -29,7 +29,7 @@ async function seenOnChain() {
   return { hash, nonce: args.nonce };
 }
 
-/** The header of the payment, from the calldata of its transaction and an offer that anybody can ask for. */
+/** Rebuilds the payment's header from the calldata of its transaction and an offer that any client can request. */
 async function rebuiltHeader(x402: TestX402): Promise<Record<string, string>> {
   const { input } = await fixture.devnet.chain.client.getTransaction({ hash: (await seenOnChain()).hash });
   const { args } = decodeFunctionData({ abi: tokenAbi, data: input });
@@ -48,7 +48,7 @@ async function rebuiltHeader(x402: TestX402): Promise<Record<string, string>> {
   return { "PAYMENT-SIGNATURE": encodeHeader({ x402Version: 2, accepted, payload }) };
 }
 
-/** That an answer tells what it may tell anybody: the call is paid for, and no way to its result. */
+/** Asserts that an answer has only public data: the call is paid for, and there is no access to its result. */
 function isTokenless(answer: Answer, id: string): void {
   expect([answer.status, answer.json()["call_id"]]).toEqual([202, id]);
   expect(answer.text).not.toContain("rt_");
@@ -105,7 +105,8 @@ test("a stranger who knows the payment-identifier of a purchase gets neither its
   const rebuilt = await rebuiltHeader(x402);
   const payload = JSON.parse(Buffer.from(String(rebuilt["PAYMENT-SIGNATURE"]), "base64").toString());
   isTokenless(await x402.post({ "PAYMENT-SIGNATURE": encodeHeader({ ...payload, extensions }) }), id);
-  // Signed by its payer, the same name finds the purchase again, and a signature that went to a facilitator proves nothing either.
+  // A payment by the same payer under the same name finds the purchase again. It is no proof either, because its signature went to a
+  // facilitator.
   isTokenless(await x402.post(await x402.pay({ payer: fixture.payer }, named)), id);
   const stranger = await x402.pay({ payer: await newPayer(fixture.devnet) }, named);
   expect((await x402.post(stranger)).json()["call_id"]).not.toBe(id);
@@ -119,7 +120,7 @@ test("among copies of a payment sent at once, only the request that claimed it g
   expect(answers.filter((answer) => answer?.text.includes("rt_"))).toHaveLength(1);
 });
 
-test("a first request that waits for the chain's word on its own payment gets the token", async () => {
+test("a first request that waits for the chain's proof of its own payment gets the token", async () => {
   const x402 = await fixture.gateway();
   await fixture.devnet.control.fault({ on: "settle", kind: "drop", acts: true, times: 1 });
   const answer = await x402.post(await x402.pay({ payer: fixture.payer }));

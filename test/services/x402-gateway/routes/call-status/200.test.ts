@@ -31,7 +31,7 @@ async function start(settings: TomlTable = {}): Promise<void> {
 
 beforeEach(() => start());
 
-/** The payment is claimed, and nobody learns whether it was settled. */
+/** Creates a claimed payment with an unknown outcome. */
 async function ofUnknownOutcome(): Promise<Answer> {
   await fixture.stop(x402);
   await start({ settle_timeout_secs: 1 });
@@ -39,7 +39,7 @@ async function ofUnknownOutcome(): Promise<Answer> {
   return x402.post(headers);
 }
 
-/** What anybody is told of the call that this answer names. */
+/** Returns the public status of the call in this answer. */
 async function stateOf(answer: Answer): Promise<unknown> {
   const { pathname } = new URL(String(answer.json()["status_url"]));
   const told = await send(x402.address, { method: "GET", path: pathname });
@@ -47,7 +47,7 @@ async function stateOf(answer: Answer): Promise<unknown> {
   return told.json()["state"];
 }
 
-/** A producer takes the calls from here on, so they are no longer among those that wait. */
+/** Starts a producer that takes the calls from now on, so that the fixture does not count them as waiting. */
 async function producer(inject: Inject): Promise<void> {
   fixture.foreign.push(paymentIn(headers)?.nonce ?? "");
   await startInjecting(inject);
@@ -67,17 +67,17 @@ async function discardFailed(): Promise<void> {
   expect(await discard(failed, { selection: "by id", reason: "not wanted" })).toBe("done");
 }
 
-/** Longer than a reconciler has a payment to itself while it looks. */
+/** Longer than the lease of a reconciler on a payment that it checks. */
 const LEASE_MS = 60_000;
 
-/** The reconciler has looked at it, and is to look again later or never. */
+/** Waits until the reconciler has checked the payment and has scheduled the next check or none. */
 async function reconcilerHasLooked(id: string): Promise<void> {
   const lookNow = () => x402.redis.zadd(keys.paymentsDue, "XX", 0, id);
   await lookNow();
   await eventually("it has looked", async () => {
     const due = await x402.redis.zscore(keys.paymentsDue, id);
     const hasLooked = due === null || Number(due) > Date.now() + LEASE_MS;
-    // The chain may have been a block behind: then the next look comes seconds later.
+    // If the chain was a block behind, the next check comes seconds later.
     if (!hasLooked) await lookNow();
     return hasLooked;
   });
@@ -85,7 +85,7 @@ async function reconcilerHasLooked(id: string): Promise<void> {
 
 const isFailed = async () => (await x402.queues.countIn("failed")) === 1;
 
-test("a paid call's status tells its id and state to anybody who knows its URL, and no more", async () => {
+test("a paid call's status shows only its id and state to a client without a proof", async () => {
   const answer = await x402.post(headers);
   const { pathname } = new URL(String(answer.json()["status_url"]));
   const told = await send(x402.address, { method: "GET", path: pathname });
@@ -135,7 +135,7 @@ test.each(Object.entries(states))(
     });
     proxy.onCommand = () => undefined;
     await fixture.devnet.control.clearFaults();
-    await eventually("what was under way has ended", async () => {
+    await eventually("the check in flight has ended", async () => {
       x402.skip(200);
       const now = await stateOf(answer);
       return now !== "settling";
@@ -143,7 +143,7 @@ test.each(Object.entries(states))(
   },
 );
 
-test("a paid call that an operator discards is said to be over, also to a repeat, and does not come back", async () => {
+test("a paid call that an operator discards is reported as discarded, also to a repeat, and does not run again", async () => {
   await producer(refuse);
   const id = String((await x402.post(headers)).json()["call_id"]);
   await eventually("it is failed", isFailed);

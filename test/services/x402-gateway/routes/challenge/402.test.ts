@@ -5,13 +5,13 @@ import { useEnds } from "../../../../fixtures/ends.ts";
 import { JOB_PATH, PUBLIC_URL, requiredIn, useX402 } from "../../../../fixtures/x402.ts";
 import { openRaw, send } from "../../../../support/http.ts";
 import { answerJson, startFaultyFacilitator } from "../../facilitator/faulty-facilitator.ts";
-import { DECLARED, declaring, ORDER, schemaOfBytes, UNFIT } from "../../job-inputs.ts";
+import { DECLARED, declaring, ORDER, PRINTED, schemaOfBytes, UNFIT } from "../../job-inputs.ts";
 import { ASSET_18, twoTokens } from "../../two-tokens.ts";
 
 const fixture = useX402();
 const ends = useEnds();
 
-test("an unpaid request is told with 402 how to pay, in both versions, with one offer for each token", async () => {
+test("the 402 of an unpaid request says how to pay in both versions, with one offer for each token", async () => {
   const x402 = await fixture.gateway({ x402: twoTokens(fixture.devnet), early: true });
   const answer = await x402.post();
   expect(answer.status).toBe(402);
@@ -35,6 +35,7 @@ test("an unpaid request is told with 402 how to pay, in both versions, with one 
       quoteDigest: expect.stringMatching(/^0x[0-9a-f]{64}$/),
       quoteExpiry: expect.any(Number),
       quoteMac: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
+      paymentFlow: "upfront",
     },
   });
   expect(required.accepts[1]).toMatchObject({ asset: ASSET_18, amount: "3200000000000000000" });
@@ -56,7 +57,7 @@ test("an unpaid request is told with 402 how to pay, in both versions, with one 
   ]);
 });
 
-test("the price in a 402 holds for at least as long as promised", async () => {
+test("the price in a 402 is valid for at least the promised time", async () => {
   const x402 = await fixture.gateway({ x402: { quote_ttl_secs: 300 } });
   const before = Date.now() / 1000;
   const [offer] = (await x402.ask()).v2.accepts;
@@ -76,31 +77,49 @@ test("a 402 is kept by no cache, and a browser's page may read it", async () => 
   );
 });
 
-test("an unpaid request gets its 402 whatever its body, also for a job whose schema the body does not fit", async () => {
+test("an unpaid request gets its 402 whatever its body, even if the body does not match the job's schema", async () => {
   const x402 = await fixture.gateway(declaring);
   for (const body of ["", UNFIT, "{"]) expect((await x402.post({}, { body })).status).toBe(402);
 });
 
-test("a 402 tells in both versions what the job is and takes, if it declares it", async () => {
-  const x402 = await fixture.gateway(declaring);
+test("a 402 describes the job, its input and its output in both versions, if the job declares them", async () => {
+  const x402 = await fixture.gateway({ prices: { "7": { ...DECLARED, ...PRINTED } } });
   const { v1, v2 } = await x402.ask();
   expect(v2.resource).toEqual({
-    ...{ url: `${PUBLIC_URL}${JOB_PATH}`, mimeType: "application/json" },
-    ...{ description: "Takes an order", serviceName: "order" },
+    ...{ url: `${PUBLIC_URL}${JOB_PATH}`, method: "POST", mimeType: "application/json" },
+    ...{ description: "Takes an order", serviceName: "pay.test" },
   });
   const input = { type: "http", method: "POST", bodyType: "json" };
   expect(v2.extensions?.["bazaar"]).toMatchObject({
-    info: { input: { ...input, body: DECLARED.input_example } },
-    schema: { properties: { input: { properties: { body: ORDER } } } },
+    info: {
+      input: { ...input, body: DECLARED.input_example },
+      output: { type: "json", example: PRINTED.output_example },
+    },
+    schema: {
+      properties: {
+        input: { properties: { body: ORDER } },
+        output: { properties: { example: PRINTED.output_schema } },
+      },
+    },
   });
   expect(v1[0]).toMatchObject({
     description: "Takes an order",
-    outputSchema: { input: { ...input, body: ORDER } },
+    outputSchema: { input: { ...input, body: ORDER }, output: PRINTED.output_schema },
   });
 });
 
-test("a schema above 1.5 KiB stays out of a 402, in both versions, and one of a job without a schema says nothing of it", async () => {
-  const large = { ...DECLARED, input_schema: schemaOfBytes(1537), input_example: {} };
+test("a 402 has the seller's name from x402.toml, and omits a host that is too long for a name", async () => {
+  const shop = { name: "Example jobs", tags: ["text"], icon_url: "https://jobs.example.com/icon.png" };
+  const named = (await (await fixture.gateway({ x402: { shop } })).ask()).v2.resource;
+  expect(named).toMatchObject({ serviceName: shop.name, tags: shop.tags, iconUrl: shop.icon_url });
+  const public_url = `https://${"a".repeat(29)}.test`;
+  const unnamed = (await (await fixture.gateway({ x402: { public_url } })).ask()).v2.resource;
+  expect(unnamed).toMatchObject({ url: `${public_url}${JOB_PATH}` });
+  expect(unnamed).not.toHaveProperty("serviceName");
+});
+
+test("a schema above 2560 bytes is left out of a 402 in both versions, and a job without a schema has none there", async () => {
+  const large = { ...DECLARED, input_schema: schemaOfBytes(2559), input_example: {} };
   const x402 = await fixture.gateway({ prices: { "7": large, "8": "1000000000000000" } });
   for (const path of [JOB_PATH, "/x402/jobs/1/8"]) {
     const { v1, v2 } = await x402.ask(path);
@@ -110,12 +129,12 @@ test("a schema above 1.5 KiB stays out of a 402, in both versions, and one of a 
   expect((await x402.ask()).v2.resource?.description).toBe("Takes an order");
 });
 
-test("a query is no part of the path of an unpaid request", async () => {
+test("a query does not change the path of an unpaid request", async () => {
   const x402 = await fixture.gateway();
   expect((await x402.post({}, { path: `${JOB_PATH}?a=/../8` })).status).toBe(402);
 });
 
-test("a 402 names the public URL and never the Host header of the request", async () => {
+test("a 402 has the public URL and never the Host header of the request", async () => {
   const x402 = await fixture.gateway();
   const headers = { Host: "evil.test", "X-Forwarded-Host": "evil.test" };
   const challenge = await send(x402.address, { path: JOB_PATH, headers, body: "" });
@@ -144,7 +163,7 @@ test("an unpaid client that waits for 100-continue gets the 402 instead", async 
   raw.socket.destroy();
 });
 
-test("what a facilitator takes in version 2 alone is offered in version 2 alone", async () => {
+test("a token that a facilitator supports only in version 2 is offered only in version 2", async () => {
   const { devnet } = fixture;
   const its = await startFaultyFacilitator();
   ends.defer(() => its.close());
@@ -155,7 +174,7 @@ test("what a facilitator takes in version 2 alone is offered in version 2 alone"
   expect(v1).toEqual([]);
 });
 
-test("until a facilitator has said what it takes, every token is offered", async () => {
+test("every token is offered until a facilitator has reported its kinds", async () => {
   const x402 = await fixture.gateway({ x402: { facilitator_url: "http://127.0.0.1:1" }, early: true });
   await eventually("rates and chains are there", async () => (await x402.post()).status === 402);
   const { v1, v2 } = await x402.ask();

@@ -29,7 +29,7 @@ test("max_offers keeps the first offers in the order of the file, in both versio
   const last = await foreign.post();
   expect(networksIn(last)).toEqual([OTHERS[2], OTHERS[1]]);
   expect(inV1(last)).toEqual([]);
-  // A token that has no price leaves its place to the next.
+  // If a token has no price, the next one is offered instead.
   const [usdc, ...others] = all.accepted_tokens;
   const tokens = [{ ...usdc, ...rateless }, ...others];
   const unrated = await fixture.gateway({
@@ -61,7 +61,7 @@ test("?network= narrows the offers of a 402 to these networks, repeated or with 
 });
 
 test.each(["network=", "network=base", "network=eip155:77,eip155:78", "network=eip155:84532%20"])(
-  "an unpaid request for ?%s, where no token is taken, is refused with 400, and told where one is",
+  "an unpaid request for ?%s, where no token is accepted, is refused with 400 and the list of accepted networks",
   async (query) => {
     const x402 = await fixture.gateway();
     const answer = await x402.post({}, at(query));
@@ -71,7 +71,7 @@ test.each(["network=", "network=base", "network=eip155:77,eip155:78", "network=e
   },
 );
 
-test("an unpaid request for a network whose token has no rate now is 503, and not said to be nowhere", async () => {
+test("an unpaid request for a network whose token has no rate now is 503, and not refused as an unknown network", async () => {
   const { accepted_tokens, trust_facilitator } = manyTokens(fixture.devnet, 1);
   const tokens = accepted_tokens.map((token, index) => ({ ...token, ...(index === 1 && rateless) }));
   const x402 = await fixture.gateway({ x402: { accepted_tokens: tokens, trust_facilitator }, early: true });
@@ -79,7 +79,7 @@ test("an unpaid request for a network whose token has no rate now is 503, and no
   expect([answer.status, answer.json()["code"]]).toEqual([503, "price.unavailable"]);
 });
 
-test("a payment by a narrowed offer is taken at the job's path with the query and without it, and is one job", async () => {
+test("a payment by a narrowed offer is accepted at the job's path with the query and without it, and buys one job", async () => {
   const x402 = await fixture.gateway();
   const narrow = at(`network=${fixture.devnet.network}`);
   const headers = await signOffer(await x402.post({}, narrow), { payer: fixture.payer });
@@ -91,7 +91,7 @@ test("a payment by a narrowed offer is taken at the job's path with the query an
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
-test("a payment that is refused is offered the networks of its query again, and all of them if none is taken there", async () => {
+test("the refusal of a payment offers the networks of its query again, or all of them if no token is accepted there", async () => {
   const x402 = await fixture.gateway({ x402: manyTokens(fixture.devnet, 2), early: true });
   await eventually("it takes calls", () => x402.gateway.readiness().ready);
   const headers = { "PAYMENT-SIGNATURE": "none" };

@@ -16,7 +16,7 @@ function decoded(header: unknown): Record<string, unknown> {
   return JSON.parse(Buffer.from(String(header), "base64").toString()) as Record<string, unknown>;
 }
 
-/** The official client of version 2, with the fetch that it sends by. */
+/** The official client of version 2, which sends requests with `send`. */
 function clientWith(send = fetch) {
   const client = new x402Client();
   client.register("eip155:*", new ExactEvmScheme(privateKeyToAccount(fixture.payer.privateKey)));
@@ -24,9 +24,12 @@ function clientWith(send = fetch) {
   return wrapFetchWithPayment(send, client);
 }
 
-test("the official client buys a job whose schema is just as large as a 402 takes it, and sends the schema back", async () => {
+test("the official client buys a job whose schemas have the maximum size for a 402, and returns them in a header line of 8 kB", async () => {
   const description = "\u20ac".repeat(256);
-  const declared = { input_schema: schemaOfBytes(1536), input_example: { text: "x".repeat(501) } };
+  const declared = {
+    ...{ input_schema: schemaOfBytes(1536), input_example: { text: "x".repeat(501) } },
+    ...{ output_schema: schemaOfBytes(510), output_example: {} },
+  };
   const prices = { "7": { price_wei: "1000000000000000", name: "n".repeat(32), description, ...declared } };
   const x402 = await fixture.gateway({ prices });
   let payment: string | null = null;
@@ -39,13 +42,14 @@ test("the official client buys a job whose schema is just as large as a 402 take
     body: "{}",
   });
   expect(answer.status).toBe(202);
-  expect(decoded(payment)["extensions"]).toHaveProperty("bazaar.schema");
+  expect(decoded(payment)["extensions"]).toHaveProperty("bazaar.schema.properties.output");
+  expect(`PAYMENT-SIGNATURE: ${payment}\r\n`.length).toBeLessThanOrEqual(8192);
   expect(await fixture.charged()).toEqual([PRICE]);
   const again = await x402.post({ "PAYMENT-SIGNATURE": String(payment) }, { body: "{}" });
   expect(again.status).toBe(202);
 });
 
-test("a payment by the official client of version 2 is 202, one charge and one job", async () => {
+test("a payment by the official client of version 2 is answered 202, and is one charge and one job", async () => {
   const x402 = await fixture.gateway();
   const fetchWithPayment = clientWith();
   const answer = await fetchWithPayment(`http://${x402.address}${JOB_PATH}`, {
@@ -69,7 +73,7 @@ test("a payment by the official client of version 2 is 202, one charge and one j
   expect(Buffer.from(String(call?.body), "base64").toString()).toBe("hello");
 });
 
-test("a payment by a client of version 1, which reads nothing but the body of the 402, is 202", async () => {
+test("a payment by a client of version 1, which reads only the body of the 402, is answered 202", async () => {
   const x402 = await fixture.gateway();
   const asked = await x402.post();
   const { x402Version, accepts } = asked.json<{ x402Version: number; accepts: object[] }>();
@@ -138,8 +142,8 @@ test("the metadata of a paid call is complete and comes from verified data, neve
 
 test.each([
   ["no body", Buffer.alloc(0)],
-  ["every byte there is", Buffer.from(Array.from({ length: 256 }, (_, i) => i))],
-  ["what is no text", Buffer.from([0xff, 0xfe, 0x00, 0xc3, 0x28])],
+  ["every possible byte", Buffer.from(Array.from({ length: 256 }, (_, i) => i))],
+  ["bytes that are not text", Buffer.from([0xff, 0xfe, 0x00, 0xc3, 0x28])],
   ["a megabyte", Buffer.alloc(1024 * 1024, 0xa5)],
 ])("the body of a paid call arrives unchanged: %s", async (_name, body) => {
   const x402 = await fixture.gateway();

@@ -18,7 +18,7 @@ const limits: Record<string, [NonNullable<TestX402Options["limits"]>, (seen: Pre
 };
 
 test.each(Object.entries(limits))(
-  "over the limit of %s a payment is 503 before a facilitator is asked, and taken once there is room",
+  "above the limit of %s a payment is 503 before a facilitator is called, and accepted once there is capacity",
   async (name, [limit, isOver]) => {
     const x402 = await fixture.gateway({ limits: limit });
     const pressureIs = (over: boolean) =>
@@ -63,10 +63,10 @@ describe("a facilitator that does not verify", () => {
     "with 429": { ...verify, kind: "status", status: 429, retryAfterSecs: 7 },
     "with something that is not JSON": { ...verify, kind: "not_json" },
     "with a redirect": { ...verify, kind: "redirect" },
-    "with more than is read": { ...verify, kind: "huge" },
+    "with an answer above the size limit": { ...verify, kind: "huge" },
   };
   test.each(Object.entries(away))(
-    "where the facilitator answers a verify %s, the payment is refused with 503, and taken afterwards",
+    "if the facilitator answers a verification %s, the payment is refused with 503, and accepted afterwards",
     async (_how, fault) => {
       const x402 = await fixture.gateway();
       const headers = await x402.pay({ payer: fixture.payer });
@@ -85,7 +85,7 @@ describe("a facilitator that does not verify", () => {
   );
 });
 
-test("while no facilitator was ever reached, 402s are sent and payments are 503; it is found when it comes", async () => {
+test("until a facilitator is reached for the first time, 402s are sent and payments are 503; once it is reached, it is used", async () => {
   await fixture.devnet.control.fault({ on: "supported", kind: "status", status: 503 });
   const x402 = await fixture.gateway({ early: true });
   await eventually("it takes calls", () => x402.gateway.readiness().ready);
@@ -96,7 +96,7 @@ test("while no facilitator was ever reached, 402s are sent and payments are 503;
   await eventually("it is taken", async () => (await x402.post(headers)).status === 202);
 });
 
-test("while a chain's node has never answered, 402s are sent and payments are 503, so that nobody is charged", async () => {
+test("while a chain's node has never answered, 402s are sent and payments are 503, so that no payer is charged", async () => {
   const x402 = await fixture.gateway({ token: { rpc_url: "http://127.0.0.1:1/canary-key" }, early: true });
   await eventually("it takes calls", () => x402.gateway.readiness().ready);
   const answer = await x402.post(await x402.pay({ payer: fixture.payer }));
@@ -111,9 +111,9 @@ test.each([
   ["pay", { eip3009_version: "1" }],
   ["payV1", { eip3009_version: "1" }],
 ] as const)(
-  "a token whose EIP-712 domain is configured wrongly is the operator's fault: 503, and no 402 (%s, %o)",
+  "a token with a wrong EIP-712 domain is refused with 503, because the operator is at fault, and not with 402 (%s, %o)",
   async (pay, token) => {
-    // With an rpc_url its contract is asked, and the token is not offered at all.
+    // With an rpc_url, the gateway would read the token's contract and would not offer the token.
     const unwatched = { ...token, rpc_url: undefined } as unknown as TomlTable;
     const x402 = await fixture.gateway({ token: unwatched, x402: { trust_facilitator: true } });
     const answer = await x402.post(await x402[pay]({ payer: fixture.payer }));
@@ -126,7 +126,7 @@ test.each([
   },
 );
 
-test("while a registry cannot be asked about a caller, payments are 503, uncharged, and its URL stays secret", async () => {
+test("while a registry cannot check a caller, payments are 503, uncharged, and its URL stays secret", async () => {
   const registry = { ...fixture.devnet, rpcUrl: "http://127.0.0.1:1/canary-key" };
   const x402 = await fixture.gateway(restrictedJobs(registry));
   const challenge = await x402.post({}, { path: BY_PAYER });
@@ -151,7 +151,7 @@ test("while no token has a rate, an older offer is paid at its price, and a vers
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
-test("while Redis cannot keep what a 202 promises, a payment is refused with 503, and taken afterwards", async () => {
+test("while Redis cannot keep the promise of a 202, a payment is refused with 503, and accepted afterwards", async () => {
   const x402 = await fixture.gateway();
   const headers = await x402.pay({ payer: fixture.payer });
   await redis.client.config("SET", "maxmemory-policy", "allkeys-lru");
@@ -177,7 +177,7 @@ test("before Redis was reached for the first time, a payment is refused with 503
   expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
 });
 
-test("a gateway that was stopped refuses a new payment with 503, and answers one that it knows", async () => {
+test("a gateway that was stopped refuses a new payment with 503, and answers a known one", async () => {
   const x402 = await fixture.gateway();
   const [known, fresh] = [await x402.pay({ payer: fixture.payer }), await x402.pay({ payer: fixture.payer })];
   expect((await x402.post(known)).status).toBe(202);
@@ -190,7 +190,7 @@ test("a gateway that was stopped refuses a new payment with 503, and answers one
   expect((await x402.post(known)).status).toBe(202);
 });
 
-test("a payment whose outcome is unknown or in review is 503, and is told where it can be followed", async () => {
+test("a payment whose outcome is unknown or in review is 503, and the answer says where to follow it", async () => {
   const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "drop" });

@@ -12,7 +12,7 @@ const fixture = useX402();
 const CALLBACK = "X-PLATFORM-CALLBACK";
 const HOSTS = { callback_hosts: ["hooks.example.com"] };
 const URL_OF_CLIENT = "https://hooks.example.com/bought?by=me";
-const TOLD = "/x402/jobs/1/8";
+const WITH_CALLBACK = "/x402/jobs/1/8";
 const UNKEPT = "/x402/jobs/1/9";
 const options = {
   x402: HOSTS,
@@ -32,7 +32,7 @@ const onlyCall = async (x402: TestX402) => {
   return calls[0]!;
 };
 
-test("a paid call is told to the receiver that its request names, with the way to its result", async () => {
+test("a paid call is reported to the receiver that its request names, with access to its result", async () => {
   const x402 = await fixture.gateway(options);
   const payment = await x402.pay({ payer: fixture.payer });
   const answer = await x402.post({ ...payment, [CALLBACK]: URL_OF_CLIENT });
@@ -47,11 +47,11 @@ test("a paid call is told to the receiver that its request names, with the way t
   expect(JSON.stringify(call.metadata)).not.toContain("hooks.example.com");
 });
 
-test("a call of a job with callback_url is told to that receiver, and one that keeps no result without a way to it", async () => {
+test("a call of a job with callback_url is reported to that receiver, without access to a result if the job keeps none", async () => {
   const x402 = await fixture.gateway(options);
   const payFor = async (path: string, headers = {}) =>
     x402.post({ ...(await paymentFor(x402, path)), ...headers }, { path });
-  expect((await payFor(TOLD)).status).toBe(202);
+  expect((await payFor(WITH_CALLBACK)).status).toBe(202);
   expect((await onlyCall(x402)).callback).toMatchObject({ url: "https://operator.example.com/sold" });
   expect((await payFor(UNKEPT, { [CALLBACK]: URL_OF_CLIENT })).status).toBe(202);
   const told = (await x402.waiting()).map(({ callback }) => callback);
@@ -63,7 +63,7 @@ test.each([
   ["an address of the gateway's own network", JOB_PATH, "https://169.254.169.254/", 403, "callback.refused"],
   ["loopback in decimal", JOB_PATH, "https://2130706433/", 403, "callback.refused"],
   ["http", JOB_PATH, "http://hooks.example.com/", 403, "callback.refused"],
-  ["anybody, where the operator's receiver is told", TOLD, URL_OF_CLIENT, 403, "callback.refused"],
+  ["a receiver for a job with callback_url", WITH_CALLBACK, URL_OF_CLIENT, 403, "callback.refused"],
   ["no URL", JOB_PATH, "hooks.example.com", 400, "request.malformed"],
   [
     "a user and another host",
@@ -114,7 +114,7 @@ test("a payment that is sent again with another receiver or none gets its first 
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
-test("the receiver is part of what the claim writes: it is told, too, of a payment that the reconciler finishes", async () => {
+test("the claim stores the receiver, which also gets the report of a payment that the reconciler finishes", async () => {
   const x402 = await fixture.gateway({ ...options, x402: { ...HOSTS, settle_timeout_secs: 1 } });
   const payment = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", times: 1, kind: "drop" });
@@ -144,7 +144,7 @@ test("a payer may name a limited number of receivers by wildcards: one more is r
   expect(await fixture.charged()).toEqual([PRICE, PRICE, PRICE]);
 });
 
-test("a receiver with too many callbacks is refused before anybody is asked to pay, and others are sold to", async () => {
+test("a receiver with too many callbacks is refused before the gateway asks for a payment, and other receivers are accepted", async () => {
   const x402 = await fixture.gateway({ x402: HOSTS, limits: { queue_bytes_max: 8 * 2 ** 20 } });
   const crowd = Array.from({ length: 300 }, () => "hooks.example.com");
   await addCallbacks(partitionOf(x402.redis), crowd, "x".repeat(1024));

@@ -10,7 +10,7 @@ import { STEPS, type Step } from "../../redis-steps.ts";
 const redis = useOwnRedis();
 const fixture = useX402({ redis });
 
-/** Begins a request and hangs up once `until` says so; `whole` is whether its body was sent to the end. */
+/** Starts a request and closes the connection once `until` resolves. `whole` says whether the whole body is sent. */
 async function hangUp(
   address: string,
   headers: Readonly<Record<string, string>>,
@@ -57,14 +57,14 @@ test("a payment whose client goes away before the body is whole is not charged, 
   expect((await x402.post(header)).status).toBe(202);
 });
 
-describe("a client that goes away once Redis is asked for a step of its request", () => {
+describe("a client that goes away at a step of its request in Redis", () => {
   const proxy = useRedisProxy(redis);
   afterEach(() => process.kill(redis.server.pid, "SIGCONT"));
 
-  /** Its reconciler does not look, lest it finish what the request is about to. */
+  /** Its reconciler never runs, so that it does not finish the payment before the request does. */
   const gateway = () => fixture.gateway({ redisUrl: proxy.url, directUrl: redis.url, roundMs: 600_000 });
 
-  /** Resolves once this step was asked for so many times; `act` is called before Redis sees the last of them. */
+  /** Resolves once Redis has received this step `times` times. `act` runs before Redis gets the last of them. */
   function onStep(step: Step, { times = 1, act = () => {} }: { times?: number; act?: () => void } = {}) {
     let left = times;
     proxy.onCommand = (words) => {
@@ -74,22 +74,22 @@ describe("a client that goes away once Redis is asked for a step of its request"
     return () => eventually("the step is asked for", () => left <= 0);
   }
 
-  /** Redis stands still from the step on, until the gateway has seen that its client is gone. */
+  /** Stops Redis at the step until the gateway has noticed that its client is gone. */
   async function hangUpAt(step: Step, x402: TestX402, header: Record<string, string>): Promise<void> {
     const until = onStep(step, { act: () => process.kill(redis.server.pid, "SIGSTOP") });
     await hangUp(x402.address, header, { whole: true, until });
-    await send(x402.address, { method: "GET", path: "/x402/health" }); // answered after the hanging up was heard of
+    await send(x402.address, { method: "GET", path: "/x402/health" }); // the gateway answers this after it has noticed the closed connection
     process.kill(redis.server.pid, "SIGCONT");
   }
 
   test.each(["claim", "settled"] as const)(
-    "a request whose client goes away at the step %s goes on by itself, and is one charge and one job",
+    "a request whose client goes away at the step %s continues, and is one charge and one job",
     async (step) => {
       const x402 = await gateway();
       const header = await x402.pay({ payer: fixture.payer });
       await hangUpAt(STEPS[step], x402, header);
       await eventually("it is done", () => x402.log.text().includes("payment.accepted"));
-      expect(x402.log.text(), "nobody else had to finish it").not.toMatch(
+      expect(x402.log.text(), "no reconciler had to finish it").not.toMatch(
         /payment\.(settled_again|reconciled)/,
       );
       const [call] = await x402.waiting();
@@ -99,7 +99,7 @@ describe("a client that goes away once Redis is asked for a step of its request"
     },
   );
 
-  test("a repeat whose client goes away while it waits leaves the first request its answer, and one charge", async () => {
+  test("if the client of a waiting repeat goes away, the first request still gets its answer, and there is one charge", async () => {
     const [x402, replica] = [await fixture.gateway(), await gateway()];
     const header = await x402.pay({ payer: fixture.payer });
     await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 800, times: 1 });

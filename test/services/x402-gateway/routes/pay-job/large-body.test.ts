@@ -8,7 +8,7 @@ import { STEPS, type Step } from "../../redis-steps.ts";
 const fixture = useX402();
 const proxy = useRedisProxy(fixture.redis);
 
-test("a large paid call is claimed and queued over one connection, and what is read of its payment goes over another", async () => {
+test("a large paid call is claimed and queued over one connection, and its payment is read over another one", async () => {
   const x402 = await fixture.gateway({ redisUrl: proxy.url, directUrl: fixture.redis.url });
   const over: Partial<Record<keyof typeof STEPS, number>> = {};
   proxy.onCommand = (words, connection) => {
@@ -26,12 +26,12 @@ test("a large paid call is claimed and queued over one connection, and what is r
   expect(claim).not.toBe(find);
 });
 
-/** A large one may take four seconds longer than a small one. */
+/** A large body, whose claim may take four seconds longer than a small one's. */
 const LARGE = Buffer.alloc(6 * 2 ** 20, "x");
 
 /**
- * Redis' reply to this step comes when the gateway has looked ten times for payments that are due. `seen` counts the step; `tenRounds`
- * resolves when the gateway has looked ten times more.
+ * Holds Redis' reply to this step until the gateway has looked ten times for due payments. `seen` counts the step. `tenRounds` resolves
+ * after ten more rounds.
  */
 function heldForTenRounds(step: Step): { seen: () => number; tenRounds: () => Promise<unknown> } {
   let seen = 0;
@@ -65,7 +65,7 @@ test("a payment whose large call is claimed slowly is not settled by a reconcile
     "it is claimed",
     async () => claims.seen() > 0 && (await x402.redis.zrange(keys.payments, "0", "-1"))[0],
   );
-  // A small call would be looked at, and settled again.
+  // By this time, a small call would be checked and settled again.
   x402.skip(4500);
   await x402.redis.zadd(keys.paymentsDue, 0, String(id));
   expect((await answered).status).toBe(202);

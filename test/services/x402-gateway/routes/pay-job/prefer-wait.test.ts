@@ -8,7 +8,7 @@ const fixture = useX402();
 const waits = usePreferWait(fixture);
 
 describe("a client that prefers to wait gets the 202 of one that does not,", () => {
-  /** Everything but what is another one for each payment. */
+  /** Returns an answer without the values that differ between payments. */
   function shape({ status, headers, json }: Answer): object {
     const { date, "payment-response": told, location, "content-length": length, ...rest } = headers;
     return { status, rest, told: [date, told, location, length].map(Boolean), body: Object.keys(json()) };
@@ -47,7 +47,7 @@ describe("a client that prefers to wait gets the 202 of one that does not,", () 
     },
   );
 
-  test("at once where nobody may wait, and for no longer than anybody may", async () => {
+  test("at once if waiting is not allowed, and after the maximum time otherwise", async () => {
     const [none, some] = [0, 1].map((secs) => fixture.gateway({ results: { wait_secs_max: secs } }));
     await expectUsual(await (none as Promise<TestX402>), "wait=30");
     await expectUsual(await (some as Promise<TestX402>), "wait=30");
@@ -68,7 +68,7 @@ describe("a client that prefers to wait gets the 202 of one that does not,", () 
     await expectUsual(x402, "wait=30", run);
   });
 
-  test("at once above the bound: no payment is refused for it", async () => {
+  test("at once above the limit on waiting clients: no payment is refused because of it", async () => {
     const x402 = await fixture.gateway({ results: { waiters_max: 1 } });
     const first = x402.post({ ...(await x402.pay({ payer: fixture.payer })), ...WAIT });
     await untilWaiting(x402, 1);
@@ -79,7 +79,7 @@ describe("a client that prefers to wait gets the 202 of one that does not,", () 
     expect((await first).text).toBe("done");
   });
 
-  test("at once when the gateway ends, with that it was paid and the way to the result", async () => {
+  test("at once when the gateway stops, with the proof that it was paid and access to the result", async () => {
     const x402 = await fixture.gateway();
     const answers = [1, 2].map(async () =>
       x402.post({ ...(await x402.pay({ payer: fixture.payer })), ...WAIT }),
@@ -112,7 +112,7 @@ test("a repeat without a proof does not wait, and gets its 202 without a token, 
   await observe();
 });
 
-test("a client that hangs up while it waits is waited for no more, and has bought its job", async () => {
+test("a client that hangs up while it waits no longer occupies a slot, and has bought its job", async () => {
   const x402 = await fixture.gateway();
   const headers = await x402.pay({ payer: fixture.payer });
   const lines = [

@@ -10,7 +10,7 @@ import { STEPS, type Step } from "../../redis-steps.ts";
 const fixture = useX402();
 const proxy = useRedisProxy(fixture.redis);
 
-/** The fault befalls this step so many times. */
+/** Makes this step fail `times` times. Returns a function that counts the failures. */
 function fault(step: Step, kind: Fault["kind"], times = Number.POSITIVE_INFINITY): () => number {
   let left = times;
   proxy.onCommand = (words) => {
@@ -27,7 +27,7 @@ function heal(): void {
 
 const SETTLE_TIMEOUT_MS = 10_000;
 
-/** A gateway that is told soon what Redis does not do, and not so soon that a busy machine would look like it. */
+/** Starts a gateway with short timeouts for Redis, but long enough for a busy machine. */
 const gateway = () =>
   fixture.gateway({
     redisUrl: proxy.url,
@@ -37,7 +37,7 @@ const gateway = () =>
     enqueueTimeoutMs: 2500,
   });
 
-/** The reconciler does now what it puts off for as long as a settle request may still be answered. */
+/** Sends a payment until it is accepted. The reconciler runs without the usual wait for a settle request's answer. */
 const accepted = (x402: TestX402, headers: Record<string, string>): Promise<Answer> => {
   x402.skip(SETTLE_TIMEOUT_MS);
   return eventually("the same payment has its 202", async () => {
@@ -49,12 +49,12 @@ const accepted = (x402: TestX402, headers: Record<string, string>): Promise<Answ
 const KINDS: Record<string, Fault["kind"]> = {
   "does not get": "lose-command",
   "does not answer": "lose-reply",
-  "falls silent after": "hang",
+  "hangs after": "hang",
 };
 const STEP_NAMES: Record<keyof typeof STEPS, string> = {
-  find: "look for the payment",
+  find: "search for the payment",
   claim: "claim",
-  settled: "record of the settlement and the add",
+  settled: "settlement with the added call",
 };
 const once = Object.keys(KINDS).flatMap((kind) =>
   (Object.keys(STEPS) as (keyof typeof STEPS)[]).map((step) => [kind, STEP_NAMES[step], step] as const),
@@ -65,9 +65,9 @@ test.each(sample(once, 3))(
   async (how, _name, step) => {
     const x402 = await gateway();
     const header = await x402.pay({ payer: fixture.payer });
-    const befell = fault(STEPS[step], KINDS[how] as Fault["kind"], 1);
+    const countFaults = fault(STEPS[step], KINDS[how] as Fault["kind"], 1);
     const first = await x402.post(header);
-    expect(befell()).toBe(1);
+    expect(countFaults()).toBe(1);
     expect([202, 503]).toContain(first.status);
     const last = await accepted(x402, header);
     await eventually("its call waits", async () => (await x402.waiting()).length > 0);
@@ -89,7 +89,7 @@ test.each(sample(["claim", "find"] as const))(
   },
 );
 
-test("a payment whose claim may have been written is 503, and one charge when it is sent again", async () => {
+test("a payment whose claim may have been written gets 503, and is charged once when it is sent again", async () => {
   const x402 = await gateway();
   const header = await x402.pay({ payer: fixture.payer });
   fault(STEPS.claim, "lose-reply");
@@ -103,13 +103,13 @@ test("a payment whose claim may have been written is 503, and one charge when it
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
-test("a repeat that waits for the settlement when Redis goes is 503, and then gets its job", async () => {
+test("a repeat that waits for the settlement when Redis becomes unreachable is 503, and gets its job afterwards", async () => {
   const x402 = await gateway();
   const header = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 3000, times: 1 });
   const first = x402.post(header);
   await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
-  // The first look finds the payment, the next ones find no Redis.
+  // The first read finds the payment. Redis is unreachable for the next ones.
   let looks = 0;
   proxy.onCommand = (words) => (STEPS.find(words) && ++looks > 1 ? { kind: "lose-command" } : undefined);
   const repeat = await x402.post(header);
@@ -120,7 +120,7 @@ test("a repeat that waits for the settlement when Redis goes is 503, and then ge
   await accepted(x402, header);
 });
 
-test("a payment whose settlement cannot be written down is 503 and never 402, and its job comes by itself", async () => {
+test("a payment whose settlement cannot be recorded is 503 and never 402, and its job is queued later without a request", async () => {
   const x402 = await gateway();
   const header = await x402.pay({ payer: fixture.payer });
   fault(STEPS.settled, "lose-command");

@@ -6,9 +6,9 @@ import {
   JOB_PATH,
   PRICE,
   type TestX402Options,
-  toAnybody,
   useX402,
   waitingSeen,
+  withoutPayerFields,
 } from "../../../../fixtures/x402.ts";
 import { codeOf } from "../../../../support/books.ts";
 import { type Answer, send } from "../../../../support/http.ts";
@@ -18,13 +18,13 @@ import { answerJson, startFaultyFacilitator } from "../../facilitator/faulty-fac
 const fixture = useX402();
 const ends = useEnds();
 
-/** All that an answer says to anybody but for when, and whether it was said before. */
-function told(answer: Answer) {
+/** Returns the public data of an answer, without times and without the mark of a repeat. */
+function publicPartOf(answer: Answer) {
   const { status, headers } = answer;
   const { date, connection, "keep-alive": keepAlive, "idempotent-replayed": replayed, ...others } = headers;
   const { "content-length": length, ...rest } = others;
   expect(Number(length)).toBe(answer.body.length);
-  return { status, headers: rest, text: toAnybody(answer) };
+  return { status, headers: rest, text: withoutPayerFields(answer) };
 }
 
 const isReplayed = ({ headers }: Answer) => headers["idempotent-replayed"] === "true";
@@ -40,7 +40,7 @@ test.each(["pay", "payV1"] as const)(
     );
     const first = answers[0] as Answer;
     expect(first.status).toBe(202);
-    for (const answer of answers) expect(told(answer)).toEqual(told(first));
+    for (const answer of answers) expect(publicPartOf(answer)).toEqual(publicPartOf(first));
     expect(answers.filter(isReplayed)).toHaveLength(9);
     expect((await fixture.asked()).settle).toBe(1);
     expect(await fixture.charged()).toEqual([PRICE]);
@@ -53,7 +53,7 @@ test.each(["pay", "payV1"] as const)(
   },
 );
 
-test("a replica about to refuse a payment that another one takes meanwhile answers as that one did", async () => {
+test("a replica about to refuse a payment that another replica accepts meanwhile answers like that replica", async () => {
   const facilitator = await startFaultyFacilitator();
   ends.defer(facilitator.close);
   let refuse = (): void => {};
@@ -73,13 +73,13 @@ test("a replica about to refuse a payment that another one takes meanwhile answe
   const first = await quick.post(headers);
   refuse();
   expect(first.status).toBe(202);
-  expect(told(await late)).toEqual(told(first));
+  expect(publicPartOf(await late)).toEqual(publicPartOf(first));
   facilitator.on("verify", answerJson({ isValid: false, invalidReason: "another" }));
   const another = await slow.post(await slow.pay({ payer: fixture.payer }));
-  expect(codeOf(another), "the payment that was made has used up no verify").toBe("payment.rejected");
+  expect(codeOf(another), "the payment that was made has used up no verification").toBe("payment.rejected");
 });
 
-test("a payment that two replicas verify at once uses up a verify of its payer at neither", async () => {
+test("a payment that two replicas verify at once uses up no verification of its payer at either", async () => {
   const x402 = { unpaid_verifies_per_payer: 1 };
   const replicas = [await fixture.gateway({ x402 }), await fixture.gateway({ x402 })];
   await fixture.devnet.control.fault({ on: "verify", kind: "slow", delayMs: 500 });
@@ -91,13 +91,13 @@ test("a payment that two replicas verify at once uses up a verify of its payer a
   }
 });
 
-test("the same payment a second time gets the first answer, and no facilitator is asked", async () => {
+test("a repeat of a payment gets the first answer, and no facilitator is called", async () => {
   const x402 = await fixture.gateway();
   const headers = await x402.pay({ payer: fixture.payer });
   const first = await x402.post(headers);
   await fixture.devnet.control.clearRequests();
   const again = await x402.post(headers);
-  expect(told(again)).toEqual(told(first));
+  expect(publicPartOf(again)).toEqual(publicPartOf(first));
   expect([isReplayed(first), isReplayed(again)]).toEqual([false, true]);
   expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
 });
@@ -106,29 +106,30 @@ const disabled = [{ service_id: 1, job_index: 7, invocation_mode: "disabled" }];
 const changes: Record<string, Partial<TestX402Options>> = {
   "the quote and the authorization have expired": { clock: () => Date.now() + 3_600_000 },
   "the price has changed": { prices: { "7": "9000000000000000" } },
-  "the job is sold no more": { prices: { "8": "1" } },
+  "the job is no longer for sale": { prices: { "8": "1" } },
   "the job is disabled": { x402: { job_policies: disabled } },
   "the queue is full": { limits: { queue_depth_max: 1 } },
-  "bodies have become too large": { x402: { body_limit_bytes: 1 } },
-  "the quote's secret is another": { x402: { quote_secret: "quite another secret" } },
-  "the token's domain is another": { token: { eip3009_version: "9" } },
-  "the token is taken no more": { token: { asset: "0x2222222222222222222222222222222222222222" } },
+  "the limit on bodies is smaller": { x402: { body_limit_bytes: 1 } },
+  "the quote secret has changed": { x402: { quote_secret: "quite another secret" } },
+  "the token's domain has changed": { token: { eip3009_version: "9" } },
+  "the token is no longer accepted": { token: { asset: "0x2222222222222222222222222222222222222222" } },
   "the facilitator is gone": { x402: { facilitator_url: "http://127.0.0.1:1" }, early: true },
 };
 test.each(sample(Object.entries(changes), 3))(
-  "a repeat is answered as the first request was, though %s",
+  "a repeat gets the answer of the first request, even if %s",
   async (_name, change) => {
     const before = await fixture.gateway();
     const headers = await before.pay({ payer: fixture.payer });
     const first = await before.post(headers);
-    // Of version 1, which no quote holds a price for; but a quote's secret is nothing to it.
+    // Version 1 has no quote that fixes the price. Changes of x402 settings are tested with version 2, because version 1 needs no quote
+    // secret.
     const other = await before["x402" in change ? "pay" : "payV1"]({ payer: fixture.payer });
     await fixture.stop(before);
 
     const after = await fixture.gateway(change);
     await expect.poll(() => waitingSeen(after), { timeout: 10_000 }).toBe(1);
     const again = await after.post(headers);
-    expect(told(again)).toEqual(told(first));
+    expect(publicPartOf(again)).toEqual(publicPartOf(first));
     expect(isReplayed(again)).toBe(true);
     expect((await after.post(other)).status).not.toBe(202);
     expect(await fixture.charged()).toEqual([PRICE]);
@@ -150,19 +151,19 @@ test.each(sample(NETWORKS))(
 
     const after = await fixture.gateway({ token, early: true });
     await eventually("Redis can be used", () => after.gateway.readiness().checks["redis"] === "always");
-    expect(told(await after.post(headers))).toEqual(told(first));
+    expect(publicPartOf(await after.post(headers))).toEqual(publicPartOf(first));
     expect(codeOf(await after.post(headers, { body: "other" }))).toBe("payment.conflict");
     const { payload, ...rest } = JSON.parse(Buffer.from(headers["X-PAYMENT"] ?? "", "base64").toString());
     const unsigned = { ...rest, payload: { ...payload, signature: `0x${"1".repeat(130)}` } };
     const header = { "X-PAYMENT": Buffer.from(JSON.stringify(unsigned)).toString("base64") };
-    // It is nobody's payment, so the books are not told of it.
+    // The refused payment belongs to no purchase, so the fixture's accounting does not see it.
     const refused = await send(after.address, { path: JOB_PATH, headers: header, body: "hello" });
     expect([refused.status === 202, refused.text.includes(idIn(first))]).toEqual([false, false]);
     expect(await fixture.charged()).toEqual([PRICE]);
   },
 );
 
-test("a repeat of a version 1 payment is answered as the first was, though no facilitator takes that version any more", async () => {
+test("a repeat of a version 1 payment gets the first answer, even if no facilitator supports that version any longer", async () => {
   const before = await fixture.gateway();
   const headers = await before.payV1({ payer: fixture.payer });
   const first = await before.post(headers);
@@ -174,13 +175,13 @@ test("a repeat of a version 1 payment is answered as the first was, though no fa
   const kinds = [{ x402Version: 2, scheme: "exact", network: fixture.devnet.network }];
   facilitator.on("supported", answerJson({ kinds }));
   const after = await fixture.gateway({ x402: { facilitator_url: facilitator.url } });
-  expect(told(await after.post(headers))).toEqual(told(first));
+  expect(publicPartOf(await after.post(headers))).toEqual(publicPartOf(first));
   const refused = await after.post(other);
   expect([refused.status, codeOf(refused)]).toEqual([402, "payment.not_offered"]);
   expect(facilitator.asked.map(({ path }) => path)).toEqual(["/base/supported"]);
 });
 
-test("a quoted price is what is charged, even by a replica that sells for another", async () => {
+test("a quoted price is charged even by a replica that sells at another price", async () => {
   const before = await fixture.gateway();
   const headers = await before.pay({ payer: fixture.payer });
   const after = await fixture.gateway({

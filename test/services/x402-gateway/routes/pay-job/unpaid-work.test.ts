@@ -17,11 +17,11 @@ const ends = useEnds();
 const proxy = useRedisProxy(fixture.redis);
 
 const MIB = 1024 * 1024;
-/** The payment settles, and its answer comes once the faults are cleared. */
+/** The payment settles, and the facilitator's answer is sent once the test clears the faults. */
 const HELD_SETTLE = { on: "settle", kind: "slow", replyDelayMs: 600_000, times: 1 } as const;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** The head of a request whose body is declared, and comes once it is asked for. */
+/** Returns the head of a request. It declares a body, which the client sends only after 100-continue. */
 function headOf(payment: Readonly<Record<string, string>>): string {
   const [[name, value] = ["", ""]] = Object.entries(payment);
   const framing = `Content-Length: ${MIB}\r\nExpect: 100-continue`;
@@ -30,7 +30,7 @@ function headOf(payment: Readonly<Record<string, string>>): string {
 
 const isBodyWanted = ({ received }: OpenRaw) => received().startsWith("HTTP/1.1 100 ");
 
-/** A gateway whose token is read at a node that counts, and how often that was asked since the last time. */
+/** Starts a gateway with a counting node. Also returns a function with the number of the node's requests since its last call. */
 async function countedGateway(given: Parameters<typeof fixture.gateway>[0] = {}) {
   const node = await countingNode(fixture.devnet.rpcUrl);
   ends.defer(node.close);
@@ -44,7 +44,7 @@ async function countedGateway(given: Parameters<typeof fixture.gateway>[0] = {})
   return { x402, asked };
 }
 
-/** Opens so many connections with the same bytes, and closes them after the test. */
+/** Opens this many connections, sends the same bytes on each, and closes them after the test. */
 function openMany(x402: TestX402, connections: number, bytes: string) {
   const raws = Array.from({ length: connections }, () => openRaw(x402.address, bytes));
   ends.defer(() => raws.forEach(({ socket }) => void socket.destroy()));
@@ -77,7 +77,7 @@ onlyInLongRun(() => {
     const payers = await Promise.all(Array.from({ length: 12 }, () => newPayer(fixture.devnet)));
     const payments: Record<string, string>[] = [];
     for (const payer of payers) payments.push(await x402.pay({ payer }));
-    await fixture.devnet.control.makeIll({ lag: 40 });
+    await fixture.devnet.control.setNodeFaults({ lag: 40 });
     const statuses: number[] = [];
     for (const payment of payments) statuses.push((await x402.post(payment)).status);
     expect(statuses).toEqual(payments.map(() => 202));
@@ -90,7 +90,7 @@ const FAILED_VERIFIES = [
   ["breaks off", { kind: "drop" }],
 ] as const;
 test.each(sample(FAILED_VERIFIES))(
-  "a payer uses up verifies also with payments with which the facilitator %s",
+  "a payer uses up verifications also by payments with which the facilitator %s",
   async (_what, fault) => {
     const x402 = await fixture.gateway({ x402: { unpaid_verifies_per_payer: 2 } });
     await fixture.devnet.control.fault({ on: "verify", ...fault });
@@ -111,7 +111,7 @@ test("a payment whose request the facilitator calls invalid is not sent to it ag
   expect((await fixture.asked()).verify).toBe(1);
 });
 
-test("a payer over the limit of verifies costs the node no more than one without money", async () => {
+test("a payer over the limit of verifications costs the node no more than one without money", async () => {
   const { x402, asked } = await countedGateway({ x402: { unpaid_verifies_per_payer: 1 } });
   const codeFrom = async (payer: DevAccount) => codeOf(await x402.post(await x402.pay({ payer })));
   await fixture.devnet.control.fault({ on: "verify", kind: "refuse" });
@@ -140,7 +140,7 @@ test("a payment that the facilitator refuses is verified once, however often and
   expect((await x402.post(headers)).status).toBe(202);
 });
 
-test("a payer whose verifies lead to no payment is told to wait, other payers are not, and a purchase costs no verify", async () => {
+test("a payer whose verifications lead to no payment is refused for a while, other payers are not, and a purchase uses up no verification", async () => {
   const x402 = await fixture.gateway({ x402: { unpaid_verifies_per_payer: 2 } });
   const payment = () => x402.pay({ payer: fixture.payer });
   const bought = await payment();
@@ -163,7 +163,7 @@ test("a payer whose verifies lead to no payment is told to wait, other payers ar
   expect((await x402.post(await payment())).status).toBe(202);
 });
 
-test("an address whose verifies lead to no payment is told to wait, and behind a trusted proxy each client has its own limit", async () => {
+test("an address whose verifications lead to no payment is refused for a while, and behind a trusted proxy each client has its own limit", async () => {
   const x402 = await fixture.gateway({
     x402: { unpaid_verifies_per_address: 2 },
     http: { trusted_proxies: ["127.0.0.1"] },
@@ -177,7 +177,7 @@ test("an address whose verifies lead to no payment is told to wait, and behind a
   expect((await payFrom(fixture.payer, "192.0.2.2")).status).toBe(202);
 });
 
-test("a payer whose payment fails for our own reasons has lost no verify", async () => {
+test("a payer whose payment fails by a fault of the gateway loses no verification", async () => {
   const x402 = await fixture.gateway({
     ...{ redisUrl: proxy.url, directUrl: fixture.redis.url, commandTimeoutMs: 1000, enqueueTimeoutMs: 2500 },
     x402: { unpaid_verifies_per_payer: 1 },
@@ -193,7 +193,7 @@ test("a payer whose payment fails for our own reasons has lost no verify", async
   expect(later.status).toBe(202);
 });
 
-test("a payer who only tries is told to come later, and may buy all the same", async () => {
+test("a payer who makes too many dry-runs is refused for a while, and may still buy", async () => {
   const x402 = await fixture.gateway({ x402: { unpaid_verifies_per_payer: 2 } });
   const headers = await x402.pay({ payer: fixture.payer });
   const tries = [1, 2, 3].map(() => () => x402.post(headers, { path: `${JOB_PATH}/auth-dry-run` }));
@@ -240,7 +240,7 @@ test("copies of a payment that are sent at once take one slot and keep one body 
   const body = "x".repeat(MIB);
   const headers = await x402.pay({ payer: fixture.payer });
   const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
-  // As long as the verify takes, all bodies come.
+  // The verification lasts until all bodies have arrived.
   await fixture.devnet.control.fault({
     on: "verify",
     kind: "slow",
@@ -269,7 +269,7 @@ onlyInLongRun(() => {
       ...{ redisUrl: proxy.url, directUrl: fixture.redis.url },
       x402: { settle_timeout_secs: 60 },
     });
-    // Each claim has a name of its own; one whose answer is late is sent again under the same.
+    // Each claim has its own name. A claim whose reply is late is sent again under the same name.
     const claims = new Set<string | undefined>();
     proxy.onCommand = (words) => {
       if (STEPS.claim(words)) claims.add(words.find((word) => UUID.test(word)));
@@ -277,7 +277,7 @@ onlyInLongRun(() => {
     };
     const headers = await x402.pay({ payer: fixture.payer });
     const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
-    // As long as the verify takes, all of them come to wait for it.
+    // The verification lasts until all copies wait for it.
     await fixture.devnet.control.fault({ on: "verify", kind: "slow", delayMs: 3000, times: 1 });
     await fixture.devnet.control.fault(HELD_SETTLE);
     const answers: number[] = [];
@@ -290,13 +290,13 @@ onlyInLongRun(() => {
     expect(answers).not.toContain(202);
     await fixture.devnet.control.clearFaults();
     await Promise.all(copies);
-    // A copy that was checked when the first had just been claimed claims it too, alone.
+    // A copy that was checked just after the first claim makes a claim of its own, so there may be a few.
     expect(claims.size).toBeLessThan(20);
     expect(new Set(answers)).toEqual(new Set([202, 503]));
     expect(await x402.waiting()).toHaveLength(2);
   });
 
-  test("however many repeats wait for a settlement, the journal is read as often as for one", async () => {
+  test("the journal is read as often for many waiting repeats as for one", async () => {
     const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 5 } });
     const headers = await x402.pay({ payer: fixture.payer });
     await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 2000, times: 1 });

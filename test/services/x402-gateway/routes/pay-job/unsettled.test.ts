@@ -12,7 +12,7 @@ import { newWallet, setAnswers } from "../../../../support/wallets.ts";
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
 const { devnet, redis } = fixture;
 
-/** An address gets three small payments: an eighth of a quarter of this. */
+/** With this limit, an address may have three small unsettled payments: its share is an eighth of a quarter. */
 const QUEUE_BYTES_MAX = 4 * 8 * 65_000;
 const PER_ADDRESS = 3;
 const ATTACKER = "192.0.2.66";
@@ -28,7 +28,7 @@ const start = (x402: object = {}) =>
 const payFrom = async (x402: TestX402, payer: Payer, address: string) =>
   x402.post({ ...(await x402.pay({ payer })), "X-Forwarded-For": address });
 
-/** What becomes of payments by these payers that come at once from one address. */
+/** Returns the outcomes of concurrent payments by these payers from one address. */
 const payAtOnce = (x402: TestX402, payers: readonly Payer[]) =>
   Promise.all(payers.map((payer) => payFrom(x402, payer, ATTACKER)));
 
@@ -74,7 +74,7 @@ test("keys that cancel between verify and settle use only one address's share, u
   }
   expect((await payFrom(x402, another, ATTACKER)).status).toBe(429);
   await devnet.chain.resumeMining();
-  // A gateway may find them void while their requests wait.
+  // The payment may become void while its request waits.
   const codes = codesOf(await answering).map((code) => code.replace("outcome_unknown", "void"));
   expect(codes.sort()).toEqual(refusedBeyond("payment.void", 8).sort());
   expect((await payFrom(x402, fixture.payer, HONEST)).status).toBe(202);
@@ -119,10 +119,12 @@ test("a payment that one gateway claims and another settles no longer counts as 
   expect(await second.waiting()).toHaveLength(3);
 });
 
-test("a settled payment returns its verify to the limit, whoever signed it, and a key that never settles uses it up", async () => {
+test("a settled payment refunds its verification, signed by a key or a wallet, and a key that never settles uses up the limit", async () => {
   const x402 = await start({ unpaid_verifies_per_payer: 2 });
   for (let each = 0; each < 3; each++)
-    expect((await payFrom(x402, fixture.payer, HONEST)).status, "a purchase costs no verify").toBe(202);
+    expect((await payFrom(x402, fixture.payer, HONEST)).status, "a purchase uses up no verification").toBe(
+      202,
+    );
   const drop = { on: "settle", kind: "status", status: 500 } as const;
   await devnet.control.fault(drop);
   for (let each = 0; each < 2; each++) {

@@ -6,7 +6,7 @@ import { openRaw } from "../../../../support/http.ts";
 
 const fixture = useX402();
 const LARGEST = 64 * 1024 * 1024;
-/** That many payments are under way at a time, if each may have the largest body. */
+/** Limit on concurrent payments if each may have the largest body. */
 const PLACES = 16;
 
 test("first requests that wait for their outcome hold no slot and no body, and others buy meanwhile", async () => {
@@ -30,7 +30,7 @@ test("first requests that wait for their outcome hold no slot and no body, and o
   for (const answer of await Promise.all(waiting)) expect([202, 503]).toContain(answer.status);
 });
 
-test("a first request whose client hangs up while it waits is waited for no more, and its payment is charged once", async () => {
+test("a first request whose client hangs up while it waits stops waiting, and its payment is charged once", async () => {
   const x402 = await fixture.gateway({ x402: { max_timeout_secs: 200, settle_timeout_secs: 100 } });
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
@@ -40,14 +40,14 @@ test("a first request whose client hangs up while it waits is waited for no more
   await eventually("it waits", () => said("payment.settle_answered").length === 1);
   expect(said("payment.refused")).toEqual([]);
   raw.socket.destroy();
-  await eventually("nobody waits", () => said("payment.refused").length === 1);
+  await eventually("no request waits", () => said("payment.refused").length === 1);
   expect(said("payment.refused")[0]?.fields["code"]).toBe("payment.outcome_unknown");
   x402.skip(100_000);
   await eventually("its call waits", async () => (await x402.waiting()).length === 1);
   expect(await fixture.charged()).toHaveLength(1);
 });
 
-test("a first request of which the chain tells meanwhile that it cannot pay any more is told so, with a new offer", async () => {
+test("a first request is refused with a new offer once the chain shows that its payment can no longer be made", async () => {
   const x402 = await fixture.gateway();
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 500, times: 1 });

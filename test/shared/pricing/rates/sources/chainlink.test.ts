@@ -2,7 +2,7 @@ import type { Hex } from "viem";
 import { beforeAll, beforeEach, expect, test } from "vitest";
 import { freePort } from "../../../../../shared/dev/free-port.ts";
 import { type Round, useRateSources } from "../../../../fixtures/rate-sources.ts";
-import { judge } from "../../../../support/rate-tokens.ts";
+import { readRateOnce } from "../../../../support/rate-tokens.ts";
 
 const fixture = useRateSources();
 let feed: Hex;
@@ -24,25 +24,25 @@ const source = (more: object = {}) => ({
   ...more,
 });
 
-test("the rate of a feed is its answer scaled by its decimals, exactly", async () => {
+test("the rate of a feed is its answer scaled exactly by its decimals", async () => {
   await fixture.write(feed, { answer: 320012345678n });
-  expect(await judge(source())).toEqual({
+  expect(await readRateOnce(source())).toEqual({
     source: expect.stringMatching(/^chainlink 0x/),
     value: "3200.12345678",
   });
 });
 
-test("a feed's answer beyond every double keeps all its digits", async () => {
+test("a feed's answer that is too large for a double keeps all its digits", async () => {
   const wide = await fixture.feed(18);
   await fixture.write(wide, { answer: 3200123456789012345678n });
-  expect((await judge(source({ feed: wide }))).value).toBe("3200.123456789012345678");
+  expect((await readRateOnce(source({ feed: wide }))).value).toBe("3200.123456789012345678");
 });
 
-test("an inverted feed is a number of native units for a token", async () => {
+test("an inverted feed gives native units for a token", async () => {
   await fixture.write(feed, { answer: 25_000n });
-  expect((await judge(source({ invert: true }))).value).toBe("4000");
+  expect((await readRateOnce(source({ invert: true }))).value).toBe("4000");
   await fixture.write(feed, { answer: 30_000n });
-  expect((await judge(source({ invert: true }))).value).toBe(`3333.${"3".repeat(25)}4`);
+  expect((await readRateOnce(source({ invert: true }))).value).toBe(`3333.${"3".repeat(25)}4`);
 });
 
 test.each([
@@ -52,9 +52,9 @@ test.each([
   ["is carried over from an older round", { answeredInRound: 6n }, /round 6, but the latest round is 7/],
   ["is from the future", { updatedAt: now() + 120n }, /in the future/],
   ["is older than max_age_secs", { updatedAt: now() - 3700n }, /older than max_age_secs/],
-] as [string, Round, RegExp][])("a feed's answer that %s is no rate", async (_what, round, reason) => {
+] as [string, Round, RegExp][])("a feed's answer that %s gives no rate", async (_what, round, reason) => {
   await fixture.write(feed, round);
-  expect(await judge(source())).toEqual({
+  expect(await readRateOnce(source())).toEqual({
     source: expect.anything(),
     reason: expect.stringMatching(reason),
   });
@@ -62,32 +62,34 @@ test.each([
 
 test("a feed that reverts gives no rate", async () => {
   await fixture.breakFeed(feed);
-  expect((await judge(source())).reason).toMatch(/latestRoundData of 0x.*No data present/);
+  expect((await readRateOnce(source())).reason).toMatch(/latestRoundData of 0x.*No data present/);
 });
 
 test("an address without a feed gives no rate", async () => {
   const reason = /too short; check that the address is the right contract/;
-  expect((await judge(source({ feed: `0x${"11".repeat(20)}` }))).reason).toMatch(reason);
+  expect((await readRateOnce(source({ feed: `0x${"11".repeat(20)}` }))).reason).toMatch(reason);
 });
 
-test("a node that fails, is silent or is not there gives no rate, and its URL is told to nobody", async () => {
+test("a node that fails, is silent or does not exist gives no rate, and its URL is never shown", async () => {
   await fixture.write(feed);
   fixture.proxy.answer = "failing";
-  const failing = await judge(source());
+  const failing = await readRateOnce(source());
   fixture.proxy.answer = "silent";
-  const silent = await judge(source(), { timeoutMs: 100 });
-  const absent = await judge(source({ rpc_url: `http://127.0.0.1:${await freePort()}/canary-canary-key` }));
+  const silent = await readRateOnce(source(), { timeoutMs: 100 });
+  const absent = await readRateOnce(
+    source({ rpc_url: `http://127.0.0.1:${await freePort()}/canary-canary-key` }),
+  );
   expect(failing.reason).toMatch(/status 500/);
   expect(silent.reason).toMatch(/no answer within 100 ms/);
   expect(absent.reason).toMatch(/ECONNREFUSED/);
   expect(JSON.stringify([failing, silent, absent])).not.toMatch(/canary|127\.0\.0\.1/);
 });
 
-test("a feed's answer is good up to max_age_secs, and up to a minute ahead of us", async () => {
+test("a feed's answer is accepted up to an age of max_age_secs, and up to a minute in the future", async () => {
   const at = now();
   const read = async (offset: bigint) => {
     await fixture.write(feed, { updatedAt: at - offset });
-    return (await judge(source(), { clock: () => Number(at) * 1000 })).value;
+    return (await readRateOnce(source(), { clock: () => Number(at) * 1000 })).value;
   };
   expect([await read(3600n), await read(-60n)]).toEqual(["3200", "3200"]);
   expect([await read(3601n), await read(-61n)]).toEqual([undefined, undefined]);
@@ -108,18 +110,18 @@ test.each([
   async (_what, round, reason) => {
     await fixture.write(feed);
     await fixture.write(sequencer, round);
-    const verdict = await judge(watched());
+    const verdict = await readRateOnce(watched());
     if (reason === undefined) expect(verdict.value).toBe("3200");
     else expect([verdict.value, verdict.reason]).toEqual([undefined, expect.stringMatching(reason)]);
   },
 );
 
-test("a rate outside its bounds is none, and one on them is a rate", async () => {
+test("a rate outside its bounds is refused, but one on them is accepted", async () => {
   await fixture.write(feed, { answer: 320000000001n });
-  expect((await judge(source(), {}, { max_rate: "3200" })).reason).toMatch(/above max_rate/);
-  expect((await judge(source(), {}, { max_rate: "3200.00000001" })).value).toBe("3200.00000001");
-  expect((await judge(source(), {}, { min_rate: "3200.00000001" })).value).toBe("3200.00000001");
-  expect((await judge(source(), {}, { min_rate: "3200.000000010000000001" })).reason).toMatch(
+  expect((await readRateOnce(source(), {}, { max_rate: "3200" })).reason).toMatch(/above max_rate/);
+  expect((await readRateOnce(source(), {}, { max_rate: "3200.00000001" })).value).toBe("3200.00000001");
+  expect((await readRateOnce(source(), {}, { min_rate: "3200.00000001" })).value).toBe("3200.00000001");
+  expect((await readRateOnce(source(), {}, { min_rate: "3200.000000010000000001" })).reason).toMatch(
     /below min_rate/,
   );
 });

@@ -1,7 +1,7 @@
 import type { RequestListener } from "node:http";
 import { afterEach, expect, test } from "vitest";
 import { textAt } from "../../../../../shared/pricing/rates/sources/http-json.ts";
-import { judge } from "../../../../support/rate-tokens.ts";
+import { readRateOnce } from "../../../../support/rate-tokens.ts";
 import { CERTIFICATE, startHttps } from "./https-source.ts";
 
 type Server = Awaited<ReturnType<typeof startHttps>>;
@@ -23,7 +23,7 @@ const says = (text: string, status = 200): RequestListener => {
 async function read(answer: RequestListener, more: object = {}, timeoutMs = 5000) {
   const { url } = await serve(answer);
   const source = { source: "http_json", url: `${url}/rate`, pointer: "/data/0/price", ...more };
-  return judge(source, { ca: CERTIFICATE, timeoutMs });
+  return readRateOnce(source, { ca: CERTIFICATE, timeoutMs });
 }
 
 const at = (value: string) => says(`{"data":[{"price":${value}}]}`);
@@ -73,30 +73,30 @@ test.each([
   ],
   ["nothing", () => {}],
 ] as [string, RequestListener][])(
-  "a JSON source that answers %s gives no rate after its time",
+  "a JSON source that answers %s gives no rate after its timeout",
   async (_what, answer) => {
     const verdict = await read(answer, {}, 300);
     expect([verdict.value, verdict.reason]).toEqual([undefined, "no answer within 300 ms"]);
   },
 );
 
-test("a JSON source that redirects gives no rate, and nobody follows", async () => {
+test("a JSON source that redirects gives no rate, and the redirect is not followed", async () => {
   const target = await serve(at("3200"));
   const verdict = await read((_req, res) => res.writeHead(302, { location: `${target.url}/rate` }).end());
   expect(verdict.reason).toBe("status 302");
   expect(target.requests).toEqual([]);
 });
 
-test("a JSON source whose certificate nobody vouches for gives no rate, and is asked nothing", async () => {
+test("a JSON source with an untrusted certificate gives no rate, and gets no request", async () => {
   const { url, requests } = await serve(at("3200"));
   const source = { source: "http_json", url, pointer: "/data/0/price" };
-  expect((await judge(source)).reason).toMatch(/the request failed \((DEPTH|SELF)/);
+  expect((await readRateOnce(source)).reason).toMatch(/the request failed \((DEPTH|SELF)/);
   expect(requests).toEqual([]);
 });
 
-test("the headers of a JSON source go along and are told to nobody, no more than its URL's path and query", async () => {
+test("the headers of a JSON source are sent and never shown, and neither are its URL's path and query", async () => {
   const server = await serve(says("{}"));
-  const verdict = await judge(
+  const verdict = await readRateOnce(
     {
       source: "http_json",
       url: `${server.url}/canary-path?key=canary-query`,
@@ -145,7 +145,7 @@ test.each(none)("the JSON pointer %j (RFC 6901) finds no number", (pointer) => {
   expect(textAt(document, pointer)).toBeUndefined();
 });
 
-test("a JSON pointer finds a number as it is written, however many digits it has", () => {
+test("a JSON pointer returns a number as it is written, with all its digits", () => {
   expect(textAt("3200.000000000000000000000000000000001", "")).toBe("3200.000000000000000000000000000000001");
   expect(textAt('{"a":', "/a")).toBeUndefined();
   expect(textAt("NaN", "")).toBeUndefined();

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener } from "node:http";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 
-/** Of a certificate for localhost that nobody but these tests trusts. */
+/** Key of a certificate for localhost that only these tests trust. */
 const KEY = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgUqG6TcjL9z5HW/j+
 uqw15GJHS3M8+Jk/4e0DmxbkvrOhRANCAASlpXU1zThw3bIU098Oe+RmQ7ZDYRZ8
@@ -21,7 +21,7 @@ zj0EAwIDSQAwRgIhAIL/T6DHsbjvI7x9phWJzDeN1iBbPuyFA6eXm8nuhjjWAiEA
 wutRKL6q7RJJ3yw4qlMbM8UyZ4NomKSVIi5WTi8calY=
 -----END CERTIFICATE-----`;
 
-/** An https server on this machine; it keeps the requests it got. */
+/** Starts an https server on this machine, which records its requests. */
 export async function startHttps(answer: RequestListener) {
   const requests: IncomingMessage[] = [];
   const server = createServer({ key: KEY, cert: CERTIFICATE }, (req, res) => {

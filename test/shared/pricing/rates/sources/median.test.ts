@@ -3,7 +3,7 @@ import type { Hex } from "viem";
 import { beforeAll, expect, test } from "vitest";
 import { agreedMedian } from "../../../../../shared/pricing/rates/sources/median.ts";
 import { useRateSources } from "../../../../fixtures/rate-sources.ts";
-import { judge } from "../../../../support/rate-tokens.ts";
+import { readRateOnce } from "../../../../support/rate-tokens.ts";
 
 const fixture = useRateSources();
 let feed: Hex;
@@ -22,16 +22,16 @@ const source = (more: object = {}) => ({
 const median = (values: string[], maxDeviationBps = 100, sourcesMin = 2) =>
   agreedMedian(values, { maxDeviationBps, sourcesMin });
 
-test("a median is the value in the middle, or exactly between the two", () => {
+test("a median is the value in the middle, or exactly between the two middle ones", () => {
   expect(median(["3201", "3199", "3200"]).value).toBe("3200");
   expect(median(["3200", "3201"]).value).toBe("3200.5");
 });
 
-test("a median leaves out a value that is far off, and is made of the others only", () => {
+test("a median leaves out a value that is far off, and uses only the others", () => {
   expect(median(["3200", "32000", "3202"])).toEqual({ agrees: [true, false, true], value: "3201" });
 });
 
-test("values agree with the median up to the deviation and no further", () => {
+test("values agree with the median up to the permitted deviation", () => {
   expect(median(["100", "101", "100"]).agrees).toEqual([true, true, true]);
   expect(median(["100", "101.000000000000000000001", "100"]).agrees).toEqual([true, false, true]);
   expect(median(["100", "99", "100"]).agrees).toEqual([true, true, true]);
@@ -42,13 +42,13 @@ test("there is no median of two values that contradict each other", () => {
   expect(median(["3200", "6400"])).toEqual({ agrees: [false, false], value: undefined });
 });
 
-test("there is no median of fewer values than wanted", () => {
+test("there is no median of fewer values than required", () => {
   expect(median(["3200"]).value).toBeUndefined();
   expect(median([]).value).toBeUndefined();
   expect(median(["3200"], 100, 1).value).toBe("3200");
 });
 
-test("a median lies between the values that agree, whatever their order", () => {
+test("a median is between the values that agree, in any order", () => {
   const values = fc.array(fc.integer({ min: 1, max: 10_000 }).map(String), { minLength: 1, maxLength: 9 });
   fc.assert(
     fc.property(values, fc.integer({ min: 0, max: 10_000 }), (all, bps) => {
@@ -61,7 +61,7 @@ test("a median lies between the values that agree, whatever their order", () => 
   );
 });
 
-test("a median of five feeds is had with one liar and one dead feed, and says of each what it did", async () => {
+test("a median of five feeds with one wrong and one dead feed has a rate, and describes each of them", async () => {
   const [honest, honester, liar, dead] = [
     await fixture.feed(),
     await fixture.feed(),
@@ -74,7 +74,7 @@ test("a median of five feeds is had with one liar and one dead feed, and says of
   await fixture.write(liar, { answer: 100000000n });
   await fixture.breakFeed(dead);
   const of = [feed, dead, honest, liar, honester].map((each) => source({ feed: each }));
-  const verdict = await judge({ source: "median", of, max_deviation_bps: 100 });
+  const verdict = await readRateOnce({ source: "median", of, max_deviation_bps: 100 });
   expect(verdict.value).toBe("3201");
   expect(verdict.legs?.map(({ value, reason }) => [value, reason])).toEqual([
     ["3200", undefined],
@@ -85,15 +85,15 @@ test("a median of five feeds is had with one liar and one dead feed, and says of
   ]);
 });
 
-test("a median of too few sources is no rate, and a slow source delays it no longer than its own time", async () => {
+test("a median of too few sources gives no rate, and a slow source delays it at most by its own timeout", async () => {
   await fixture.write(feed);
   fixture.proxy.answer = "silent";
   const of = [source({ rpc_url: fixture.rpcUrl }), source(), source()];
   const startedAt = performance.now();
-  const verdict = await judge({ source: "median", of, max_deviation_bps: 100 }, { timeoutMs: 1500 });
+  const verdict = await readRateOnce({ source: "median", of, max_deviation_bps: 100 }, { timeoutMs: 1500 });
   expect(performance.now() - startedAt).toBeLessThan(10_000);
   expect(verdict.value).toBeUndefined();
   expect(verdict.reason).toMatch(/1 of 3 sources agree, but min_sources is 2/);
   const content = { source: "median", of, max_deviation_bps: 100, min_sources: 1 };
-  expect((await judge(content, { timeoutMs: 1500 })).value).toBe("3200");
+  expect((await readRateOnce(content, { timeoutMs: 1500 })).value).toBe("3200");
 });
