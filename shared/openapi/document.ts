@@ -118,8 +118,20 @@ function byName(of: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(of).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
+type Converted = { schema: Json; components: Json };
+
+/** Converted schemas. A gateway writes its document again after each reload, and the conversion takes most of that time. */
+const converted = { input: new WeakMap<z.ZodType, Converted>(), output: new WeakMap<z.ZodType, Converted>() };
+
 /** Converts a schema for the document. A schema with an id becomes a component. */
 export function schemaOf(schema: z.ZodType, io: "input" | "output", components: Components): Json {
+  const known = converted[io].get(schema) ?? convert(schema, io);
+  converted[io].set(schema, known);
+  Object.assign(components.schemas, known.components);
+  return known.schema;
+}
+
+function convert(schema: z.ZodType, io: "input" | "output"): Converted {
   // Inside an object, zod turns a schema with an id into a reference. Alone, the schema would be inlined.
   const wrapped = z.toJSONSchema(z.object({ it: schema }), {
     io,
@@ -130,8 +142,7 @@ export function schemaOf(schema: z.ZodType, io: "input" | "output", components: 
     $defs?: Record<string, Json>;
     properties?: { it?: Json };
   };
-  Object.assign(components.schemas, $defs);
-  return properties.it ?? {};
+  return { schema: properties.it ?? {}, components: $defs };
 }
 
 /** Adds the member by which readers distinguish the schemas of a union. */

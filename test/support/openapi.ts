@@ -45,11 +45,22 @@ function closed(value: unknown): unknown {
 /** A document with a validator of its schemas. */
 type Documented = { openApi: OpenApi; ajv: Ajv2020 };
 
+type Judge = (method: string, url: string, answer: Answer) => string | undefined;
+
+const judges = new Map<string, Judge>();
+
 /**
  * Returns a function that describes how an answer differs from the document; undefined if it does not. Paths that do
- * not exist are left to other tests.
+ * not exist are left to other tests. Equal documents share one function, because it compiles schemas slowly.
  */
-export function createUndocumentedIn(openApi: OpenApi) {
+export function createUndocumentedIn(openApi: OpenApi): Judge {
+  const text = JSON.stringify(openApi);
+  const judge = judges.get(text) ?? createJudge(openApi);
+  judges.set(text, judge);
+  return judge;
+}
+
+function createJudge(openApi: OpenApi): Judge {
   const ajv = new Ajv2020({
     ...{ strict: false, allErrors: true },
     formats: {
@@ -59,7 +70,7 @@ export function createUndocumentedIn(openApi: OpenApi) {
   });
   ajv.addSchema({ $id: "https://document.test/", ...(closed(openApi) as Json) });
   const documented = { openApi, ajv };
-  return (method: string, url: string, answer: Answer) => undocumented(documented, method, url, answer);
+  return (method, url, answer) => undocumented(documented, method, url, answer);
 }
 
 /** Describes how an answer of the console differs from its document; undefined if it does not. */
