@@ -25,11 +25,11 @@ export type DrainState = {
   /** Whether another deployment may start. */
   drained: boolean;
   open_payments: number;
-  /** Time at which the last authorization claimed here ends. Null if all have ended. */
+  /** Time at which the last authorization that this deployment has claimed ends. Null if all have ended. */
   authorizations_until: string | null;
   /** Time at which the last offer ends. Null if all have ended. */
   offers_until: string | null;
-  /** Operator quotes and caller proofs that were used here and have not expired. */
+  /** Number of operator quotes and caller proofs that were used in this deployment and have not expired. */
   used_quotes_and_proofs: number;
 };
 
@@ -51,8 +51,9 @@ export type Drain = {
 };
 
 /**
- * Drains this deployment. Keeps a mark in each partition, so that every gateway of this Redis refuses new claims. Reports when all offers
- * and all used authorizations, operator quotes and caller proofs have expired. Then none of them can buy at a second deployment.
+ * Drains this deployment. Keeps a mark in each partition, so that every gateway of this Redis refuses new claims. Reports when
+ * all offers and all used authorizations, operator quotes and caller proofs have expired. From then on, none of them can buy a
+ * second time, at another deployment.
  */
 export function startDrain(deps: Deps, everyMs = CHECK_EVERY_MS): Drain {
   const { partitions, log } = deps;

@@ -147,7 +147,7 @@ export class PaymentCheck {
     });
   }
 
-  /** Reads the chain again if reading the body or asking the caller's contract took long. */
+  /** Repeats the check on the chain if it is too old, because reading the body or authorizing the caller took long. */
   async #renewIfOld(chainCheck: ChainCheck, task: VerificationTask): Promise<ChainCheck> {
     return this.#deps.clock() - chainCheck.at <= CHAIN_CHECK_MS ? chainCheck : this.#checkOnChain(task);
   }

@@ -269,7 +269,9 @@ function decode(header: string): Raw {
 }
 
 /**
- * Names of a payment's members, by their folded form. Go's JSON decoder accepts each name in any letter case, and uses the last occurrence.
+ * Names of a payment's members, by their folded form. Go's JSON decoder, which a facilitator may use, accepts a name in any
+ * letter case. So a name in another case is refused: the facilitator could read it instead of the member that the gateway
+ * checked.
  */
 const MEMBERS = new Map(
   [...Object.keys(v2), ...Object.keys(v1), "payload"].map((name) => [foldCase(name), name]),

@@ -134,7 +134,7 @@ export class KnownPayments {
     if (payment.state === "VOID") throw voided(payment);
     if (payment.state === "REVIEW") throw inReview(payment);
     if (!hasSettlement(payment)) throw open?.error ?? outcomeUnknown(id, `${id} is still ${payment.state}`);
-    // Another gateway may have written the payment without knowing yet whether it survives a failover.
+    // Another gateway may have written this state without knowing yet whether the write survives a failover.
     await this.#journalOf(id)
       .confirm()
       .catch((cause) => {

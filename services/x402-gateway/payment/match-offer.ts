@@ -90,8 +90,8 @@ function matchV2(
 type Described = { resource?: unknown; extensions?: { bazaar?: unknown } };
 
 /**
- * Returns the payment for a facilitator. A facilitator's catalog may publish a payment's description of the job, so the gateway replaces
- * that description with the gateway's.
+ * Returns the payment for a facilitator. A facilitator's catalog may publish a payment's description of the job, so the gateway
+ * replaces that description with its own.
  */
 function withOurDescription(raw: Described, job: Job, { shop }: OfferSettings): object {
   const { extensions: sent, ...payment } = raw;

@@ -37,8 +37,8 @@ const RECEIPT_MS_MAX = 5000;
 const RECEIPT_EVERY_MS = { least: 100, most: 1000 };
 
 /**
- * Delay after queueing until the chain must show the payment. If the transaction has vanished, there is still time to settle the payment
- * again.
+ * Delay after queueing until the chain must show the payment. It is short enough to settle the payment again if the transaction
+ * has vanished.
  */
 const PROVE_AFTER_MS = 30_000;
 
@@ -182,8 +182,9 @@ export class Settler {
   }
 
   /**
-   * Records a settlement and queues the call, in one step. It may run several times, also at the same time. Resolves with false if the
-   * payment has ended otherwise: VOID, REVIEW or DISCARDED.
+   * Records a settlement and queues the call, in one step. It may run several times, even concurrently. Resolves with false if
+   * the payment gets no call: it has ended as VOID, REVIEW or DISCARDED, an operator has dropped its call, or its transfer pays
+   * for another call.
    */
   async enqueueSettled(payment: Payment, settlement: Settlement): Promise<boolean> {
     const { journal, beginWrite, log } = this.#deps;
@@ -237,8 +238,8 @@ function isUnknown(error: unknown): boolean {
 }
 
 /**
- * Whether the authorization ended at least `agoMs` ago, by the clock of the process (`now`) and by that of Redis. One fast clock must not
- * decide it alone: it would end a payment that others can still settle.
+ * Whether the authorization ended at least `agoMs` ago, by the clock of the process (`now`) and by that of Redis. A single fast
+ * clock must not decide this: it would end a payment that others can still settle.
  */
 export function hasEnded({ terms, readAt }: Payment, now: number, agoMs = 0): boolean {
   return Math.min(now, readAt) >= Number(terms.valid_before) * 1000 + agoMs;

@@ -7,7 +7,10 @@ import { isUnreadable, unlessUnreadable } from "../../../shared/redis/unreadable
 import { createReconcile, type ReconcileDeps } from "./reconcile.ts";
 
 const ROUND_EVERY_MS = 1000;
-/** Number of payments taken in one step. Each bulkhead has as many slots, which are divided among the partitions. */
+/**
+ * Number of payments taken in one step. Each bulkhead has the same number of slots, divided among the reconcilers of all
+ * partitions.
+ */
 const CONCURRENT_MAX = 16;
 /** Average delay of a payment after a failure, or while its bulkhead is full. */
 const POSTPONE_MS = 5000;
