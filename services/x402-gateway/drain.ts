@@ -15,7 +15,7 @@ const CHECK_EVERY_MS = 10_000;
  * sell again when it expires, a minute after the last draining gateway has ended.
  */
 const MARK_MS = 60_000;
-/** Maximum time from a claim to the end of its authorization: the largest `payment_window_secs_max`. */
+/** Maximum time from a claim to the end of its authorization: the largest permitted `payment_window_secs_max`. */
 const WINDOW_MS_MAX = 86_400_000;
 /** An offer may last this much longer than `quote_ttl_secs`, because all offers made within ten seconds share an expiry. */
 const OFFER_ROUNDING_MS = 10_000;

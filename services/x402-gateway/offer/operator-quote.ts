@@ -40,7 +40,7 @@ export function quoteHeaders(metadataPrefix: string): string[] {
 }
 
 const HEADER_BYTES_MAX = 4096;
-/** Tolerance for an operator's clock that is ahead of ours. */
+/** Tolerance for an operator's clock that is ahead of Redis' clock. */
 const CLOCK_SKEW_SECONDS = 30n;
 /** Limit on the life of a quote, because Redis must remember a used quote until it has expired. */
 const LIFE_SECONDS_MAX = 30n * 86_400n;

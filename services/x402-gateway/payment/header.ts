@@ -119,7 +119,7 @@ export type DecodedPayment = {
    */
   idempotencyKey: string | undefined | AppError;
   method: AssetTransferMethod;
-  /** Transfer that the payer signs. The nonce of a permit is written here as a 32-byte word in hex. */
+  /** Transfer that the payer signs. The nonce of a permit is converted to a 32-byte word in hex. */
   authorization: SignedTransfer;
 } & (
   | {

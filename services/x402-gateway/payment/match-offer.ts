@@ -194,7 +194,8 @@ function notSold(): AppError {
 }
 
 /**
- * Whether a payment repeats the offer: each of our members must be equal, in `extra` too. Clients may add members, which have no effect.
+ * Whether a payment repeats the offer: each member of the gateway's offer must be equal, in `extra` too. Clients may add members,
+ * which have no effect.
  */
 function isSubset(ours: ReturnType<typeof toRequirements>, theirs: PaymentV2["accepted"]): boolean {
   const { extra, ...core } = ours;

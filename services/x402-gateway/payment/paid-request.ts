@@ -17,7 +17,7 @@ export type PaidRequest = {
   clientKey: string;
   /** Reserves memory for the body. */
   lease: BodyLease;
-  /** Reads the body when it is first called, within the `limitBytes` of that time. Later it returns the same bytes. */
+  /** Reads the body on its first use, and refuses a body over `limitBytes`. Later uses return the same bytes. */
   readBody: (limitBytes: number) => Promise<Buffer>;
   /** Hash of the body. The bytes are not kept, unless `readBody` was called before. */
   bodySha256: (limitBytes: number) => Promise<string>;

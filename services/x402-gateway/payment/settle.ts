@@ -32,7 +32,10 @@ import { outcomeUnknown, refusedClaim } from "./outcome.ts";
  * died.
  */
 const FIRST_LOOK_MS = 3000;
-/** Time to wait for a receipt. It is usually there at once, and at most one block later. After that, the reconciler continues. */
+/**
+ * Time to wait for a receipt. It is usually there at once, and at most one block later. After this time, the reconciler
+ * continues.
+ */
 const RECEIPT_MS_MAX = 5000;
 const RECEIPT_EVERY_MS = { least: 100, most: 1000 };
 

@@ -165,8 +165,8 @@ function kindOf(reason: string | undefined): string | undefined {
 }
 
 /**
- * Whether an error means that Redis is unavailable, which its connection already logs. Errors from Redis and bugs of
- * ours are logged here.
+ * Whether an error means that Redis is unavailable. The connection to Redis already logs such errors. The feed logs all
+ * others: errors that Redis answers, and bugs.
  */
 function isUnavailable(error: unknown): boolean {
   const failure = failureOf(error);
