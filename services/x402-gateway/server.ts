@@ -231,7 +231,7 @@ function withOffer(refusal: AppError, job: Job | undefined): AppError {
   return noOfferError(job) ?? refusal;
 }
 
-/** Whether the answer repeats the offers. */
+/** Whether the answer to this refusal offers the job again. */
 function isOfferedAgain({ code }: AppError): boolean {
   const { status } = CODES[code];
   return status === 402 || status === 412;

@@ -43,7 +43,8 @@ import {
 } from "./scripts.ts";
 
 /**
- * Time for which a payment is kept after its call has ended. A client that means to repeat the request does so within this time.
+ * Time for which a payment is kept after its call has ended. A client that repeats the request is expected to do so within this
+ * time.
  */
 const REMEMBERED_MS = 30 * 86_400_000;
 

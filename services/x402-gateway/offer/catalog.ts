@@ -233,7 +233,7 @@ function versionsOf({ network, v1, v1Network, scheme }: Token, kinds: Kinds): Ve
   };
 }
 
-/** Returns the extensions by which a facilitator sends a payer's approval of this token. */
+/** Returns the extensions by which a facilitator can send a payer's approval of this token to the chain. */
 export function gasSponsoringsOf(
   { method, scheme, network, extra }: Token,
   supports: Kinds["supports"],

@@ -21,7 +21,7 @@ const V2_HEADER = "payment-signature";
 const V1_HEADER = "x-payment";
 
 const SIGNATURE_BYTES_MAX = 4096;
-/** The signature of a key has 65 bytes. The signature of a contract has the form that its contract defines. */
+/** The signature of a key has 65 bytes. Each contract defines the form of its own signatures. */
 const signature = z
   .string()
   .max(2 + 2 * SIGNATURE_BYTES_MAX, `is over ${SIGNATURE_BYTES_MAX} bytes`)

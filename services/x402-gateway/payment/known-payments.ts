@@ -10,7 +10,7 @@ import { findCallByQuote, type OperatorQuotes } from "../offer/operator-quote.ts
 import type { SignedPayment } from "./header.ts";
 import { OpenPaymentError, outcomeUnknown, type PaidCall, toPaidCall } from "./outcome.ts";
 
-/** A payment that has a call. */
+/** A claimed payment, by the id of its call. */
 export type Known = {
   kind: "known";
   id: string;
@@ -185,8 +185,8 @@ export class KnownPayments {
   }
 
   /**
-   * Waits while the facilitator settles a payment. Resolves with the payment if a reconciler of any replica first finds its outcome on the
-   * chain, or with undefined if `settling` ends first.
+   * Waits while the facilitator settles a payment. Resolves with the payment if a reconciler of any replica finds its outcome on
+   * the chain before `settling` ends, otherwise with undefined.
    */
   async untilDecided(id: string, settling: Promise<unknown>): Promise<Payment | undefined> {
     let pauseMs = UNWATCHED_MS;

@@ -186,8 +186,8 @@ export class Settler {
 
   /**
    * Records a settlement and queues the call, in one step. It may run several times, even concurrently. Resolves with false if
-   * the payment gets no call: it has ended as VOID, REVIEW or DISCARDED, an operator has dropped its call, or its transfer pays
-   * for another call.
+   * the payment gets no call: it is VOID, in REVIEW or DISCARDED, an operator has dropped its call, or its transfer pays for
+   * another call.
    */
   async enqueueSettled(payment: Payment, settlement: Settlement): Promise<boolean> {
     const { journal, beginWrite, log } = this.#deps;

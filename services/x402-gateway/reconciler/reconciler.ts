@@ -106,7 +106,8 @@ const REDIS = "redis";
 type BulkheadName = string;
 
 /**
- * Returns the name of a payment's bulkhead: its network, because the chain or facilitator may hang. If only Redis is read, it is `REDIS`.
+ * Returns the name of a payment's bulkhead. It is the payment's network, so that a chain or facilitator that hangs delays no
+ * other network. If only Redis is read, it is `REDIS`.
  */
 function bulkheadOf(payment: Payment | undefined): BulkheadName {
   if (payment === undefined || payment.proven) return REDIS;

@@ -81,7 +81,7 @@ export function createFeed({ token, names, read, shared, clock, log }: Deps): Fe
   };
 }
 
-/** Start of a value's read: `readAt` by Redis' clock, and `bornAt` by this machine's clock or slightly earlier. */
+/** Start of a value's read. `readAt` is by Redis' clock. `bornAt` is by this machine's clock, and may be slightly early. */
 type ReadTimes = { readAt: number; bornAt: number };
 
 /** Holds the last good value of a rate that this process knows. It is used until it is too old. */

@@ -23,7 +23,7 @@ import takeDueLua from "./take-due.lua";
  * then has died.
  */
 const LEASE_MS = 15_000;
-/** The wait after a failed read. It doubles with each further failure, up to the usual period. */
+/** The wait after a failed read. It doubles with each further failure, up to `rate_refresh_secs`. */
 const RETRY_MS = 5000;
 
 const STORED = tuple(text, integer, integer, flag, text, integer);
