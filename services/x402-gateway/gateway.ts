@@ -314,7 +314,7 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     startReconciler({ ...settling, ...own, settleTimeoutMs, log: logOf(own.partition, log) }),
   );
   const readRates = () => rates.start();
-  const sharedRates = firstCheck.then(readRates, readRates); // after the first check of Redis, which has the rates of other replicas
+  const sharedRates = firstCheck.then(readRates, readRates); // after the first check: Redis has the rates of other replicas
   const checked = Promise.all([chains.start(), facilitators.start(), sharedRates]).then(() => {
     isStarting = false;
   });

@@ -26,7 +26,7 @@ import { dayOf, rowOf } from "../telemetry/series/series.ts";
  *
  *   FAILED ─replayed─► QUEUED      FAILED ─discarded─► DISCARDED
  *
- *   SETTLING | REVIEW, after an operator has dropped the call's body ─paid─► DISCARDED: it never runs, and its payment must be refunded
+ *   SETTLING | REVIEW, after an operator has dropped the body ─paid─► DISCARDED: the call never runs, and its refund is due
  *
  *   FAILED | DISCARDED ─exported─► REFUND_PENDING ─refunded─► REFUNDED      (refunds.ts)
  *
