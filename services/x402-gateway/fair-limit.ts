@@ -17,7 +17,7 @@ type Options = {
 export type FairLimit = {
   /**
    * Runs the work in a slot, and waits for one if all are in use. Throws `request.rate_limited` if too much work with this key
-   * waits already, and the `code` of the options if no slot becomes free in time.
+   * waits already. Throws the `code` of the options if no slot becomes free in time.
    */
   within<Result>(key: string, work: () => Promise<Result>): Promise<Result>;
 };

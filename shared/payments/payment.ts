@@ -305,8 +305,8 @@ export function toAuthorization(
 }
 
 /**
- * Whether the proof shows the settlement's transfer. If the receipt does not show which transfer used the authorization, the one
- * that an operator has assigned to the payment counts.
+ * Whether the proof shows the settlement's transfer. If the receipt does not show which transfer used the authorization, the
+ * transfer that an operator has assigned counts.
  */
 export function showsTransfer(proof: ReceiptEvidence, { by, position }: Settlement): boolean {
   if (proof.kind === "paid") return true;

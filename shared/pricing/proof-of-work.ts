@@ -96,7 +96,7 @@ export function solveNow(
 }
 
 /**
- * Returns a random first nonce. Clients that begin at the same nonce in the same second find the same proof, and an
+ * Returns a random first nonce. Clients that begin at the same nonce in the same second find the same proof. An
  * engine limits the requests with one proof.
  */
 export function randomNonce(): bigint {

@@ -186,7 +186,7 @@ export class KnownPayments {
 
   /**
    * Waits while the facilitator settles a payment. Resolves with the payment if a reconciler of any replica finds its outcome on
-   * the chain before `settling` ends, otherwise with undefined.
+   * the chain before `settling` ends. Otherwise resolves with undefined.
    */
   async untilDecided(id: string, settling: Promise<unknown>): Promise<Payment | undefined> {
     let pauseMs = UNWATCHED_MS;

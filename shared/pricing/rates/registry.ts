@@ -15,8 +15,8 @@ import { medianReader } from "./sources/median.ts";
 import { twapReader } from "./sources/uniswap-v3-twap.ts";
 
 /*
- * The table of rate sources. A new source has a file in sources/, its keys in shared/config/rate-source.ts, and a case in
- * both switches of this file. The compiler reports each switch that lacks it.
+ * The table of rate sources. A new source needs a file in sources/, its keys in shared/config/rate-source.ts, and a case
+ * in both switches below. The compiler reports each switch that lacks it.
  */
 
 function readerOf(source: SingleSource, options: ReadOptions): ReadRate {
