@@ -1,6 +1,6 @@
--- Returns the header of the first quote for a request (`content` is its hash). If none is stored, or the stored one
--- equals `replaced`, stores and returns `header`. Returns nothing if too many different requests have used the proof,
--- from this address or in total.
+-- Returns the header of the first quote for a request (`content` is the request's hash). If none is stored, or the
+-- stored one equals `replaced`, stores and returns `header`. Returns nothing if too many different requests have used
+-- the proof, from this address or in total.
 local quote, address = 'quote ' .. ARGV.content, 'of ' .. ARGV.address
 local first = redis.call('HGET', KEYS.proof, quote)
 if first and first ~= ARGV.replaced then return first end

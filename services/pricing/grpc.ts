@@ -94,7 +94,7 @@ function answerWith(ask: AskPrice, addressOf: ClientAddressOf) {
 
 /**
  * Returns the call's peer and the client address that a proxy has named. gRPC writes the peer as `<address>:<port>`,
- * also for IPv6.
+ * without brackets around an IPv6 address.
  */
 function addressedBy(call: Call): Addressed {
   const told = ["x-forwarded-for", "forwarded"].flatMap((name) =>

@@ -56,8 +56,8 @@ export function createHttpHandler(ask: AskPrice, addressOf: ClientAddressOf): Re
 }
 
 /**
- * Sends the answer. Integers are decimal strings, bytes are 0x hex. `quote_header` is the value of the header for a
- * payment gateway.
+ * Sends the answer. Integers are decimal strings, bytes are 0x hex. `quote_header` is the value of the header in which
+ * a payment gateway accepts the quote.
  */
 function sendAnswer(res: ServerResponse, answer: JobPriceAnswer): void {
   const { signed, operator, proofOfWork, settlement } = answer;

@@ -66,8 +66,8 @@ type Deps = {
 
 /**
  * Creates the function that answers a request for a price with a signed job quote. Clients may rely on the order of its
- * checks. It uses Redis last, after the proof of work. It throws `pricing.request_invalid`, `pricing.tee_unavailable`,
- * `job.not_found` and `pricing.unavailable`.
+ * checks. It uses Redis last, after it has checked the proof of work. It throws `pricing.request_invalid`,
+ * `pricing.tee_unavailable`, `job.not_found` and `pricing.unavailable`.
  */
 export function createGetJobPrice(deps: Deps): GetJobPrice {
   const { jobs, signer, separator, powDifficulty, quoteSecs, memory, settle, clock, redisTime } = deps;

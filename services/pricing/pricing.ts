@@ -60,7 +60,10 @@ export type PricingService = ServedPart & {
   readonly operator: Address;
   /** Answers a request for a job's price with a signed quote. */
   getJobPrice: GetJobPrice;
-  /** Serves PricingEngine over gRPC, with health and reflection, on `host:port`. `close()` also ends this server. */
+  /**
+   * Serves PricingEngine over gRPC, with health and reflection, on `host:port`. The service's `close()` also ends this
+   * server.
+   */
   listenGrpc(address: string): Promise<GrpcListening>;
 };
 

@@ -12,9 +12,9 @@ import { optional, text } from "../../shared/redis/reply.ts";
 import firstQuoteLua from "./first-quote.lua";
 
 /*
- * Redis stores a hash for each proof. `v` is its version, and `quotes` the number of distinct requests with it.
- * `of <address>` is how many of them came from that address. `quote <content>` is the header of the quote for the
- * request with this hash.
+ * Redis stores a hash for each proof. `quotes` is the number of distinct requests with the proof. `of <address>` is
+ * how many of them came from that address. `quote <content>` is the header of the quote for the request with the hash
+ * `content`.
  *
  * A proof is valid for several requests, because clients that search from nonce 0 in the same second find the same
  * proof. Each of these clients must get a quote.

@@ -15,7 +15,7 @@ const CHECK_EVERY_MS = 10_000;
  * sell again when it expires, a minute after the last draining gateway has ended.
  */
 const MARK_MS = 60_000;
-/** Maximum time from a claim to the end of its authorization: the largest `payment_window_secs_max`. */
+/** Maximum time from a claim to the end of its authorization: the largest permitted `payment_window_secs_max`. */
 const WINDOW_MS_MAX = 86_400_000;
 /** An offer may last this much longer than `quote_ttl_secs`, because all offers made within ten seconds share an expiry. */
 const OFFER_ROUNDING_MS = 10_000;
@@ -25,11 +25,11 @@ export type DrainState = {
   /** Whether another deployment may start. */
   drained: boolean;
   open_payments: number;
-  /** Time at which the last authorization claimed here ends. Null if all have ended. */
+  /** Time at which the last authorization that this deployment has claimed ends. Null if all have ended. */
   authorizations_until: string | null;
   /** Time at which the last offer ends. Null if all have ended. */
   offers_until: string | null;
-  /** Operator quotes and caller proofs that were used here and have not expired. */
+  /** Number of operator quotes and caller proofs that were used in this deployment and have not expired. */
   used_quotes_and_proofs: number;
 };
 
@@ -51,8 +51,9 @@ export type Drain = {
 };
 
 /**
- * Drains this deployment. Keeps a mark in each partition, so that every gateway of this Redis refuses new claims. Reports when all offers
- * and all used authorizations, operator quotes and caller proofs have expired. Then none of them can buy at a second deployment.
+ * Drains this deployment. Keeps a mark in each partition, so that every gateway of this Redis refuses new claims. Reports when
+ * all offers and all used authorizations, operator quotes and caller proofs have expired. From then on, none of them can buy a
+ * second time, at another deployment.
  */
 export function startDrain(deps: Deps, everyMs = CHECK_EVERY_MS): Drain {
   const { partitions, log } = deps;

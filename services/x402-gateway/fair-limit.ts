@@ -16,8 +16,8 @@ type Options = {
 
 export type FairLimit = {
   /**
-   * Runs the work in a slot, and waits for one if all are in use. Throws `request.rate_limited` if too much work with this key waits
-   * already, and the limit's own code if no slot becomes free in time.
+   * Runs the work in a slot, and waits for one if all are in use. Throws `request.rate_limited` if too much work with this key
+   * waits already. Throws the `code` of the options if no slot becomes free in time.
    */
   within<Result>(key: string, work: () => Promise<Result>): Promise<Result>;
 };

@@ -198,7 +198,8 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   const isPermittedCaller = createIsPermittedCaller({ clock });
   const callerPolicy = new CallerPolicy({ x402, metadataPrefix, clock: redisTime, isPermittedCaller });
 
-  // Access to the results of calls. Without secrets of their own, result tokens are signed with the quote secrets, which every gateway has.
+  // Access to the results of calls. If no token secrets are configured, result tokens are signed with the quote secrets, which
+  // every gateway has.
   const secrets = [...ingress.tokenSecrets, ...x402.quote_secret] as [Secret, ...Secret[]];
   const tokens = createResultTokens(secrets);
   const mayReadByToken = createResultTokenCheck(tokens);
@@ -313,7 +314,7 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     startReconciler({ ...settling, ...own, settleTimeoutMs, log: logOf(own.partition, log) }),
   );
   const readRates = () => rates.start();
-  const sharedRates = firstCheck.then(readRates, readRates); // by then Redis has the rates that another replica has read
+  const sharedRates = firstCheck.then(readRates, readRates); // after the first check: Redis has the rates of other replicas
   const checked = Promise.all([chains.start(), facilitators.start(), sharedRates]).then(() => {
     isStarting = false;
   });

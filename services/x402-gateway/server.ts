@@ -231,7 +231,7 @@ function withOffer(refusal: AppError, job: Job | undefined): AppError {
   return noOfferError(job) ?? refusal;
 }
 
-/** Whether the answer repeats the offers. */
+/** Whether the answer to this refusal offers the job again. */
 function isOfferedAgain({ code }: AppError): boolean {
   const { status } = CODES[code];
   return status === 402 || status === 412;
@@ -275,8 +275,8 @@ export const CORS_HEADERS = corsHeaders(EXPOSED);
 const CORS_HEADER_MAP = new Map(Object.entries(CORS_HEADERS));
 
 /**
- * Headers that a page may send. `Access-Control-Expose-Headers` is a response header, but `@x402/fetch` sends it with its requests.
- * `X-Request-Id` has no meaning here; libraries and proxies on a page's side add it.
+ * Headers that a page may send. `Access-Control-Expose-Headers` is a response header, but `@x402/fetch` sends it with its
+ * requests. The gateway ignores `X-Request-Id`; libraries and proxies on a page's side add it.
  */
 const ALLOWED = [
   "Content-Type",

@@ -6,10 +6,10 @@ import { createRefunds, type NewExport, type Place, type RefundExport, type Refu
 export type AllRefunds = ReturnType<typeof createAllRefunds>;
 
 /**
- * Refunds of all partitions. An export has one part in each partition that holds some of its cases. Each part is made in one step, and
- * never grows. Before an export is shown, it is sealed in the partitions without a part. A late request can then make no part there: the
- * operator may already have paid what was shown. If the process dies between two partitions, the cases of the other partitions stay due,
- * and another export takes them.
+ * Refunds of all partitions. An export has one part in each partition that holds some of its cases. Each part is made in one
+ * step, and never grows. Before an export is shown, it is sealed in the partitions without a part. A late request can then make
+ * no part in those partitions: the operator may already have paid what was shown. If the process dies between two partitions, the
+ * cases of the other partitions stay due, and another export takes them.
  */
 export function createAllRefunds(partitions: Partitions) {
   const each = partitions.map(createRefunds);

@@ -1,5 +1,5 @@
--- Adds the call of a QUEUED payment to its queue again. Its count of attempts continues from its attempts log. Returns
--- the state found.
+-- Adds the call of a QUEUED payment to its queue again. The call's count of attempts continues from the call's
+-- attempts log. Returns the state found.
 --@include "../call/change-record.lua"
 --@include "./add-paid.lua"
 local refused = st == 'QUEUED' and addPaid(redis.call('HGET', KEYS.payment, 'settlement'))

@@ -1,8 +1,9 @@
 -- Moves cases to an export. Returns the number of moved cases, and 0 if the export already exists.
 --
--- Each case is tested again here. It must be FAILED and still among the failed calls of its queue, or DISCARDED. Its
--- payment must be proven and not contradicted, or settled by an operator. No attempt may have had an effect, unless
--- `effectUnknown` is 1. The case leaves its queue, and its keys do not expire until it is closed.
+-- This script tests again that each case can be exported. Its call must be FAILED and still among the failed calls of
+-- its queue, or DISCARDED. Its payment must be proven and not contradicted, or settled by an operator. No attempt may
+-- have had an effect, unless `effectUnknown` is 1. The case leaves its queue, and its keys do not expire until it is
+-- closed.
 --
 -- `transfer` is the key of the transfer that paid for the call. If the case lacks one of the keys, the caller passes
 -- `payment` in its place. `line` is the case's audit line.

@@ -42,7 +42,10 @@ import {
   VOID,
 } from "./scripts.ts";
 
-/** Time for which a payment is kept after its call has ended. A deliberate repeat of the request comes within this time. */
+/**
+ * Time for which a payment is kept after its call has ended. A client that repeats the request is expected to do so within this
+ * time.
+ */
 const REMEMBERED_MS = 30 * 86_400_000;
 
 type ClaimOptions = {
@@ -66,8 +69,9 @@ type ClaimOptions = {
 };
 
 /**
- * Time for which a void payment is kept after its authorization has ended. It is short, because a client can claim any number of payments
- * and never settle them. After an operator's decision it is longer: the decision may be wrong, and no stranger can cause many of these.
+ * Time for which a void payment is kept after its authorization has ended. It is short, because a client can claim any number of
+ * payments and never settle them. After an operator's decision it is longer: the decision may be wrong, and no stranger can cause
+ * many such decisions.
  */
 const VOID_REMEMBERED_MS = { byProof: 3_600_000, byOperator: 86_400_000 };
 

@@ -38,7 +38,7 @@ export type PaymentSummary = Pick<
   | "lateAt"
 >;
 
-/** The end of a page: the id of its last payment, and when that was claimed (unix ms). */
+/** The end of a page: the id of its last payment, and when that payment was claimed (unix ms). */
 export type PaymentPlace = { at: number; id: string };
 
 type ListedPayment = { payment: PaymentSummary; place: PaymentPlace };
@@ -172,8 +172,8 @@ function createReading(partition: Partition, read: Read) {
     },
 
     /**
-     * Up to `limit` matching payments after the place `after`, newest first. The next page continues from `next`. A page with `next` may
-     * not be the last, even if it has no payments.
+     * Up to `limit` matching payments after the place `after`, newest first. The next page continues from `next`. If a page has
+     * `next`, more payments may follow, even if the page has no payments.
      */
     async page(
       filter: PaymentFilter,

@@ -17,13 +17,16 @@ import { unreadable } from "../redis/unreadable.ts";
 import { dayOf, rowOf } from "../telemetry/series/series.ts";
 
 /**
- * The states of a paid call, stored in its one record (`{postern}:call:<id>`). A state only moves forward:
+ * The states of a paid call, stored in its one record (`{postern}:call:<id>`). A state only moves forward, except that
+ * a replay changes FAILED to QUEUED:
  *
- *   (none) ─claim─► SETTLING ─paid─► QUEUED ─► INJECTED | FAILED ◄─► | DISCARDED
+ *   (none) ─claim─► SETTLING ─paid─► QUEUED ─► INJECTED | FAILED
  *                      │  └─ evidence contradicts ─► REVIEW ─ an operator decides ─► QUEUED | VOID
  *                      └─ proven never to pay ─► VOID
  *
- *   SETTLING | REVIEW, after an operator has dropped its body ─paid─► DISCARDED: the call never runs, and the money must be refunded
+ *   FAILED ─replayed─► QUEUED      FAILED ─discarded─► DISCARDED
+ *
+ *   SETTLING | REVIEW, after an operator has dropped the body ─paid─► DISCARDED: the call never runs, and its refund is due
  *
  *   FAILED | DISCARDED ─exported─► REFUND_PENDING ─refunded─► REFUNDED      (refunds.ts)
  *
@@ -155,7 +158,7 @@ export type Payment = {
   acknowledged?: Decision | undefined;
   /** The operator who has deleted the call's body before settlement. No settle request is sent after that, and the call never runs. */
   dropped?: Decision | undefined;
-  /** The client's own identifier of the purchase. */
+  /** Identifier of the purchase: chosen by the client in version 2, a hash of the payment in version 1. */
   identifier: string | undefined;
   /** The name of the purchase, from the request's `Idempotency-Key`. */
   idempotencyKey: string | undefined;
@@ -185,7 +188,7 @@ export type NewPayment = {
   facilitator: string;
   sinceBlock: bigint;
   route: string;
-  /** The client's own identifier of the purchase. */
+  /** Identifier of the purchase: chosen by the client in version 2, a hash of the payment in version 1. */
   identifier: string | undefined;
   /** The name of the purchase, from the request's `Idempotency-Key`: an identifier, or `key:` and the key's SHA-256. */
   idempotencyKey: string | undefined;
@@ -301,7 +304,10 @@ export function toAuthorization(
   };
 }
 
-/** Whether the proof shows the settlement's transfer, either by itself or as the transfer that an operator has assigned to the payment. */
+/**
+ * Whether the proof shows the settlement's transfer. If the receipt does not show which transfer used the authorization, the
+ * transfer that an operator has assigned counts.
+ */
 export function showsTransfer(proof: ReceiptEvidence, { by, position }: Settlement): boolean {
   if (proof.kind === "paid") return true;
   return proof.kind === "wrapped" && by === "operator" && proof.positions.some((each) => each === position);
@@ -318,7 +324,10 @@ export function toSettlement(
   return { network, payer: terms.payer, ...known };
 }
 
-/** The fields of the log event `payment.settled`, which is also counted. It is logged once, with the write that queues the call. */
+/**
+ * The fields of the log event `payment.settled`, from which revenue is counted. It is logged once, with the write that queues the
+ * call.
+ */
 export function settledFields(
   { id, terms, call }: Pick<Payment, "id" | "terms" | "call">,
   { transaction, by }: Pick<Settlement, "transaction" | "by">,

@@ -74,7 +74,7 @@ const WITHDRAW = defineScript({
 type Obstacle =
   /** An attempt may have had an effect. An operator may still decide to refund the payment. */
   | "effect unknown"
-  /** The money may not have arrived. */
+  /** It is not certain that the money has arrived. */
   | "disputed"
   | "not confirmed"
   /** The amount is zero. Any account can make such a transfer from any other account, and it would close the case. */

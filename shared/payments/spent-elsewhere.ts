@@ -38,7 +38,10 @@ const NOTE = defineScript({
 
 export type SpentElsewhereList = ReturnType<typeof createSpentElsewhere>;
 
-/** Keeps payments that an operator may want to refund: they were for a job here, but were spent before they arrived, so no job was sold. */
+/**
+ * Keeps payments that an operator may want to refund: they were for a job of this deployment, but were spent before they arrived,
+ * so no job was sold.
+ */
 export function createSpentElsewhere({ redis, keys }: Partition) {
   const note = NOTE.on(redis);
   const { spentElsewhere: times, spentElsewhereOf: payments } = keys;

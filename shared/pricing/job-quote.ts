@@ -155,8 +155,8 @@ type QuoteWanted = {
 };
 
 /**
- * Makes the request for a quote to a pricing engine, and does its proof of work. It must be sent at once, as JSON
- * with POST.
+ * Makes the request for a quote to a pricing engine, and does its proof of work. The request must be sent at once,
+ * before the proof's timestamp is too old, as JSON with POST.
  */
 export function askForQuote(wanted: QuoteWanted, solving: Solving): { path: string; body: string } {
   const { serviceId, jobIndex, requester, inputs, difficulty } = wanted;

@@ -96,8 +96,8 @@ export function solveNow(
 }
 
 /**
- * Returns a random first nonce. Clients that begin at the same nonce would find the same proof, and only one would be
- * served.
+ * Returns a random first nonce. Clients that begin at the same nonce in the same second find the same proof. An
+ * engine limits the requests with one proof.
  */
 export function randomNonce(): bigint {
   return randomBytes(8).readBigUInt64BE() >> 1n;

@@ -39,7 +39,7 @@ export function toCanaryPayment(
   return { x402Version, paymentPayload: { x402Version, ...envelope, payload }, paymentRequirements };
 }
 
-/** Members that our offers have in both versions. */
+/** Members of the gateway's offers. The price is `amount` in version 2 and `maxAmountRequired` in version 1. */
 type Offer = {
   scheme: SchemeName;
   network: string;

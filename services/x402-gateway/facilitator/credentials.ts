@@ -33,7 +33,7 @@ export function createCredentials(
   };
 }
 
-/** Wraps the hook. Its headers and errors may hold a credential, so no error here repeats them. */
+/** Wraps the hook. Its headers and errors may hold a credential, so no error of this function repeats them. */
 function withCheckedHeaders(hook: Authorize): Authorize {
   return async (request) => {
     const given: unknown = await Promise.resolve(request)

@@ -25,7 +25,9 @@ export type Token = {
   payTo: string;
   scheme: SchemeName;
   method: AssetTransferMethod;
-  /** Values of an offer's `extra` that a client needs to sign. An offer of version 2 also has our quote there. */
+  /**
+   * Values of an offer's `extra` that a client needs to sign. An offer of version 2 also has the gateway's quote in its `extra`.
+   */
   extra: Readonly<Record<string, string>>;
   /** Separator of the EIP-712 domain that payers sign for, in hex without 0x. */
   separator: string;
@@ -231,7 +233,7 @@ function versionsOf({ network, v1, v1Network, scheme }: Token, kinds: Kinds): Ve
   };
 }
 
-/** Returns the extensions by which a facilitator sends a payer's approval of this token. */
+/** Returns the extensions by which a facilitator can send a payer's approval of this token to the chain. */
 export function gasSponsoringsOf(
   { method, scheme, network, extra }: Token,
   supports: Kinds["supports"],

@@ -46,7 +46,8 @@ export function toOfferSettings(x402: X402Toml): OfferSettings {
 export const SHARED_SECONDS = 10;
 
 /**
- * Returns when an offer made now expires, in unix seconds: after the promised time, or with the operator's quote that its price comes from.
+ * Returns when an offer made now expires, in unix seconds: after the promised time, or with the operator's quote that its price
+ * comes from, whichever is earlier.
  */
 export function expiryOf({ operatorQuote }: Job, { ttlSeconds }: OfferSettings, nowSeconds: number): number {
   const promised = (Math.floor(nowSeconds / SHARED_SECONDS) + 1) * SHARED_SECONDS + ttlSeconds;
@@ -118,7 +119,7 @@ export function toRequirementsV1(
 
 /** Terms that an offer promises to a client. */
 export type OfferTerms = {
-  /** URL of the selling gateway, because gateways that share a secret sell separately. */
+  /** URL of the selling gateway. A gateway with the same secret but another URL does not accept the offer. */
   publicUrl: string;
   serviceId: number;
   jobIndex: number;

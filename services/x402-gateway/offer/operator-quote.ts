@@ -40,7 +40,7 @@ export function quoteHeaders(metadataPrefix: string): string[] {
 }
 
 const HEADER_BYTES_MAX = 4096;
-/** Tolerance for an operator's clock that is ahead of ours. */
+/** Tolerance for an operator's clock that is ahead of Redis' clock. */
 const CLOCK_SKEW_SECONDS = 30n;
 /** Limit on the life of a quote, because Redis must remember a used quote until it has expired. */
 const LIFE_SECONDS_MAX = 30n * 86_400n;
@@ -60,8 +60,9 @@ export class OperatorQuotes {
   }
 
   /**
-   * Reads a quote, and verifies its job, its expiry and its operator's signature. Returns undefined if the request has no quote. Throws
-   * `quote.malformed`, `quote.rejected` and `quote.expired`. None of these errors is a 402, because a client would then pay the list price.
+   * Reads a quote, and verifies its job, its expiry and its operator's signature. Returns undefined if the request has no quote.
+   * Throws `quote.malformed`, `quote.rejected` and `quote.expired`. None of these errors is a 402, because a client would answer
+   * the 402 by paying the list price.
    */
   read(req: IncomingMessage, ids: JobIds): OperatorQuote | undefined {
     if (this.#headers.every((header) => req.headers[header] === undefined)) return undefined;
@@ -97,7 +98,10 @@ export function toQuoteUse({ quote, digest }: OperatorQuote): { digest: string; 
 
 type Journals = Partitioned<Pick<PaymentJournal, "findQuoted">>;
 
-/** Finds the id of the call whose payment has used up the quote. Only the quote's requester can have used it, so one partition is read. */
+/**
+ * Finds the id of the call whose payment has used up the quote. Only the quote's requester can have used it, and all payments of
+ * one payer are in one partition. So only that partition is read.
+ */
 export function findCallByQuote(
   { quote, digest }: OperatorQuote,
   journals: Journals,

@@ -27,8 +27,8 @@ type Deps = { spentElsewhere: SpentElsewhereList; clock: Clock; log: Logger };
 export type NoteSpent = ReturnType<typeof createNoteSpent>;
 
 /**
- * Records a payment that was refused as `AlreadySpent`, for the operator. The payer may have paid, if another party sent the payment to the
- * chain.
+ * Creates the function that records for the operator which payments were refused as `AlreadySpent`. The payer may have paid, if
+ * another party sent the payment to the chain.
  */
 export function createNoteSpent({ spentElsewhere, clock, log }: Deps) {
   /** Recorded refusals. `Chains` caches a refusal and throws the same object again, but each object is recorded only once. */

@@ -25,18 +25,18 @@ const FREE = defineScript({
   reply: nothing,
 });
 
-/** Hash of a caller's nonce, and the time until which Redis remembers the nonce (unix ms). */
+/** Hash of the nonce in a caller's proof, and the time until which Redis remembers the nonce (unix ms). */
 export type CallerNonce = { hash: string; keptUntil: number };
 
 export type CallerNonces = ReturnType<typeof createCallerNonces>;
 
 /**
- * Stores the used nonces of callers, so that each is used only once. The hash of a nonce chooses the partition that stores it, so that a
- * payment of any payer finds it there. A payment in the same partition uses up the nonce by its claim. For a payment in another partition,
- * the nonce is reserved before the claim is sent, and the reservation is proven.
+ * Stores the used nonces of callers' proofs, so that each proof buys only once. The hash of a nonce chooses the partition that
+ * stores it, so that a payment of any payer finds it. If the payment is in that partition too, its claim uses up the nonce.
+ * Otherwise, the nonce is reserved before the claim is sent, and the reservation is proven.
  *
- * A refused claim, or one with an unknown outcome, frees no nonce: another gateway may claim a copy of the payment and rely on the
- * reservation. The reservation ends at `keptUntil`, or once the payment is known to be void.
+ * A refused claim, or one with an unknown outcome, frees no nonce: another gateway may claim a copy of the payment and rely on
+ * the reservation. The reservation ends at `keptUntil`, or once the payment is known to be void.
  */
 export function createCallerNonces(
   partitions: Partitioned<Pick<IngressPartition, "partition" | "beginWrite">>,

@@ -195,7 +195,8 @@ async function readChainCheck(
   if (isSpent) throw new AlreadySpent(head.number);
   if (balance < value) throw unfunded(balance, value);
   const approval = allowance < value ? await neededApproval(tokenChain, signed, request) : undefined;
-  // After a reorganisation, the authorization may be used in a block with a lower number than the current head.
+  // After a reorganisation, the authorization may be used in a block with a lower number than the current head. So a search for
+  // the use must begin `confirmations` blocks earlier.
   const depth = BigInt(tokenChain.chain.confirmations);
   return { block: head.number > depth ? head.number - depth : 0n, at: head.at, approval };
 }

@@ -147,7 +147,9 @@ export class PaymentCheck {
     });
   }
 
-  /** Reads the chain again if reading the body or asking the caller's contract took long. */
+  /**
+   * Repeats the check on the chain if it is over two seconds old: the body, the caller's contract or the facilitator took long.
+   */
   async #renewIfOld(chainCheck: ChainCheck, task: VerificationTask): Promise<ChainCheck> {
     return this.#deps.clock() - chainCheck.at <= CHAIN_CHECK_MS ? chainCheck : this.#checkOnChain(task);
   }

@@ -17,7 +17,7 @@ type ContractSigned = {
   release(): void;
 };
 
-/** A refused signature is refused again for this long, without another call. */
+/** A refused signature is refused again for this long, without another contract call. */
 const REFUSED_MS = 2000;
 
 /** Asks contracts whether they have signed a payment that no key has signed (ERC-1271, ERC-6492). */
@@ -32,10 +32,10 @@ export class ContractSigners {
   }
 
   /**
-   * Calls the payer's contract to check the signature. The call counts against the client's address, not against the payer, who may not
-   * have sent the request. Adds to `refunds` a function that refunds the call, for use once the payment is settled. Resolves with false if
-   * the token refuses the signature because the contract is not deployed yet. Throws `payment.signature_invalid`, `request.rate_limited`
-   * and `payment.unavailable`.
+   * Calls the payer's contract to check the signature. The call counts against the client's address, not against the payer, who
+   * may not have sent the request. Adds to `refunds` a function that refunds the contract call to the allowance. It must be
+   * called once the payment is settled. Resolves with false if the token refuses the signature because the contract is not
+   * deployed yet. Throws `payment.signature_invalid`, `request.rate_limited` and `payment.unavailable`.
    */
   async isTransferable(
     signed: AcceptedPayment,

@@ -21,7 +21,7 @@ const V2_HEADER = "payment-signature";
 const V1_HEADER = "x-payment";
 
 const SIGNATURE_BYTES_MAX = 4096;
-/** The signature of a key has 65 bytes. The signature of a contract has the form that its contract defines. */
+/** The signature of a key has 65 bytes. Each contract defines the form of its own signatures. */
 const signature = z
   .string()
   .max(2 + 2 * SIGNATURE_BYTES_MAX, `is over ${SIGNATURE_BYTES_MAX} bytes`)
@@ -119,7 +119,7 @@ export type DecodedPayment = {
    */
   idempotencyKey: string | undefined | AppError;
   method: AssetTransferMethod;
-  /** Transfer that the payer signs. The nonce of a permit is written here as a 32-byte word in hex. */
+  /** Transfer that the payer signs. The nonce of a permit is converted to a 32-byte word in hex. */
   authorization: SignedTransfer;
 } & (
   | {
@@ -269,7 +269,9 @@ function decode(header: string): Raw {
 }
 
 /**
- * Names of a payment's members, by their folded form. Go's JSON decoder accepts each name in any letter case, and uses the last occurrence.
+ * Names of a payment's members, by their folded form. Go's JSON decoder, which a facilitator may use, accepts a name in any
+ * letter case. So a name in another case is refused: the facilitator could read it instead of the member that the gateway
+ * checked.
  */
 const MEMBERS = new Map(
   [...Object.keys(v2), ...Object.keys(v1), "payload"].map((name) => [foldCase(name), name]),

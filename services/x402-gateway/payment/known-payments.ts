@@ -10,7 +10,7 @@ import { findCallByQuote, type OperatorQuotes } from "../offer/operator-quote.ts
 import type { SignedPayment } from "./header.ts";
 import { OpenPaymentError, outcomeUnknown, type PaidCall, toPaidCall } from "./outcome.ts";
 
-/** A payment that has a call. */
+/** A claimed payment, by the id of its call. */
 export type Known = {
   kind: "known";
   id: string;
@@ -134,7 +134,7 @@ export class KnownPayments {
     if (payment.state === "VOID") throw voided(payment);
     if (payment.state === "REVIEW") throw inReview(payment);
     if (!hasSettlement(payment)) throw open?.error ?? outcomeUnknown(id, `${id} is still ${payment.state}`);
-    // Another gateway may have written the payment without knowing yet whether it survives a failover.
+    // Another gateway may have written this state without knowing yet whether the write survives a failover.
     await this.#journalOf(id)
       .confirm()
       .catch((cause) => {
@@ -185,8 +185,8 @@ export class KnownPayments {
   }
 
   /**
-   * Waits while the facilitator settles a payment. Resolves with the payment if a reconciler of any replica first finds its outcome on the
-   * chain, or with undefined if `settling` ends first.
+   * Waits while the facilitator settles a payment. Resolves with the payment if a reconciler of any replica finds its outcome on
+   * the chain before `settling` ends. Otherwise resolves with undefined.
    */
   async untilDecided(id: string, settling: Promise<unknown>): Promise<Payment | undefined> {
     let pauseMs = UNWATCHED_MS;

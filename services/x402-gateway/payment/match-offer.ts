@@ -90,8 +90,8 @@ function matchV2(
 type Described = { resource?: unknown; extensions?: { bazaar?: unknown } };
 
 /**
- * Returns the payment for a facilitator. A facilitator's catalog may publish a payment's description of the job, so the gateway replaces
- * that description with the gateway's.
+ * Returns the payment for a facilitator. A facilitator's catalog may publish a payment's description of the job, so the gateway
+ * replaces that description with its own.
  */
 function withOurDescription(raw: Described, job: Job, { shop }: OfferSettings): object {
   const { extensions: sent, ...payment } = raw;
@@ -194,7 +194,8 @@ function notSold(): AppError {
 }
 
 /**
- * Whether a payment repeats the offer: each of our members must be equal, in `extra` too. Clients may add members, which have no effect.
+ * Whether a payment repeats the offer: each member of the gateway's offer must be equal, in `extra` too. Clients may add members,
+ * which have no effect.
  */
 function isSubset(ours: ReturnType<typeof toRequirements>, theirs: PaymentV2["accepted"]): boolean {
   const { extra, ...core } = ours;

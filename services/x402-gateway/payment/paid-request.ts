@@ -17,11 +17,13 @@ export type PaidRequest = {
   clientKey: string;
   /** Reserves memory for the body. */
   lease: BodyLease;
-  /** Reads the body at the first call, under that call's limit. Later calls return the same bytes. */
+  /** Reads the body on its first use, and refuses a body over `limitBytes`. Later uses return the same bytes. */
   readBody: (limitBytes: number) => Promise<Buffer>;
   /** Hash of the body. The bytes are not kept, unless `readBody` was called before. */
   bodySha256: (limitBytes: number) => Promise<string>;
-  /** Functions that each refund a verification or contract call of this request to its allowance. A second call does nothing. */
+  /**
+   * Functions that each refund a verification or contract call of this request to its allowance. Calling one twice refunds once.
+   */
   verificationRefunds: (() => void)[];
   /** Time from the claim until Redis confirmed the call, in ms with one decimal. */
   addMs?: number;
@@ -45,8 +47,8 @@ export class PaidRequests {
   }
 
   /**
-   * Reads a request's payment and recovers its signer. The body stays unread. If the payment cannot be read, the request cannot be a
-   * repeat. Then a refusal by the job, its policy or the limits takes precedence over the read error.
+   * Reads a request's payment and recovers its signer. The body stays unread. If the payment cannot be read, the request cannot
+   * be a repeat. Then another reason to refuse comes first: the job is not for sale, or the queue accepts no calls of it.
    */
   read(req: IncomingMessage, res: ServerResponse, ids: JobIds): PaidRequest {
     const { bodies, clientKeyOf } = this.#deps;

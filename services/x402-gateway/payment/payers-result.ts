@@ -57,9 +57,9 @@ export function createPayersResult(deps: Deps) {
     },
 
     /**
-     * Answers with the result once the call has ended, if the client prefers to wait (`Prefer: wait`, RFC 7240) and has access. Returns
-     * false if the request must be answered now. The time counts from the start of the request. While it waits, neither the payment nor the
-     * body is kept in memory.
+     * Answers with the result once the call has ended, if the client prefers to wait (`Prefer: wait`, RFC 7240) and has access.
+     * Returns false if the request must be answered now. The time counts from the start of the request. While the request waits,
+     * neither its payment nor its body is kept in memory.
      */
     answerLater(
       { req, res, startedAt }: Exchange,

@@ -32,13 +32,16 @@ import { outcomeUnknown, refusedClaim } from "./outcome.ts";
  * died.
  */
 const FIRST_LOOK_MS = 3000;
-/** Time to wait for a receipt. It is usually there at once, and at most one block later. After that, the reconciler continues. */
+/**
+ * Time to wait for a receipt. It is usually there at once, and at most one block later. After this time, the reconciler
+ * continues.
+ */
 const RECEIPT_MS_MAX = 5000;
 const RECEIPT_EVERY_MS = { least: 100, most: 1000 };
 
 /**
- * Delay after queueing until the chain must show the payment. If the transaction has vanished, there is still time to settle the payment
- * again.
+ * Delay after queueing until the chain must show the payment. It is short enough to settle the payment again if the transaction
+ * has vanished.
  */
 const PROVE_AFTER_MS = 30_000;
 
@@ -182,8 +185,9 @@ export class Settler {
   }
 
   /**
-   * Records a settlement and queues the call, in one step. It may run several times, also at the same time. Resolves with false if the
-   * payment has ended otherwise: VOID, REVIEW or DISCARDED.
+   * Records a settlement and queues the call, in one step. It may run several times, even concurrently. Resolves with false if
+   * the payment gets no call: it is VOID, in REVIEW or DISCARDED, an operator has dropped its call, or its transfer pays for
+   * another call.
    */
   async enqueueSettled(payment: Payment, settlement: Settlement): Promise<boolean> {
     const { journal, beginWrite, log } = this.#deps;
@@ -237,8 +241,8 @@ function isUnknown(error: unknown): boolean {
 }
 
 /**
- * Whether the authorization ended at least `agoMs` ago, by the clock of the process (`now`) and by that of Redis. One fast clock must not
- * decide it alone: it would end a payment that others can still settle.
+ * Whether the authorization ended at least `agoMs` ago, by the clock of the process (`now`) and by that of Redis. A single fast
+ * clock must not decide this: it would end a payment that others can still settle.
  */
 export function hasEnded({ terms, readAt }: Payment, now: number, agoMs = 0): boolean {
   return Math.min(now, readAt) >= Number(terms.valid_before) * 1000 + agoMs;

@@ -45,9 +45,9 @@ export type VerificationTask = {
   /** Rate-limit key of the client's address. */
   clientKey: string;
   /**
-   * Functions that each refund this verification to an allowance. They are added even if the payment is refused. They must be called once
-   * any replica has settled the payment, or if our journal has failed. They must not be called after a mere claim: until the settlement,
-   * the payer can cancel the authorization, and the payer's contract can reject the signature.
+   * Functions that each refund this verification to an allowance. They are added even if the payment is refused. They must be
+   * called once any replica has settled the payment, or if the journal has failed. They must not be called after a mere claim:
+   * until the settlement, the payer can cancel the authorization, and the payer's contract can reject the signature.
    */
   refunds: (() => void)[];
 };

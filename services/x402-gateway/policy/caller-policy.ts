@@ -290,7 +290,7 @@ function keyOf({ policy, serviceId, caller }: PermissionCheck): string {
   return `${caller} ${serviceId} ${policy.contract} ${policy.rpcUrl.reveal()}`;
 }
 
-/** Decodes a contract's bool, a word of 0 or 1. An empty answer means that there is no contract. */
+/** Decodes a contract's bool, a word of 0 or 1. An empty answer means that there is no contract at the address. */
 function toAnswer(word: string): boolean {
   const bit = /^0x0{63}([01])$/.exec(word)?.[1];
   if (bit === undefined) throw unavailable("the contract's answer is not a bool");

@@ -239,7 +239,8 @@ type LookAgainDeps = Pick<ReconcileDeps, "journal" | "chains"> & { logMissing: L
 /** Creates the function that schedules the next check of a payment. The interval grows with the payment's age. */
 function createLookAgain({ journal, chains, logMissing }: LookAgainDeps) {
   /**
-   * Leaves the payment as it is until its token is configured again. Another replica may have the token, so the payment is soon due again.
+   * Leaves the payment as it is until its token is configured again. Another replica may have the token configured, so the
+   * payment is due again within 30 seconds.
    */
   async function waitForToken(payment: Payment): Promise<void> {
     logMissing.token(payment);
@@ -254,8 +255,9 @@ function createLookAgain({ journal, chains, logMissing }: LookAgainDeps) {
 }
 
 /**
- * Creates the function that checks a facilitator's report on the chain. It resolves with true once nothing is left to check. If the chain
- * contradicts a payment, its call stays queued, because the runner may have it already. The log and the journal record the contradiction.
+ * Creates the function that compares a facilitator's report with the chain. It resolves with true once nothing is left to check.
+ * If the chain contradicts a payment, its call stays queued, because the runner may have it already. The log and the journal
+ * record the contradiction.
  */
 function createProve(deps: ReconcileDeps, logMissing: LogMissing) {
   const { journal, chains, facilitators, settler, maxTimeoutMs, log } = deps;

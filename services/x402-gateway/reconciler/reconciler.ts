@@ -7,7 +7,10 @@ import { isUnreadable, unlessUnreadable } from "../../../shared/redis/unreadable
 import { createReconcile, type ReconcileDeps } from "./reconcile.ts";
 
 const ROUND_EVERY_MS = 1000;
-/** Number of payments taken in one step. Each bulkhead has as many slots, which are divided among the partitions. */
+/**
+ * Number of payments taken in one step. Each bulkhead has the same number of slots, divided among the reconcilers of all
+ * partitions.
+ */
 const CONCURRENT_MAX = 16;
 /** Average delay of a payment after a failure, or while its bulkhead is full. */
 const POSTPONE_MS = 5000;
@@ -103,7 +106,8 @@ const REDIS = "redis";
 type BulkheadName = string;
 
 /**
- * Returns the name of a payment's bulkhead: its network, because the chain or facilitator may hang. If only Redis is read, it is `REDIS`.
+ * Returns the name of a payment's bulkhead. It is the payment's network, so that a chain or facilitator that hangs delays no
+ * other network. If only Redis is read, it is `REDIS`.
  */
 function bulkheadOf(payment: Payment | undefined): BulkheadName {
   if (payment === undefined || payment.proven) return REDIS;

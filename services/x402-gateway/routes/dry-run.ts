@@ -113,7 +113,7 @@ export class DryRun {
   }
 }
 
-/** Dry-runs cost nothing, so they get only a small share of the capacity of nodes, contracts and facilitators. */
+/** Dry-runs cost a client nothing, so they get only a small share of the capacity of nodes, contracts and facilitators. */
 const DRY_RUNS = {
   max: 16,
   waitingMax: 64,

@@ -137,8 +137,9 @@ export class PayJob {
   }
 
   /**
-   * Claims and settles a new payment. Resolves with the first outcome: the facilitator's, or one that a reconciler has found on the chain.
-   * The slot stays in use until the facilitator has answered, because until then it is still settling the payment.
+   * Claims and settles a new payment. Resolves with the first outcome: the facilitator's, or one that a reconciler has found on
+   * the chain. The slot stays in use until the facilitator has answered, because the facilitator is settling the payment until
+   * then.
    */
   #payNew(request: PaidRequest, admitted: Admitted): Promise<Known | Paid> {
     return new Promise((resolve, reject) => {
@@ -193,8 +194,8 @@ function refundVerifications({ verificationRefunds }: PaidRequest): void {
 const ANSWER_WITHIN_MS = 8000;
 
 /**
- * Makes sure that a client that ends its side of the connection is answered before the connection is destroyed. Resolves like `work`, or
- * rejects with an unknown outcome `ANSWER_WITHIN_MS` after the client's end. The work continues.
+ * Makes sure that a client that ends its side of the connection is answered before the connection is destroyed. Resolves like
+ * `work`, or rejects with an unknown outcome `ANSWER_WITHIN_MS` after the client has ended its side. The work continues.
  */
 async function answerBeforeDisconnect<Result>(
   { req, signed: { callId } }: PaidRequest,

@@ -25,7 +25,8 @@ export function receiptRoutes({ receipts, journal, results, signIn }: Deps): Rou
   const caching = { "Cache-Control": `public, max-age=${MAX_AGE_SECS}` };
 
   /**
-   * Answers with the receipt. The proof is checked first, as for the result, so that a client without one does not learn which calls exist.
+   * Answers with the receipt. The client's token or sign-in is checked first, as for the result. So a client without one does not
+   * learn which calls exist.
    */
   async function answerReceipt(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
     const refusal = await signIn.refusalOf(req, callId);

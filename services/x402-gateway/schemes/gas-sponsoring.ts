@@ -49,8 +49,8 @@ const Transaction = z.object({
 });
 
 /**
- * Supported extensions. Only the payer can write the member that `signed` names. If it is absent, the client has only returned our
- * declaration.
+ * Supported extensions. Only the payer can write the member that `signed` names. If it is absent, the client has only returned
+ * the gateway's declaration.
  */
 const EXTENSIONS = {
   eip2612GasSponsoring: {

@@ -1,6 +1,6 @@
 /**
- * Names of the EVM networks that clients of version 1 know, by chain id. Those clients reject a whole 402 if it has one unknown name. So
- * newer names are missing here. Old clients know fewer (docs/payments.md, "Clients and wallets").
+ * Names of the EVM networks that clients of version 1 know, by chain id. Those clients reject a whole 402 if it has one unknown
+ * name. So this table leaves out newer names. Old clients know fewer names (docs/payments.md, "Clients and wallets").
  */
 export const V1_NETWORKS: Readonly<Record<number, string>> = {
   2741: "abstract",

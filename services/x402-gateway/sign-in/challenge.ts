@@ -5,7 +5,7 @@ import { sendProblem } from "../../../shared/http/problem.ts";
 import type { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { NONCE_MS, type SignInNonces } from "./nonce.ts";
 
-/** Name of the extension. Its header has the same name in upper case. */
+/** Name of the x402 extension. The request header has the same name, in upper case. */
 export const SIGN_IN_WITH_X = "sign-in-with-x";
 
 /** A wallet shows this text as the reason for the signature. EIP-4361 limits its characters. */

@@ -115,8 +115,8 @@ function assertSame(name: string, signed: string, wanted: string): void {
 }
 
 /**
- * Asserts that the signed times match the nonce. The nonce itself dates the sign-in by our clock; the signed times may follow another
- * clock.
+ * Asserts that the signed times match the nonce. The nonce itself dates the sign-in by the gateway's clock; the signed times may
+ * follow another clock.
  */
 function assertTimely(signed: Signed, nonceIssuedAt: number, now: number): void {
   const at = Date.parse(signed.issuedAt) - nonceIssuedAt;

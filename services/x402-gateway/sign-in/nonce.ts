@@ -11,7 +11,7 @@ import useNonceLua from "./use-nonce.lua";
 /** A nonce expires after this time. */
 export const NONCE_MS = 5 * 60_000;
 
-/** Prefix of the signed text. The same secrets sign other texts, which have other prefixes. */
+/** Prefix of the signed text. The same secrets sign other texts with other prefixes, so that no other MAC is valid in a nonce. */
 const CONTEXT = "postern sign-in v1 ";
 const TIME_BYTES = 6;
 const RANDOM_BYTES = 16;

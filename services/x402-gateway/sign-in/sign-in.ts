@@ -21,7 +21,7 @@ type Deps = {
   partitions: Partitions;
   clientKeyOf: (req: IncomingMessage) => string;
   clock: Clock;
-  /** Clock that dates and checks nonces. */
+  /** Clock of Redis, which dates and checks nonces. */
   redisTime: Clock;
 };
 

@@ -66,7 +66,7 @@ export async function decimalsOf(contracts: Contracts, address: Hex): Promise<nu
   return Number(decimals);
 }
 
-/** Permitted lead of a chain's clock over this machine's. */
+/** Maximum time by which a chain's clock may be ahead of this machine's clock. */
 const SKEW_SECS = 60n;
 
 /** Throws `price.unavailable` if a timestamp of the chain (Unix seconds) is too old, or in the future. */

@@ -1,5 +1,5 @@
--- Stores the reason why the read that began at `readAt` failed. `retryMs` is the first wait, which doubles with each
--- further failure up to `refreshMs`. A slow read does not replace the result of a later one.
+-- Stores the reason why the read that began at `readAt` failed. `retryMs` is the wait after the first failure. It
+-- doubles with each further failure, up to `refreshMs`. A slow read does not replace the result of a later one.
 --@include "./stored-value.lua"
 if read_at > tonumber(ARGV.readAt) then return end
 local failures = redis.call('HINCRBY', KEYS.rate, 'failures', 1)

@@ -81,7 +81,7 @@ export function createFeed({ token, names, read, shared, clock, log }: Deps): Fe
   };
 }
 
-/** Start of a value's read: `readAt` by Redis' clock, and `bornAt` by this machine's clock or slightly earlier. */
+/** Start of a value's read. `readAt` is by Redis' clock. `bornAt` is by this machine's clock, and may be slightly early. */
 type ReadTimes = { readAt: number; bornAt: number };
 
 /** Holds the last good value of a rate that this process knows. It is used until it is too old. */
@@ -165,8 +165,8 @@ function kindOf(reason: string | undefined): string | undefined {
 }
 
 /**
- * Whether an error means that Redis is unavailable, which its connection already logs. Errors from Redis and bugs of
- * ours are logged here.
+ * Whether an error means that Redis is unavailable. The connection to Redis already logs such errors. The feed logs all
+ * others: errors that Redis answers, and bugs.
  */
 function isUnavailable(error: unknown): boolean {
   const failure = failureOf(error);

@@ -1,5 +1,5 @@
--- Stores a value whose read began at `readAt`, also in the histories of the rate's tokens. A slow read does not
--- replace the result of a later one.
+-- Stores a value whose read began at `readAt`, and adds it to the histories of the rate's tokens. A slow read does
+-- not replace the result of a later one.
 --@include "./stored-value.lua"
 if read_at > tonumber(ARGV.readAt) then return end
 redis.call('HSET', KEYS.rate, 'value', ARGV.value, 'read_at', ARGV.readAt, 'due_at', ARGV.readAt + ARGV.refreshMs)

@@ -15,8 +15,8 @@ import { medianReader } from "./sources/median.ts";
 import { twapReader } from "./sources/uniswap-v3-twap.ts";
 
 /*
- * The table of rate sources. A new source has a file in sources/, its keys in shared/config/rate-source.ts, and a
- * case in both switches here. The compiler reports each switch that lacks it.
+ * The table of rate sources. A new source needs a file in sources/, its keys in shared/config/rate-source.ts, and a case
+ * in both switches below. The compiler reports each switch that lacks it.
  */
 
 function readerOf(source: SingleSource, options: ReadOptions): ReadRate {
@@ -87,7 +87,10 @@ function readerOfOne(single: SingleSource, options: ReadOptions): RateReader {
   };
 }
 
-/** Returns a reason that is safe to show. Reasons of our own contain no URL. Of any other error only the name is used. */
+/**
+ * Returns a reason that is safe to show. The message of an `AppError` contains no URL. Of any other error only the name
+ * is used.
+ */
 function safeReason(error: unknown): string {
   if (error instanceof AppError) return error.message;
   return error instanceof Error ? error.name : "unknown error";

@@ -12,10 +12,10 @@ import type { LiveToken, RatedToken } from "./source.ts";
 import takeDueLua from "./take-due.lua";
 
 /*
- * Redis stores a hash for each rate. `v` is its version, `value` the rate, and `read_at` the start of its read. The
- * next read may begin at `due_at`. `failures` counts the failed reads since the last good one. `reason` and
- * `failed_at` describe the last failed read and its start. They are valid only while `failures` exists, because older
- * releases delete only that field. All times are Redis' own, so the clocks of two machines need not agree.
+ * Redis stores a hash for each rate. `value` is the rate, and `read_at` the start of its read. The next read may begin
+ * at `due_at`. `failures` counts the failed reads since the last good one. `reason` and `failed_at` describe the last
+ * failed read and its start. They are valid only while `failures` exists, because older releases delete only that
+ * field. All times are Redis' own, so the clocks of two machines need not agree.
  */
 
 /**
@@ -23,7 +23,7 @@ import takeDueLua from "./take-due.lua";
  * then has died.
  */
 const LEASE_MS = 15_000;
-/** The wait after a failed read. It doubles with each further failure, up to the usual period. */
+/** The wait after a failed read. It doubles with each further failure, up to `rate_refresh_secs`. */
 const RETRY_MS = 5000;
 
 const STORED = tuple(text, integer, integer, flag, text, integer);
@@ -77,8 +77,8 @@ export type SharedValue = {
   /** Undefined if the last completed read succeeded. */
   failure: RateFailure | undefined;
   /**
-   * Whether the caller has the lease and must read the source now. One replica gets it in each period, and sooner
-   * after a failure.
+   * Whether the caller has the lease and must read the source now. One replica gets the lease in each
+   * `rate_refresh_secs`, or sooner if the last read failed.
    */
   due: boolean;
 };

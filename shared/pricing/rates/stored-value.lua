@@ -1,5 +1,5 @@
--- Reads the stored rate. A value from the future is ignored: if a change of server has set the clock back, an old value
--- must not look recent.
+-- Reads the stored rate. A value from the future is ignored: if a failover has set Redis' clock back, an old value must
+-- not look recent.
 --@include "../../redis/now.lua"
 local found = redis.call('HMGET', KEYS.rate, 'value', 'read_at', 'due_at', 'failures', 'reason', 'failed_at')
 local value, read_at, due_at = found[1], tonumber(found[2] or ''), tonumber(found[3] or '')

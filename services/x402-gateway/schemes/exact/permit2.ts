@@ -26,7 +26,7 @@ const transfer = z
 export const permit2: AssetTransferMethod = {
   name: "permit2",
   hasV1: false,
-  /** An offer names the token's EIP-712 domain only if the token has permits of EIP-2612. */
+  /** An offer has the `name` of the token's EIP-712 domain only if the token has permits of EIP-2612. */
   gasSponsorings: ({ name }) =>
     name === undefined
       ? ["erc20ApprovalGasSponsoring"]

@@ -36,7 +36,7 @@ async function fetchText(
 
 /**
  * Returns the number or string at a JSON pointer (RFC 6901), exactly as it is written in the text: a conversion to a
- * double could change it. Returns undefined if the text is not JSON, or has no number or string there.
+ * double could change it. Returns undefined if the text is not JSON, or has no number or string at the pointer.
  */
 export function textAt(json: string, pointer: string): string | undefined {
   const document = withNumbersAsText(json);
