@@ -144,7 +144,10 @@ const HEADERS: Readonly<Record<string, string>> = {
   none: "",
 };
 
-/** Shows a command that sends a webhook. The console knows no secret, so `postern send` must sign a signed webhook. */
+/**
+ * Shows commands that send a webhook. The console knows no secrets, so only `postern send` can sign a webhook. The curl
+ * command is for endpoints without signatures.
+ */
 function TryIt({ endpoint: { path, auth }, url }: { endpoint: EndpointDetail; url: string }) {
   const header = HEADERS[auth ?? ""];
   return (
