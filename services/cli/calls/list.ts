@@ -16,7 +16,7 @@ export type ListOptions = Omit<CallSearch, "id"> &
 const PAGE_MAX = 500;
 
 /**
- * `postern calls list`: prints the matching calls, newest first. It searches the queues, the records of calls and the
+ * `postern calls list`: prints the matching calls, newest first. It searches the queues, failed calls, payments and the
  * history.
  */
 export function listCalls(deps: ProgramDeps, options: ListOptions): Promise<number> {

@@ -145,8 +145,8 @@ const HEADERS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Shows commands that send a webhook. The console knows no secrets, so only `postern send` can sign a webhook. The curl
- * command is for endpoints without signatures.
+ * Shows how to send a test webhook: by curl to an endpoint without signatures, and by `postern send` to any endpoint.
+ * Only a machine that has the secret can sign a webhook, and the console does not have it.
  */
 function TryIt({ endpoint: { path, auth }, url }: { endpoint: EndpointDetail; url: string }) {
   const header = HEADERS[auth ?? ""];
