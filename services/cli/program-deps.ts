@@ -9,7 +9,7 @@ type Listens = Reloads & { bindAddress?: string; opsAddress?: string };
 /** Everything that a command can use. */
 export type ProgramDeps = Surroundings & Output;
 
-/** Environment of the program, which main.ts provides. */
+/** Version, environment variables, services and terminal of the program, as main.ts provides them. */
 export type Surroundings = {
   /** The version in package.json. */
   version: string;

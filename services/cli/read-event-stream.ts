@@ -20,7 +20,8 @@ export async function* readEvents(
   for await (const line of linesOf(body)) {
     const [, name, value = ""] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) ?? [];
     if (line === "") {
-      // The state changes only at the end of an event, so that the server repeats an event that broke off.
+      // The state changes only at the end of an event. After a reconnect, the server then repeats an event that broke
+      // off.
       Object.assign(state, read);
       if (data.length > 0) yield { event, data: data.join("\n") };
       [event, data] = ["message", []];

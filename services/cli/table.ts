@@ -63,7 +63,7 @@ export function createTable(columns: readonly Column[], { screen, print, say, pa
   };
 }
 
-/** For each line of a row, the columns on that line, by index, and their widths. */
+/** Lines of a row, each with its columns, by index, and their widths. */
 type Layout = readonly (readonly { column: number; width: number; isCut: boolean }[])[];
 
 /** Chooses the width of each column, and its line if a row takes several lines. Without a screen, no column is cut. */

@@ -145,7 +145,10 @@ function createCheckOf(control: Partition, { configDir, ofAnyDeployment, postern
   };
 }
 
-/** Whether the Redis of this configuration directory answers. Also true if the configuration cannot be read. */
+/**
+ * Whether the Redis of this configuration directory answers. Also true if the configuration cannot be read, because the
+ * command then reports that error itself.
+ */
 export async function redisAnswers({ env }: ProgramDeps, configDir: string): Promise<boolean> {
   let redis: Redis | undefined;
   try {

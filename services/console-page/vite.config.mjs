@@ -3,7 +3,8 @@ import { defineConfig } from "vite";
 
 /**
  * Builds the page as static files, which the console sends with a strict Content-Security-Policy. Nothing is inline,
- * and nothing is loaded from elsewhere. Its URLs are relative, so that it also works below a path of a proxy.
+ * and nothing is loaded from elsewhere. The URLs in the files are relative, so that the page also works below a path of
+ * a proxy.
  */
 export default defineConfig({
   root: fileURLToPath(new URL(".", import.meta.url)),
@@ -18,7 +19,8 @@ export default defineConfig({
     sourcemap: false,
     reportCompressedSize: false,
   },
-  // Makes the build independent of NODE_ENV. With `test`, each element would contain its source line.
+  // Makes the build independent of NODE_ENV. With NODE_ENV=test, each JSX element would contain the number of its
+  // source line.
   mode: "production",
   oxc: { jsx: { runtime: "automatic", importSource: "preact", development: false } },
 });

@@ -5,12 +5,12 @@ import { follow } from "../../shared/telemetry/events/follow.ts";
 import type { Feed } from "./live.ts";
 
 /**
- * Limit on the events that wait for a slow reader. Beyond it the stream ends, so that the reader knows that events
- * are missing.
+ * Limit on the events that wait for a slow reader. Beyond it the stream ends, because the reader then knows that it
+ * misses events.
  */
 const WAITING_MAX = 5000;
 
-/** Sends the events of calls in all processes to a stream. Uses its own connection to Redis. */
+/** Sends the events of calls in all processes to a stream. Opens a connection to Redis for each stream. */
 export function createCallEvents(partition: Partition): Feed {
   return (stream) => {
     let count = 0;

@@ -1,6 +1,6 @@
 /**
- * Headers of every answer. They forbid frames, and keep other origins from reading the answer or holding a reference
- * to the page.
+ * Headers of every answer. They forbid that another page embeds the answer in a frame. They also keep other origins
+ * from reading the answer or holding a reference to the page.
  */
 export const SECURITY_HEADERS: ReadonlyMap<string, string> = new Map([
   ["X-Content-Type-Options", "nosniff"],

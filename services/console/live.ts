@@ -78,7 +78,7 @@ type Deps = {
   times?: Partial<LiveTimes> | undefined;
 };
 
-/** Manages the streams of a replica; each has a connection of its own. */
+/** Manages the streams of a replica. Each stream is one answer that stays open. */
 export function createLive(deps: Deps): Live {
   const { clock } = deps;
   const times = { ...TIMES, ...deps.times };
@@ -125,7 +125,8 @@ export function createLive(deps: Deps): Live {
     res: ServerResponse,
     { feed, ...asking }: StreamClient & { feed: Feed },
   ): void {
-    // The client may have disconnected while its session was checked. No later event would report that.
+    // The client may have disconnected while its session was checked. Its `close` event has then passed and does not
+    // come again.
     if (res.destroyed) return;
     if (isEnding || req.method === "HEAD" || hasInputEnded(req)) {
       sendEmptyStream(res);
@@ -234,12 +235,14 @@ function createReadingsOf({ overview, heavy, listJobs }: Deps, { everyMs, flowEv
   };
 }
 
-/** Data that is read at intervals. Streams that want the same `key` share it. */
+/**
+ * Data that is read at intervals. Streams that want the same `key` share each read, even if they want different jobs.
+ */
 type Reading = {
   event: string;
   key: string;
   everyMs: number;
-  /** Job of the wanted view; undefined for the view of all jobs. */
+  /** Job whose part of the data is wanted; undefined for all jobs together. */
   job: string | undefined;
   read: () => Promise<(job: string | undefined) => object>;
 };

@@ -32,7 +32,7 @@ export function runOperator(options: ProcessOptions): Promise<number> {
     },
   };
 
-  /** Composes the console, with separate connections for long work. */
+  /** Composes the console, with separate Redis connections for replies that take long. */
   function compose(host: CallsHost & OperatorConfig) {
     const { host: bindHost } = parseAddress(bindAddressOf(host));
     const work = host.partitions.map((partition) => ({

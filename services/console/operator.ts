@@ -139,8 +139,8 @@ export function composeOperator(options: Options): ComposedOperator {
 }
 
 /**
- * Watches the durability of each Redis. The console also accepts a Redis that is not durable, because an operator
- * must be able to see that.
+ * Watches the durability of each Redis. The console also accepts a Redis that is not durable, because operators must be
+ * able to see this problem in the console.
  */
 function watchRedis({ partitions, deployments, log }: Options): Partitioned<DurableRedis> {
   return partitions.map((partition, index) => {
@@ -187,8 +187,8 @@ function checkOf(durable: DurableRedis) {
 }
 
 /**
- * Writes audit lines about sessions. An operator can sign in while Redis accepts no writes, to see that problem.
- * Wrong tokens leave no line, so that strangers cannot write to Redis.
+ * Writes audit lines about sessions. A failed write does not refuse the sign-in: an operator must be able to see that
+ * Redis accepts no writes. Wrong tokens leave no line, so that strangers cannot write to Redis.
  */
 function createAuditSession(
   partition: Partition,
@@ -219,7 +219,8 @@ function readConfigured({ configDir, env, postern }: Options, clock: Clock) {
 }
 
 /**
- * Returns the operations under a client's name. Caches them for each name, because there are only as many names as tokens.
+ * Returns the operations under a client's name. The cache needs no limit, because there are only as many names as
+ * tokens.
  */
 function createOperationsOf(
   deps: Omit<HandlersDeps, "by">,

@@ -3,8 +3,8 @@ import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { createConcurrencyLimit } from "../../shared/platform/lifecycle/concurrency-limit.ts";
 
 /**
- * Limit on a report, which is in memory as a whole while it is sent. `postern refunds report` reads Redis directly
- * and has no such limit.
+ * Limit on the size of a report. The whole report is in memory while it is sent. `postern refunds report` without a
+ * console reads Redis directly and has no such limit.
  */
 const BYTES_MAX = 32 * 1024 * 1024;
 

@@ -13,13 +13,16 @@ const PIECE_BYTES = 64 * 1024;
 type SendOptions = {
   pace: Pace;
   /**
-   * Releases the slot. Called at once for a small answer. Otherwise called when the answer is sent or the client
-   * disconnects.
+   * Releases the request's concurrency slot. Called at once for a small answer. Otherwise called when the answer is
+   * sent or the client disconnects.
    */
   releaseSlot: () => void;
 };
 
-/** Sends the answer of an operation. A large answer holds its slot until its reader has it or is disconnected. */
+/**
+ * Sends the answer of an operation. A large answer holds its concurrency slot until its reader has it or is
+ * disconnected.
+ */
 export async function sendAnswer(
   res: ServerResponse,
   operation: Operation,
@@ -41,9 +44,9 @@ export async function sendAnswer(
 }
 
 /**
- * Closes the connection if its reader is too slow while this answer is sent or waits behind other answers. A slow
- * reader could otherwise hold an answer forever. All answers on a connection together take at most two spans longer
- * than at the minimum pace.
+ * Closes the connection if its reader is too slow while this answer is sent or waits behind other answers. Otherwise a
+ * slow reader could keep an answer in memory forever. All answers on a connection together take at most two spans
+ * longer than they would at the minimum pace.
  */
 export function enforcePace(res: ServerResponse, { spanMs, bytesMin }: Pace): void {
   if (res.destroyed) return;
@@ -75,7 +78,7 @@ async function contentOf(
   return { bytes: Buffer.from(JSON.stringify(answered)), type: "application/json" };
 }
 
-/** Writes each piece once the system has accepted the previous one. */
+/** Writes each piece once the operating system has accepted the previous one. */
 function writeInPieces(res: ServerResponse, bytes: Uint8Array): void {
   const rest = bytes.subarray(PIECE_BYTES);
   const piece = bytes.subarray(0, PIECE_BYTES);

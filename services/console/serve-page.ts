@@ -35,8 +35,8 @@ export function builtPage(): string {
 }
 
 /**
- * Serves the files of the page, which are read once at the start: no request can name a file on disk. The bundler
- * puts a digest in the names of the files in `assets`, so browsers may cache them.
+ * Serves the files of the page. They are read once at the start, so no request can name another file on disk. The
+ * bundler puts a digest in the names of the files in `assets`, so browsers may cache them.
  */
 export function createServePage(dir: string): ServePage {
   const files = new Map(isAbsent(dir) ? [] : readAll(dir));

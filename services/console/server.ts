@@ -108,7 +108,7 @@ export function createServer(deps: Deps): RequestListener {
 }
 
 /**
- * Authenticates the client. Throws unless it may use this route. Returns undefined if the route needs no
+ * Authenticates the client. Throws unless the client may use this route. Returns undefined if the route needs no
  * authentication.
  */
 function createAuthenticate({ identify, assertSameSite }: Pick<Deps, "identify" | "assertSameSite">) {
@@ -136,8 +136,8 @@ function signalUntilClosed(res: ServerResponse): AbortSignal {
 }
 
 /**
- * Performs an operation and sends its answer. A request that reads much of Redis, or returns a file, holds a slot until
- * the answer is sent.
+ * Performs an operation and sends its answer. A request that reads much of Redis, or returns a file, takes a
+ * concurrency slot. `sendAnswer` releases the slot.
  */
 function createAnswer({ slots, pace, requests, operationsOf }: Deps) {
   function takeSlot({ isHeavy, file }: Route, who: Who | undefined): () => void {
@@ -169,9 +169,10 @@ function headersOf({ code }: AppError): Record<string, string> {
 }
 
 /**
- * Decodes each segment of a parameter once. Refuses an encoded slash, percent sign or control character, which a second
- * decoder or a log could read differently. A parameter of several segments may have all its slashes encoded, as clients
- * generated from the OpenAPI document send it. Its first segment must not be encoded.
+ * Decodes each segment of a path parameter once. Refuses an encoded slash, percent sign or control character, which a
+ * second decoder or a log could read differently. A parameter of several segments may have all its slashes encoded, as
+ * clients generated from the OpenAPI document send it. The first of several segments must not contain any encoded
+ * character.
  */
 function decodeParams({ path }: Route, params: Found<Route>["params"]): Record<string, string> {
   return Object.fromEntries(
@@ -192,7 +193,7 @@ function decodeSegment(name: string, raw: string): string {
   throw AppError.public("request.malformed", `path: ${name} ${rule}`);
 }
 
-/** Reads the query. Each parameter must occur once, and is text. */
+/** Reads the query. Each value is text, and no parameter may occur twice. */
 function queryOf(req: IncomingMessage): Record<string, string> {
   const query: Record<string, string> = {};
   for (const [name, value] of new URLSearchParams(rawQuery(req.url ?? ""))) {

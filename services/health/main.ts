@@ -1,6 +1,7 @@
 /*
- * The health check of the image: exits with 0 if the event loop of this container's process answers. A container has
- * one process, so it tries the probe address of each service. POSTERN_LIVEZ names another address.
+ * Health check of the container image: exits with 0 if the event loop of the container's process answers. The check
+ * does not know which service that process runs, so it requests the probe URL of every service. POSTERN_LIVEZ replaces
+ * them with one URL.
  */
 const PORTS = { webhooks: 9091, producer: 9092, x402: 9093, pricing: 9094, operator: 9095, runner: 9096 };
 const DEADLINE_MS = 2500;

@@ -7,8 +7,8 @@ import { foundText, type ListOptions, toSearch } from "./list.ts";
 type FacetValue = { facet: string; value: string | null; count: number };
 
 /**
- * `postern calls list --facets`: prints each value of each facet with its number of calls, and then the number of all
- * matching calls.
+ * `postern calls list --facets`: prints how many matching calls have each value of each facet, such as state or job.
+ * Then prints the number of all matching calls.
  */
 export function countFacets(deps: ProgramDeps, options: ListOptions): Promise<number> {
   return withOperations(deps, options, async ({ countCallFacets }) => {

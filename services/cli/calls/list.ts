@@ -15,7 +15,10 @@ export type ListOptions = Omit<CallSearch, "id"> &
 
 const PAGE_MAX = 500;
 
-/** `postern calls list`: prints the matching calls in queues, records and history, newest first. */
+/**
+ * `postern calls list`: prints the matching calls, newest first. It searches the queues, failed calls, payments and the
+ * history.
+ */
 export function listCalls(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const { limit } = options;
   const search = toSearch(options);

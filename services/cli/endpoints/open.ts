@@ -18,9 +18,9 @@ export type OpenOptions = { configDir: string; minutes: number; json?: boolean }
 const POLL_MS = 250;
 
 /**
- * `postern endpoints open`: opens an endpoint, waits for one secret from its sender, and prints the secret. Exit code
- * 1 if no secret arrives, or if another operator opens the endpoint meanwhile. If the command is killed and run
- * again, it prints a secret that arrived between the two runs.
+ * `postern endpoints open`: opens an endpoint for one handshake, waits for the secret that its sender sends, and prints
+ * it. Exit code 1 if no secret arrives, or if another operator opens the endpoint meanwhile. If the command is killed
+ * and run again, it prints a secret that arrived between the two runs.
  */
 export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptions): Promise<number> {
   const { print, note, printError } = deps;

@@ -7,7 +7,10 @@ import { type OperationTarget, withOperations } from "../with-operations.ts";
 
 export type SetStateOptions = OperationTarget & { reason?: string; json?: boolean };
 
-/** `postern endpoints disable`, `hold` and `enable`. Exit code 1 if the endpoint is already in this state. */
+/**
+ * `postern endpoints disable`, `hold` and `enable`. Exit code 1 if the endpoint is already in the requested state, or
+ * if a partition cannot be reached.
+ */
 export function setEndpointState(
   deps: ProgramDeps,
   { path, state }: Pick<EndpointChange, "path" | "state">,

@@ -26,7 +26,8 @@ function whyNotListed(path: string, paths: readonly string[]): string | undefine
 
 /**
  * Checks the path of a filter. Returns the problem if no configured endpoint has this path, and undefined if one has
- * it. Without any configured endpoint, every path is accepted, because these commands need no webhooks.toml.
+ * it. If no endpoint is configured, every path is accepted, because commands with such a filter also run without
+ * webhooks.toml.
  */
 export function whyNoneAt(path: string | undefined, paths: readonly string[]): string | undefined {
   return path === undefined || paths.length === 0 ? undefined : whyNotListed(path, paths);

@@ -35,8 +35,8 @@ type BulkKind = {
 };
 
 /**
- * Counts the calls first, then replays or discards them. Without --until it selects only calls that failed before it
- * started. If calls remain, it prints a command that continues with the same --until.
+ * Counts the calls first, then replays or discards them. Without ids and --until, it selects only calls that failed
+ * before the command started. If calls remain, it prints a command that continues with the same --until.
  */
 export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): Promise<number> {
   return withStopSignal((stopped) => {

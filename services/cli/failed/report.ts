@@ -16,7 +16,7 @@ export type Outcome = {
   interrupted: boolean;
 };
 
-/** Returns the number of counted calls that will be replayed or discarded. The others need `force`. */
+/** Returns the number of counted calls that will be replayed or discarded. The other counted calls need `force`. */
 export function selectedCount({ matched, needs_force_count }: FailedBulkView): number {
   return (matched ?? 0) - (needs_force_count ?? 0);
 }
@@ -43,8 +43,8 @@ export function report(
 }
 
 /**
- * Makes the problem of a failed operation. The problem has an error code if only one call was named, and that call has
- * a code.
+ * Makes the error to print from its text. The error has a code if only one call was named, and the reason why that call
+ * is missing has a code.
  */
 function toProblem(text: string, { counted: { missing, matched } }: Outcome): string | AppError {
   const [only, ...others] = missing;

@@ -17,7 +17,7 @@ export function isEverywhere({ partitions }: Reached): boolean {
   return partitions === undefined || partitions.unreached.length === 0;
 }
 
-/** Does one action on each of these jobs. Exit code 1 if it was not done on one of them. */
+/** Does one action on each of these jobs. Exit code 1 if it failed or changed nothing on at least one job. */
 export function forEachJob(
   deps: ProgramDeps,
   names: readonly string[],

@@ -9,8 +9,8 @@ type Listed = { service_id: number; job_index: number; name: string };
 const PAGES_MAX = 100;
 
 /**
- * Returns the URL of the job that the gateway sells under this name. The URL keeps the gateway's host as the user gave it. Throws
- * PayFailure if the job is not found.
+ * Returns the URL of the job that the gateway sells under this name. The URL keeps the gateway's host as the user gave
+ * it. Throws PayFailure if the job is not found.
  */
 export async function findJob(gateway: URL, name: string, deadline: number): Promise<URL> {
   const base = `${gateway.origin}${gateway.pathname.replace(/(?:\/x402)?\/?$/, "")}`;

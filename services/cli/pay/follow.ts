@@ -18,8 +18,8 @@ type FollowOptions = {
 };
 
 /**
- * Follows a paid call until it ends or the deadline passes. It prints the call's states and the progress of a long job, and writes the
- * outcome into `purchase`. Throws PayFailure if the job did not run in time, or has failed.
+ * Follows a paid call until it ends or the deadline passes. Prints the call's states and the progress of a long job,
+ * and writes the outcome into `purchase`. Throws PayFailure if the job did not run in time, or has failed.
  */
 export async function followCall(
   url: URL,
@@ -114,7 +114,10 @@ function hasEnded(state: string | undefined): boolean {
   return state !== undefined && ENDS.includes(state);
 }
 
-/** Polls a gateway without streams for a call's state, until the call ends or the deadline passes. Resolves with the last state read. */
+/**
+ * Polls a gateway without streams for a call's state, until the call ends or the deadline passes. Resolves with the
+ * last state read.
+ */
 async function poll(
   url: URL,
   deadline: number,
@@ -137,8 +140,8 @@ async function readState(url: URL, deadline: number): Promise<string | undefined
 }
 
 /**
- * Replaces the host of a URL from an answer with the host of the paid URL. No other host is trusted, and the gateway may name a public host
- * that cannot be reached from here. Returns undefined if the text is not a URL.
+ * Returns a URL from an answer, with its host replaced by the host of the paid URL. No other host is trusted, and the
+ * gateway may name a public host that this machine cannot reach. Returns undefined if the text is not a URL.
  */
 export function onPaidOrigin(named: string, paid: URL): URL | undefined {
   if (!URL.canParse(named, paid.href)) return undefined;

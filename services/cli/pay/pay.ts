@@ -48,8 +48,8 @@ export type PayOptions = BodyOptions & {
 const PACKAGES = ["@x402/evm", "@x402/extensions", "@x402/fetch", "viem"];
 
 /**
- * Runs `postern pay`: buys one job, by its URL or its name. Resolves with 0 once the output is printed, or the job has ended without a kept
- * output. With --wait 0, resolves with 0 once the call is accepted.
+ * Runs `postern pay`: buys one job, by its URL or its name. Resolves with 0 once the output is printed, or the job has
+ * ended without a kept output. With --wait 0, resolves with 0 once the call is accepted.
  */
 export async function pay(deps: ProgramDeps, job: URL | string, options: PayOptions): Promise<number> {
   const key = payerKey(deps.env);
@@ -182,7 +182,10 @@ async function buy(
   return options.quiet ? withHintOnInterrupt(trade, howToFetch(purchase, trade.program), waiting) : waiting();
 }
 
-/** Waits for the output. If the user interrupts the wait, prints how to fetch the output later, and ends the process by the same signal. */
+/**
+ * Waits for the output. If the user interrupts the wait, prints how to fetch the output later, and ends the process by
+ * the same signal.
+ */
 async function withHintOnInterrupt<Result>(
   { printError }: Trade,
   how: string,
@@ -230,7 +233,10 @@ function howToFetch({ resultUrl, resultToken }: Purchase, program: string): stri
   return `fetch the result later: ${variable}${program} result ${shellQuote(resultUrl)}\n`;
 }
 
-/** Follows the call to its end, and fetches its output. For a repeated payment, the 202 has no token, and the payer signs in. */
+/**
+ * Follows the call to its end, and fetches its output. The 202 answer to a repeated payment has no result token, so the
+ * payer then signs in to get the output.
+ */
 async function awaitOutput(
   answer: Answer,
   { url, screen, key: payerKey }: Trade,

@@ -65,7 +65,10 @@ export function createPayer(key: Secret) {
   };
 }
 
-/** Transfer methods that the client can sign. `member` names the signed part of the payload, and `end` its field with the expiry. */
+/**
+ * Transfer methods that the client can sign. `member` names the signed part of the payload, and `end` the field in it
+ * with the expiry.
+ */
 const METHODS: ReadonlyMap<unknown, Method> = new Map([
   ["eip3009", { member: "authorization", end: "validBefore" }],
   ["permit2", { member: "permit2Authorization", end: "deadline" }],

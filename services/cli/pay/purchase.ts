@@ -104,8 +104,9 @@ export function receiptText(
 }
 
 /**
- * `refused`: nothing was paid. `unknown`: the payment may have been made. `accepted`: the payment was made, and the job has not ended in
- * time. `injected`: the job ran, but its output could not be fetched. `failed`: any other failure, even if the job was paid and has failed.
+ * `refused`: nothing was paid. `unknown`: the payment may have been made. `accepted`: the payment was made, but the job
+ * has not ended in time. `injected`: the job ran, but its output could not be fetched. `failed`: any other failure,
+ * even if the job was paid and has failed.
  */
 type Outcome = "refused" | "unknown" | "accepted" | "injected" | "failed";
 

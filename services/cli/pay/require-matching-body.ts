@@ -7,8 +7,8 @@ import { PayFailure } from "./purchase.ts";
 const COMPILE_MS = 1000;
 
 /**
- * Throws PayFailure if the job at this URL publishes an input schema that the body does not match. A schema that cannot be fetched or read
- * does not stop the purchase, because the gateway checks the body itself.
+ * Throws PayFailure if the job at this URL publishes an input schema that the body does not match. A schema that cannot
+ * be fetched or read does not stop the purchase, because the gateway checks the body itself.
  */
 export async function requireMatchingBody(
   url: URL,

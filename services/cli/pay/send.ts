@@ -12,9 +12,9 @@ const WAIT_MS_MAX = 30_000;
 const WAIT_MS_OTHERWISE = 1000;
 
 /**
- * Repeats a paid request until an answer is final. Every attempt sends exactly the same request, so that the gateway charges it only
- * once. At the deadline (unix ms), resolves with the last answer if no attempt can have been charged, and throws PayFailure otherwise.
- * Throws the signal's reason when the signal is aborted.
+ * Repeats a paid request until an answer is final. Every attempt sends exactly the same request, so that the gateway
+ * charges it only once. At the deadline (unix ms), resolves with the last answer if no attempt can have been charged,
+ * and throws PayFailure otherwise. Throws the signal's reason when the signal is aborted.
  */
 export async function sendUntilAnswered(
   request: Post,
@@ -63,7 +63,10 @@ type OpenCode = {
   [Code in ErrorCode]: (typeof CODES)[Code]["status"] extends 429 | 503 ? Code : never;
 }[ErrorCode];
 
-/** Says for each code whether a gateway may answer with it after the claim of the payment. Before the claim, nothing is charged. */
+/**
+ * Says for each code whether a gateway may answer with it after the claim of the payment. Before the claim, nothing is
+ * charged.
+ */
 const MAY_FOLLOW_CLAIM: Readonly<
   Record<Extract<OpenCode, `${"payment" | "price" | "caller"}.${string}`>, boolean>
 > = {
@@ -87,8 +90,8 @@ function retryAfterMs({ headers }: Answer): number {
 }
 
 /**
- * Runs the payment, and lets the user interrupt it. The first Ctrl-C aborts the signal with a PayFailure of outcome `unknown`, because the
- * payment may have been made. The second Ctrl-C ends the process.
+ * Runs the payment, and lets the user interrupt it. The first Ctrl-C aborts the signal with a PayFailure of outcome
+ * `unknown`, because the payment may have been made. The second Ctrl-C ends the process.
  */
 export async function interruptible<Result>(work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
   const controller = new AbortController();

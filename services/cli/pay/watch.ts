@@ -33,8 +33,8 @@ const RETRY_MS = 2000;
 const PATIENCE_MS = 10_000;
 
 /**
- * Follows a call by its event stream, and reconnects when the stream breaks. Ends when the call ends, the deadline passes, or an injected
- * job sends no event for `patienceMs`.
+ * Follows a call by its event stream, and reconnects when the stream breaks. Ends when the call ends, the deadline
+ * passes, or an injected job sends no event for `patienceMs`.
  */
 export async function watch(followed: URL, watching: WatchOptions): Promise<WatchOutcome> {
   const { deadline, patienceMs = PATIENCE_MS, onState, onProgress } = watching;
@@ -85,7 +85,8 @@ export async function watch(followed: URL, watching: WatchOptions): Promise<Watc
 }
 
 /**
- * Opens the stream. Redirects are not followed, because only the paid gateway may get the token. Undefined if the answer is not a stream.
+ * Opens the stream. Redirects are not followed, because only the paid gateway may get the token. Undefined if the
+ * answer is not a stream.
  */
 async function openStream(
   followed: URL,

@@ -17,8 +17,9 @@ export type AuditOptions = OperationTarget & {
 };
 
 /**
- * `postern payments audit`: matches the payments with the transfers on the chain in a range of blocks. Exit code 1 if
- * a payment or transfer has no counterpart. With `other`, also exit code 1 if both deployments may count a transfer.
+ * `postern payments audit`: matches the payments with the transfers on the chain in a range of blocks. Exit code 1 if a
+ * payment or transfer has no counterpart. With `other`, also exit code 1 if both deployments count the same transfer,
+ * or if the comparison may have missed one.
  */
 export async function auditPayments(deps: ProgramDeps, options: AuditOptions): Promise<number> {
   const { fromBlock, toBlock, network, other, json } = options;

@@ -15,7 +15,7 @@ const AT_ONCE = 16;
 const PAGE_MAX = 500;
 
 /**
- * `postern payments reconcile`: makes payments due for a check at once, and waits until a gateway has checked them.
+ * `postern payments reconcile`: makes the next check of payments due now, and waits until a gateway has checked them.
  * Exit code 1 if a payment is unknown, or if no gateway has checked it in time.
  */
 export function reconcilePayments(

@@ -56,7 +56,10 @@ function inWords(payment: PaymentDetail): string {
   ]);
 }
 
-/** Names the transaction that paid. If only the facilitator reported it, the label says so. */
+/**
+ * Names the transaction that paid, who reported it, and whether the chain confirms it. The label says if the chain
+ * contradicts it.
+ */
 function settlementRow({ settlement, proven, contradicted }: PaymentDetail) {
   if (settlement === null) return ["settled by", undefined] as const;
   const { transaction, by } = settlement;

@@ -52,7 +52,10 @@ function questionOf({ withoutAudit = false }: AdoptOptions): string {
 type Adopted = {
   id: string;
   unauditedSince: number | undefined;
-  /** The partition from which pauses and holds are copied to partition 0. */
+  /**
+   * Partition from which pauses of jobs and states of endpoints are copied to partition 0. Undefined if none are
+   * copied.
+   */
   intentsOf: number | undefined;
 };
 
@@ -93,12 +96,16 @@ function auditText({ id, lastReport }: Found, index: number): string {
   return `partition ${index} had ${lastReport === undefined ? "no report" : `a report of ${toIso(lastReport)}`}`;
 }
 
-/** Limit on how far a report's time may be ahead of `now`, which is only an estimate of Redis' clock. */
+/**
+ * Limit on how far the time of a report may be ahead of `now`. Processes report to each Redis regularly, by its clock,
+ * and `now` is only an estimate of that clock.
+ */
 const REPORT_LEAD_MS_MAX = 60_000;
 
 /**
- * Returns the time (unix ms) since which data may be lost: `since`, or else the oldest report. Throws if the time is
- * unknown or in the future. With a time that is too late, sales could resume although the audit has missed payments.
+ * Returns the time (unix ms) since which data may be lost: `since`, or otherwise the oldest of the partitions' last
+ * reports. Throws if the time is unknown or in the future. With a time that is too late, sales could resume although
+ * the audit has missed payments.
  */
 function startOfLoss(since: number | undefined, found: readonly Found[], now: number): number {
   if (since !== undefined && since > now)

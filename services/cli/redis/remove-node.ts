@@ -73,8 +73,8 @@ function questionOf(node: string, { listedBy }: Removal): string {
 }
 
 /**
- * Writes the audit line, and resolves with whether it was written. Call this after the removal. Before it, a write may
- * have to wait for the removed replica, and cannot be confirmed.
+ * Writes the audit line, and resolves with whether it was written. Call this after the removal. Before the removal, a
+ * write may wait for the confirmation of the removed replica, which never comes.
  */
 async function writeAuditLine(
   deps: ProgramDeps,

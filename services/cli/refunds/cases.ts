@@ -44,13 +44,13 @@ export const PAGE_MAX = 500;
 
 /** The selected refunds. */
 export type Chosen = {
-  /** Cases that can be exported, oldest payment first. */
+  /** Refunds that can be exported, oldest payment first. */
   cases: RefundCase[];
-  /** Number of omitted cases, by reason. */
+  /** Number of omitted refunds, by reason. */
   leftOut: Map<string, number>;
-  /** Networks of the cases that are omitted because of --network. */
+  /** Networks of the refunds that are omitted because of --network. */
   elsewhere: Set<string>;
-  /** One sentence for each named call that is not among the cases. */
+  /** One sentence for each named call that is not in `cases`. */
   refused: string[];
 };
 
@@ -80,8 +80,8 @@ async function readCases(
     else leaveOut(each, obstacle);
   }
   chosen.cases.reverse();
-  // The calls that are still in `named` have no open case: they have neither failed nor been discarded, or their
-  // refund is already exported.
+  // The calls that are still in `named` are not among the listed refunds: they have neither failed nor been discarded,
+  // or their refund is already exported.
   for (const id of named)
     chosen.refused.push(
       await getPayment({ call_id: id }).then(
@@ -93,7 +93,7 @@ async function readCases(
 }
 
 /**
- * Returns a problem if the chosen network has no case and no accepted token. Returns undefined otherwise, and also if
+ * Returns a problem if the chosen network has no refund and no accepted token. Returns undefined otherwise, and also if
  * the accepted tokens are unknown.
  */
 async function whyNoNetwork(
@@ -133,7 +133,9 @@ function printCases(deps: ProgramDeps, chosen: Chosen): number {
   return refused.length > 0 ? EXIT.failed : EXIT.ok;
 }
 
-/** Formats the number of cases. Failed calls are counted separately, because they can still be replayed. */
+/**
+ * Formats the number of refunds. Those of failed calls are counted separately, because the calls can still be replayed.
+ */
 export function countText({ cases, leftOut, elsewhere }: Chosen): string {
   const others = elsewhere.size === 0 ? [] : [`more on ${[...elsewhere].join(", ")}`];
   const failed = cases.filter(({ state }) => state === "failed").length;
@@ -142,7 +144,7 @@ export function countText({ cases, leftOut, elsewhere }: Chosen): string {
   return [due, ...undecided, ...leftOutText(leftOut), ...others].join(", ");
 }
 
-/** Advice for each reason to omit a case. */
+/** Advice for each reason to omit a refund. */
 const ADVICE: Readonly<Record<string, string>> = {
   "effect unknown": " (--effect-unknown includes them)",
   "not confirmed": " (run this again once the chain confirms them at the configured depth)",

@@ -6,7 +6,10 @@ import { inTokens } from "../text.ts";
 
 /* Formats of an export for two apps of the Safe wallet. The same export always gives the same bytes. */
 
-/** Formats an export for the app CSV Airdrop, with amounts in whole tokens. The last column is only for collectibles. */
+/**
+ * Formats an export for the app CSV Airdrop, with amounts in whole tokens. The last column is empty, because it is only
+ * for collectibles.
+ */
 export function toCsv({ rows }: RefundExportView): string {
   const lines = rows.map(({ asset, payer, amount, decimals }) =>
     [

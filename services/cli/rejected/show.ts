@@ -10,7 +10,7 @@ export type ShowOptions = OperationTarget & { json?: boolean };
 
 /**
  * `postern rejected show`: prints all stored data of one refused request. Exit code 1 if it is unknown, or if several
- * match the prefix.
+ * ids start with the given text.
  */
 export function showRejected(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
   return withOperations(deps, options, async ({ getRejected }) => {

@@ -9,8 +9,9 @@ import { systemClock } from "../../../shared/platform/time/clock.ts";
 import type { Answer } from "../http.ts";
 
 /**
- * Visible ASCII without backslashes. It has no line breaks, because it becomes a part of the signed text. A browser
- * treats a backslash in a URL as a slash, but RFC 3986 does not permit backslashes.
+ * Visible ASCII without backslashes. Line breaks are excluded, because they could add lines to the signed text. A
+ * browser reads a backslash in a URL as a slash, but RFC 3986 does not permit it. So two parsers could find different
+ * hosts.
  */
 const visible = z
   .string()

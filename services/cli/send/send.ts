@@ -60,10 +60,7 @@ function bodyNote(sender: Sender, { event, body }: SendOptions): string {
   return `the body is the sample of another event, and may not fit ${plain(event)}; to send your own, use --body @file\n`;
 }
 
-/**
- * Says whether the endpoint's filter would accept this request, which is printed and not sent. Empty if there is no
- * filter.
- */
+/** Says whether the endpoint's filter would accept the request of a dry run. Empty if there is no filter. */
 function filterNote({ endpoint: { when } }: Sender, { headers, body }: Draft): string {
   if (when === undefined) return "";
   try {

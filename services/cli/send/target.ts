@@ -134,8 +134,8 @@ const CONFIGURE = "--config-dir for a configuration with this endpoint";
 const NO_SECRET = `; use --secret env:NAME or file:/path, or ${CONFIGURE}`;
 
 /**
- * Validates a table of webhooks.toml and returns its endpoint. `secret` is passed in a variable, so that a secret that
- * looks like a reference is not resolved.
+ * Validates a table of webhooks.toml and returns its endpoint. The table refers to `secret` by an environment variable.
+ * A secret that itself looks like a reference, such as `env:NAME`, is then not resolved.
  */
 function resolveTable({ secret, ...table }: Record<string, unknown> & { secret: string | undefined }) {
   const env = { POSTERN_SEND_SECRET: secret };

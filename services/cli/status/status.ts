@@ -15,7 +15,10 @@ import { redisAnswers } from "../with-redis.ts";
 export type StatusOptions = OperationTarget & {
   json?: boolean;
   watch?: boolean;
-  /** Whether the status of a running `postern dev` may be shown instead: true if the user gave no directory. */
+  /**
+   * Whether to show a running `postern dev` if the configured Redis does not answer. True if the user gave no
+   * directory.
+   */
   mayFindDev?: boolean;
 };
 
@@ -238,7 +241,10 @@ function partitionCells({
   return [String(index), plain(address ?? "-"), state, waiting === null ? "-" : String(waiting), memory];
 }
 
-/** Formats a line for payments in review, and one for disputed payments. No payments give no line. */
+/**
+ * Formats a line for payments in review, and one for disputed payments. A line is left out if there are no such
+ * payments.
+ */
 function paymentLines({ review, disputed }: Shown["payments"], at: number): string[] {
   const line = (name: string, { count, oldest_at: oldest }: typeof review, command: string) => {
     const age = oldest === null ? "" : `, the oldest for ${duration(Math.max(0, at - Date.parse(oldest)))}`;

@@ -36,8 +36,8 @@ export const isRunning = ({ state }: Pick<BulkView, "state">): boolean =>
   state === "waiting" || state === "running" || state === "cancelling";
 
 /**
- * Whether the view of the bulk operation can still change. After a replay has ended, its view still counts the calls
- * that wait.
+ * Whether the view of the bulk operation can still change. The view of an ended replay changes as long as replayed
+ * calls wait in the queue or are in flight.
  */
 export const isOpen = (run: BulkView): boolean =>
   isRunning(run) ||

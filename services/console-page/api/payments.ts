@@ -24,7 +24,7 @@ export const resolvePayment = (id: string, decision: Decision): Promise<unknown>
 export const beginAcknowledge = (ids: readonly string[], reason: string): Promise<AcknowledgeView> =>
   request("POST", "api/v1/payments/acknowledgements", { call_ids: [...ids], reason });
 
-/** Has a gateway check a payment now. */
+/** Makes a gateway check a payment now. */
 export const reconcilePayment = (id: string): Promise<Reconciled> =>
   request("POST", "api/v1/payments/{call_id}/reconcile", { call_id: id });
 

@@ -49,9 +49,9 @@ type Options = {
 };
 
 /**
- * Returns the answer to a GET. While the page is visible, it asks again every `everyMs`. It asks at once when the
- * page becomes visible or `turn` changes. If the service takes long, it asks less often. After a transient refusal it
- * soon asks again (use-retry.ts). Without a path it asks nothing.
+ * Returns the answer to a GET. While the page is visible, repeats the request every `everyMs`, or less often if the
+ * service takes long. Requests at once when the page becomes visible or `turn` changes, and soon after a transient
+ * refusal (use-retry.ts). Sends no request without a path.
  */
 export function useAnswer<P extends PathOf<"GET">>(
   path: P | undefined,

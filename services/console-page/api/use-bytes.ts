@@ -11,8 +11,9 @@ type Bytes = {
 };
 
 /**
- * Fetches bytes only when the user asks for them. If the answer breaks off, the page does not fetch it again by itself,
- * because the service cuts off slow readers. Each request reads all bytes again and leaves a line in the audit log.
+ * Fetches bytes only when the user asks for them. If the answer breaks off, the page does not repeat the request by
+ * itself: the service cuts off a slow reader, and would cut it off again. Each request reads all bytes again and leaves
+ * a line in the audit log.
  */
 export function useBytes<P extends PathOf<"GET">>(path: P, asked: InputAt<"GET", P>): Bytes {
   const [body, setBody] = useState<Uint8Array | undefined>();

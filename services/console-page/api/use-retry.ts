@@ -17,7 +17,7 @@ export function isDefiniteRefusal({ status }: Refused): boolean {
 /**
  * Calls `again` after a transient refusal: first after about one second, later after about ten, but not before
  * `pauseMs`. If the browser comes online again, calls it at once. A hidden page waits until it is visible. Half of the
- * pause is random, so that many pages do not all ask at once when the service is back.
+ * pause is random, so that not all pages send requests at once when the service is back.
  */
 export function useRetry(
   refused: Refused | undefined,

@@ -25,7 +25,8 @@ export function useRun<Run extends BulkView>(
   const everyMs = PACES.find(({ untilMs }) => followedMs < untilMs)?.everyMs ?? SLOWEST_MS;
   const { data, isCurrent, refused } = useAnswer(path, { run_id: run?.id ?? "" }, { everyMs });
 
-  // Each view is reported only once. Right after a resume, `data` is still the view from before it.
+  // Each view is reported only once. Right after the user resumes an operation, `data` is still the view from before
+  // the resume.
   const reported = useRef<BulkView | undefined>(undefined);
   useEffect(() => {
     if (!isCurrent || data === undefined || data === reported.current) return;

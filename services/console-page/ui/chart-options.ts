@@ -14,7 +14,7 @@ export function toData(times: readonly number[], lines: readonly Line[]): uPlot.
 }
 
 type Drawn = Omit<Required<ChartProps>, "label" | "times" | "markers" | "onPick"> & {
-  /** Current markers. */
+  /** Reference to the markers, which can change after the chart was created. */
   marks: { readonly current: readonly Marker[] };
 };
 
@@ -49,7 +49,7 @@ export function optionsOf(element: HTMLElement, drawn: Drawn): uPlot.Options {
         size: 62,
         ...(unit !== "" && { label: unit, labelSize: 18, labelGap: 2, labelFont: FONT }),
         ...(isWhole && { incrs: WHOLE_STEPS }),
-        // With several magnitudes, the axis has only powers of ten, because other labels would overlap.
+        // A logarithmic axis has labels only at powers of ten, because labels between them would overlap.
         filter: powers,
         grid: { ...axis.grid, filter: powers },
         values: (_, ticks) => ticks.map((tick) => (tick == null ? "" : formatTick(tick))),

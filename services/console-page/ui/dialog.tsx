@@ -12,7 +12,10 @@ type Props = {
   isBusy?: boolean;
 };
 
-/** A modal dialog of the browser. It keeps the focus inside, and returns it when it closes. */
+/**
+ * A modal dialog of the browser. It keeps the focus inside. When it closes, the focus returns to the element that had
+ * it before.
+ */
 export function Dialog({ title, onClose, children, foot, isBusy = false }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();

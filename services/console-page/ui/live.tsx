@@ -48,7 +48,7 @@ type WhyNotProps = {
   title?: string;
 };
 
-/** Says why there is no new data, and since when. Says nothing while requests succeed. */
+/** Says why a request failed, and how old the shown data is. Shows nothing while requests succeed. */
 export function StaleNotice({ answer, title = "Data unavailable" }: WhyNotProps) {
   const { at, refused, reload, isCut = false } = answer;
   if (refused === undefined) return null;

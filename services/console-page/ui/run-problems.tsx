@@ -15,7 +15,7 @@ export function MissingIds({ missing }: { missing: Missing }) {
 
 type Props = { run: Pick<BulkView, "failure"> & { missing: Missing }; unread: Refused | undefined };
 
-/** Shows the failures of a bulk operation, and of reading its progress. */
+/** Shows what went wrong in a bulk operation, and why its progress could not be read. */
 export function RunProblems({ run: { missing, failure }, unread }: Props) {
   return (
     <>

@@ -5,7 +5,7 @@ const IDS_MAX = 1000;
 
 export type Selection = {
   selected: ReadonlySet<string>;
-  /** Selects or clears one item. With `isRange` it selects every item from the last toggled one to this one. */
+  /** Selects or clears one item. With `isRange`, instead selects every item from the last toggled one to this one. */
   toggle: (id: string, isRange: boolean) => void;
   /** Clears the selection. If it is empty, selects every listed item, up to `IDS_MAX`. */
   toggleAll: () => void;

@@ -73,7 +73,10 @@ function clockWithMs(date: Date): string {
   return `${clock(date)}.${String(date.getMilliseconds()).padStart(3, "0")}`;
 }
 
-/** Writes `5 min ago`. An event is never in the future: if the clocks of the servers differ, it happened `now`. */
+/**
+ * Writes `5 min ago`. If the clocks of the servers differ, an event may seem to lie in the future. It then happened
+ * `now`.
+ */
 export function ago(at: number, now: number): string {
   const ms = now - at;
   return ms < 1000 ? "now" : `${inOneUnit(ms)} ago`;

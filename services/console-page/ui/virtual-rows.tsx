@@ -17,8 +17,8 @@ type Props = {
 const AHEAD = 12;
 
 /**
- * A list of any length: the document has only the visible rows. The page scrolls, not a box inside it. `j` and `k`
- * move between the first links of rows, and `x` selects a row.
+ * A list of any length: the document has only the visible rows. The whole page scrolls, not a box inside it. `j` and
+ * `k` move the focus between the first links of the rows, and `x` selects a row.
  */
 export function VirtualRows({ label, count, total, rowHeight, row, onEnd }: Props) {
   const box = useRef<HTMLUListElement>(null);

@@ -7,7 +7,8 @@ type Options = { allowedHosts: readonly string[]; publicUrl: string | undefined;
 /**
  * Throws `operator.host_unknown` unless the request was sent to an IP address, to localhost, or to a name of this
  * service. An attacker's page may make its own name resolve to this machine (DNS rebinding). The browser then treats
- * its requests as same-origin, but their Host is that name. An IP address needs no name, so such requests are safe.
+ * the page's requests as same-origin, but their Host is the attacker's name. Such an attack needs a name, so a request
+ * to an IP address is safe.
  */
 export function createAssertHost({ allowedHosts, publicUrl, bindHost }: Options) {
   const own = [...allowedHosts, bindHost, ...(publicUrl === undefined ? [] : [new URL(publicUrl).hostname])];

@@ -17,9 +17,9 @@ export type CheckToken = (text: string, address: string) => OperatorToken;
 
 /**
  * Compares the text with every secret of every token, in constant time. A random token is accepted even if the client's
- * address has sent many wrong ones. Guessing it is not feasible, and otherwise others at that address could lock out
- * its owner. A token that could be guessed is accepted only while the address has attempts left. So an address without
- * attempts cannot tell the right token from a wrong one.
+ * address has sent many wrong tokens. It cannot be guessed, and a limit would let others at the address lock out the
+ * token's owner. A token that could be guessed is accepted only while the address has tries left. Otherwise an address
+ * without tries could still tell the right token from a wrong one.
  */
 export function createCheckToken(tokens: readonly OperatorToken[], lockout: Lockout): CheckToken {
   const known = tokens.flatMap((token) =>
@@ -38,7 +38,10 @@ export function createCheckToken(tokens: readonly OperatorToken[], lockout: Lock
   };
 }
 
-/** Identifies the client of a request. Throws `operator.unauthorized`. */
+/**
+ * Identifies the client of a request. Throws `operator.unauthorized`, and the errors of `CheckToken` and
+ * `Sessions.find`.
+ */
 export type Identify = (req: IncomingMessage, address: string) => Promise<Who>;
 
 type Deps = { tokens: readonly OperatorToken[]; checkToken: CheckToken; sessions: Sessions };

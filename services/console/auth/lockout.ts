@@ -6,8 +6,8 @@ import type { Clock } from "../../../shared/platform/time/clock.ts";
 /** Wrong tokens that one address may send per minute, at each replica. */
 const PER_ADDRESS = 10;
 /**
- * Wrong tokens that all addresses together may send per minute. Addresses that have recently sent a valid token are
- * not counted.
+ * Wrong tokens that all addresses together may send per minute. Wrong tokens are not counted here if their address has
+ * recently sent a valid token.
  */
 const ALL_ADDRESSES = 100;
 const KNOWN_MS = 3_600_000;
@@ -15,8 +15,8 @@ const KNOWN_MAX = 1000;
 
 export type Lockout = {
   /**
-   * Counts one attempt of this address. Returns a function that undoes the count. Throws `request.rate_limited` if no
-   * attempt is left.
+   * Counts one try of this address. Returns a function that undoes the count. Throws `request.rate_limited` if no try
+   * is left.
    */
   takeTry(address: string): () => void;
   /** Notes that this address has sent a valid token. For an hour the wrong tokens of other addresses do not block it. */
@@ -24,8 +24,8 @@ export type Lockout = {
 };
 
 /**
- * Limits how many tokens an attacker can try. The counts are in this process's memory, so strangers cannot fill Redis
- * with them. They also work while Redis is unavailable.
+ * Limits how many tokens an attacker can try. The counts are in this process's memory: strangers must not fill Redis,
+ * and the limit must also work while Redis is unavailable.
  */
 export function createLockout(clock: Clock): Lockout {
   const publicDetail = "too many wrong tokens; find the client that sends them, and try again later";

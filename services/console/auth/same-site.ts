@@ -5,10 +5,10 @@ import type { Who } from "./who.ts";
 const SAFE_METHODS = ["GET", "HEAD"];
 
 /**
- * Throws `operator.cross_site` if a page of another site may have made the browser send this request. Browsers name
- * the origin of the page in Sec-Fetch-Site (Fetch Metadata) and Origin (Fetch standard), and no page can change these
- * headers. A request that has a session and changes something must have one of them. Programs that are not browsers
- * have neither header, and no session.
+ * Throws `operator.cross_site` if a page of another site may have made the browser send this request. Browsers name the
+ * origin of the page in Sec-Fetch-Site (Fetch Metadata) and Origin (Fetch standard), and no page can change these
+ * headers. A request with a session and an unsafe method, such as POST, must have at least one of the two. Programs
+ * that are not browsers have neither header, and no session.
  */
 export function createAssertSameSite(publicUrl: string | undefined) {
   const publicOrigin = publicUrl === undefined ? undefined : new URL(publicUrl).origin;

@@ -14,14 +14,14 @@ import type { Who } from "./who.ts";
 const SKEW_MS = 60_000;
 
 /**
- * The salt of the signatures is cached for this long, so that cookies of strangers cannot cause many reads of Redis.
+ * The salt of the signatures is cached for this long, so that many invalid cookies do not cause many reads of Redis.
  */
 const SALT_KEPT_MS = 1000;
 
-/** Separates these signatures from others that a token's secret may make. */
+/** Prefix of the signed text, so that no other signature made with a token's secret is valid for a session. */
 const CONTEXT = "postern operator session v1 ";
 
-/** End of the session (unix ms), random id, and an HMAC-SHA256 of both. */
+/** End of the session (unix ms), random id, and an HMAC-SHA256 of the salt, the end and the id. */
 const SESSION = /^(\d{13})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/;
 
 export type Sessions = {
@@ -55,8 +55,8 @@ type Session = { token: OperatorToken; id: string; until: number };
  * no longer configured. Redis records only sessions that were ended early, until they would have ended by themselves.
  *
  * The signature also covers a random salt in Redis. Without the salt an attacker could sign cookies with guessed
- * tokens. The answer would show which guess is right, and the limit on wrong tokens would not apply. With a stolen
- * cookie, an attacker could check guesses even without a request.
+ * tokens and send them. The console's answer would show which guess is right, and the limit on wrong tokens would not
+ * apply. With a stolen cookie, an attacker could even check guesses without a request.
  */
 export function createSessions({ tokens, partition, isSecure, sessionMs, clock }: Options): Sessions {
   const { redis, keys } = partition;
@@ -91,7 +91,8 @@ export function createSessions({ tokens, partition, isSecure, sessionMs, clock }
    */
   function read(value: string, salt: string): Session | undefined {
     const [, until = "", id = "", mac = ""] = SESSION.exec(value) ?? [];
-    // The end has a limit, because the owner of a token could sign a session that never ends.
+    // The end has a limit: someone who knows a token and the salt in Redis could otherwise sign a session that never
+    // ends.
     if (mac === "" || Number(until) <= clock() || Number(until) > clock() + sessionMs + SKEW_MS)
       return undefined;
     const signature = Buffer.from(mac, "base64url");
@@ -100,8 +101,8 @@ export function createSessions({ tokens, partition, isSecure, sessionMs, clock }
   }
 
   /**
-   * Returns the valid sessions of a request. A browser may send several cookies of one name, if a parent domain has
-   * set one.
+   * Returns the valid sessions of a request. A browser may send several cookies of this name: a parent domain can set
+   * one too.
    */
   async function sessionsOf(req: IncomingMessage): Promise<Session[]> {
     const pairs = headerValues(req, "cookie").flatMap((header) => header.split(/; */));

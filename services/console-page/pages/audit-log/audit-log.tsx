@@ -21,7 +21,7 @@ const STREAMS = [
   { value: "reads", name: "Reads" },
 ] as const;
 
-/** Lists the acts of operators, newest first. A bulk operation is one row, which has a list of its calls. */
+/** Lists the acts of operators, newest first. A bulk operation is one row, which links to the list of its calls. */
 export function AuditLogPage() {
   const [asked, change] = useQuery();
   const stream = STREAMS.find(({ value }) => value === asked.get("stream"))?.value ?? "";
@@ -86,7 +86,7 @@ function NoEntries({ stream }: { stream: (typeof STREAMS)[number]["value"] }) {
   );
 }
 
-/** Selections that need no words, because the Target column shows the id, name, path or address itself. */
+/** Values of `selection` that are not shown, because the Target column shows the id, name, path or address itself. */
 const SELF_EVIDENT_SELECTIONS: readonly string[] = ["by id", "by name", "by path", "by address"];
 
 const COLUMNS: readonly Column<AuditEntry>[] = [

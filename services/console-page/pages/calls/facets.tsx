@@ -17,7 +17,7 @@ type Name = keyof typeof TITLES;
 
 const NAMES = Object.keys(TITLES) as Name[];
 
-/** Returns the filters that a facet sets in the URL. */
+/** Returns the filters in the URL that the user has chosen among the facets. */
 export function useFacetFilters(): Partial<Record<Name, string>> {
   const [query] = useQuery();
   return Object.fromEntries(NAMES.map((name) => [name, query.get(name) ?? undefined]));

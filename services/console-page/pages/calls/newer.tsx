@@ -17,8 +17,8 @@ type Props = {
 };
 
 /**
- * Counts the calls of a search that are new or have changed since the list was read. In live mode it refreshes the
- * list by itself until the user pauses it.
+ * Counts the calls of a search that are new or have changed since the list was read. In live mode, reloads the list
+ * instead, until the user pauses that mode.
  */
 export function Newer({ search, list, isLive, setLive, refresh }: Props) {
   const isListed = list.at !== undefined && list.refused === undefined;
@@ -48,8 +48,8 @@ type Answered = { data?: { calls: readonly FoundCall[] } | undefined; at?: numbe
 
 /**
  * Counts the calls that are new or have changed since the list was read. Returns 0 if the answer is older than the
- * list. Compares every call with the list, because a new call can be older than the newest listed one: an ended call
- * may appear up to a second after its end.
+ * list. Compares every call with the list, not only the newest: a call that has ended may appear up to a second later,
+ * and may then be older than the newest listed call.
  */
 function countNewer({ data, at = 0 }: Answered, { items, isLoading, ...list }: Paged<FoundCall>) {
   if (isLoading || at <= (list.at ?? 0)) return 0;

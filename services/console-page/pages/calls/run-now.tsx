@@ -2,7 +2,7 @@ import { request } from "../../api/ask.ts";
 import { Confirm } from "../../ui/confirm.tsx";
 import { STILL_FAILING } from "../jobs/run-delayed.tsx";
 
-/** Asks for a reason, and has a delayed call attempted now. */
+/** Asks for a reason, and makes a producer attempt a delayed call now. */
 export function RunNowDialog({ id, onClose }: { id: string; onClose: () => void }) {
   const run = (reason: string) => request("POST", "api/v1/calls/{call_id}/run-now", { call_id: id, reason });
   return (

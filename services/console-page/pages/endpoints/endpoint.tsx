@@ -144,7 +144,10 @@ const HEADERS: Readonly<Record<string, string>> = {
   none: "",
 };
 
-/** Shows a command that sends a webhook. The console knows no secret, so `postern send` must sign a signed webhook. */
+/**
+ * Shows how to send a test webhook: by curl to an endpoint without signatures, and by `postern send` to any endpoint.
+ * Only a machine that has the secret can sign a webhook, and the console does not have it.
+ */
 function TryIt({ endpoint: { path, auth }, url }: { endpoint: EndpointDetail; url: string }) {
   const header = HEADERS[auth ?? ""];
   return (

@@ -147,8 +147,8 @@ type Count = {
 };
 
 /**
- * Has the service count the calls that a bulk operation would affect. The count of an earlier choice is not shown.
- * Each count is stored as a bulk operation, and too many of them evict older ones. The same choice is therefore counted
+ * Has the service count the calls that a bulk operation would affect. The count of an earlier choice is not shown. Each
+ * count is stored as a bulk operation, and many counts would evict older bulk operations. So the same choice is counted
  * again only if the service refused the count, or if the user asks for it.
  */
 function useCount(wish: RunRequest): Count {

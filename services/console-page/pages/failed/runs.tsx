@@ -7,12 +7,12 @@ import { Time } from "../../ui/time.tsx";
 import { RunProgress } from "./run-progress.tsx";
 
 const EVERY_MS = 5000;
-/** Number of listed runs of each kind, newest first. */
+/** Number of listed bulk operations of each kind, newest first. */
 const LISTED = 50;
-/** An ended run is shown for this long. */
+/** An ended bulk operation is shown for this long. */
 const SHOWN_MS = 900_000;
 
-/** Shows the replays and discards that run or have ended recently, also those of other operators. */
+/** Shows the bulk replays and discards of all operators that run or have ended recently. */
 export function Runs({ turn, onEnd }: { turn: number; onEnd: () => void }) {
   const options = { everyMs: EVERY_MS, turn };
   const replays = useAnswer("api/v1/bulk", { kind: "replay", limit: LISTED }, options);

@@ -14,7 +14,7 @@ import { Ago, duration, Time } from "../../ui/time.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
 import { PauseDialog } from "./pause.tsx";
 
-/** Number of jobs on a page. The stream sends the same number. */
+/** Number of jobs on a page. The stream of live data sends as many. */
 const SHOWN = 200;
 
 /** Lists the jobs, the calls that wait at each, what delays them, and the button that pauses or resumes the job. */
@@ -132,12 +132,14 @@ function isJob({ job }: Job): boolean {
 
 /**
  * Returns a link to the failed calls that the row counts. The user can discard all listed calls at once, so the list
- * must have no other calls. Returns undefined if no filter selects exactly these calls.
+ * should have no others. Returns undefined for a row that counts only callbacks to one receiver: no filter selects
+ * these.
  */
 function failedLinkOf(job: Job): string | undefined {
   if (job.job === "callback") return linkTo(["failed"], { origin: "callback" });
   if (!isJob(job)) return undefined;
-  // Also filters by origin, to exclude callbacks about the job's calls: the row of their receiver counts those.
+  // The row of a receiver counts callbacks about the job's calls, so the filter by origin excludes them here. A job
+  // with several origins gets no such filter, so its list can also show callbacks.
   const [origin, ...more] = job.origins;
   return linkTo(["failed"], { job: job.job, origin: more.length === 0 ? origin : undefined });
 }

@@ -206,7 +206,7 @@ function delayedMatter(queues: Overview["queues"], oldestMs: number): Matter {
   return { tone: "warn", word: "delayed", text };
 }
 
-/** The text for each state of a runner. */
+/** Text for each state of a runner that needs attention. */
 const RUNNER_MATTERS: Readonly<Record<string, string>> = {
   away: "is unreachable",
   silent: "does not answer",
@@ -266,7 +266,10 @@ function refusalMatters(flow: Flow | undefined): Matter[] {
   return [{ tone: "bad", word: "refused", text }];
 }
 
-/** Writes an upper limit for the age of an event, because only the start of its interval is known. */
+/**
+ * Writes an upper limit for the age of an event. Its exact time is unknown: `since` is the start of the interval in
+ * which it was counted.
+ */
 function WithinLast({ since }: { since: number }) {
   const mins = Math.ceil((useNow() - since) / 60_000);
   return <>within the last {Math.max(1, mins)} min</>;

@@ -19,7 +19,10 @@ type ChartsProps = {
   markers: readonly Marker[];
 };
 
-/** Shows the charts of rates, latency and hold times. They keep their space before there is anything to draw. */
+/**
+ * Shows the charts of the rates, of the latency, and of the time for which calls were held back. The charts keep their
+ * space before there is anything to draw.
+ */
 export function Charts({ points, job, origin, span, markers }: ChartsProps) {
   const drawn = useMemo(
     () =>

@@ -14,7 +14,10 @@ const LINES_MAX = 200;
 /** Number of events below the charts. */
 const LISTED = 6;
 
-/** Reads the events since a time that may explain a change: starts of processes, pauses and replays. Newest first. */
+/**
+ * Reads the events since a time that may explain a change in the charts: starts of processes, pauses, resumes, replays
+ * and runs of delayed calls. Newest first.
+ */
 export function useMarkers(since: string | undefined, processes: readonly ProcessStatus[] = []): Marker[] {
   const audit = useAnswer(
     since === undefined ? undefined : "api/v1/audit",

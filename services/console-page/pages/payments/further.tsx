@@ -1,7 +1,7 @@
 import { Notice } from "../../ui/notice.tsx";
 import type { FoundPayments, Path } from "./use-found.ts";
 
-/** Says why not all payments were searched, with a button that continues the search. */
+/** Says that not all payments were searched and why, with a button that continues the search. */
 export function SearchContinuation<P extends Path>({ of: all }: { of: readonly FoundPayments<P>[] }) {
   const further = all.flatMap(({ lookFurther }) => lookFurther ?? []);
   const refused = all.find((each) => each.refused !== undefined && !each.isLooking)?.refused;

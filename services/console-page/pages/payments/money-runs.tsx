@@ -25,7 +25,10 @@ export type MoneyRuns<K extends Kind = Kind> = {
 };
 
 const EVERY_MS = 2000;
-/** Interval at which an operation's result is read again. The request at the end of the operation may have failed. */
+/**
+ * Interval at which an operation's result is read again, because the request at the end of the operation may have
+ * failed.
+ */
 const RESULT_EVERY_MS = 30_000;
 
 const BEGIN: { [K in Kind]: () => Promise<MoneyRun[K]> } = {

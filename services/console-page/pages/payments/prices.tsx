@@ -155,7 +155,7 @@ const COLUMNS: readonly Column<SoldJob>[] = [
   },
 ];
 
-/** Prices are in wei. */
+/** Decimals of a chain's native currency: the prices are in wei, its smallest unit. */
 const NATIVE_DECIMALS = 18;
 
 /** Says who may buy a job. */

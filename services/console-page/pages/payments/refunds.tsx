@@ -156,7 +156,7 @@ function JobRan({ payment: { late_at, effect } }: { payment: RefundCase }) {
   return effect === "none" ? <>no</> : <Badge tone="warn">perhaps</Badge>;
 }
 
-/** Words about the payment, for each obstacle to its refund. */
+/** Words for each obstacle to a refund that concerns the payment, not the effect of the call. */
 const MONEY: Readonly<Record<string, [words: string, tone: Tone]>> = {
   disputed: ["disputed", "bad"],
   "not confirmed": ["not confirmed", "warn"],

@@ -6,7 +6,7 @@ import type { InputAt } from "../../api/contract.ts";
 import { type Answer, useAnswer } from "../../api/use-answer.ts";
 import { usePages } from "../../api/use-pages.ts";
 
-/** Limit on the requests that are sent without a click. Each searches at most 10,000 payments. */
+/** Limit on the requests for older payments that are sent without a click. Each searches at most 10,000 payments. */
 const UNPROMPTED_REQUESTS_MAX = 20;
 
 type Items = { "api/v1/payments": PaymentView; "api/v1/payments/refunds": RefundCase };
@@ -35,8 +35,8 @@ type Options<P extends Path> = {
 
 /**
  * Searches for payments until there are enough. Reads the newest payments repeatedly, but the older ones only once, so
- * a payment may be listed twice. One request searches a limited number of payments. If none of them matches, further
- * requests may still find some.
+ * the list may contain a payment twice. One request searches a limited number of payments. If none of these matches,
+ * further requests may still find some.
  */
 export function usePaymentSearch<P extends Path>(
   path: P,
