@@ -20,7 +20,7 @@ export const RedisView = z.object({
   problem: z.string().nullable(),
   /** How a write is proven to be on disk; null if it is not. */
   proof: z.string().nullable(),
-  /** Memory of the partition that has the least memory left. */
+  /** Memory of the partition that uses the largest fraction of its limit. */
   used_memory_bytes: count.nullable(),
   /** 0 if Redis has no memory limit. */
   max_memory_bytes: count.nullable(),
