@@ -29,7 +29,7 @@ const Progress = z.object({
   done: count,
   unchanged: count,
   unknown: z.array(z.string()),
-  /** Number of payments processed so far. With `call_ids`, a resumed operation skips this many of them. */
+  /** Number of payments processed so far. With `call_ids`, a resumed operation skips this many ids. */
   seen: count,
 });
 

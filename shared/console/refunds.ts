@@ -228,7 +228,7 @@ function problemOf({ terms }: PaymentSummary, token: AcceptedToken | undefined):
   return `${name} has no refund_from: list the addresses that pay refunds, such as your multisig's`;
 }
 
-/** Returns the newest block that any node reports. A transfer in an earlier block is older than the export. */
+/** Returns the newest block that any node reports. Only a transfer in a later block can be an exported refund. */
 async function headOf(tokens: TokenSource, exported: ReadonlySet<AcceptedToken>): Promise<bigint> {
   const chains = [...exported].flatMap((token) => tokens.chainOf(token) ?? []);
   const heads = await Promise.all(chains.map((chain) => chain.freshHead()));

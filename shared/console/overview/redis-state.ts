@@ -32,7 +32,7 @@ export const PartitionView = z
   .object({
     /** Index of the partition, from 0. The first one also has all data that belongs to no call. */
     index: count,
-    /** `host:port` of the server, or the path of its socket; null while its primary is not known. */
+    /** `host:port` of the partition's server, or the path of its socket; null while the primary is not known. */
     address: z.string().nullable(),
     /** False if the partition is unavailable. The counts of the overview then lack its calls and payments. */
     reachable: z.boolean(),
