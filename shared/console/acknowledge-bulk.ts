@@ -29,7 +29,7 @@ const Progress = z.object({
   done: count,
   unchanged: count,
   unknown: z.array(z.string()),
-  /** Number of named payments that have been processed. */
+  /** Number of payments processed so far. With `call_ids`, a resumed operation skips this many ids. */
   seen: count,
 });
 
@@ -49,7 +49,7 @@ export type AcknowledgeView = z.infer<typeof AcknowledgeView>;
 
 /**
  * Performs bulk operations that acknowledge disputed payments. Without ids, selects only payments that were disputed
- * before the operation began. The operator has not seen later ones.
+ * before the operation began, because the operator has not seen later disputes.
  */
 export function acknowledgeBulk({ partitions, clock, log }: Omit<OperatorDeps, "by">): DoRun {
   const payments = createAllPayments(partitions);

@@ -36,7 +36,7 @@ export const AuditEntryView = z
     reason: z.string().optional(),
     /** Transaction that an operator named for the payment, or the transaction of the refund. */
     transaction: z.string().optional(),
-    /** Number of calls whose lines this entry joins. Absent unless it joins the lines of a bulk operation. */
+    /** Number of lines of a bulk operation that this entry joins, one for each call. Absent for a single line. */
     calls: count.optional(),
   })
   .meta({ id: "AuditEntry" });
@@ -139,7 +139,7 @@ function createRows(limit: number) {
   };
 }
 
-/** Returns the bulk operation that changed the entry's call. */
+/** Returns the id of the bulk operation that changed the entry's call; undefined if none did. */
 function bulkOf({ fields }: Entry): string | undefined {
   return fields["call_id"] === undefined ? undefined : fields["run"];
 }

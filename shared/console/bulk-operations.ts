@@ -39,7 +39,7 @@ import { createAuditing } from "./unaudited.ts";
 export const AuditView = RunHead.extend({
   kind: z.literal("audit"),
   order: MatchOrder,
-  /** Result for the tokens matched so far; complete in state `done`. Null before the first one, and in lists. */
+  /** Result for the tokens matched so far; complete in state `done`. Null before the first token, and in lists. */
   result: TransferMatches.nullable(),
 }).meta({ id: "Audit" });
 export type AuditView = z.infer<typeof AuditView>;
@@ -119,7 +119,7 @@ export function createBulkOperations({ runs, clock, log, by, wake, tokens, parti
   }
 
   return {
-    /** Begins a replay or discard. With `dry_run` it only counts the calls. */
+    /** Begins a replay or discard. With `dry_run`, the operation only counts the calls. */
     async beginFailed(action: BulkAction, order: StoredOrder): Promise<FailedBulkView> {
       return toFailedBulkView(await begin(action, untilNow(order, clock()), !order.dry_run));
     },

@@ -44,7 +44,7 @@ export type BulkRequest = {
   ids?: readonly string[] | undefined;
   /** Limit on the number of selected calls; the oldest are selected. */
   limit?: number | undefined;
-  /** Whether a replay includes calls that their runner may run twice. */
+  /** Whether a replay includes calls so old that their runner may run them twice. */
   force: boolean;
   /** Number of calls that are processed at once. */
   concurrency: number;
@@ -101,8 +101,8 @@ const NAMED_MAX = 1000;
 const PAYMENTS_AT_ONCE = 100;
 
 /**
- * States of a payment in which a discard of its failed call makes the refund due. In other states the job is done, or
- * the payment was not made.
+ * States of a payment in which a discard of its failed call makes the refund due. In other states the job is done, the
+ * payment was not made, or its refund is exported.
  */
 const MADE_DUE_BY_DISCARD: readonly PaymentState[] = ["FAILED", "QUEUED", "DISCARDED"];
 
@@ -125,7 +125,7 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
     return { ...wanted, ids, until: until ?? wanted.until };
   }
 
-  /** Yields the calls, after adding their payments to `paid`. */
+  /** Yields the calls, and first adds to `paid` those of their payments whose refund a discard makes due. */
   async function* addPaidSums(selected: AsyncIterable<FailedCall>, paid: Adding): AsyncGenerator<FailedCall> {
     for await (const page of inPages(selected, PAYMENTS_AT_ONCE)) {
       const found = await payments.read(page.filter(isPaidFor).map(({ id }) => id));

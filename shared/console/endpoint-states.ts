@@ -50,7 +50,7 @@ export function createSetEndpointState({ partitions, clock, log, by, paths }: Op
   const endpoints = openEndpoints(partitions);
   return async ({ path, state, reason: why }: EndpointOrder): Promise<EndpointChange> => {
     const held = await endpoints.heldNow(path);
-    // An endpoint that is no longer configured can still be enabled.
+    // An endpoint that is no longer configured can still be enabled, to release its held calls or delete its state.
     const isLeft = state === "enabled" && (held > 0 || (await endpoints.settings()).has(path));
     if (!isLeft) requireKnown(path, paths());
     const because = { at: clock(), by, reason: why };

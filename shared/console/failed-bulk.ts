@@ -35,7 +35,7 @@ export const BulkOrder = z.strictObject({
   all: z.literal(true).optional(),
   /** Limit on the number of selected calls; the oldest are selected. */
   limit: z.int().min(1).optional(),
-  /** Whether a replay includes calls that their runner may run twice. */
+  /** Whether a replay includes calls so old that their runner may run them twice. */
   force: z.boolean().default(false),
   /** Number of calls that are processed at once. */
   concurrency: z.int().min(1).max(100).default(8),
@@ -90,7 +90,7 @@ export const FailedBulkView = RunHead.extend({
 }).meta({ id: "FailedBulk" });
 export type FailedBulkView = z.infer<typeof FailedBulkView>;
 
-/** Excludes calls that fail after `now`, even if the calls are counted much later. */
+/** Excludes calls that fail after `now`, because the count may come much later. An order with ids or `until` is unchanged. */
 export function untilNow(order: StoredOrder, now: number): StoredOrder {
   const isOpen = order.call_ids === undefined && order.filter.until === undefined;
   return isOpen ? { ...order, filter: { ...order.filter, until: toIso(now) } } : order;
@@ -101,7 +101,7 @@ export function failedSelection(request: unknown): string {
   return selectionOf({ filter, ids });
 }
 
-/** Performs replays and discards. Calls that are already done are skipped. */
+/** Performs replays and discards. After an interruption, skips the calls that it has already replayed or discarded. */
 export function failedBulk(deps: Omit<Parameters<typeof createBulk>[0], "by">): Record<BulkAction, DoRun> {
   const doRun: DoRun = async ({ run, signal, storeProgressSoon, storeProgress }) => {
     const bulk = createBulk({ ...deps, by: run.resumedBy ?? run.by });

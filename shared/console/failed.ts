@@ -62,7 +62,7 @@ const AttemptView = z
 
 /** All data of a failed call except its body. */
 export const FailedCallDetail = FailedCallView.extend({
-  /** State in the call's record. A call without a delivery id has no record. */
+  /** State in the call's record. A webhook without a delivery id may have no record. */
   record: z.string().optional(),
   metadata: z.record(z.string(), z.string()).optional(),
   /** The newest failed attempts, oldest first. */

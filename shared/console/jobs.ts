@@ -60,7 +60,7 @@ export const JobChange = z
   .object({
     /** Whether the request changed anything. */
     changed: z.boolean(),
-    /** Whether a queue of this name exists. If not, no call has arrived yet, or the name is misspelt. */
+    /** Whether the job has a queue. If not, no call has arrived recently, or the name is misspelt. */
     has_queue: z.boolean(),
     /** The job after the change. Calls of unavailable partitions are not counted. */
     job: JobView,

@@ -19,7 +19,7 @@ export const PAYMENT_ACTIONS = [
   /** Export the payment's refund, or check whether the chain shows the exported refund. */
   "refund",
   "refund-check",
-  /** Withdraw its exported refund, because the runner has done the job. */
+  /** Withdraw the payment's exported refund, because the runner has done the job. */
   "refund-withdraw",
 ] as const;
 type PaymentAction = (typeof PAYMENT_ACTIONS)[number];

@@ -11,9 +11,10 @@ import type { Partition } from "../redis/partition.ts";
 export const CASE_STATES = ["FAILED", "DISCARDED", "REFUND_PENDING"] as const;
 export type CaseState = (typeof CASE_STATES)[number];
 
-/** The reason of the call's failure, if it is still among the failed calls. */
+/** The reason why a call failed. */
 export type Failure = { code: string; reason: string };
 
+/** A payment, and the reason why its call failed. The reason is undefined once the call is no longer failed. */
 export type Case = { payment: PaymentSummary; failure: Failure | undefined };
 
 const AT_ONCE = 100;

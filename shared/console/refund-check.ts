@@ -49,7 +49,7 @@ export const ALL_PENDING = "all pending refunds";
 type Deps = { partitions: Partitions; tokens: TokenSource; clock: Clock; log: Logger };
 
 /**
- * Searches the chain for refunds from the senders in `refund_from`. Sets each payment that was paid back to refunded,
+ * Searches the chain for refunds from the addresses in `refund_from`. Sets each payment that was paid back to refunded,
  * with a line in the audit log. Stops when the signal aborts, and resolves with the result so far. Throws what
  * `TokenSource.chains` throws.
  */

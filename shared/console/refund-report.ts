@@ -66,8 +66,8 @@ export function createRefundReport(partitions: Partitions, decimalsOf: DecimalsO
 
   return async function* refundReport(signal?: AbortSignal): AsyncGenerator<string> {
     yield toLine(Object.keys(COLUMNS));
-    // Calls pass the states in this order, so the report does not miss a call that changes its state meanwhile. `told`
-    // prevents that such a call is listed twice.
+    // Payments pass the states in this order, so the report does not miss a payment that moves on meanwhile. `told`
+    // keeps such a payment from being listed twice.
     const told = new Set<string>();
     for (const state of CASE_STATES) {
       for await (const { cases } of casesIn(state, signal)) {

@@ -74,15 +74,17 @@ export type RefundsApi = {
   report(signal?: AbortSignal): AsyncIterable<string>;
   /**
    * Exports the refunds that are still due among these payments. Each partition writes its refunds and their audit
-   * lines in one step. A repeat with the same id returns the same export. Throws `payment.undecidable` if none is due,
-   * or if the export with this id has other payments. Throws `token.unconfigured` if no search can find the refunds,
-   * `request.malformed` if the payments are on several networks, and `payment.unavailable`.
+   * lines in one step. A repeat with the same id returns the same export. Throws:
+   *  - `payment.undecidable` if no refund is due, or if the export with this id has other payments;
+   *  - `token.unconfigured` if no search of the chain could ever find the refunds;
+   *  - `request.malformed` if the payments are on several networks;
+   *  - `payment.unavailable` if a node fails.
    */
   export(order: ExportOrder, reason: string): Promise<RefundExportView>;
   /** Shows an export. Throws `refund.unknown`. */
   show(exportId: string): Promise<RefundExportView>;
   /**
-   * Withdraws an exported refund. Throws `payment.unknown`, and `payment.undecidable` unless its runner has accepted
+   * Withdraws an exported refund. Throws `payment.unknown`, and `payment.undecidable` unless the runner has accepted
    * the call since the export.
    */
   withdraw(id: string, reason: string): Promise<void>;
@@ -226,7 +228,7 @@ function problemOf({ terms }: PaymentSummary, token: AcceptedToken | undefined):
   return `${name} has no refund_from: list the addresses that pay refunds, such as your multisig's`;
 }
 
-/** Returns the newest block that any node reports. A transfer in an earlier block was sent before the export. */
+/** Returns the newest block that any node reports. Only a transfer in a later block can be an exported refund. */
 async function headOf(tokens: TokenSource, exported: ReadonlySet<AcceptedToken>): Promise<bigint> {
   const chains = [...exported].flatMap((token) => tokens.chainOf(token) ?? []);
   const heads = await Promise.all(chains.map((chain) => chain.freshHead()));

@@ -23,7 +23,7 @@ export const RejectedView = z
   .object({
     id: z.string(),
     refused_at: isoTime,
-    /** Path of the endpoint that refused it; null if no endpoint had the request's path. */
+    /** Path of the endpoint that refused the request; null if no endpoint had the request's path. */
     endpoint: z.string().nullable(),
     address: z.string(),
     method: z.string(),

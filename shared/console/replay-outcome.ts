@@ -25,12 +25,12 @@ export const ReplayOutcome = z
 export type ReplayOutcome = z.infer<typeof ReplayOutcome>;
 
 const CALLS_MAX = 1000;
-/** Maximum difference between the clocks of two processes. */
+/** Assumed maximum difference between two clocks: the one that dates the replay, and the one that dates its audit lines. */
 const CLOCK_DIFFERENCE_MS_MAX = 3_600_000;
 
 export type ReadReplayOutcome = (run: Pick<Run, "id" | "at">, done: number) => Promise<ReplayOutcome>;
 
-/** Reads the current state of the calls of a replay. The audit log has their ids. */
+/** Reads the current state of the calls of a replay. Takes their ids from the audit log. */
 export function createReadReplayOutcome(partitions: Partitions, clock: () => number): ReadReplayOutcome {
   const readAudit = createReadAudit(partitions);
   const indexes = partitions.map(createFailedIndex);

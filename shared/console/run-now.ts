@@ -8,8 +8,8 @@ import type { CallsApi } from "./calls.ts";
 type Deps = OperatorDeps & Pick<CallsApi, "show">;
 
 /**
- * Runs a delayed call before its time, and writes a line in the audit log. Throws `call.unknown` and
- * `call.not_delayed`.
+ * Runs a delayed call before the time of its next attempt, and writes a line in the audit log. Throws `call.unknown`
+ * and `call.not_delayed`.
  */
 export function createRunNow({ partitions, clock, log, by, show }: Deps) {
   const registries = partitions.map(openRegistry);

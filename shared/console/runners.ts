@@ -8,8 +8,8 @@ export const RunnerView = z.object({
   name: z.string(),
   url: z.string(),
   /**
-   * The worst state that a producer sees: `away`, `silent`, `failing`, `answers`, or `unasked` if no producer has sent
-   * the runner a call.
+   * The worst state that any producer sees. From worst to best: `away` (gets no calls until a probe reaches it),
+   * `silent` (no answer to the newest call), `failing` (a 5xx), `answers`, and `unasked` (no call yet).
    */
   state: z.string(),
   /** Start of this state, if it is `failing`, `silent` or `away`. */

@@ -74,7 +74,7 @@ export function createListSpentElsewhere(partition: Partition, tokens: TokenSour
 
   return async function list({ limit, cursor }) {
     const after = fromCursor(Place, cursor);
-    tokens.chains(); // throws once if the tokens are not known
+    tokens.chains(); // throws if the tokens are not known; `toView` would show the error as evidence
     const left = (await spent.list()).filter(
       ({ at, id }) => after === undefined || at < after.at || (at === after.at && id < after.id),
     );

@@ -11,8 +11,8 @@ export type TokenSource = {
   /** Returns the accepted tokens. Returns none if x402.toml is missing or invalid. */
   names(): readonly AcceptedToken[];
   /**
-   * Returns the tokens with the addresses of their chains. Throws `token.unconfigured` without x402.toml, and
-   * `start.config_invalid` if it is invalid.
+   * Returns the accepted tokens with the URLs of their nodes (`rpc_url`). Throws `token.unconfigured` without x402.toml,
+   * and `start.config_invalid` if x402.toml is invalid.
    */
   chains(): readonly AcceptedToken[];
   /** Returns a client of the token's chain; undefined if the token has no `rpc_url`. */

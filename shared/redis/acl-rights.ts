@@ -24,7 +24,10 @@ const WEBHOOKS = [
   ),
 ];
 
-/** Placeholders: `{name}` for the prefix of the deployment, `{runner}` for the prefix of its runners. */
+/**
+ * Keys of partition 0. In patterns, `{name}` stands for the prefix of the deployment, and `{runner}` for the prefix of its
+ * runners.
+ */
 const CONTROL = ["{name}:*"];
 /** Keys and channels of all partitions. The prefix of a partition other than 0 begins with `{name.`. */
 const ALL = {

@@ -1,6 +1,6 @@
 -- Claims the layout of the data for a process, and returns the layout that the data then has. If the data has no layout,
--- writes the process's layout. If the process is the first `replicated` one, adds `durability` to the stored layout.
--- Otherwise writes nothing, so that even a full Redis runs the script.
+-- writes the process's layout. If the process is the first with durability `replicated`, adds `durability` to the stored
+-- layout. Otherwise writes nothing, so that even a full Redis runs the script.
 --
 -- The key `sign` exists once a process has written data. If the data has no layout, `wants` can require that `sign` is
 -- 'absent' or 'present'. If this requirement is not met, returns 'refused' and writes nothing.

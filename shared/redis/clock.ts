@@ -13,7 +13,10 @@ const READ_EVERY_MS = 10_000;
 export type RedisClock = {
   /** Unix ms by Redis' clock; by the process's clock until Redis' time is known. */
   readonly now: Clock;
-  /** Lead of the process's clock over Redis' in ms; negative if it is behind. Undefined until Redis' time is known. */
+  /**
+   * Time in ms by which the process's clock is ahead of Redis' clock; negative if it is behind. Undefined until Redis' time is
+   * known.
+   */
   readonly aheadMs: () => number | undefined;
   /** Reads Redis' time. Rejects if Redis does not answer. */
   readonly read: () => Promise<void>;
@@ -21,7 +24,7 @@ export type RedisClock = {
 
 const clocks = new WeakMap<Redis, RedisClock>();
 
-/** Registers a gauge of the lead of the process's clock over Redis'; NaN while Redis' time is unknown. */
+/** Registers a gauge of how far the process's clock is ahead of Redis' clock; NaN while Redis' time is unknown. */
 export function registerClock(metrics: Metrics, ...all: readonly Redis[]): void {
   const ahead = metrics.gauge(
     "postern_clock_ahead_seconds",
@@ -30,12 +33,12 @@ export function registerClock(metrics: Metrics, ...all: readonly Redis[]): void 
   metrics.beforeScrape(() => ahead.set((furthestAheadMs(all) ?? Number.NaN) / 1000));
 }
 
-/** Returns the lead of the process's clock over Redis', for a readiness answer. */
+/** Returns, for a readiness answer, how far the process's clock is ahead of Redis' clock. */
 export function clockCheck(...all: readonly Redis[]): { clock_ahead_ms: number | null } {
   return { clock_ahead_ms: furthestAheadMs(all) ?? null };
 }
 
-/** Returns the lead over the server whose clock differs most. */
+/** Returns how far the process's clock is ahead of the clock that differs most from it; negative if it is behind. */
 function furthestAheadMs(all: readonly Redis[]): number | undefined {
   const known = all.flatMap((redis) => redisClock(redis).aheadMs() ?? []);
   return known.sort((a, b) => Math.abs(b) - Math.abs(a))[0];

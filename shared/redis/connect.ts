@@ -96,8 +96,8 @@ function open(
 const SOCKET_URL = /^unix:\/\/(\/.*)$/s;
 
 /**
- * Returns whether the error says that the server is not, or no longer, the primary. If the primary is looked up, ioredis then
- * looks it up again.
+ * Returns whether the error says that the server is not, or no longer, the primary. If this connection looks up its primary,
+ * ioredis then looks it up again.
  */
 function isOfOtherPrimary(error: Error, target: RedisTarget): boolean {
   if (!("finder" in target)) return error.message.includes("READONLY");
@@ -176,7 +176,7 @@ class BatchingRedis extends Redis {
     return reply;
   }
 
-  /** Delays writes to the current socket until the turn ends or the batch is full. */
+  /** Delays writes to the current socket until the turn of the event loop ends or the batch is full. */
   #hold(): (() => void) | undefined {
     const { stream: socket } = this;
     if (!socket?.writable) return undefined;

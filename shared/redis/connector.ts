@@ -106,7 +106,7 @@ export function connectorTo(lookup: PrimaryLookup): new (options: unknown) => Ab
         if (!attempt.signal.aborted) this.firstError = error as Error;
         this.stream = new Socket().destroy();
       }
-      attempt.abort(); // stops the questions to servers that have not answered yet
+      attempt.abort(); // ends the requests to servers that have not answered yet
       return this.stream;
     }
 

@@ -64,9 +64,9 @@ export type Reply<Of> = Of extends Script<infer _Keys, infer _Args, infer Value>
  *   args: "holder, leaseMs, ...runs(id, kind)"
  *
  * Three dots mark a name that may come any number of times: an argument, or an item of several arguments. The Lua reads
- * `KEYS.open` and `ARGV.holder`. `FIRST.runs` is the index in ARGV of the first run, and `WIDTH.runs` the number of arguments
- * of each run, in this order. A name in capitals is a constant. All these names are replaced once, here, so they cost nothing
- * when the script runs. Throws if the Lua uses any other name in capitals.
+ * `KEYS.open` and `ARGV.holder`. `FIRST.runs` is the index in ARGV of the first run. `WIDTH.runs` is the number of arguments
+ * of each run, which come in the declared order. A name in capitals is a constant. `defineScript` replaces all these names
+ * once, so they cost nothing when the script runs. Throws if the Lua uses any other name in capitals.
  *
  * A line `--@include "./y.lua"` is replaced by the text of another file (services/dev/loader.mjs), which may use the same
  * names.

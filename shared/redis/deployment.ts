@@ -125,9 +125,9 @@ export class Deployment {
   }
 
   /**
-   * Arguments with which a script raises the time of the last report (last-report.lua). It raises nothing until `isSettled`,
-   * because another process may have seen newer data. A raised time would make an old copy of the data look new to that
-   * process.
+   * Arguments with which a script raises the time of the last report (last-report.lua). The script raises nothing until
+   * `isSettled`, because another process may have seen newer data. A raised time would make an old copy of the data look new
+   * to that process.
    */
   get reportArgs() {
     const { settledMs = SETTLED_MS } = this.#options;

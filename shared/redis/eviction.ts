@@ -53,7 +53,7 @@ type Options = {
   log: Logger;
 };
 
-/** Checks once a second whether Redis is too full for one kind of data, and evicts it until it is not. */
+/** Checks once a second whether Redis is too full for one kind of data. If so, evicts such data until Redis is not. */
 export class Evictor {
   readonly #options: Options;
   readonly #timer: NodeJS.Timeout;
@@ -115,7 +115,7 @@ export class Evictor {
   }
 }
 
-/** Returns how many bytes are above this fraction of `maxmemory`; 0 if it is not exceeded. */
+/** Returns how many bytes are used above this fraction of `maxmemory`; 0 if the fraction is not exceeded. */
 function bytesOver({ usedMemoryBytes, maxMemoryBytes }: Memory, part: number): number {
   return maxMemoryBytes === 0 ? 0 : Math.max(0, Math.ceil(usedMemoryBytes - part * maxMemoryBytes));
 }

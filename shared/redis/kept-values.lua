@@ -20,7 +20,7 @@ local function evict(index, count, prefix, bytesMax)
     if not oldest[1] or (tonumber(oldest[2]) > now and kept <= bytesMax) then break end
     local bytes, id = string.match(oldest[1], '^(%d+) (.*)$')
     redis.call('ZREM', index, oldest[1])
-    -- If the size differs from the entry, a newer value has replaced the old one. It has its own entry, and stays.
+    -- If the size differs from the entry, a newer value has replaced the old one. The newer value has its own entry, and stays.
     if redis.call('STRLEN', prefix .. id) == bytes - OVERHEAD_BYTES then redis.call('DEL', prefix .. id) end
     kept, gone = kept - bytes, gone + 1
   end

@@ -87,7 +87,7 @@ function queueKeys(prefix: string) {
      * payer (`payer:<address>`).
      */
     namedReceivers: (party: string) => `${prefix}:named-receivers:${party}`,
-    /** String: the number of calls taken in this period, for a job with a rate. */
+    /** String: the number of calls taken in the current period, for a job with a rate. */
     taken: (job: string) => `${prefix}:taken:${job}`,
     /**
      * Hash, in partition 0: the limits of a job (`concurrency`, `max` and `duration`). With only one partition, the gate
@@ -313,7 +313,10 @@ export function runnerKeysOf(prefix: string) {
     layout: `${prefix}:layout`,
     /** Hash: a remembered call, by its Idempotency-Key. */
     call: (idempotencyKey: string) => `${prefix}:call:${idempotencyKey}`,
-    /** Sorted set: the calls that are listed, by the time their listing ends; +inf for calls that have not ended. */
+    /**
+     * Sorted set: the calls that the runner lists, by the time until which it lists them; +inf for long calls that are not
+     * DONE.
+     */
     calls: `${prefix}:calls`,
     /**
      * Sorted set: long calls, by the time a runner must check them: a waiting call now or after a pause, a running one when

@@ -105,8 +105,8 @@ export class LargeWrites {
    * PINGs on the other connection. One answer is not enough, because Redis may have begun to run this write after it. If
    * Redis answers on neither connection, it may be busy with a large write of another gateway.
    *
-   * Node's socket timeout starts again with each part of the write that is sent. Once all bytes are sent, it is longer for
-   * a larger write.
+   * Node's socket timeout starts again with each part of the write that is sent. Once all bytes are sent, the timeout for
+   * the reply grows with the size of the write.
    */
   async #watched<Result>(
     turn: LargeTurn,
@@ -132,7 +132,7 @@ export class LargeWrites {
       const { bytesRead } = socket;
       socket.setTimeout(SILENT_MS);
       await this.#beside.ping();
-      await nextTurn(); // a reply here may be read after the reply on the other connection
+      await nextTurn(); // a reply on this connection may be read after the reply to the PING
       if (isOver) return;
       if (isAgain && socket.bytesRead === bytesRead) return cut("redis.unresponsive");
       answeredAt = performance.now();

@@ -61,12 +61,13 @@ const CLAIM = defineScript({
 });
 
 /**
- * Creates the claim of the layout for processes that write. If the data has no layout, the claim writes the layout of this
- * release. If it has another layout, the claim throws `start.layout_mismatch`. Both happen in one script: if two releases
- * start on an empty Redis, one is refused. Run the claim on each connection before the first write, because Redis may have
- * lost its data. With `isChecked`, the data had an id at the last check. If it now has neither layout nor id, Redis has lost
- * its data: the claim throws `queue.unavailable` and writes nothing. Data with a layout but no id is from a release without
- * ids.
+ * Creates the function with which a process that writes claims the layout. If the data has no layout, the claim writes the
+ * layout of this release. If the data has another layout, the claim throws `start.layout_mismatch`. Both happen in one script:
+ * if two releases start on an empty Redis, one is refused. Run the claim on each connection before the first write, because
+ * Redis may have lost its data.
+ *
+ * With `isChecked`, the data had an id at the last check. If the data now has neither layout nor id, Redis has lost it: the
+ * claim throws `queue.unavailable` and writes nothing. Data with a layout but no id is from a release without ids.
  */
 export function createClaimLayout(
   partition: Partition,
@@ -86,8 +87,8 @@ export function createClaimLayout(
 }
 
 /**
- * Creates the claim of the layout of the runner's keys, which keep calls from running twice. Keys without a layout are
- * refused too, because their writer is unknown. If a runner that has already claimed the layout finds none, Redis has
+ * Creates the function with which a runner claims the layout of its keys, which keep calls from running twice. Keys without
+ * a layout are refused, because their writer is unknown. If a runner that has already claimed the layout finds none, Redis has
  * lost its data. The runner then writes the layout again, even if there are calls, because another process may have
  * stored a call first.
  */

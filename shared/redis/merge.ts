@@ -42,8 +42,8 @@ export async function askOne<One, Answer>(
 }
 
 /**
- * Asks the partition with this index. Throws if partition 0 cannot be asked. For another partition, the outcome has the
- * error.
+ * Asks the partition with this index. Throws if partition 0 cannot be asked. If another partition cannot be asked, the
+ * outcome has the error.
  */
 export async function tryOne<One, Answer>(
   each: Partitioned<One>,
@@ -61,8 +61,8 @@ export async function tryOne<One, Answer>(
 type Reached<Answer> = { answers: Map<number, Answer>; unreached: Map<number, unknown> };
 
 /**
- * Asks all partitions in parallel, except those with the indexes `without`. Throws if partition 0 cannot be asked. For
- * another partition, `unreached` has the error.
+ * Asks all partitions in parallel, except those with the indexes `without`. Throws if partition 0 cannot be asked. If
+ * another partition cannot be asked, `unreached` has the error.
  */
 export async function askReachable<One, Answer>(
   each: Partitioned<One>,

@@ -27,7 +27,7 @@ const PAGE = defineScript({
 });
 
 type Walk = {
-  /** Both inclusive. */
+  /** Bounds of the scores, both inclusive. */
   min?: number | undefined;
   max?: number | undefined;
   /** Reverses the order. */
@@ -38,7 +38,7 @@ type Walk = {
 
 /**
  * Yields the members of a sorted set that follow `after`, in pages, in Redis' order: by score, then by member. A member whose
- * score changes meanwhile may come twice. Members that leave or arrive meanwhile do not shift the others.
+ * score changes meanwhile may come twice or not at all. Members that leave or arrive meanwhile do not shift the others.
  */
 export async function* walkScored(redis: Redis, key: string, walk: Walk): AsyncGenerator<Scored[]> {
   const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY, highestFirst, size, after } = walk;
@@ -56,8 +56,8 @@ export async function* walkScored(redis: Redis, key: string, walk: Walk): AsyncG
 type Source<Item> = { pages: AsyncIterator<readonly Item[]>; page: readonly Item[]; at: number };
 
 /**
- * Merges sorted sources without empty pages into pages of `size`; only the last page may be shorter. It reads the next page
- * of a source only after it has yielded the last item of the previous page.
+ * Merges sorted sources, whose pages must not be empty, into pages of `size`; only the last page may be shorter. Reads the
+ * next page of a source only after all items of its previous page are merged.
  */
 export async function* mergePages<Item>(
   sources: readonly AsyncIterator<readonly Item[]>[],

@@ -86,7 +86,10 @@ async function planAtSentinels({
   if (listedBy.length === 0)
     throw refusal(`no sentinel lists ${node} as a replica. They list: ${textOf(new Set(lists.flat()))}`);
 
-  /** Resets one sentinel and waits until it knows the others again. Otherwise it could take itself for the majority. */
+  /**
+   * Resets one sentinel, and waits until it knows the replicas and the other sentinels again. Otherwise it could take itself
+   * for the majority.
+   */
   async function reset({ id, server }: Sentinel): Promise<void> {
     await command(server, "RESET", masterName);
     const others = found.filter((other) => other.id !== id).map((other) => other.id);
@@ -128,7 +131,7 @@ function notFoundAgain(server: string): string {
 
 type Command = (server: ServerAddress, ...words: [string, ...string[]]) => Promise<unknown>;
 
-/** Finds all sentinels: those of the configuration, and those that they know. */
+/** Finds all sentinels: those of the configuration, and others that these know. */
 async function findSentinels({ servers, masterName }: Sentinels, command: Command) {
   const identify = async (server: ServerAddress): Promise<Sentinel> => ({
     id: String(await command(server, "MYID")),

@@ -18,7 +18,7 @@ import { toReplication } from "./replicas.ts";
 const WAIT_MS = 1000;
 /** Longer time limit for a large script, because replicas receive, run and sync it after the primary. */
 const LARGE_WAIT_MS = 5000;
-/** Timeout of a command on a connection of `openLane`. It is longer than `WAIT_MS`, the time that a WAIT may take there. */
+/** Timeout of a command on a connection of `openLane`. It is longer than `WAIT_MS`, so that a WAIT can end before it. */
 export const LANE_TIMEOUT_MS = WAIT_MS + 1500;
 const READY_MS = 1500;
 const PAUSE_MS = 250;
@@ -110,7 +110,7 @@ export class ReplicatedWrites implements Prover {
     }
   }
 
-  /** Takes a free connection, or opens one. There are as many connections as batches in flight. */
+  /** Takes a free connection, or opens one. Each batch in flight has its own connection. */
   #take(): Redis {
     const ready = this.#free.findIndex(({ status }) => status === "ready");
     const [free] = this.#free.splice(Math.max(ready, 0), 1);
@@ -150,7 +150,7 @@ export class ReplicatedWrites implements Prover {
     const gap = proof.kind === "done" ? gapIn(Number(proof.result[1]), proof.result[2], needed) : proof.error;
     if (gap === undefined) return outcomes;
     void this.#options.watch.check();
-    // Late replies may follow on this connection, or its server may no longer be the primary.
+    // Reconnects, because late replies may follow on this connection, or its server may no longer be the primary.
     if (proof.kind === "failed" && lane.status === "ready") lane.disconnect(true);
     return outcomes.map((outcome) => (outcome.kind === "done" ? failed(unproven(gap)) : outcome));
   }

@@ -10,7 +10,7 @@ import { isUnreadable } from "./unreadable.ts";
 
 const PAUSE_MS_MAX = 400;
 
-/** The connection of a write (large-writes.ts). */
+/** The connection on which a write runs: the one for small writes or the one for large writes (large-writes.ts). */
 export type Lane = "small" | "large";
 
 /** Returns the functions that run a script, one for each connection. */

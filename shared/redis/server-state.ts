@@ -98,7 +98,7 @@ function diskProof(mode: DurabilityMode, info: Record<string, string>, shown: Sh
   );
 }
 
-/** Settings that CONFIG GET must show. */
+/** Settings, with the values that CONFIG GET must show. */
 const REQUIRED = { appendfsync: "always", "no-appendfsync-on-rewrite": "no" } as const;
 const SETTINGS = Object.keys(REQUIRED) as (keyof typeof REQUIRED)[];
 const FULL_COVERAGE_SETTING = "cluster-require-full-coverage";

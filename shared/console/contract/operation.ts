@@ -44,7 +44,7 @@ export type Operation = {
 
 export type Table = Readonly<Record<string, Operation>>;
 
-/** A file to download. Its bytes may come from a stranger. */
+/** A file to download. Its bytes may come from an untrusted sender. */
 export type File = {
   name: string;
   pieces: Iterable<Uint8Array> | AsyncIterable<Uint8Array>;

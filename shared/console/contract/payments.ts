@@ -32,7 +32,7 @@ export const PAYMENTS = {
     summary:
       "List the payments whose outcome is not known, and those of ended calls that the chain has not confirmed yet",
     isHeavy: true,
-    /** The limit is 500, because the answer has only ids. */
+    /** The default limit is the maximum, because the answer has only ids. */
     query: z.strictObject({ ...page, limit: whole({ min: 1, max: 500 }).default(500) }),
     answer: InFlightPage,
     answerText: "A page of call ids, by the time of the next check.",

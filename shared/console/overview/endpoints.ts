@@ -40,7 +40,7 @@ export const EndpointDetail = EndpointView.extend({
 export type EndpointDetail = z.infer<typeof EndpointDetail>;
 
 export type EndpointsApi = {
-  /** Shows an endpoint of the list. Throws `request.not_found` if the list does not have it. */
+  /** Shows an endpoint that `list` returns. Throws `request.not_found` for any other path. */
   show(path: string, span: FlowSpan): Promise<EndpointDetail>;
   /** Lists the configured endpoints in the order of the file, then others with counts or a stored state. */
   list(): Promise<EndpointView[]>;

@@ -49,7 +49,7 @@ const FlowLine = z.object({
    */
   p50_ms: z.array(ms),
   p99_ms: z.array(ms),
-  /** Time for which a call was held back, because its job was paused or it had failed. Null if no call was held back. */
+  /** Time for which a call was held back, as its job was paused or the call had failed. Null if no call was held back. */
   held_p50_ms: z.array(ms),
   held_p99_ms: z.array(ms),
 });
@@ -145,8 +145,8 @@ const SPANS: Record<FlowSpan, { step: Step; ms: number; count: number; growing: 
 
 export type FlowApi = {
   /**
-   * Reads the counts of a span. With `job`, reads only those of this job. They lack refused requests, which belong to
-   * no job.
+   * Reads the counts of a span. With `job`, reads only those of this job. The counts of a job lack refused requests,
+   * because these belong to no job.
    */
   read(span: FlowSpan, job?: string): Promise<FlowView>;
   /** Reads the counts of a span once. Returns a function that makes the view of any job from them. */

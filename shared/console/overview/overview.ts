@@ -33,7 +33,7 @@ export const QueuesView = z
     failed: count,
     /** Age of the oldest call that waits or is delayed. */
     oldest_age_ms: count.nullable(),
-    /** Age of the oldest call that is not delayed. */
+    /** Age of the oldest waiting call. Delayed calls do not count. */
     waiting_age_ms: count.nullable(),
     /** Time at which the last delayed call is due. */
     delayed_until: isoTime.nullable(),
@@ -59,7 +59,7 @@ const ProcessView = z.object({
   reloads: count,
   durability: z.string(),
   started_at: isoTime,
-  /** Lead of the process's clock over that of Redis; negative if it is behind. */
+  /** Time by which the process's clock is ahead of Redis' clock; negative if it is behind. */
   clock_ahead_ms: z.int(),
   /** Time since the last report of the process. Each process reports every ten seconds. */
   silent_ms: count,
@@ -83,7 +83,7 @@ export const OverviewView = z
     payments: z.object({
       settling: PaymentsWaiting,
       review: PaymentsWaiting,
-      /** Payments that the chain contradicts and no operator has acknowledged. The age counts from the dispute. */
+      /** Payments that the chain contradicts and no operator has acknowledged. `oldest_at` is the time of the dispute. */
       disputed: PaymentsWaiting,
       refund_pending: PaymentsWaiting,
       refunds: RefundTotals,

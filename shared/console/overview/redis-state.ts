@@ -20,7 +20,7 @@ export const RedisView = z.object({
   problem: z.string().nullable(),
   /** How a write is proven to be on disk; null if it is not. */
   proof: z.string().nullable(),
-  /** Memory of the partition that has the least memory left. */
+  /** Memory of the partition that uses the largest fraction of its limit. */
   used_memory_bytes: count.nullable(),
   /** 0 if Redis has no memory limit. */
   max_memory_bytes: count.nullable(),
@@ -32,7 +32,7 @@ export const PartitionView = z
   .object({
     /** Index of the partition, from 0. The first one also has all data that belongs to no call. */
     index: count,
-    /** `host:port` of the server, or the path of its socket; null while its primary is not known. */
+    /** `host:port` of the partition's server, or the path of its socket; null while the primary is not known. */
     address: z.string().nullable(),
     /** False if the partition is unavailable. The counts of the overview then lack its calls and payments. */
     reachable: z.boolean(),

@@ -24,8 +24,8 @@ export type RefundTotals = z.infer<typeof RefundTotals>;
 const LOOKED_AT_MAX = 10_000;
 
 /**
- * Pause after a refresh of the totals, as a multiple of its duration. The pause is limited, because Redis may have
- * stalled during the refresh.
+ * Pause after a refresh of the totals, as a multiple of the refresh's duration. The pause is limited, because Redis may
+ * have stalled during the refresh.
  */
 const REST_RATIO = 20;
 const REST_MS_MAX = 10_000;
@@ -35,7 +35,7 @@ const KNOWN_MS_MAX = 60_000;
 
 /**
  * Adds up the payments for calls that were not done. A request gets the cached totals, and begins a refresh unless
- * the last one ended just now. It waits for the refresh only if the cached totals are older than a minute.
+ * the last refresh ended just now. The request waits for the refresh only if the cached totals are older than a minute.
  */
 export function createReadRefundTotals(
   partitions: Partitions,
@@ -53,7 +53,7 @@ export function createReadRefundTotals(
   }
 
   return readInBackground(async () => {
-    // Calls pass these states in this order. A call that moves on in the meantime is therefore not missed.
+    // Reads the states in the order in which payments pass them, so a payment that moves on meanwhile is not missed.
     const failed = await totalOf("FAILED");
     const due = await totalOf("DISCARDED");
     return { failed, due, exported: await totalOf("REFUND_PENDING") };
@@ -71,7 +71,7 @@ async function readUpTo(max: number, pages: ReturnType<ReturnType<typeof createR
   return { payments, isAll: true };
 }
 
-/** Caches a value, and refreshes it in the background. Callers share a refresh. A failed one keeps the cached value. */
+/** Caches a value, and refreshes it in the background. Callers share a refresh. A failed refresh keeps the old value. */
 function readInBackground<Value>(read: () => Promise<Value>): () => Promise<Value> {
   let known: { value: Value; at: number; restsUntil: number } | undefined;
   let reading: Promise<Value> | undefined;

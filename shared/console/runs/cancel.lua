@@ -1,5 +1,5 @@
--- Requests the end of the run. Writes a line of the audit log the first time. If no process holds the run, any process
--- can take it at once, and then ends it.
+-- Requests the end of a run, and writes a line of the audit log for the first request. If no process holds the run, any
+-- process can take the run at once, and then ends it.
 --@include "../../redis/even-if-full.lua"
 --@include "../../redis/now.lua"
 --@include "../../redis/audit/add-act.lua"

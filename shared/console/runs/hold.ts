@@ -8,7 +8,7 @@ import type { RunStore } from "./store.ts";
 /** Input of the function that carries out a run. */
 export type RunWork = {
   run: Run;
-  /** Aborted when the run must end: an operator cancelled it, the process stops, or another process holds it. */
+  /** Aborted when the work must end: an operator cancelled the run, the process stops, or another process holds the run. */
   signal: AbortSignal;
   /** Stores the progress soon, so that another process can continue from there. */
   storeProgressSoon(progress: unknown): void;
@@ -47,7 +47,7 @@ export function holdRun({ store, run, holder, leaseMs, everyMs, stopped, log }: 
   let written = JSON.stringify(progress);
 
   async function renew(): Promise<void> {
-    // Encodes the progress before the request, because the worker may change the object during it.
+    // Encodes the progress before the request, because the worker may change the object during the request.
     const text = JSON.stringify(progress);
     const answer = await store.hold(id, holder, leaseMs, text === written ? undefined : progress);
     written = text;

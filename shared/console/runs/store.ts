@@ -16,9 +16,9 @@ import { newRunId, OPEN_RUNS_MAX, RUN_KEPT_MS, RUNS_KEPT, type Run, type RunStat
 import takeLua from "./take.lua";
 
 /*
- * A run is a hash: v, kind, by, resumed_by, request, st, cancel, progress, code, reason, at, ended_at, and holder
- * while a process works on it. A zset has the runs that wait or are running. Their score is the time from which any
- * process may take them: the end of the lease, if a process holds one.
+ * A run is a hash: kind, by, resumed_by, request, st, cancel, progress, code, reason, at, ended_at, and holder while a
+ * process works on it. A zset has the runs that wait or are running. Their score is the time from which any process
+ * may take them: the end of the lease, if a process holds one.
  */
 
 const CREATE = defineScript({
@@ -82,7 +82,7 @@ const RESUME = defineScript({
   reply: oneOf(0, 1, 2),
 });
 
-/** Fields of a run except its progress and its holder. */
+/** Fields that a list of runs reads, besides the progress. */
 const FIELDS = ["kind", "by", "request", "st", "cancel", "code", "reason", "at", "ended_at"] as const;
 
 type NewRun = Pick<Run, "kind" | "by" | "request">;
@@ -118,7 +118,7 @@ export function createRunStore(partition: Partition) {
   return {
     ...createWorkerMethods(partition),
 
-    /** Creates a run, and writes the line in the audit log unless the run changes nothing. Throws `run.too_many`. */
+    /** Creates a run, and writes its line (`actOf`) in the audit log. A dry run has no line. Throws `run.too_many`. */
     async create({ kind, by, request }: NewRun, actOf?: (id: string) => RunAct): Promise<Run> {
       const id = newRunId();
       const act = actOf?.(id);

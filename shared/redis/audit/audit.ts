@@ -71,7 +71,7 @@ export function createAudit({ redis, keys }: Partition, log: Logger): Audit {
   };
 }
 
-/** Returns the keys with which a script adds a line to the acts (add-act.lua). Without an entry, it adds no line. */
+/** Returns the keys with which a script adds an entry to the acts (add-act.lua). Without an entry, the script adds none. */
 export function actKeys(keys: Keys, entry: AuditEntry | undefined) {
   return {
     acts: keys.audit("acts"),
