@@ -55,8 +55,9 @@ export function createFailedIndex(partition: Partition) {
 
   return {
     /**
-     * Walks the failed calls of a range, from its start or after `after`, which must come from a walk in the same order. Calls
-     * that leave or arrive during the walk do not shift the others. In the order "any", each page comes from one queue.
+     * Walks the failed calls of a range in this order. With `after`, which must come from a walk in the same order, continues
+     * behind that call. Calls that leave or arrive during the walk do not shift the others. In the order "any", each page comes
+     * from one queue.
      */
     async *walk(range: Range, order: Order, after?: Place): AsyncGenerator<FailedRef[]> {
       const queues = await queuesIn(range);

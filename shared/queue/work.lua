@@ -18,12 +18,13 @@
 --
 -- `takes` is set if the next call is taken. `room` is the maximum stored size of that call in bytes (empty: no limit). A
 -- larger call is refused, with its size in the answer. A call that was in flight when processes died is refused unless
--- `takes` names "alone": then the worker has no other call. A call that needs a permit is refused unless `takes` names
+-- `takes` contains "alone": the worker has no other call. A call that needs a permit is refused unless `takes` contains
 -- "permitted". If a call must fail, the answer leaves out its data, because the data may have killed the processes.
 --
--- BullMQ takes the next call in the script that ends one, and does not know gates. So the queue of a job with limits leaves
--- its free slot to the job's other queues if calls wait there. Only an ordinary call that fits is taken in the step that ends
--- another. Other calls need a step that only takes; a call that would make the answer too long needs a later batch.
+-- BullMQ's script that ends a call takes the next call of the same queue, and does not know gates. So if the job has limits,
+-- and calls wait in its other queues, the step takes no call: the free slot goes to one of those queues. A step that ends a
+-- call takes only a call that fits, needs no permit, and has not killed processes. Other calls need a step that only takes. A
+-- call that would make the answer too long needs a later batch.
 --@include "../redis/even-if-full.lua"
 local prefix, worker, lockMs = ARGV.prefix .. ':', ARGV.worker, ARGV.lockMs
 local resultMs, resultsBytesMax = tonumber(ARGV.resultMs), tonumber(ARGV.resultsBytesMax)
