@@ -23,7 +23,10 @@ export type ExchangeLimits = {
   timeoutMs: number;
   /** Limit on the body of a result; undefined if no result is kept. */
   keepBytesMax?: number | undefined;
-  /** Limit on the body of any other success; undefined if it is not kept. An incomplete body is not kept either. */
+  /**
+   * Limit on the body of a success that is kept with the delivered call, but not as a result; undefined if it is not kept. If
+   * such a body is incomplete, the request still succeeds, with `isBroken`.
+   */
   copyBytesMax?: number | undefined;
 };
 

@@ -19,7 +19,7 @@ export type ThrottleJob = (job: string, ms: number) => Promise<void>;
 /**
  * Pauses jobs whose runner is overloaded. A 429, or another answer with Retry-After, delays only its own call. After several
  * such answers in a row, to different calls of a job, the whole job pauses. The pause is as long as the runner asked, but at
- * most half a minute. Other jobs continue. Only jobs whose last answer was of this kind are remembered.
+ * most half a minute. Other jobs continue. Only jobs whose last answer was such an answer are remembered.
  */
 export function createThrottle({
   throttleJob,

@@ -221,8 +221,9 @@ function createWork({ workerName, log }: ConsumeOptions, parts: TakeParts) {
     inFlight: () => [...slots.keys()].filter(({ hold, isFree }) => hold !== undefined && !isFree).length,
 
     /**
-     * Frees the slots and permits of calls that only wait for a partition that is away, so that other calls can use them. If
-     * that partition later gives a call to such a slot, the call is returned to its queue.
+     * Frees the slots, and their permits, that only wait for a partition that is away: for the next call, or for the write of
+     * an outcome. Other calls can then use them. If that partition later gives a call to such a slot, the call is returned to
+     * its queue.
      */
     freeSlotsOfAwayPartitions(): void {
       for (const slot of slots.keys()) {

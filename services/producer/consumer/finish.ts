@@ -67,7 +67,7 @@ type FinishDeps = {
   backendOf: Backends;
   holds: Pick<Holds, "regain">;
   records: Pick<CallRecords, "unsure">;
-  /** Called with the ms until a postponed call is due. */
+  /** Called with the ms until a delayed call is due. */
   dueIn: (ms: number) => void;
   /** Starts a search for calls that Redis may have given to this worker in a lost reply. */
   lookForTaken: () => void;
