@@ -32,7 +32,7 @@ export type ExchangeLimits = {
 
 /**
  * Sends a request and resolves with the response. Rejects if this fails or takes longer than `timeoutMs`, or if `hold` is
- * lost. A request that is not sent by then is never sent. The error's code says how far the request came:
+ * lost. A request that was not sent before the rejection is never sent. The error's code says how far the request came:
  *
  *   runner.unreachable    no connection was made, so no part of the request was sent
  *   runner.disconnected   the connection broke after sending had begun

@@ -76,7 +76,7 @@ export function createRunnerWatch({
     for (const listener of listeners) listener();
   }
 
-  /** Schedules a probe after 50 to 100 % of the backoff. There is only one prober, so shorter delays are not needed. */
+  /** Schedules a probe after 50 to 100 % of the backoff. A wider random range only helps to spread several probers. */
   function probeLater(): void {
     probes += 1;
     const pauseMs = backoffMs(pauses, probes, () => 0.5 + Math.random() / 2);

@@ -3,7 +3,7 @@ import type { Logger } from "../../shared/platform/log/logger.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import { outcomeOf } from "./retry-policy.ts";
 
-/** Number of consecutive calls that the runner must postpone before their whole job pauses. */
+/** Number of different calls in a row that the runner postpones until their whole job pauses. */
 const CALLS_IN_A_ROW = 3;
 const PAUSE_MS_DEFAULT = 1000;
 const PAUSE_MS_MAX = 30_000;

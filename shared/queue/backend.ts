@@ -217,7 +217,10 @@ export class QueueBackend extends RedisQueueBackend {
     return this.#end(id, token, fetchNext);
   }
 
-  /** Moves a failed call back to the waiting calls, with all its attempts. `note` says in the call's log who did it and why. */
+  /**
+   * Moves a failed call back to the waiting calls. The call gets its full number of attempts again. `note` says in the call's
+   * log who did it and why.
+   */
   async replay(id: string, note: string): Promise<void> {
     const { partition, replay } = this.#opened;
     const { gate, queue } = this.#names;

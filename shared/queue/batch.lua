@@ -1,5 +1,5 @@
--- Defines functions on the queues of a batch. The script must define `prefix`. `endBatch()` writes the changes of all items
--- together.
+-- Defines functions on the queues of a batch. A script that includes this must define `prefix`. `endBatch()` writes the changes
+-- of all items together.
 --@include "./frame.lua"
 
 local queues = {}

@@ -38,7 +38,7 @@ local function entryOf(first, counts, rest)
 end
 
 -- Appends an entry, and keeps only the newest entries of each kind. While `historyOff` exists, keeps only the newest entry
--- of all. A lost attempt counts as a failed one.
+-- of all. For these limits, a lost attempt counts as a failed attempt.
 local function append(log, historyOff, entry)
   local size = redis.call('RPUSH', log, entry)
   if redis.call('EXISTS', historyOff) == 1 then
@@ -54,7 +54,7 @@ local function append(log, historyOff, entry)
   end
 end
 
--- Logs a failed attempt; `attempt` is JSON. If the log has the attempt as lost, because its producer was paused, the new entry
+-- Logs a failed attempt; `attempt` is JSON. If the log has the attempt as lost, because its producer stalled, the new entry
 -- replaces the lost one. If the log already has the outcome, nothing changes: a producer that got no reply repeats the write.
 local function logAttempt(log, historyOff, take, attempt)
   local newest, rest = newestOf(log), '"take":' .. whole(take) .. ',' .. string.sub(attempt, 2)

@@ -58,7 +58,7 @@ export type Progress = {
 };
 
 export type ManyResult = Progress & {
-  /** Number of calls that were not started, or that failed with `failure`. */
+  /** Number of calls whose operation was not started, or ended with an error. */
   remaining: number;
   /** The first error. It stops the bulk operation, because every further call would probably fail too. */
   failure: AppError | undefined;

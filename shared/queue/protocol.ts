@@ -51,8 +51,8 @@ export const JOB_NAME = "call";
 export const JOB_OPTIONS = { attempts: 1_000_000, removeOnFail: false } as const satisfies JobsOptions;
 
 /**
- * Limits on the processes that die while they work on a call. At the first limit, a worker takes the call alone; at the
- * second, the call fails. BullMQ counts in the job's `stc` how often a call was taken back. A worker that was still alive
- * subtracts 1 again (hold.ts).
+ * Limits on the number of processes that die while they work on a call. At the first limit, a worker takes the call alone; at
+ * the second, the call fails. BullMQ counts in the field `stc` of its job how often a call was taken back. If the worker that
+ * lost the call is still alive, it subtracts 1 again (hold.ts).
  */
 export const CRASHES = { untilAlone: 2, untilFailed: 3 } as const;

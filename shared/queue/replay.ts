@@ -5,8 +5,8 @@ import { createFailedRecords, type FailedRef } from "./call-record.ts";
 import type { Operate, OperateDeps } from "./operate.ts";
 
 /**
- * Moves a failed call back to the waiting calls, with all its attempts and the same idempotency key. It can be replayed
- * again later.
+ * Moves a failed call back to the waiting calls, under the same idempotency key. The call gets its full number of attempts
+ * again. It can be replayed again later.
  *
  * The first script changes the record and the waiting time, only if the call is still failed. It also writes the line of the
  * audit log. The second script moves BullMQ's job. A producer may take the call as soon as the job has moved, and so writes

@@ -34,8 +34,8 @@ if #ids > 0 then
   redis.call('LPUSH', q.wait, unpack(ids))
   -- BullMQ does the same when a delayed call becomes due.
   for _, id in ipairs(ids) do redis.call('HSET', q.jobs .. id, 'delay', 0) end
-  -- While Redis is full, a call's log keeps only its newest entry. This act must not replace the last failure, which is more
-  -- useful. A log that cannot be read must not stop the call.
+  -- While Redis is nearly full, a call's log keeps only its newest entry. An early run must not replace the last failure, which
+  -- is more useful. A log that cannot be read must not stop the call.
   local historyOff = prefix .. 'history-off'
   if redis.call('EXISTS', historyOff) == 0 then
     for _, id in ipairs(ids) do

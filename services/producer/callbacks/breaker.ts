@@ -15,7 +15,7 @@ export type Attempt = {
   /** The receiver has answered, with any status. */
   answered(): void;
   failed(reason: string): void;
-  /** The delivery was cancelled, so it says nothing about the receiver. */
+  /** The delivery ended in a way that says nothing about the receiver, such as a cancellation. */
   ended(): void;
 };
 

@@ -86,7 +86,7 @@ export function createCallbacks(options: Options): Callbacks {
   return { inject, receiversAway: breaker.away, close: () => agent.destroy() };
 }
 
-/** Reads the result of the call. Reads nothing if Postern itself failed the call: `failure` then has all there is to tell. */
+/** Reads the result of the call. If Postern itself failed the call, there is no result to read: `failure` has the reason. */
 async function readEnd(
   results: Pick<Results, "read">,
   { call_id, failure }: CallbackEvent,

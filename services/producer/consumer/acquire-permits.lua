@@ -33,8 +33,8 @@ local function acquire(limits, permits, waiters, taken, source, id)
   if max then
     local ms = untilNextPeriod(taken, max)
     if ms > 0 then
-      -- The wait is longer for later sources, so that those that have waited longest get the first permits of the next
-      -- period.
+      -- The wait is longer for sources that began to wait later, so that those that have waited longest get the first permits
+      -- of the next period.
       waits(waiters, source)
       local before = redis.call('ZCOUNT', waiters, '-inf', '(' .. redis.call('ZSCORE', waiters, source))
       return {'RATE', ms + math.min(before * NEXT_AFTER_MS, tonumber(duration))}

@@ -39,7 +39,7 @@ export type ConsumeOptions = {
 export type Consumer = {
   /** Resolves once calls are taken from at least one partition. Rejects if the first reachable partition cannot be used. */
   ready(): Promise<void>;
-  /** Takes calls again, because the calls of a job may have become deliverable. */
+  /** Takes calls with all free slots. To be called when calls of a job may have become deliverable. */
   refill(): void;
   /** Returns the number of calls in flight. */
   inFlight(): number;

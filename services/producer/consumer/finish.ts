@@ -133,8 +133,8 @@ export function createFinish({ backendOf, holds, records, dueIn, lookForTaken, l
   }
 
   /**
-   * Returns whether the verdict must not be written again: another worker has the call, or only the reply to an earlier
-   * write was lost.
+   * Returns whether the verdict must not be written again: another worker has the call, or an earlier write succeeded and
+   * only its reply was lost.
    */
   function isLost({ queue, id, hold }: Held, verdict: Verdict, error: unknown): boolean {
     if (error instanceof AfterRefund) {

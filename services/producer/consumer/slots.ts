@@ -67,8 +67,8 @@ function groupOf(gate: string): string {
 /**
  * Creates the memory budget for stored calls, in bytes. One half is divided equally among the slots, so a call that fits
  * a slot's share never waits for memory. The other half is for larger calls. A job that already uses part of the second
- * half must leave at least as much of it free as the job then uses. A call that is larger than the second half takes all
- * of it.
+ * half gets more of it only if at least as much stays free as the job then uses. A call that is larger than the second
+ * half takes all of it.
  */
 export function createMemoryBudget(bytes: number, slots: number) {
   const bytesPerSlot = Math.floor(bytes / 2 / slots);

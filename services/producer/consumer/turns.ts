@@ -117,7 +117,7 @@ export class Turns<One extends Source = Source> {
     this.#large.delete(source);
   }
 
-  /** Decides after a call whether its queue keeps the slot for its next call. */
+  /** Decides after a call whether its queue keeps the slot for another call. */
   mayKeepSlot({ source, bytes }: Turn<One>): boolean {
     const isLarge = bytes === undefined || bytes > this.bytesOfSlot;
     if (isLarge || this.#alone !== undefined) return false;

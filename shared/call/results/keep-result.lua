@@ -1,4 +1,4 @@
--- Rules for storing a result in a call's record, for every script. The record's field `rs` has the state of the result. The
+-- Rules for storing a call's result, for every script. The field `rs` of the call's record has the state of the result. The
 -- state only moves down this list, so the order of an answer and a delivery does not matter:
 --
 --   (absent)    nothing is known; for an ended call: no result is kept

@@ -59,7 +59,7 @@ const STORE_PROGRESS = defineScript({
   reply: oneOf("stored", "ended"),
 });
 
-/** Reads the results of one partition's calls. Nothing is retried here. */
+/** Reads the results of one partition's calls. Retries nothing. */
 export function createResults({ redis, keys }: Partition) {
   const [read, readStatus] = [READ.on(redis), READ_STATUS.on(redis)];
   const placesOf = (id: string) => ({
