@@ -109,7 +109,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
 
   /**
    * Returns whether this was the last attempt. Only used if the runner has executed the call and its answer was lost.
-   * Such a call cannot fail, and further attempts would only get the answer again.
+   * Such a call cannot fail: further attempts would only serve to get the answer.
    */
   function isLastAttempt({ attempt, queue }: Taken, error: AppError): boolean {
     return deps.policy.judge(error, attempt, gateOf(queue)).kind === "fail";

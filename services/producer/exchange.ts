@@ -23,13 +23,16 @@ export type ExchangeLimits = {
   timeoutMs: number;
   /** Limit on the body of a result; undefined if no result is kept. */
   keepBytesMax?: number | undefined;
-  /** Limit on the body of any other success; undefined if it is not kept. An incomplete body is not kept either. */
+  /**
+   * Limit on the body of a success that is kept with the delivered call, but not as a result; undefined if it is not kept. If
+   * such a body is incomplete, the request still succeeds, with `isBroken`.
+   */
   copyBytesMax?: number | undefined;
 };
 
 /**
  * Sends a request and resolves with the response. Rejects if this fails or takes longer than `timeoutMs`, or if `hold` is
- * lost. A request that is not sent by then is never sent. The error's code says how far the request came:
+ * lost. A request that was not sent before the rejection is never sent. The error's code says how far the request came:
  *
  *   runner.unreachable    no connection was made, so no part of the request was sent
  *   runner.disconnected   the connection broke after sending had begun

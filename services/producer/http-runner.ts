@@ -36,7 +36,7 @@ export function createHttpInject({
   secret: Secret | undefined;
   /** Timeout of a whole request, until its answer has arrived completely. */
   timeoutMs: number;
-  /** This timeout by job key, for jobs that have their own. */
+  /** Timeout of a whole request by job key, for jobs that have their own. */
   timeoutMsOfJob: ReadonlyMap<string, number>;
   /** Number of persistent connections, which is the maximum number of concurrent injections. */
   connections: number;

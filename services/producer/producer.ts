@@ -52,7 +52,7 @@ export { NotNow, Refused } from "./retry-policy.ts";
 
 /** Options of `createProducer`. Set `inject`, or `runner.url` of `postern`. */
 export interface ProducerOptions extends PartOptions {
-  /** Takes each call in this process, instead of a runner. */
+  /** Receives each call in this process, instead of a runner. */
   inject?: Inject;
   /** Origins of the calls that the producer takes. Default: all. */
   origins?: readonly Origin[];
@@ -118,7 +118,7 @@ type Options = CallsHost & {
   origins?: readonly Origin[] | undefined;
   /**
    * True if the limits of `postern` replace all limits of jobs, for all producers. They are set before this producer takes
-   * its first call. The limits of other jobs are removed.
+   * its first call. The limits of jobs that `postern` does not name are removed.
    */
   setsLimits?: boolean;
   random?: () => number;
@@ -213,8 +213,8 @@ export function composeProducer(options: Options): ComposedProducer {
 }
 
 /**
- * Checks the Redis of each partition. Before a partition can be used, it gets the operators' acts that it missed while it was
- * away.
+ * Checks the Redis of each partition. Before a partition can be used, it gets the operators' pauses and endpoint states that
+ * were set while it was away.
  */
 function openServers(
   { postern, partitions, deployments, gates, log }: Options & { gates: Gates },

@@ -28,7 +28,7 @@ const WAITS = {
 
 /** Consequences of a failed attempt. */
 export type Outcome = {
-  /** `retry` counts as an attempt: after the last one, the call fails. `delay` does not count. */
+  /** `retry`: the attempt counts, and after the last one the call fails. `delay`: the attempt does not count. */
   readonly next: "retry" | "delay" | "fail";
   /** Says whether the job ran. `yes`: only the answer is missing, so the call counts as injected after its last attempt. */
   readonly effect: "no" | "maybe" | "yes";

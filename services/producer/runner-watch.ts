@@ -24,11 +24,11 @@ export type Probe = () => Promise<boolean>;
 export type RunnerWatch = {
   isAway(): boolean;
   health(): RunnerHealth;
-  /** A call begun at `since` could not connect. A failure that began before the last answer does not count. */
+  /** A call begun at `since` could not connect. If the runner has answered since then, the failure does not count. */
   failed(reason: string, since: number): void;
   /** A call begun at `since` reached the runner, and got no answer. */
   unanswered(reason: string, since: number): void;
-  /** The runner answered a call; `failure` is its message if the runner is at fault. */
+  /** The runner answered a call; `failure` is the answer's message if the runner is at fault. */
   answered(failure?: string): void;
   /** Calls `listener` each time the runner goes away or returns. */
   onChange(listener: () => void): void;
@@ -76,7 +76,7 @@ export function createRunnerWatch({
     for (const listener of listeners) listener();
   }
 
-  /** Schedules a probe after 50 to 100 % of the backoff. There is only one prober, so shorter delays are not needed. */
+  /** Schedules a probe after 50 to 100 % of the backoff. A wider random range only helps to spread several probers. */
   function probeLater(): void {
     probes += 1;
     const pauseMs = backoffMs(pauses, probes, () => 0.5 + Math.random() / 2);

@@ -21,7 +21,7 @@ export type JobRunner = {
 
 export type Runners = WatchedRunners & {
   inject: Inject;
-  /** Returns whether the runner of this job is away. Its calls should not be taken; an injection fails at once. */
+  /** Returns whether the runner of this job is away. Do not take calls of the job then: an injection fails at once. */
   isAway(job: string): boolean;
   close(): Promise<void>;
 };

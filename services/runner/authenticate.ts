@@ -96,7 +96,7 @@ export function createRequestChecks({
   return { authenticate, authenticateBare, toChecked };
 }
 
-/** Returns the call's key, which the producer made; throws `runner.key_missing`. */
+/** Returns the key of a request, which is the call's id if a producer sent it; throws `runner.key_missing`. */
 export function parseKey(req: IncomingMessage): string {
   const key = onlyHeaderValue(req, "idempotency-key");
   if ("value" in key && KEY.test(key.value)) return key.value;

@@ -41,8 +41,8 @@ import type { HttpAnswer } from "./router.ts";
  *
  * Leases and due times follow Redis' clock, so that runners need not agree on the time.
  *
- * A full Redis refuses BEGIN, because that script writes first. It never refuses the scripts for calls that have begun: these
- * scripts start with a removal, or with even-if-full.lua.
+ * A full Redis refuses BEGIN, because its first write adds data. It never refuses RENEW, FINISH and FAIL: their first write
+ * removes data, or is that of even-if-full.lua.
  */
 
 /** Decoder for a part of `Remembered`. */
@@ -137,7 +137,7 @@ export function createCallStore({
   const listedMs = Math.min(answers.answerMs, memoryMs);
 
   return {
-    /** Marks the call as running here, under a lease, or returns what is known of it. */
+    /** Marks the call as running in this runner, under a lease, or returns what is known of it. */
     async begin({ callId: id, jobId: job, bytes, sha256 }: CallSummary): Promise<Begun> {
       const { call, answer, calls, due } = keys;
       const digest = Buffer.from(sha256, "hex");

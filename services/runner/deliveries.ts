@@ -22,7 +22,7 @@ const BACKOFF: Backoff = { baseMs: 1000, capMs: 60_000 };
 
 /**
  * Delivers the results of long calls until a gateway has accepted each. Any number of runners may share one store. A result
- * is claimed for the time of a lease. After that, another runner may deliver it again, which changes nothing.
+ * is claimed for the time of a lease. After that, another runner may deliver it again. The second delivery changes nothing.
  */
 export class Deliveries {
   readonly #options: Options;

@@ -1,7 +1,7 @@
 import type { Due } from "./due.ts";
 
 type Options<Claimed> = {
-  /** Longest time between two checks, which also find work that other processes have added. */
+  /** Longest time between two checks. Work that another process adds is found within this time. */
   everyMs: number;
   /** Limit on work in flight; the rest waits in the store. */
   concurrency: number;

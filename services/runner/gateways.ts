@@ -42,7 +42,7 @@ const NOTHING = Buffer.alloc(0);
  */
 const REFUSED_FOR_GOOD = [409, 410];
 
-/** Opens the gateways that accept results of long jobs. Any of them will do; the one that answered last is tried first. */
+/** Sends results and progress of long jobs to the gateways. Any gateway will do; the one that answered last is tried first. */
 export function createGateways({ urls, secret, clock }: Options) {
   let first = 0;
   const inFlight = new Set<AbortController>();

@@ -8,9 +8,9 @@ type Options = {
 };
 
 /**
- * Renews the leases of the calls that run here. Another runner may begin a call whose lease has expired. So each lease
- * is renewed after every third of its duration. When Redis returns after an outage, all leases are renewed at once, even
- * expired ones, because no runner could begin their calls during the outage.
+ * Renews the leases of the calls that run in this runner. Another runner may begin a call whose lease has expired. So
+ * each lease is renewed after every third of its duration. When Redis returns after an outage, all leases are renewed
+ * immediately, even expired ones, because no runner could begin their calls during the outage.
  */
 export class Leases {
   readonly #options: Options;

@@ -76,7 +76,7 @@ export function createLongStore({ durable, keys, owner, leaseMs }: StoreOptions)
   const placesOf = (id: string) => ({ call: keys.call(id), due: keys.due });
 
   return {
-    /** Stores a call that was begun here; resolves with false if the call no longer belongs to this runner. */
+    /** Stores a call that this runner has begun; resolves with false if the call no longer belongs to this runner. */
     async store(request: JobRequest): Promise<boolean> {
       const { callId: id, body, contentType: inputType, traceparent } = request;
       const [input, metadata] = [body.toString("base64"), JSON.stringify(request.metadata)];
@@ -99,7 +99,7 @@ export function createLongStore({ durable, keys, owner, leaseMs }: StoreOptions)
       await release(placesOf(id), { id, owner, pauseMs, attempts: attemptsFailed });
     },
 
-    /** Gives a FAILED long call new attempts, the first of them immediately. Changes no other call. */
+    /** Gives a FAILED long call new attempts, the first of them immediately. Leaves a call in any other state unchanged. */
     async runAgain(id: string): Promise<RunAgainResult> {
       const { delivery, deliveries } = keys;
       const touched = { ...placesOf(id), delivery: delivery(id), deliveries };

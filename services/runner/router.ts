@@ -75,8 +75,8 @@ export type ShortJob<Input = undefined, Meta = Metadata> = Shape<Input, Meta> & 
 
 /**
  * A job whose caller gets a 202 once the call is stored. The job runs until the handler returns, across crashes and restarts.
- * If its runner delivers results, the handler's answer is delivered. The call fails for good with a 4xx status, and runs
- * again after any other status that is not 2xx.
+ * If its runner delivers results, the handler's answer is delivered. The call fails for good with a 4xx status other than 408,
+ * 409, 425 and 429. After one of these, or any other status that is not 2xx, it runs again while it has attempts left.
  */
 export type LongJob<Input = undefined, Meta = Metadata> = Shape<Input, Meta> & {
   long: true;

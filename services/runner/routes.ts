@@ -24,7 +24,7 @@ import type { Outcome, RunCall } from "./run-call.ts";
 const SHAPES = { job_id: /0|[1-9][0-9]{0,15}/, call_id: /[\x21-\x7e]{1,128}/ };
 const LIVE = { status: 200, contentType: "text/plain", body: Buffer.from("ok") };
 
-/** Creates the runner's HTTP routes. Paths are matched exactly as received. Every error is answered here. */
+/** Creates the runner's HTTP routes. Paths are matched exactly as received. The listener also answers every error. */
 export function createRoutes({
   jobs,
   readiness,
@@ -214,8 +214,8 @@ function throttled(concurrency: number): AppError {
 type RunAgain = ReturnType<typeof createRunAgain>;
 
 /**
- * POST /calls/{id}/run: gives a FAILED long call new attempts, once an operator has fixed the cause. Its sender got a 202 and
- * does not send it again.
+ * POST /calls/{id}/run: gives a FAILED long call new attempts, once an operator has fixed the cause. The call's sender got a
+ * 202 and does not send the call again.
  */
 export function createRunAgain({
   checks,

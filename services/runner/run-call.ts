@@ -22,11 +22,11 @@ export type RunCall = (request: CheckedRequest) => Promise<Outcome>;
 
 /**
  * Gives each key one effect: runs the call, or repeats its stored answer. A call that succeeded never runs again while
- * its key is remembered. Throws `runner.busy` if the call is running, here or under another runner's lease. Throws
- * `runner.key_reused` if the key belongs to another request, and `runner.throttled` if the store is unavailable.
+ * its key is remembered. Throws `runner.busy` if the call is running in this process, or under another runner's lease.
+ * Throws `runner.key_reused` if the key belongs to another request, and `runner.throttled` if the store is unavailable.
  *
- * This process also remembers each call that it has begun until the end of the call is on disk. So no call begins twice
- * here after its lease has expired.
+ * This process also remembers each call that it has begun until the end of the call is on disk. So it does not begin the
+ * call a second time, even after the call's lease has expired.
  */
 export function createRunCall({
   calls,

@@ -81,7 +81,7 @@ type Options = Host & {
 /** @internal Adds the values that the process's metrics show. */
 export type ComposedRunner = ComposedServer & {
   readonly servers: readonly DurableRedis[];
-  /** Limit on requests in flight, and also on long calls in flight. */
+  /** Limit on requests in flight. The same limit applies separately to long calls in flight. */
   readonly slots: number;
   inFlight(): Record<"requests" | "long", number>;
 };

@@ -3,8 +3,8 @@ export type Target = {
   /** The URL to call. It has no braces, because scripts find the end of this object by its closing brace. */
   url: string;
   /**
-   * Host, with its port if that is not 80 or 443: `hooks.example.com` or `hooks.example.com/8443`. Names of queues cannot
-   * contain colons.
+   * Host, with its port if that is not 80 or 443: `hooks.example.com` or `hooks.example.com/8443`. A slash precedes the port,
+   * because names of queues cannot contain colons.
    */
   receiver: string;
 };

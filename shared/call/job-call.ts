@@ -37,7 +37,7 @@ const known = z.object({
  * A call as it is stored in a queue. The body is base64 of any bytes; `sha256` is their hash, in hex. With
  * `keep_result`, the runner's answer is kept (shared/call/results). With `keep_delivered`, the whole call is kept after
  * the runner accepted it (shared/call/kept). With `callback`, a receiver is notified of the end. `told` is set only in
- * a callback: it is the message.
+ * a callback: it is what the callback reports.
  */
 export type JobCall = z.infer<typeof known>;
 
@@ -165,8 +165,8 @@ export function platformKeys(prefix: string) {
 }
 
 /**
- * Returns a function that tells whether a runner's request header is metadata: one of our own, or a sender's header that
- * X-WEBHOOK-FORWARDED lists. The producer's signature must cover these headers.
+ * Returns a function that tells whether a header of a request to a runner is metadata: one of our own, or a sender's header
+ * that X-WEBHOOK-FORWARDED lists. The producer's signature must cover these headers.
  */
 export function metadataTest(prefix: string, forwarded = ""): (name: string) => boolean {
   const starts = [`${prefix}-`, "X-X402-", "X-WEBHOOK-"].map((start) => start.toLowerCase());

@@ -21,12 +21,12 @@ export function idsOfKey(key: string): JobIds {
 
 const SERVICE_ID_MAX = Number.MAX_SAFE_INTEGER;
 
-/** Parses a service id, in the only form that is valid in a path. */
+/** Parses a service id in decimal, without leading zeros. Returns undefined for any other text, and above the maximum. */
 export function parseServiceId(text: string): number | undefined {
   return parseId(text, SERVICE_ID_MAX);
 }
 
-/** Parses a job index, in the only form that is valid in a path. */
+/** Parses a job index in decimal, without leading zeros. Returns undefined for any other text, and above the maximum. */
 export function parseJobIndex(text: string): number | undefined {
   return parseId(text, JOB_INDEX_MAX);
 }

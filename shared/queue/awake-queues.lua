@@ -1,4 +1,4 @@
--- Defines `awakeQueues(first)`: it adds the queues in ARGV, from index `first` on, to `wake`, if they are registered.
+-- Defines `awakeQueues(first)`: it adds each registered queue in ARGV, from index `first` on, to the sorted set `wake`.
 --@include "./awake.lua"
 local function awakeQueues(first)
   for i = first, #ARGV do

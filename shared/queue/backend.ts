@@ -28,7 +28,7 @@ export type FetchedCall = {
   /** When the call was added to the queue, unix ms. */
   queuedAt: number;
   attemptsMade: number;
-  /** Number of times that the call was taken, including before replays. */
+  /** Number of times that the call was taken, including takes before replays. */
   attemptsStarted: number;
   /** Number of earlier attempts, including those before replays. */
   attemptsBefore: number;
@@ -73,7 +73,10 @@ export type Capacity = {
   readonly permitted?: boolean;
 };
 
-/** Maximum stored size, in bytes, of the next call, which the same step may take. If undefined, the step takes no call. */
+/**
+ * Lets the step that ends a call also take the next one, if its stored size is at most `bytes`. If undefined, the step takes
+ * no call.
+ */
 export type FetchNext = { bytes: number } | undefined;
 
 type Injected = {
@@ -126,8 +129,9 @@ const REPLAY = defineScript({
 });
 
 /**
- * Returns a call to its queue if the take's proof is missing. A failover may lose this write; the worker then finds the call
- * again and repeats the write. The write does not wait for a proof, because the call's lock could expire meanwhile.
+ * Returns a call that was taken, but never sent, to its queue (lost-takes.ts). A failover may lose this write; the worker then
+ * finds the call again and repeats the write. The write does not wait for a proof, because the call's lock could expire
+ * meanwhile.
  */
 const RETURN_TO_QUEUE = defineScript({
   source: returnToQueueLua,
@@ -213,7 +217,10 @@ export class QueueBackend extends RedisQueueBackend {
     return this.#end(id, token, fetchNext);
   }
 
-  /** Moves a failed call back to the waiting calls, with all its attempts. `note` says in the call's log who did it and why. */
+  /**
+   * Moves a failed call back to the waiting calls. The call gets its full number of attempts again. `note` says in the call's
+   * log who did it and why.
+   */
   async replay(id: string, note: string): Promise<void> {
     const { partition, replay } = this.#opened;
     const { gate, queue } = this.#names;
@@ -385,9 +392,10 @@ const textOrNumber: Decode<string | number> = (reply) => (typeof reply === "numb
 
 /**
  * Decodes the answer to a fetch (work.lua). If a call was taken, the elements are: number of calls that still wait in
- * the queue, id of the call, ms until the queue opens, and the call. Otherwise the last element is the reason why no
- * call was taken, or the ms until a delayed call is due. The second element is then the size of a large call, or the
- * id of a call that must be taken alone.
+ * the queue, id of the call, a number without meaning, and the call.
+ *
+ * If no call was taken, the last element is the reason, or the ms until a delayed call is due. The third is the ms until
+ * the job's gate opens. The second is the size of a large call, or the id of a call that must be taken alone.
  */
 const ANSWER = tuple(integer, textOrNumber, integer, (reply) =>
   Array.isArray(reply) ? CALL(reply) : textOrNumber(reply),

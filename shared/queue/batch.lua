@@ -1,5 +1,5 @@
--- Defines functions on the queues of a batch. The script must define `prefix`. `endBatch()` writes the changes of all items
--- together.
+-- Defines functions on the queues of a batch. A script that includes this must define `prefix`. `endBatch()` writes the changes
+-- of all items together.
 --@include "./frame.lua"
 
 local queues = {}
@@ -39,7 +39,7 @@ local function noteChange(id)
   changed[changes] = id
 end
 
--- Writes the changes of all items, once for each queue. Errors are ignored here, because all items have already run.
+-- Writes the changes of all items, once for each queue. Errors of these writes are ignored, because all items have already run.
 local function endBatch()
   pcall(writeBytes)
   for _, q in pairs(queues) do

@@ -3,8 +3,8 @@
 -- refund becomes due, and the payment loses its copy of the call. The payment keeps the data for another settle request
 -- until the chain confirms the payment. The call's log says who discarded the call first, and why (`note`).
 --
--- Returns 1 if the change was made, or 2 if another discard had made it. That discard still runs or has died, because the
--- job still exists. The audit log already has its line.
+-- Returns 1 if the change was made, or 2 if another discard had made it. That discard still runs or has died, because BullMQ's
+-- job of the call still exists. The audit log already has the line of that discard.
 --@include "./while-failed.lua"
 local prefix = ARGV.prefix .. ':'
 --@include "../call/results/drop-result.lua"

@@ -1,18 +1,21 @@
 -- Defines functions on the log of a call, `log` (call-log.ts): a list of JSON, oldest entry first. The first name in an entry
--- is its kind:
+-- is its kind. The value of that name is a time, except that `n` is the number of the attempt:
 --
---   n          a failed attempt; `n` is its number
---   failed     a failed attempt after which the call failed for good, at that time; without `take`, a failure without an attempt
---   lost       an attempt without a recorded outcome: its producer ended, stopped or lost the call; known since that time
---   replayed   an operator replayed the call at that time
+--   n          a failed attempt
+--   failed     a failed attempt after which the call failed for good; without `take`, a failure without an attempt
+--   lost       an attempt without a recorded outcome: its producer ended, stopped or lost the call. The time is that of the
+--              discovery.
+--   replayed   an operator replayed the call
 --   early      an operator ran the delayed call before its time
 --   discarded  an operator discarded the call
 --
+-- BullMQ numbers the takes of a call, and goes on counting after a replay. `take` is the number of the take in which the
+-- attempt was made.
+--
 -- Each entry also has the counts up to it: `n` is the number of attempts, and `taken` the highest take with an attempt
 -- (absent if no take had one). `life` is 1 more than the number of replays (absent if it is 1). `ready` is the time of the
--- last replay (absent without a replay). So the newest entry has all counts, however few entries are kept. `take` is the take
--- of the call that the attempt belongs to: BullMQ counts takes, also across replays. So the attempt of each take up to
--- `taken` is or was in the log.
+-- last replay (absent without a replay). So the newest entry has all counts, however few entries are kept. The attempt of
+-- each take up to `taken` is or was in the log.
 local function newestOf(log)
   local line = redis.call('LINDEX', log, -1)
   local newest = line and cjson.decode(line) or {n = 0}
@@ -35,7 +38,7 @@ local function entryOf(first, counts, rest)
 end
 
 -- Appends an entry, and keeps only the newest entries of each kind. While `historyOff` exists, keeps only the newest entry
--- of all. A lost attempt counts as a failed one.
+-- of all. For these limits, a lost attempt counts as a failed attempt.
 local function append(log, historyOff, entry)
   local size = redis.call('RPUSH', log, entry)
   if redis.call('EXISTS', historyOff) == 1 then
@@ -51,9 +54,8 @@ local function append(log, historyOff, entry)
   end
 end
 
--- Logs a failed attempt; `attempt` is JSON. If the attempt is logged as lost, because its worker paused, the new entry
--- replaces that one. If the attempt is already logged, nothing changes: a worker repeats the write if it did not get the
--- reply.
+-- Logs a failed attempt; `attempt` is JSON. If the log has the attempt as lost, because its producer stalled, the new entry
+-- replaces the lost one. If the log already has the outcome, nothing changes: a producer that got no reply repeats the write.
 local function logAttempt(log, historyOff, take, attempt)
   local newest, rest = newestOf(log), '"take":' .. whole(take) .. ',' .. string.sub(attempt, 2)
   if take > newest.taken then

@@ -3,7 +3,7 @@ import { parseJson } from "../platform/text/parse-json.ts";
 import { wellFormedJson } from "../platform/text/well-formed-json.ts";
 
 /*
- * The log of a call: its failed attempts, and the replays, early runs and the discard between them. The script that makes a
+ * The log of a call: its failed attempts, replays, early runs and its discard, in the order of time. The script that makes a
  * change also writes the log entry, so a crash cannot lose one. call-log.lua has the format of the entries.
  *
  * The audit log also has replays and discards, but of all calls together. To find those of one call, a reader would have to
@@ -31,7 +31,7 @@ export type NewAttempt = {
 /** The `n`-th attempt of a call since it was accepted, across replays. `failedAt` is set if the call then failed for good. */
 export type FailedAttempt = NewAttempt & { n: number; failedAt: number | undefined };
 
-/** An entry of the log. `n` is the number of attempts up to then. The times are unix ms. */
+/** An entry of the log. `n` is the number of attempts up to this entry. The times are unix ms. */
 export type LogEntry =
   | (FailedAttempt & { kind: "attempt" })
   /** The call failed for good without an attempt; `reason` begins with the code. */

@@ -88,8 +88,8 @@ export function createCallRecords({ redis, keys }: Partition) {
     },
 
     /**
-     * Adds a failed attempt to the log. The first one also stores when the call began to wait. `take` is the number of the
-     * call's takes so far.
+     * Adds a failed attempt to the log. The first failed attempt of a call also stores when the call began to wait. `take` is
+     * the number of the call's takes so far.
      */
     async attemptFailed(
       { take, ...call }: CallRef & { take: number },
@@ -212,7 +212,7 @@ export function createFailedRecords({ redis, keys, prefix }: Partition) {
     beginDiscard: async (call: FailedRef, act: AuditEntry<"acts">): Promise<Discarded> =>
       DISCARD_ANSWERS[await discard(...begun(call, act))],
 
-    /** Starts the record's expiry after the job of a discarded call was removed. */
+    /** Starts the record's expiry after BullMQ's job of a discarded call was removed. */
     endDiscard: (call: CallRef, now: number): Promise<void> =>
       discarded(keysOf(call), { now, id: call.id, keepMs: RANDOM_ID_KEEP_MS }),
   };

@@ -25,8 +25,8 @@ import {
  *   {"queue", "gate", "call.completed": [id, call], "call.failed": [id, call]}    the complete callback for each possible end, as a stored call
  *   {"job", "id", "data"}    if no process has read the call; the script adds the receiver, which only the stored call names
  *
- * BullMQ's hash of the call holds the prepared callback while the call is being failed. If the result is still to be
- * delivered, the field `cb` of the record holds it.
+ * BullMQ's hash of the call holds the prepared callback while the call is being failed. If the runner will deliver the result
+ * later, the field `cb` of the record holds the prepared callback.
  */
 
 /** A prepared callback as JSON. */
@@ -35,7 +35,7 @@ export type PreparedCallback = string;
 /** Field for the prepared callback in BullMQ's hash of a call that is being failed. */
 export const PREPARED_FIELD = "callback";
 
-/** Minimum retention time of a record that holds a callback for a later delivery of the result. */
+/** Minimum retention time of a record that holds a callback until the runner delivers the result. */
 export const AWAITED_KEEP_MS = 30 * 86_400_000;
 
 /** Prepares the callback of a call that ends at time `at` (unix ms). `failure` is set if Postern fails the call. */

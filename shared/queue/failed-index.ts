@@ -55,8 +55,9 @@ export function createFailedIndex(partition: Partition) {
 
   return {
     /**
-     * Walks the failed calls of a range, from its start or after `after`, which must come from a walk in the same order. Calls
-     * that leave or arrive during the walk do not shift the others. In the order "any", each page comes from one queue.
+     * Walks the failed calls of a range in the given order. With `after`, continues behind that call; `after` must come from a
+     * walk in the same order. Calls that leave or arrive during the walk do not shift the others. In the order "any", each page
+     * comes from one queue.
      */
     async *walk(range: Range, order: Order, after?: Place): AsyncGenerator<FailedRef[]> {
       const queues = await queuesIn(range);
@@ -94,7 +95,7 @@ export function createFailedIndex(partition: Partition) {
 
 type Walk = { newest: boolean; size: number; after?: Place | undefined };
 
-/** Compares two failed calls by time and id, the order of Redis, over all queues. */
+/** Returns whether `a` comes before `b`: ordered by time of failure, then by id, as Redis orders the calls of one queue. */
 export function isLess(a: Place, b: Place): boolean {
   return a.failedAt < b.failedAt || (a.failedAt === b.failedAt && a.id < b.id);
 }

@@ -93,7 +93,7 @@ type Tally = {
 /** A tally as the script returns it. `newest` is the newest reason, still with its code. */
 type StoredTally = Omit<Tally, "newestReason"> & { newest: string };
 
-/** A page of results. Calls in `counted`, which are tallied by code, are not in `calls`. */
+/** A page of results. `counted` has the statistics, by code, of calls that were only counted. `calls` has the others. */
 type Page = { counted: Map<ErrorCode, Tally>; calls: FailedCall[] };
 
 /** The failed calls of one queue with one code. */
@@ -204,7 +204,8 @@ function createCounting({ index, readAll }: Reading) {
   /** Counts the matching calls by code, in pages. Each page comes from one queue, unless the filter has ids. */
   async function* counted(filter: CallFilter, signal?: AbortSignal) {
     const range = rangeOf(filter);
-    // The script cannot count with these two filters: no reason begins with UNKNOWN, and the text is case-insensitive.
+    // read-failed.lua cannot count with these two filters: a reason without a code also has the code UNKNOWN, and the search
+    // for a text is case-insensitive.
     const countOnly = filter.code !== UNKNOWN && filter.text === undefined;
     const found = filter.ids ? index.find(filter.ids, range) : index.walk(range, "any");
     for await (const refs of found) {
@@ -324,7 +325,7 @@ function headFields({ endpoint, deliveryId, payer, transaction }: CallFilter) {
   );
 }
 
-/** Translates a filter for the script: the prefix of a matching reason, and texts that a matching head contains. */
+/** Translates a filter for read-failed.lua: the prefix of a matching reason, and texts that a matching head contains. */
 function forScript(filter: CallFilter): { reason: string; texts: string[] } {
   const { code } = filter;
   return {

@@ -8,23 +8,23 @@
 --
 -- An unnecessary name in `wake` costs one fetch that finds nothing. A missing name makes a call wait for the next scan of the
 -- registry (poll.ts). So a name leaves `wake` only after a fetch has found that nothing can be taken. An add wakes a producer
--- only if no call waited in the queue before. Otherwise the queue is already in `wake` or `due`, or a producer has just taken
--- its name out and adds it again when it fetches. For the same reason, a take in the script that ends another call wakes no
--- producer.
+-- only if no call waited in the queue before. If calls already waited, the queue's name is in `wake` or `due`, or a producer
+-- has just taken it out and adds it again when it fetches. So a script that ends a call and takes the next one wakes no
+-- producer either, unless the job has limits.
 --
 -- The gate of a job says whether its calls may be taken. It is a hash with the fields paused, throttled (until, unix ms of
 -- Redis), concurrency, max and duration (ms). It applies to all queues of the job together, of every origin. BullMQ's
--- own pause, concurrency and rate apply to one queue, and write no marker when they end.
+-- own pause, concurrency and rate are not used: they apply to one queue, and write no marker (a wake-up) when they end.
 --
 -- With several partitions, a job's limits apply to all of them together. The gate then has the field permit instead: only a
 -- worker with a permit may take a call (services/producer/consumer/permits.ts).
 --
--- Callbacks use the gate of their receiver, `callback/<receiver>`, which applies to the receiver's queues of all jobs. Fields
--- that are not set there come from the gate `callback`, which applies to every receiver.
+-- Callbacks use the gate of their receiver, `callback/<receiver>`, which applies to the receiver's queues of all jobs. If it
+-- has no pause or no concurrency, those of the gate `callback` apply, which is common to all receivers.
 --
 -- The functions below need `prefix`, which ends with a colon, and `now`, by Redis' clock. A queue `q` has the gate
 -- `gateName`, which usually is the gate of a job. BullMQ's scripts get the same time as `timestamp`, so no process's clock
--- decides when a call is due. Like BullMQ, these functions build most keys from a prefix; all keys are in one slot.
+-- decides when a call is due. Like BullMQ, these functions build most keys from a prefix; all keys are in one hash slot.
 --@include "../redis/now.lua"
 local timestamp = string.format('%.0f', now)
 --@include "./delays.lua"
@@ -74,7 +74,7 @@ local FREE = {}
 
 -- Returns the ms until the gate of the queue's job opens, and the job's limits. The ms are OPEN if the gate is open, and
 -- UNTIL_OPENED if only another change opens it. `leaving` is the number of calls of this queue that end in this step. If a
--- job has no gate, the result is cached for the script.
+-- job has no gate, `q` remembers this until the script ends.
 local function gate(q, leaving)
   if q.hasNoGate then return OPEN, FREE end
   local job = prefix .. 'job:' .. q.gate
@@ -106,7 +106,7 @@ local function gate(q, leaving)
   return OPEN, limits
 end
 
--- Makes a queue due when its gate opens.
+-- Adds a queue to `due` for the time when its gate opens, in `ms`. Without a known time, does nothing.
 local function dueWhenOpen(name, ms)
   if ms > 0 then redis.call('ZADD', due, 'LT', now + ms, name) end
 end
@@ -116,7 +116,7 @@ local function closed(q, ms)
   dueWhenOpen(q.name, ms)
 end
 
--- Wakes producers for a queue with waiting calls, or makes the queue due when its gate opens.
+-- Wakes producers for a queue with waiting calls. While its gate is closed, adds the queue to `due` instead.
 local function wakeOrDelay(name, ms)
   if ms == OPEN then awake(wake, name) else dueWhenOpen(name, ms) end
 end
@@ -159,9 +159,9 @@ local function head(q)
   return id, redis.call('HSTRLEN', job, 'data'), tonumber(redis.call('HGET', job, 'stc') or 0)
 end
 
--- Updates the record of a call that was just taken: the record may still say FAILED. If a crashed worker had the call, marks
--- the record as unsure, because the effect of that attempt is unknown. Returns the previous state and the retention time
--- after the call's end, or UNREADABLE if the key has another type.
+-- Updates the record of a call that was just taken: changes the state FAILED to QUEUED. If a crashed worker had the call,
+-- marks the record as unsure, because the effect of that attempt is unknown. Returns the previous state and the retention
+-- time after the call's end, or UNREADABLE if the key has another type.
 local function queued(id, crashes)
   local record = prefix .. 'call:' .. id
   local found = redis.pcall('HMGET', record, 'st', 'w')
@@ -197,7 +197,7 @@ local function resumedAt(q)
 end
 
 -- Completes the reply of a BullMQ fetch, and returns whether the fetch took a call. If it did, the last element of the reply
--- becomes the call. Otherwise it becomes the ms until the next delayed call is due, or 0.
+-- becomes the call. Otherwise that element becomes the ms until the next delayed call is due, or 0.
 local function fetched(q, reply, limits)
   if type(reply) ~= 'table' or type(reply[1]) ~= 'table' then
     redis.call('ZREM', wake, q.name)
@@ -227,8 +227,8 @@ local function updateInFlight(q)
   if redis.call('EXISTS', q.active) == 0 then redis.call('SREM', inFlight, q.name) end
 end
 
--- Registers a queue, because it has a call now. A queue leaves the registry only when it is empty. The limit on BullMQ's
--- event stream, which no part of this program reads, replaces the default of 10,000 entries.
+-- Registers a queue, because it has a call now. A queue leaves the registry only when it is empty. `opts.maxLenEvents` limits
+-- BullMQ's event stream to about 100 entries instead of 10,000: this program only reads the time of the newest one.
 local function register(q)
   if redis.call('SADD', prefix .. 'queues', q.name) == 0 then return end
   redis.call('HSET', q.jobs .. 'meta', 'opts.maxLenEvents', 100)

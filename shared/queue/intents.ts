@@ -93,7 +93,7 @@ export function openIntents(partitions: Partitions) {
   }
 
   /**
-   * Calls `readFor` with the version that a partition has. Copies the intents that it reads to the partition, and
+   * Calls `readFor` with the version that a partition has. Copies the intents that `readFor` returns to the partition, and
    * resolves with them.
    */
   async function followIn(index: number, readFor: (followed: number) => Promise<Intents>): Promise<Intents> {

@@ -60,8 +60,8 @@ const RESUME = defineScript({
 });
 
 /**
- * Opens the gates of jobs: pauses by operators, configured limits, and throttles by runners. The scripts that take calls
- * obey them. Each receiver of callbacks also has a gate, and all receivers together have one.
+ * Reads and changes the gates of jobs: pauses by operators, configured limits, and throttles by runners. The scripts that
+ * take calls obey them. Each receiver of callbacks also has a gate, and one more gate is common to all receivers.
  */
 export function openJobs(partitions: Partitions) {
   const { control, all } = partitions;
@@ -114,8 +114,8 @@ export function openJobs(partitions: Partitions) {
     },
 
     /**
-     * Copies the operators' acts from partition 0 to another partition, including those made while one of the two was away. A
-     * producer calls this before it takes calls from the partition, and then regularly.
+     * Copies the operators' pauses and endpoint states from partition 0 to another partition, including those set while one of
+     * the two was away. A producer calls this before it takes calls from the partition, and then regularly.
      */
     sync: intents.sync,
 

@@ -39,8 +39,8 @@ const CONFIGURED = defineScript({
 });
 
 /**
- * Opens the limits of jobs. With several partitions, the limits are in partition 0, and the gates have the field `permit`.
- * Callbacks need no permits: each partition gets an equal share of a receiver's limits.
+ * Reads and sets the limits of jobs. With several partitions, the limits are in partition 0, and the gates have the field
+ * `permit`. Callbacks need no permits: each partition gets an equal share of a receiver's limits.
  */
 export function openLimits(partitions: Partitions) {
   const { control } = partitions;

@@ -13,7 +13,7 @@ const FAILED_ALONE = "ERROR: ";
 /** Answer of a worker's step if the runner accepted a call after the call's refund was exported. */
 export const AFTER_REFUND = "AFTER_REFUND";
 
-/** Constants of the Lua around BullMQ's scripts, for each script that includes it. */
+/** Constants for every script that includes our Lua around BullMQ's scripts. */
 export const QUEUE_CONSTANTS = {
   CALLBACKS_GATE,
   JOB_ORIGINS: JOB_ORIGINS.join(" "),

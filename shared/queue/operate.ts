@@ -9,8 +9,8 @@ import type { CallFilter, FailedCall, FailedCalls } from "./failed.ts";
 export type Operate = (failed: FailedRef, why: Why) => Promise<Operated>;
 
 /**
- * Outcome of a replay or discard. `left`: another operator replayed or discarded the call in between, so nothing was
- * done. `finished`: the call is discarded, but another discard made the first step. That discard died or still runs.
+ * Outcome of a replay or discard. `left`: another operator replayed or discarded the call earlier, so nothing was done.
+ * `finished`: the call is discarded, but another discard made the first step. That discard died or still runs.
  */
 export type Operated = "done" | "finished" | "left";
 
@@ -58,7 +58,7 @@ export type Progress = {
 };
 
 export type ManyResult = Progress & {
-  /** Number of calls that were not started, or that failed with `failure`. */
+  /** Number of calls whose operation was not started, or ended with an error. */
   remaining: number;
   /** The first error. It stops the bulk operation, because every further call would probably fail too. */
   failure: AppError | undefined;

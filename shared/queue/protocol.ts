@@ -20,14 +20,14 @@ import type { JobsOptions } from "bullmq";
  *
  * A paid call begins as a payment (shared/payments/payment.ts), and gets its record once it is QUEUED. A call without a
  * delivery id gets its record when it ends, or when it fails and its job keeps results. QUEUED and FAILED records do not
- * expire. At INJECTED and DISCARDED the window begins.
+ * expire. At INJECTED and DISCARDED the record begins to expire, after the time `w`.
  *
  * Fields of every record:
  *   st      state
  *   bh      sha256 of the body
  *   w       window: retention time of the record after the call's end, in ms
  *   at      time of the last change
- *   by      request that claimed the call
+ *   by      id of the write that created the record, so that a repeat of this write after a lost reply is recognized
  *   jb      job, `<service id>/<job index>`; without a delivery id, only once the state of its result is known
  *   rt      route at which a paid call was bought
  *   unsure  0 while each attempt is known to have had no effect; 1 after an attempt for which this is not known
@@ -39,7 +39,7 @@ import type { JobsOptions } from "bullmq";
  *   fg      time when an operator forgot it; no data of its sender is kept after that (shared/call-search/forget.ts)
  */
 
-/** Retention time of the record of an ended call without a delivery id. Late repeats of its add arrive before that. */
+/** Retention time of the record of an ended call without a delivery id. A late repeat of the call's add arrives within it. */
 export const RANDOM_ID_KEEP_MS = 3_600_000;
 
 export const JOB_NAME = "call";
@@ -51,8 +51,8 @@ export const JOB_NAME = "call";
 export const JOB_OPTIONS = { attempts: 1_000_000, removeOnFail: false } as const satisfies JobsOptions;
 
 /**
- * Limits on the processes that die while they work on a call. At the first limit, a worker takes the call alone; at the
- * second, the call fails. BullMQ counts in the job's `stc` how often a call was taken back. A worker that was still alive
- * subtracts 1 again (hold.ts).
+ * Limits on the number of processes that die while they work on a call. At the first limit, a worker takes the call alone; at
+ * the second, the call fails. BullMQ counts in the field `stc` of its job how often a call was taken back. If the worker that
+ * lost the call is still alive, it subtracts 1 again (hold.ts).
  */
 export const CRASHES = { untilAlone: 2, untilFailed: 3 } as const;

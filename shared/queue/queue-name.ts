@@ -43,7 +43,7 @@ export function gateOf(queue: QueueName): string {
   return isOfCallbacks(queue) ? gateOfReceiver(receiverOfQueue(queue)) : queue.slice(queue.indexOf("/") + 1);
 }
 
-/** The gate of all callbacks together. */
+/** The gate that applies to every receiver of callbacks, in addition to the receiver's own gate. */
 export const CALLBACKS_GATE = "callback";
 
 export function gateOfReceiver(receiver: string): string {

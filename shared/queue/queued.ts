@@ -42,7 +42,7 @@ export type QueuedFilter = {
  */
 const READ_PER_STATE_MAX = 1000;
 const HEADS_AT_ONCE = 50;
-/** Largest stored call whose head is read. */
+/** Size in bytes of the largest stored call whose head is read. */
 const READ_MAX = 1024 * 1024;
 
 const LISTED = tuple(text, oneOf(...QUEUED_STATES), numeric, numeric, numeric);

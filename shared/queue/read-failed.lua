@@ -1,6 +1,6 @@
--- Finds the matching calls among these failed calls, and reads them without their bodies. A match has a reason with the
--- prefix `reason`, and a head that contains all `texts` (a JSON array). `budget` limits the bytes of stored calls that are
--- searched.
+-- Finds the matching calls among the failed calls in ARGV, and reads them without their bodies. A match has a reason with the
+-- prefix `reason`, and a head that contains all `texts` (a JSON array). `budget` limits the bytes of the stored calls that
+-- are read because they have no head.
 --
 -- Returns the number of calls that were checked, a JSON object with the statistics of the counted calls by code, and rows.
 -- With `countOnly`, a match is counted; otherwise it has a row.

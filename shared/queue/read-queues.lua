@@ -1,4 +1,4 @@
--- Returns a row for each queue, as registry.ts describes it. Its last value is the due time of the last delayed call.
+-- Returns a row for each queue, as registry.ts describes it. A row ends with the due time of the last delayed call.
 --@include "./count.lua"
 --@include "./oldest.lua"
 local rows = {}

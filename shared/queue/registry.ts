@@ -39,7 +39,7 @@ export type QueueDepth = Depth & {
   delayedUntil: number | undefined;
 };
 
-/** Number of queues that one script reads. There may be thousands, because clients may name the receivers of callbacks. */
+/** Number of queues that one script reads. A partition may have thousands, because clients may name receivers of callbacks. */
 const READ_AT_ONCE = 200;
 
 /** Row of a queue: its name, its counts in the order of COUNTS, and the times of its `QueueDepth`. */

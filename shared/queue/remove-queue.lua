@@ -1,4 +1,4 @@
--- Removes an empty queue. `receiver` is empty unless the queue has callbacks. Returns 1 if the queue was empty and is gone.
+-- Removes an empty queue. `receiver` is empty unless it is a queue of callbacks. Returns 1 if the queue was empty and is gone.
 -- Removing the last queue of a receiver also deletes the receiver's throttle.
 local q = ARGV.prefix .. ':' .. ARGV.queue .. ':'
 local lists = {'wait', 'active', 'delayed', 'failed', 'paused', 'prioritized', 'waiting-children', 'completed'}

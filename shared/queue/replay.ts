@@ -5,20 +5,21 @@ import { createFailedRecords, type FailedRef } from "./call-record.ts";
 import type { Operate, OperateDeps } from "./operate.ts";
 
 /**
- * Moves a failed call back to the waiting calls, with all its attempts and the same idempotency key. It can be replayed
- * again later.
+ * Moves a failed call back to the waiting calls, under the same idempotency key. The call gets its full number of attempts
+ * again. It can be replayed again later.
  *
- * The first script changes the record and the waiting time, only if the call is still failed; then the job moves. A producer
- * may take the call as soon as the job moves, and its writes are then newer than those of the replay. In the opposite order,
- * the replay could overwrite the producer's writes. After a crash between the two steps the call is still listed as failed,
- * and the next replay or discard completes the work. If two operators replay a call at once, one moves it and the other gets
- * `left`. The first step also writes the line of the audit log.
+ * The first script changes the record and the waiting time, only if the call is still failed. It also writes the line of the
+ * audit log. The second script moves BullMQ's job. A producer may take the call as soon as the job has moved, and so writes
+ * after the replay. In the opposite order, the replay could overwrite the producer's writes.
+ *
+ * After a crash between the two scripts the call is still listed as failed, and the next replay or discard completes the
+ * work. If two operators replay a call at the same time, one moves it and the other gets `left`.
  */
 export function createReplay({ partition, clock, log, by }: OperateDeps): Operate {
   const records = createFailedRecords(partition);
   const backendOf = openBackends(partition);
 
-  /** Moves the job. Returns false if the call is no longer failed. */
+  /** Moves BullMQ's job of the call. Returns false if the call is no longer failed. */
   async function move({ id, queue }: FailedRef, note: string): Promise<boolean> {
     try {
       await backendOf(queue).replay(id, note);

@@ -1,6 +1,6 @@
 -- Returns a call to the waiting calls of its queue, because its worker never received the call (lost-takes.ts). `take` is
--- the call's number of takes when it was lost: if the call was taken again since, nothing changes. An expired lock is not
--- checked.
+-- the call's number of takes when it was lost: if the call was taken again since, nothing changes. If the call's lock has
+-- expired, the worker's token is not checked.
 --@include "./wrapper-start.lua"
 local function bullmq(KEYS, ARGV)
 --@include "bullmq:moveJobFromActiveToWait-9"

@@ -1,12 +1,11 @@
 -- Runs delayed calls of a queue early: moves them behind the calls that already wait. Moves the call `id`, or several calls
 -- with a score from `from` on. Held calls stay. The move does not count as an attempt.
 --
--- `since` is the start time of the first step, and empty in that step. If a call was taken after `since`, it has already
--- failed again, and stays delayed; otherwise a runner that is still down could use up all its attempts. `line` is empty once
--- a step has moved a call. `note` says in the log of each call who ran it.
+-- `since` is the start time of the first step, and empty in that step. A call that was taken after `since` has had another
+-- failed attempt, and stays delayed. Otherwise the steps could use up all attempts of a call whose runner is still down.
+-- `line` is empty once a step has moved a call. `note` says in the log of each call who ran it.
 --
--- Unlike the end of a pause or hold (noteResumed), an early run does not restart the call's latency: the time until now
--- counts.
+-- The end of a pause or hold restarts the call's latency (noteResumed). An early run does not: the time until now counts.
 --
 -- Returns how many calls were moved, `since`, and the score from which the next step continues, or an empty text.
 --@include "../redis/even-if-full.lua"
@@ -35,8 +34,8 @@ if #ids > 0 then
   redis.call('LPUSH', q.wait, unpack(ids))
   -- BullMQ does the same when a delayed call becomes due.
   for _, id in ipairs(ids) do redis.call('HSET', q.jobs .. id, 'delay', 0) end
-  -- While Redis is full, a call's log keeps only its newest entry. This act must not replace the last failure, which is more
-  -- useful. A log that cannot be read must not stop the call.
+  -- While Redis is nearly full, a call's log keeps only its newest entry. An early run must not replace the last failure, which
+  -- is more useful. A log that cannot be read must not stop the call.
   local historyOff = prefix .. 'history-off'
   if redis.call('EXISTS', historyOff) == 0 then
     for _, id in ipairs(ids) do

@@ -1,4 +1,4 @@
--- Sets the limits that apply to all partitions together.
+-- Sets the limits of a job that apply to all partitions together.
 --@include "../redis/even-if-full.lua"
 --@include "./set-limits.lua"
 setLimits(KEYS.limits, KEYS.taken)

@@ -1,4 +1,4 @@
--- Ends the script if the call has ended. A worker that paused and lost its call may write too late.
+-- Ends the script if the call has ended. A worker that stalled, and so lost its call, may try to write after that.
 --@include "../call/change-record.lua"
 --@include "./is-ended.lua"
 --@include "../call/results/tell-change.lua"

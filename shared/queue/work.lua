@@ -10,7 +10,7 @@
 -- worker has taken since, can have a log of failed attempts, which must then expire.
 --
 -- `callback` is the call's prepared callback (callbacks.ts), if it has one. It is queued in the step that sets the record to
--- INJECTED. If the result is still to be delivered, the record keeps the callback for the step that stores the delivery
+-- INJECTED. If the runner will deliver the result later, the record keeps the callback for the step that stores the delivery
 -- (shared/call-search/deliver-result.ts).
 --
 -- `kept` is empty, or has the settings for keeping the whole call (shared/call/kept/keep.lua). The call is then moved
@@ -18,12 +18,14 @@
 --
 -- `takes` is set if the next call is taken. `room` is the maximum stored size of that call in bytes (empty: no limit). A
 -- larger call is refused, with its size in the answer. A call that was in flight when processes died is refused unless
--- `takes` names "alone": then the worker has no other call. A call that needs a permit is refused unless `takes` names
--- "permitted". If a call must fail, the answer leaves out its data, because the data may have killed the processes.
+-- `takes` contains "alone": the worker has no other call. A call that needs a permit is refused unless `takes` contains
+-- "permitted". If so many processes died with a call that it must fail, the answer leaves out the call's data, which may be
+-- the cause.
 --
--- BullMQ takes the next call in the script that ends one, and does not know gates. So the queue of a job with limits leaves
--- its free slot to the job's other queues if calls wait there. Only an ordinary call that fits is taken in the step that ends
--- another. Other calls need a step that only takes; a call that would make the answer too long needs a later batch.
+-- BullMQ's script that ends a call takes the next call of the same queue, and does not know gates. So if the job has limits,
+-- and calls wait in its other queues, the step takes no call: the free slot goes to one of those queues. A step that ends a
+-- call takes only a call that fits, needs no permit, and has not killed processes. Other calls need a step that only takes. A
+-- call that would make the answer too long needs a later batch.
 --@include "../redis/even-if-full.lua"
 local prefix, worker, lockMs = ARGV.prefix .. ':', ARGV.worker, ARGV.lockMs
 local resultMs, resultsBytesMax = tonumber(ARGV.resultMs), tonumber(ARGV.resultsBytesMax)
@@ -162,7 +164,7 @@ end
 
 local function names(takes, how) return string.find(takes, how, 1, true) end
 
--- Returns the reply that refuses the next call to this step; nil if the step may take the call.
+-- Returns the reply of a step that must not take the next call; nil if the step may take the call.
 local function refused(id, bytes, crashes, room, takes)
   if crashes >= CRASHES.untilAlone and not names(takes, 'alone') then return {0, id, 0, 'ALONE'} end
   if room and bytes > room then return {0, bytes, 0, 'LARGE'} end

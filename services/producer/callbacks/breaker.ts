@@ -10,19 +10,19 @@ const PAUSES: Backoff = { baseMs: 5000, capMs: 300_000 };
 /** Maximum number of receivers whose failures are remembered. Clients may name more; the newest are kept. */
 const REMEMBERED_MAX = 10_000;
 
-/** A delivery in progress. Call exactly one of the three functions when it has ended. */
+/** A delivery in progress. When it has ended, call one of the three functions. `ended` after `answered` changes nothing. */
 export type Attempt = {
   /** The receiver has answered, with any status. */
   answered(): void;
   failed(reason: string): void;
-  /** The delivery was cancelled, so it says nothing about the receiver. */
+  /** The delivery ended in a way that says nothing about the receiver, such as a cancellation. */
   ended(): void;
 };
 
 export type Breaker = {
   /** Begins a delivery. If the receiver is away, returns the reason, and the ms until a delivery may begin. */
   begin(receiver: string): Attempt | { away: string; forMs: number };
-  /** Returns the number of unreachable receivers. */
+  /** Returns the number of receivers that are away. */
   away(): number;
 };
 

@@ -24,7 +24,7 @@ type Options = {
   timeoutMs: number;
   /** Maximum number of deliveries in flight to one receiver. */
   concurrency: number;
-  /** Maximum size of a result in a callback. The receiver must request a longer one. */
+  /** Maximum size of a result in a callback. The body of a longer one is left out, and the receiver must request it. */
   resultBytesMax: number;
   results: Pick<Results, "read">;
   clock: Clock;
@@ -39,11 +39,11 @@ export type Callbacks = {
 };
 
 /**
- * Delivers callbacks: a POST to the receiver, signed as Standard Webhooks specifies. The body has the data about the
- * call's end that exists when it is sent.
+ * Delivers callbacks: a POST to the receiver, signed as Standard Webhooks specifies. Each attempt builds its body from the
+ * data about the call's end that is kept at that time.
  *
  *   callback.unanswered          no connection, or no answer in time
- *   callback.failed              any answer but 2xx, also a redirect, which is never followed
+ *   callback.failed              any answer other than 2xx and 410; a redirect is not followed
  *   callback.gone                410: the receiver refuses all callbacks from now on
  *   callback.address_forbidden   the receiver is neither on the public internet nor allowed
  */
@@ -86,7 +86,7 @@ export function createCallbacks(options: Options): Callbacks {
   return { inject, receiversAway: breaker.away, close: () => agent.destroy() };
 }
 
-/** Reads the result of the call. If Postern itself failed the call, the callback already has everything. */
+/** Reads the result of the call. If Postern itself failed the call, there is no result to read: `failure` has the reason. */
 async function readEnd(
   results: Pick<Results, "read">,
   { call_id, failure }: CallbackEvent,

@@ -11,7 +11,10 @@ export type Message = { headers: Record<string, string>; body: Buffer };
 
 /** The `data` of a callback. */
 type Data = {
-  /** The receiver's exact URL. Without it, a receiver could pass its message on to another receiver as valid. */
+  /**
+   * The receiver's exact URL. All receivers verify `v1a` signatures with the same key. So without the URL, one receiver could
+   * send its message to another one, and the signature would be valid there.
+   */
   callback_url: string;
   call_id: string;
   origin: string;

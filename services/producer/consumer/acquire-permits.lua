@@ -1,13 +1,13 @@
 -- Acquires permits. Each item is a slot, `id`, that is about to take a call from the queue `source` of one partition. Returns
 -- for each item one of these words, and a number:
 --
---   PERMIT  it has a permit. The number is the end of the rate period (unix ms), or 0.
+--   PERMIT  the slot has a permit. The number is the end of the rate period (unix ms), or 0.
 --   NONE    the job no longer has limits.
 --   FULL    the limit of calls in flight is reached. The source waits for the next free permit (release-permits.lua).
 --   RATE    the limit of this period is reached. The number is the wait in ms.
 --
--- An item that is sent again gets the same permit. A permit that was not renewed has expired. If a permit is reserved for
--- the source, the slot gets it.
+-- An item that is sent again gets the same permit. A permit that is not renewed expires after a lock's duration. If a permit
+-- is reserved for the source, the slot gets it.
 --@include "../../../shared/redis/even-if-full.lua"
 --@include "../../../shared/redis/now.lua"
 local function waits(waiters, source)
@@ -33,8 +33,8 @@ local function acquire(limits, permits, waiters, taken, source, id)
   if max then
     local ms = untilNextPeriod(taken, max)
     if ms > 0 then
-      -- The wait is longer for later sources, so that those that have waited longest get the first permits of the next
-      -- period.
+      -- The wait is longer for sources that began to wait later, so that those that have waited longest get the first permits
+      -- of the next period.
       waits(waiters, source)
       local before = redis.call('ZCOUNT', waiters, '-inf', '(' .. redis.call('ZSCORE', waiters, source))
       return {'RATE', ms + math.min(before * NEXT_AFTER_MS, tonumber(duration))}

@@ -39,7 +39,7 @@ export type ConsumeOptions = {
 export type Consumer = {
   /** Resolves once calls are taken from at least one partition. Rejects if the first reachable partition cannot be used. */
   ready(): Promise<void>;
-  /** Takes calls again, because the calls of a job may have become deliverable. */
+  /** Takes calls with all free slots. To be called when calls of a job may have become deliverable. */
   refill(): void;
   /** Returns the number of calls in flight. */
   inFlight(): number;
@@ -221,8 +221,9 @@ function createWork({ workerName, log }: ConsumeOptions, parts: TakeParts) {
     inFlight: () => [...slots.keys()].filter(({ hold, isFree }) => hold !== undefined && !isFree).length,
 
     /**
-     * Frees the slots and permits of calls that only wait for a partition that is away, so that other calls can use them. If
-     * that partition later gives a call to such a slot, the call is returned to its queue.
+     * Frees the slots, and their permits, that only wait for a partition that is away: for the next call, or for the write of
+     * an outcome. Other calls can then use them. If that partition later gives a call to such a slot, the call is returned to
+     * its queue.
      */
     freeSlotsOfAwayPartitions(): void {
       for (const slot of slots.keys()) {

@@ -16,8 +16,8 @@ export type Control = {
 };
 
 /**
- * Resolves with the answer of partition 0, or with undefined if there is no answer in time. The command stays queued until
- * Redis returns, so a late answer is passed to `undo`.
+ * Resolves with the answer of partition 0, or with undefined if there is no answer in time. The client keeps the command until
+ * Redis returns. So a late answer is possible; it is passed to `undo`.
  */
 export async function askControl<Answer>(
   { server, log }: Control,

@@ -67,7 +67,7 @@ type FinishDeps = {
   backendOf: Backends;
   holds: Pick<Holds, "regain">;
   records: Pick<CallRecords, "unsure">;
-  /** Called with the ms until a postponed call is due. */
+  /** Called with the ms until a delayed call is due. */
   dueIn: (ms: number) => void;
   /** Starts a search for calls that Redis may have given to this worker in a lost reply. */
   lookForTaken: () => void;
@@ -133,8 +133,8 @@ export function createFinish({ backendOf, holds, records, dueIn, lookForTaken, l
   }
 
   /**
-   * Returns whether the verdict must not be written again: another worker has the call, or only the reply to an earlier
-   * write was lost.
+   * Returns whether the verdict must not be written again: another worker has the call, or an earlier write succeeded and
+   * only its reply was lost.
    */
   function isLost({ queue, id, hold }: Held, verdict: Verdict, error: unknown): boolean {
     if (error instanceof AfterRefund) {

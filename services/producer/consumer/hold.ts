@@ -7,9 +7,9 @@ import renewLocksLua from "./renew-locks.lua";
 type Listener = (reason: Error) => void;
 
 /**
- * A worker's right to work on the call that it took. It is lost for good when the worker stops or could not renew its lock.
- * It is a plain object, because an AbortSignal for each call costs more than reading and parsing the call; `signal` creates
- * one on demand.
+ * A worker's right to work on the call that it took. A hold is lost for good when the worker stops, or when another worker may
+ * have the call because the call's lock was not renewed in time. It is a plain object, because an AbortSignal for each call
+ * costs more than reading and parsing the call; `signal` creates one on demand.
  */
 export class Hold {
   /** True once the runner no longer has the call, and only the outcome must be written. */

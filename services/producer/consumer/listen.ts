@@ -115,7 +115,7 @@ export function createAnnounce({ redis, keys }: Partition) {
     async now(queues: readonly QueueName[]): Promise<void> {
       if (queues.length > 0) await announceNow({ wake: keys.wake }, { queues });
     },
-    /** Puts the names back after a delay. This worker may have capacity by then. */
+    /** Puts the names back after a delay. By then this worker may be able to use the queues. */
     async later(queues: readonly QueueName[], ms = PASSED_ON_MS): Promise<void> {
       if (queues.length > 0) await announceLater({ due: keys.due }, { ms, queues });
     },
@@ -124,7 +124,7 @@ export function createAnnounce({ redis, keys }: Partition) {
 
 /**
  * Opens a second connection with the same options, for blocking commands. No command is repeated after a reconnect, because
- * its caller may have gone.
+ * the caller may no longer wait for its reply.
  */
 function connectToBlock(redis: Redis): Redis {
   return connectBeside(redis, {

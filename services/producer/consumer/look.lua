@@ -1,6 +1,6 @@
 -- Scans a part of the registry for queues whose calls can be taken, and adds them to `wake`: a process may have died after
--- it popped their name. Returns the queues with calls in flight, the new cursor, and each empty queue with the ms since its
--- last event.
+-- it popped their name. Returns the queues with calls in flight, the new cursor, and each empty queue with the ms since
+-- BullMQ's last event of the queue.
 --@include "../../../shared/redis/even-if-full.lua"
 --@include "../../../shared/redis/now.lua"
 --@include "../../../shared/queue/awake.lua"

@@ -27,10 +27,12 @@ export type LostTakes = ReturnType<typeof createLostTakes>;
 
 /**
  * Finds calls that Redis has taken for this worker without the worker's knowledge. The connection may have broken before the
- * reply; the command is then sent again and takes another call. Or the take has no proof, so a failover may undo it. The
- * worker does not renew the locks of such calls. When such a lock expires, it looks as if a process had died with the call.
- * So after each new connection or failed take, the worker searches for calls whose last take was its own, and which it has
- * not begun. It returns them to their queues.
+ * reply; the command is then sent again and takes another call. Or the take could not be proven, and the worker got an error
+ * instead of the call.
+ *
+ * The worker does not renew the locks of such calls. When such a lock expires, it looks as if a process had died with the
+ * call. So after each new connection or failed take, the worker searches for calls that it took last and has not begun. It
+ * returns these calls to their queues.
  */
 export function createLostTakes(
   { redis, keys }: Partition,

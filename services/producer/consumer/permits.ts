@@ -9,7 +9,7 @@ import type { Source } from "./turns.ts";
 
 /** Prefix for the name of a reserved permit. Other permits have the name of a worker's slot. */
 const RESERVED = "for ";
-/** Duration of a permit's reservation. The worker that is woken acquires the permit at once. */
+/** Duration of a permit's reservation. It is short, because the worker that is woken acquires the permit immediately. */
 const RESERVED_MS = 500;
 /** Delay between queues that wait for a job's next rate period, so that they do not all request permits at once. */
 const NEXT_AFTER_MS = 20;
@@ -42,7 +42,7 @@ const RENEW = defineScript({
   reply: nothing,
 });
 
-/** Pause of a job with limits while partition 0 does not answer. */
+/** Delay after which a permit is requested again if partition 0 does not answer. */
 const AWAY_MS = 1000;
 
 type Sourced = Source & { readonly partition: number };
@@ -53,9 +53,9 @@ export type Acquired = { kind: "permitted" } | { kind: "wait"; againMs: number |
 export type Permits = ReturnType<typeof createPermits>;
 
 /**
- * Applies the limits of a job across all partitions. A partition does not know the calls in flight in the others. So a worker
- * acquires a permit in partition 0 before it takes a call of such a job. It releases the permit after the call, with any
- * outcome. The permit of a worker that dies expires like the worker's locks.
+ * Applies the limits of a job across all partitions. A partition does not know the calls in flight in the others. So before a
+ * worker takes a call of a job with limits, it acquires a permit in partition 0. It releases the permit after the call, with
+ * any outcome. The permit of a worker that dies expires like the worker's locks.
  */
 export function createPermits(
   control: Control,

@@ -7,13 +7,14 @@ const RESERVED_PART = 1 / 8;
  * Divides the slots of a producer among jobs, so that jobs whose calls hang leave slots for others. A call in flight or
  * a fetch uses a slot.
  *
- * A job that holds no slot may take any free one. A job that already holds slots must leave at least as many free as it
- * then holds, and may not use the reserve. So a job whose calls hang gets at most half of the slots. If the calls of k
+ * A job that holds no slot may take any free one. A job that already holds slots may take another only if at least as
+ * many slots stay free as it holds with the new one. It may not use the reserve. So a job whose calls hang gets at most
+ * half of the slots. If the calls of k
  * jobs begin to hang together, they leave one of k + 1 equal parts free. If they begin one after the other, they leave
  * the reserve. Further jobs then get one slot each from the reserve.
  *
  * All callbacks together count as one job. Receivers share half of the slots by the same rule. Clients may name any
- * number of receivers, but even if all of them hang, they take as many slots as one job that hangs.
+ * number of receivers. Even if all of them hang, together they take no more slots than one job that hangs.
  */
 export function createSlots(slots: number) {
   const reserve = Math.floor(slots * RESERVED_PART);
@@ -66,8 +67,8 @@ function groupOf(gate: string): string {
 /**
  * Creates the memory budget for stored calls, in bytes. One half is divided equally among the slots, so a call that fits
  * a slot's share never waits for memory. The other half is for larger calls. A job that already uses part of the second
- * half must leave at least as much of it free as the job then uses. A call that is larger than the second half takes all
- * of it.
+ * half gets more of it only if at least as much stays free as the job then uses. A call that is larger than the second
+ * half takes all of it.
  */
 export function createMemoryBudget(bytes: number, slots: number) {
   const bytesPerSlot = Math.floor(bytes / 2 / slots);

@@ -49,7 +49,7 @@ export type Station = ServedPartition & {
   dueIn(ms: number): void;
   /** Makes the queue due after `ms`, without waiting for Redis. */
   postpone(queue: QueueName, ms: number): void;
-  /** Starts, and resolves once this station takes calls. Rejects if it cannot take any. */
+  /** Starts this station. Resolves once it takes calls; rejects if it cannot take any. */
   start(turns: Turns<SourceOf>, fill: () => void): Promise<void>;
   /** Repeats a rejected start until it succeeds. */
   startAgain(): Promise<void>;

@@ -11,8 +11,8 @@ export type Taken = Pick<
 > & {
   queue: QueueName;
   /**
-   * Returns the parsed JSON of the stored call; undefined if the call is not JSON. Only the first call returns it, so
-   * that a large body can be freed.
+   * Returns the parsed JSON of the stored call; undefined if the call is not JSON. Works only once, so that a large body
+   * can be freed.
    */
   takeStored: () => unknown;
   /** Number of this attempt, from 1, since the call was queued or last replayed. */

@@ -16,9 +16,9 @@ export type Turn<One extends Source = Source> = Capacity & { readonly source: On
 
 /**
  * Decides which queue may use the next free slot of a producer. The queues that may have calls take turns; an empty queue
- * costs nothing. All queues of a job share the job's part of the slots, across partitions. So do the queues of a
- * receiver of callbacks. A large call waits for memory. A call that must be taken alone waits until no slot is in use, and no
- * other call is taken meanwhile.
+ * costs nothing. All queues of a job share the job's part of the slots, across partitions. The queues of a receiver of
+ * callbacks share the receiver's part in the same way. A large call waits for memory. A call that must be taken alone waits
+ * until no slot is in use, and no other call is taken meanwhile.
  */
 export class Turns<One extends Source = Source> {
   readonly #count: number;
@@ -117,7 +117,7 @@ export class Turns<One extends Source = Source> {
     this.#large.delete(source);
   }
 
-  /** Decides after a call whether its queue keeps the slot for its next call. */
+  /** Decides after a call whether its queue keeps the slot for another call. */
   mayKeepSlot({ source, bytes }: Turn<One>): boolean {
     const isLarge = bytes === undefined || bytes > this.bytesOfSlot;
     if (isLarge || this.#alone !== undefined) return false;
@@ -204,8 +204,8 @@ export class Turns<One extends Source = Source> {
   }
 
   /**
-   * Takes a slot for the first ready queue. While a large call waits for memory, later large calls also wait; otherwise
-   * they could use up the memory again and again.
+   * Takes a slot for the first ready queue. While a large call waits for memory, the large calls behind it also wait. They
+   * could otherwise use up the memory that it waits for, again and again.
    */
   #nextInTurn(): Turn<One> | undefined {
     let isShort = false;

@@ -45,8 +45,8 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   let isPrepared = false;
   let stopped = false;
   /**
-   * After a failover, calls of dead workers are not taken back at once: each worker first returns calls that it has not begun
-   * (lost-takes.ts).
+   * Postpones the next check for stalled calls when the connection is lost, as in a failover. So each worker has time to
+   * return the calls that it has not begun (lost-takes.ts), before they are taken back as calls of a dead worker.
    */
   const onClose = (): void => {
     stalledCheckedAt = performance.now();

@@ -5,7 +5,7 @@ do
   --@include "../../redis/kept-values.lua"
   local own, index, count = prefix .. 'kept:', prefix .. 'kept-of:', prefix .. 'kept-bytes:'
 
-  -- Keeps a call, unless a gateway evicts kept webhooks, or the call exceeds the limit of its endpoint.
+  -- Keeps a call. Does nothing while a gateway evicts kept webhooks, or if the call exceeds the limit of its endpoint.
   keepDelivered = function(id, words, call)
     if redis.call('EXISTS', prefix .. 'kept-off') == 1 then return end
     local ms, bytesMax, from, path = string.match(words, '^(%d+) (%d+) ()([^\n]*)')
@@ -13,7 +13,7 @@ do
     -- If the index of the endpoint has expired, no call of the endpoint is kept, and its count of bytes starts again at 0.
     if redis.call('EXISTS', index .. path) == 0 then redis.call('DEL', count .. path) end
     ms = tonumber(ms)
-    kept = nil -- it may count another endpoint
+    kept = nil -- the count of bytes that `keep` cached may be another endpoint's
     if not keep(id, string.sub(words, from) .. call, ms, bytesMax, own .. id, index .. path, count .. path) then return end
     redis.call('SADD', prefix .. 'kept-endpoints', path)
     for _, place in ipairs(places) do

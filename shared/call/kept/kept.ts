@@ -10,7 +10,7 @@ import { decodeResult, type StoredResult } from "../results/result.ts";
  *
  *   a line with the path of the endpoint
  *   a line with the size of the answer in bytes
- *   the runner's answer, as a result is stored; empty if it is unknown
+ *   the runner's answer, in the format of a stored result; empty if it is unknown
  *   the call, as it was stored in its queue
  */
 

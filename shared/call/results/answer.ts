@@ -18,7 +18,7 @@ export type ResultMark =
 export const GONE: ResultMark = { known: "gone" };
 export const AWAITED: ResultMark = { known: "awaited" };
 
-/** HTTP status of a runner that delivers the result later. */
+/** HTTP status of an answer after which the runner delivers the result later. */
 export const ACCEPTED = 202;
 
 /** Decides which part of an answer is kept. Only a 2xx answer other than 202 is a result. */

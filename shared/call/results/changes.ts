@@ -44,7 +44,7 @@ type Options = { sweepEveryMs?: number };
 
 /**
  * Watches calls of a partition over one additional connection. The first watcher opens it, and it stays open. After a
- * reconnect, all watched calls are checked at once.
+ * reconnect, all watched calls are checked immediately.
  */
 export function createChanges(
   partition: Partition,

@@ -17,7 +17,7 @@ export const TOO_LONG = "too-long";
 /** Maximum size of a progress message. */
 export const PROGRESS_BYTES_MAX = 4096;
 
-/** Returns whether a signature must cover this header if it is present. A signature must also cover a Content-Type. */
+/** Returns whether a signature must cover this header if it is present. `verifyMessage` itself requires this of Content-Type. */
 export function isDeliveryHeader(name: string): boolean {
   return name === RESULT_STATUS || name === RESULT_BODY;
 }

@@ -1,9 +1,9 @@
--- Rules for storing a result in a call's record, for every script. The record's field `rs` has the state of the result. The
+-- Rules for storing a call's result, for every script. The field `rs` of the call's record has the state of the result. The
 -- state only moves down this list, so the order of an answer and a delivery does not matter:
 --
 --   (absent)    nothing is known; for an ended call: no result is kept
 --   awaited     the runner answered 202, and delivers the result later
---   gone        there was a result, and it is lost; a discard also sets this, unless the state is absent
+--   gone        there was a result, and it is lost; a discard also sets this, if there was a state or a stored result
 --   kept        stored, from the answer to the injection
 --   failed      stored, from a delivery: the call failed for good, but the runner may run it again
 --   delivered   stored, from a delivery of the runner
@@ -12,7 +12,7 @@
 -- `resultsBytesMax` as numbers.
 
 -- `keepResult(id, value)` replaces the stored value, and returns whether it is kept. While a gateway evicts results,
--- nothing is kept, and the record's state becomes `gone`.
+-- nothing is kept. The record's state does not show this: a reader that finds no value reports the result as gone.
 local keepResult, dropResult
 do
   local now, isOff

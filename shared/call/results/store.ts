@@ -10,7 +10,7 @@ import tellProgressLua from "./tell-progress.lua";
 
 /** State of a call's result. */
 export type ResultRead =
-  /** The call has not ended, or its runner delivers later. The record has had `state` since `changedAt` (unix ms). */
+  /** The call has not ended, or its runner delivers the result later. The record has had `state` since `changedAt` (unix ms). */
   | { kind: "pending"; state: string; changedAt: number; progress: Progress | undefined }
   | StoredResult
   /** The call failed for good, with Postern's code, and the runner's title and detail. */
@@ -59,7 +59,7 @@ const STORE_PROGRESS = defineScript({
   reply: oneOf("stored", "ended"),
 });
 
-/** Reads the results of one partition's calls. Nothing is retried here. */
+/** Reads the results of one partition's calls. Retries nothing. */
 export function createResults({ redis, keys }: Partition) {
   const [read, readStatus] = [READ.on(redis), READ_STATUS.on(redis)];
   const placesOf = (id: string) => ({
