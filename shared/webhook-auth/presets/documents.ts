@@ -142,7 +142,7 @@ export const documents = {
       "Set a random text as `secret`, because Nylas makes its handshake first. Create the webhook through the API with the URL. Then set `webhook_secret` of the answer as `secret`, and run `postern reload`.",
     endpoint: {
       auth: "signature",
-      // The signature covers a compressed body as sent.
+      // If the body is compressed, the signature covers the compressed bytes.
       signature: { header: "X-Nylas-Signature", algorithm: "hmac-sha256" },
       delivery_id: "{body:/id}",
       event_type: "{body:/type}",
