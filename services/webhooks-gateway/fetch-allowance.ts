@@ -13,8 +13,8 @@ const REMEMBERED_MS = 3_600_000;
 const NETWORKS_MAX = 10_000;
 
 /**
- * Limits the fetches that unverified requests to one endpoint can cause. Fetches are counted by the client's network.
- * After a fetch, a network may fetch again only while more than half of the allowance is left, until the fetched
+ * Limits the fetches that unverified requests to one endpoint can cause. All clients share the allowance. After a
+ * fetch, a client's network may fetch again only while more than half of the allowance is left, until the fetched
  * document has verified a delivery. So each network of a flood gets at most one fetch from the last half. The rest of
  * that half is left for the sender.
  */

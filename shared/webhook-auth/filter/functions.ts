@@ -18,7 +18,7 @@ export const METHODS: Readonly<Record<string, Method>> = {
   contains: ofTexts(contains),
   lowerAscii(on, _, { spendText }) {
     if (typeof on !== "string") return undefined;
-    spendText(8 * on.length); // the callback runs for each run of letters
+    spendText(8 * on.length); // the callback is called for each group of letters
     return on.replaceAll(/[A-Z]+/g, (letters) => letters.toLowerCase());
   },
 };

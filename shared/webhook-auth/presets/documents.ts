@@ -51,7 +51,7 @@ export const documents = {
         timestamp: { header: "BOX-DELIVERY-TIMESTAMP", unit: "rfc3339", past_secs: 600, future_secs: 60 },
         require: { "BOX-SIGNATURE-VERSION": "1", "BOX-SIGNATURE-ALGORITHM": "HmacSHA256" },
       },
-      // BOX-DELIVERY-ID changes with each attempt.
+      // BOX-DELIVERY-ID changes with each attempt, so it cannot be the delivery id.
       delivery_id: "{body:/id}",
       event_type: "{body:/trigger}",
       forward_headers: ["BOX-DELIVERY-ID"],

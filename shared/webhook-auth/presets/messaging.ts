@@ -51,7 +51,7 @@ export const messaging = {
           proof: "none",
         },
       ],
-      // Slack shows the answer to a slash command in the chat.
+      // Slack shows the answer to a slash command in the chat, so the body is empty.
       answer: { status: 200, body: "" },
     },
   },
