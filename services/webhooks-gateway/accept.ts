@@ -10,7 +10,7 @@ import { queueOf } from "../../shared/queue/queue-name.ts";
 import type { BeginWrite, Lane } from "../../shared/redis/retry-write.ts";
 import type { Enqueue, Enqueued, Idempotency, UnpaidState } from "./enqueue.ts";
 
-/** Outcome of a call for its sender. A repeat gets the state of the known call, and the job that runs it. */
+/** Outcome of a call, for its sender. A repeat gets the state and the job of the call that was queued first. */
 export type Accepted = {
   replayed: boolean;
   status: "accepted" | "failed" | "discarded";
@@ -25,7 +25,7 @@ type Deps = {
   beginWrite: BeginWrite;
 };
 
-/** Values to recognise repeats of a call: the hash of their body, and the time for which the record is kept. */
+/** Values to recognise repeats of a call: the hash of its body, and the time for which its record is kept. */
 export type Repeat = Omit<Idempotency, "by">;
 
 type AcceptOptions = {
@@ -38,8 +38,8 @@ type AcceptOptions = {
 export type Accept = (call: JobCall, options: AcceptOptions) => Promise<Accepted>;
 
 /**
- * Resolves once the call is on disk in Redis. The same step stores the record of a call with a delivery id, so that a
- * repeat within the window finds the same call. Throws `call.conflict` and the `queue.*` codes.
+ * Resolves once the call is on disk in Redis. If the call has a delivery id, the same step stores the call's record. A
+ * repeat within the idempotency window then finds this call. Throws `call.conflict` and the `queue.*` codes.
  */
 export function createAccept({ enqueue, beginWrite }: Deps): Accept {
   return async function accept(call, { repeat, heldAt }) {
@@ -60,7 +60,8 @@ export function createAccept({ enqueue, beginWrite }: Deps): Accept {
 }
 
 /**
- * Returns an id that distinguishes requests with the same delivery. It is short because each call's record stores one.
+ * Returns an id that distinguishes two requests that bring the same delivery. It is short because each call's record
+ * stores one.
  */
 function newRequestId(): string {
   return randomBytes(6).toString("base64url");

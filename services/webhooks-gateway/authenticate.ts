@@ -37,7 +37,7 @@ type Reading = {
   readonly res: ServerResponse;
   /** Client address. */
   readonly address: string;
-  /** The whole body as received, set before its credential is checked. */
+  /** The whole body as received, set before the credential is checked. */
   received?: Buffer;
   /** First bytes of the body, set while it arrives, if the endpoint keeps the bodies of refused requests. */
   beginning?: Buffer;
@@ -60,7 +60,7 @@ export type Authentication = {
  */
 export type CredentialHeaders = {
   wanted: readonly string[];
-  /** True if one of the `wanted` headers suffices. */
+  /** True if a credential in one of the `wanted` places suffices. */
   isOneEnough: boolean;
   came: readonly string[];
   kind: CredentialKind | undefined;
@@ -117,8 +117,8 @@ export function createAuthentication(
   }
 
   /**
-   * Checks the credential with the whole body. If the digest was computed while the body arrived, the comparison is
-   * cheap and runs at once.
+   * Checks the credential with the whole body. If the digest was computed while the body arrived, only a cheap
+   * comparison remains. It does not wait for the scheduler.
    */
   async function checkWhole(
     { res, address }: Reading,
@@ -151,9 +151,9 @@ export function createAuthentication(
 }
 
 /**
- * Waits for the fetch that a check needs. During the wait, the body budget may cut the body. If the fetch fails,
- * resolves with a function that throws the error. Thus the scheduler gets the error, and charges the address for the
- * first part of the check.
+ * Waits for the fetch that a check needs. During the wait, the body budget may refuse the request to free the body's
+ * memory. If the fetch fails, resolves with a function that throws the error. The scheduler runs that function, so it
+ * counts the refusal and charges the time of the check's first part.
  */
 function whileCuttable(lease: BodyLease, fetching: Promise<() => void>): Promise<() => void> {
   return new Promise((resolve, reject) => {
@@ -166,8 +166,8 @@ function whileCuttable(lease: BodyLease, fetching: Promise<() => void>): Promise
 }
 
 /**
- * Returns a function that passes each chunk of the body to the check. It also copies the first bytes of a body that may
- * be kept.
+ * Returns a function that passes each chunk of the body to the check. If the endpoint keeps the bodies of refused
+ * requests, the function also copies the first bytes.
  */
 function onBytesOf(reading: Reading, endpoint: EndpointToml, proof: SignatureProof | undefined) {
   if (!endpoint.keep_rejected_bodies) return proof?.take;
@@ -271,8 +271,8 @@ function acceptedCoding(req: IncomingMessage, { encoded_bodies }: EndpointToml):
 const KNOWN_HEADERS: ReadonlySet<string> = knownHeaders();
 
 function knownHeaders(): Set<string> {
-  // The mode `signature` is left out, because its endpoints configure their own headers. All algorithms of HTTP
-  // signatures use the same headers.
+  // The mode `signature` is left out, because its endpoints configure their own headers. The algorithm is arbitrary,
+  // because HTTP signatures of all algorithms use the same headers.
   const http_signature = { algorithm: "ed25519" };
   const modes = AUTH_NAMES.filter((auth) => auth !== "signature").map((auth) => ({ auth, http_signature }));
   const described = [...Object.values(PRESETS).map(({ endpoint }) => endpoint), ...modes];

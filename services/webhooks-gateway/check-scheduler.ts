@@ -5,7 +5,10 @@ import { BoundedMap } from "../../shared/platform/lifecycle/bounded-map.ts";
 
 /** Failing checks may use 1/PARTS of the process's time. */
 const PARTS = 4;
-/** Time in ms by which failing checks may exceed their share. So the checks of a few wrong requests begin at once. */
+/**
+ * Time in ms by which failing checks may exceed their share before checks must wait. So a few wrong credentials delay
+ * no check.
+ */
 const ADVANCE_MS = 100;
 /** Limit on the time in ms that is charged for one check. A longer check was interrupted by the operating system. */
 const CHECK_MS_MAX = 1000;
@@ -28,8 +31,8 @@ type PendingCheck = {
 export type CheckScheduler = {
   /**
    * Runs a check that parses, sorts or hashes the whole body. Throws what the check throws. Throws
-   * `request.over_budget` if the request waits too long, or if its body is cut to free memory. A check may have several
-   * parts, and each part waits for its own turn.
+   * `request.over_budget` if the request waits too long, the client disconnects, or the body budget refuses the request
+   * to free memory. A check may have several parts, and each part waits for its own turn.
    */
   run<Result>(request: PendingCheck, check: () => Result): Promise<Result>;
 };
@@ -37,16 +40,16 @@ export type CheckScheduler = {
 type Turn = { request: PendingCheck; begin(): void };
 
 /**
- * Limits the time that the process spends on wrong credentials. A check that succeeds costs nothing. Once failing
- * checks have used their share of the time, all checks wait. Addresses with fewer refusals go first. Within one
- * address, smaller bodies go first: they take less time, and need not wait for large wrong bodies. The body budget can
- * still cut a body that waits (body-budget.ts).
+ * Limits the time that the process spends on wrong credentials. A check that succeeds is not counted. Once failing
+ * checks have used their share of the time, all checks wait. Requests from addresses with fewer refusals go first, then
+ * requests with smaller bodies. A small body takes less time to check, and need not wait behind large bodies with wrong
+ * credentials. If memory runs short, the body budget can still refuse a waiting request (body-budget.ts).
  */
 export function createCheckScheduler(): CheckScheduler {
   const waiting = new Set<Turn>();
-  /** Refusals by address. They are cleared once the share of failing checks is no longer used up. */
+  /** Number of refusals by address. All are forgotten once failing checks are within their share again. */
   const refusals = new BoundedMap<string, number>(ADDRESSES_MAX);
-  /** Time until which failing checks have used up their share, by `performance.now()`. */
+  /** Time by `performance.now()` at which failing checks are within their share again. */
   let usedUntil = 0;
   let isScheduled = false;
 

@@ -13,9 +13,10 @@ export type HeldAtOf = (path: string) => string | undefined;
 const RETRY_AFTER_MS = 60_000;
 
 /**
- * Caches the states (held, disabled) that operators give to endpoints. Each partition of Redis stores a copy of the
- * states, and uses it to hold calls. The gateway checks each partition once a second. The check of partition 0 calls
- * `read`, and the check of each other partition calls `sync`. The gateway accepts requests only after the first check.
+ * Caches the states (held, disabled) that operators give to endpoints. Each partition of Redis stores a copy, because
+ * the script that enqueues a call reads the states in the call's own partition. The gateway checks each partition once
+ * a second. The check of partition 0 calls `read`, and the check of each other partition calls `sync`. The gateway
+ * accepts requests only after the first check.
  */
 export function createEndpointStates(partitions: Partitions) {
   const readSettings = createReadEndpointSettings(partitions.control);
@@ -35,7 +36,7 @@ export function createEndpointStates(partitions: Partitions) {
         partitions.all.length === 1 ? await readSettings() : toSettings((await intents.read()).settings);
     },
 
-    /** Copies the operators' newest settings to another partition. */
+    /** Copies the operators' newest settings to a partition other than partition 0, and caches them. */
     async sync(...asked: Parameters<typeof intents.sync>): Promise<void> {
       settings = toSettings((await intents.sync(...asked)).settings);
     },

@@ -1,9 +1,9 @@
--- Adds calls to their queues, unless they are already known. `data` is a call in the form in which it is stored. `by` is
--- the id of the request that creates the call; it is empty for a call that cannot be repeated. `heldAt` is the path of the
--- call's endpoint if the gateway knows it as held, otherwise empty. A call with `heldAt` is held, unless an operator has
--- enabled the endpoint since. Returns for each call NEW, CONFLICT, the known call's state and job, or ERROR and the error.
--- An error of one call does not affect the others. The record is written after the call is added, so that no record QUEUED
--- lacks its call.
+-- Adds calls to their queues, unless they are already known. `data` is a call in the form in which it is stored. `by`
+-- is the id of the request that creates the call; it is empty for a call without a delivery id. `heldAt` is the path of
+-- the call's endpoint if the gateway knows it as held, otherwise empty. A call with `heldAt` is held, unless an
+-- operator has enabled the endpoint since. Returns for each call NEW, CONFLICT, the known call's state and job, or
+-- ERROR and the error. An error of one call does not affect the others. The record is written after the call is added,
+-- so that no record QUEUED lacks its call.
 local prefix = ARGV.prefix .. ':'
 --@include "../../shared/queue/add.lua"
 

@@ -13,11 +13,11 @@ import enqueueLua from "./enqueue.lua";
 /** Values stored in a call's record to recognise its repeats. */
 export type Idempotency = {
   /**
-   * Id of the request that creates the call. If that request retries the write after a lost reply, the answer is `new`
-   * again.
+   * Id of the request that creates the call. If that request retries the write after a lost reply, the result is `new`
+   * again, not `known`.
    */
   by: string;
-  /** Hash that a repeat's body must have too. */
+  /** Hash of the body. A repeat's body must have the same hash. */
   bodySha256: string;
   /** Retention time of the record after the call's end, in ms. */
   windowMs: number;
@@ -58,8 +58,8 @@ const ENQUEUE = defineScript({
 
 /**
  * Sends small calls of the same event-loop turn to Redis in one script call. The gateway's connection must fail fast
- * (connectForRequests). `large` is the same partition over the connection for large writes. There, each script call
- * adds only one call.
+ * (connectForRequests). `large` is the same partition over the connection for large writes. Over that connection, each
+ * script call adds only one call.
  */
 export function createEnqueue(partition: Partition, large = partition): Enqueue {
   const { prefix, keys } = partition;
@@ -81,7 +81,8 @@ export function createEnqueue(partition: Partition, large = partition): Enqueue 
 type Added = Parameters<ReturnType<typeof ENQUEUE.on>>[1]["calls"][number];
 
 /**
- * Hex digits of the body's hash in a record: 128 bits. It is short because Redis keeps a record for each delivery.
+ * Number of hex digits of the body's hash in a record: 128 bits. The hash is shortened because Redis keeps a record for
+ * each delivery.
  */
 const BODY_HASH_DIGITS = 32;
 

@@ -4,21 +4,25 @@ import type { Clock } from "../../shared/platform/time/clock.ts";
 
 /** Size of the allowance: this many fetches may begin at once, and the same number is added each minute. */
 const FETCHES = 30;
-/** Time in ms for which a network is remembered after a fetch, unless the document has verified a delivery. */
+/**
+ * Time in ms for which a network is remembered after a fetch that it caused, unless the fetched document verifies a
+ * delivery.
+ */
 const REMEMBERED_MS = 3_600_000;
 /** Limit on remembered networks. Beyond this number the oldest is forgotten. */
 const NETWORKS_MAX = 10_000;
 
 /**
- * Limits the fetches that unverified requests to one endpoint can cause. A network whose last fetched document has not
- * verified a delivery may fetch only while more than half of the allowance is left. So each network of a flood gets at
- * most one fetch from the last half. The rest of that half is left for the senders.
+ * Limits the fetches that unverified requests to one endpoint can cause. All clients share the allowance. After a
+ * fetch, a client's network may fetch again only while more than half of the allowance is left, until the fetched
+ * document has verified a delivery. So each network of a flood gets at most one fetch from the last half. The rest of
+ * that half is left for the sender.
  */
 export class FetchAllowance {
   readonly #clock: Clock;
   #left = FETCHES;
   #at: number;
-  /** Last fetch of each network whose last fetched document has not verified a delivery. */
+  /** Last fetch of each network, unless the fetched document has verified a delivery. */
   readonly #unverified = new BoundedMap<string, { readonly at: number; readonly url: string }>(NETWORKS_MAX);
 
   constructor(clock: Clock) {

@@ -69,8 +69,8 @@ export class FetchedDocuments<Document> {
 
   /**
    * Yields documents until the caller finds its key: first the kept document, then newer ones. Ends after a document
-   * that was fetched for this request. Throws `webhook.keys_unavailable` if a newer document may exist but cannot be
-   * fetched now.
+   * whose fetch began later than this call. Throws `webhook.keys_unavailable` if a newer document may exist but cannot
+   * be fetched now.
    */
   async *versions(url: string, address: string): AsyncGenerator<Document, undefined> {
     const askedAt = this.#options.clock();

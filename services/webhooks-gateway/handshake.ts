@@ -18,7 +18,7 @@ export type HandshakeAnswer = {
   status: number;
   headers: Readonly<Record<string, string>>;
   body: string;
-  /** True if the handshake needs no proof. */
+  /** True if anyone can get this answer, because the handshake needs no proof. */
   needsNoProof: boolean;
 };
 
@@ -33,11 +33,12 @@ type HandshakeToml = EndpointToml["handshakes"][number];
 
 /**
  * Form of a text whose MAC answers a handshake. The MAC uses the same key as the signatures of deliveries. So a
- * delivery whose body has this form is refused, because a handshake's answer could sign it.
+ * delivery whose body has this form is refused, because a stranger could have got its signature from a handshake's
+ * answer.
  */
 export const HANDSHAKE_TEXT = /^[A-Za-z0-9._~+/=-]{0,1024}$/;
 
-/** Form of echoed text: visible ASCII only. */
+/** Form of text that a handshake's answer may repeat: visible ASCII, with spaces only inside. */
 const ECHOED = /^[!-~](?:[ -~]{0,1022}[!-~])?$/;
 
 /** Largest form body of a handshake. Such a form has one or two fields. */
@@ -72,8 +73,8 @@ export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret
 
   /**
    * Answers a handshake that does not need the credential of a delivery. Returns undefined if the request is not such a
-   * handshake. Throws `webhook.handshake_refused` if the handshake's proof is wrong. Only a handshake with a secret writes to
-   * Redis. So all others are answered even while the gateway accepts no calls.
+   * handshake. Throws `webhook.handshake_refused` if the handshake's proof is wrong. Only a handshake that brings a new
+   * secret writes to Redis. So all others are answered even while the gateway accepts no calls.
    */
   async function answerUnsigned(request: Incoming, lease: BodyLease): Promise<HandshakeAnswer | undefined> {
     const { req, address } = request;
@@ -210,8 +211,8 @@ function refused(reason: string): AppError {
 }
 
 /**
- * Creates the refusal for an endpoint that is not open. Only the log's reason names the command, because the sender
- * cannot run it.
+ * Creates the refusal for an endpoint that is not open. Only the log's reason names the command that opens it, because
+ * the sender cannot run that command.
  */
 function notOpen(): AppError {
   const publicDetail = "the endpoint is not open for a new secret";

@@ -104,8 +104,8 @@ export function createHttpSignatureCheck(
 }
 
 /**
- * Creates the function that finds the keys that the signatures name. A key directory also yields newer keys, in case
- * the first ones do not verify.
+ * Creates the function that finds the keys that the signatures name. If the keys come from a key directory, the
+ * function also yields newer keys, in case the first ones do not verify.
  */
 function createFindKeys(
   { algorithm, directory }: HttpSignature,

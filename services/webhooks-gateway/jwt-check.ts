@@ -16,8 +16,8 @@ type Header = { readonly alg: AlgorithmName; readonly kid: string | undefined };
 
 /**
  * Checks the signed token (JWT) of a request (RFC 7519, RFC 8725). Throws `webhook.credential_rejected` and
- * `webhook.keys_unavailable`. A token can name one of the configured keys by its `kid`. Its `jku`, `x5u` and `jwk` are
- * ignored.
+ * `webhook.keys_unavailable`. A token can name one of the configured keys by its `kid`. The token's headers `jku`,
+ * `x5u` and `jwk`, which could bring another key, are ignored.
  */
 export function createJwtCheck(proof: Jwt, endpoint: { readonly path: string }, deps: CheckDeps): Check {
   const { issuers, audience, algorithms, claims } = proof;
@@ -47,7 +47,8 @@ export function createJwtCheck(proof: Jwt, endpoint: { readonly path: string }, 
       }
       throw mismatch ?? rejected("mismatch", "no key of the key set has the kid and alg of the token");
     };
-    // If a key does not verify, the issuer may have replaced it under the same kid: try the newer key set.
+    // If the signature does not match the key, the issuer may have replaced the key under the same kid: try the newer
+    // key set.
     for (;;) {
       try {
         const { payload } = await jwtVerify(token, keyOf, { ...expected, currentDate: new Date(now) });

@@ -40,8 +40,8 @@ import {
 export type MadeCall = {
   call: JobCall;
   /**
-   * Body hash that a repeat must have too. An empty hash means that the delivery id alone decides. Undefined if the
-   * sender cannot repeat the call.
+   * Body hash that a repeat must match. If the hash is empty, the delivery id alone identifies a repeat. Undefined if
+   * the call has no delivery id, so that no repeat can be recognised.
    */
   repeat: { bodySha256: string } | undefined;
   /** Receiver that the request names, if only a wildcard of `callback_hosts` allows it. */
@@ -61,8 +61,8 @@ type Options = {
   metadataPrefix: string;
   readCallback: ReadCallback;
   /**
-   * Returns the token and URL of a call's result, for the receiver of its callback. Undefined if results cannot be
-   * read.
+   * Returns the token and URL of a call's result, for the receiver of its callback. Undefined if the gateway has no
+   * secret for result tokens.
    */
   accessOf: ((callId: string) => ResultAccess) | undefined;
   /** Returns a random id for a call of this job. */
@@ -171,15 +171,16 @@ function createJobOf({ job_id, route_by }: EndpointToml): JobOf {
 }
 
 /**
- * Derives a call's id from its delivery id, so that all replicas give the same delivery the same call.
- *
- * A bearer token or API key proves who sent the delivery id. A repeat with another body is a conflict.
- * If a signature covers the delivery id, the id alone decides, because some senders count their attempts in the body.
- * A signed token (JWT) covers no part of the request. If the endpoint accepts the tokens of one account, that account
- * chooses the ids, and the id alone decides. If it accepts several accounts, another body is a conflict, because one
- * account could use another's id.
- * In all other cases the call id also depends on the body, because a stranger could send another body with the same
- * delivery id.
+ * Derives a call's id from its delivery id, so that all replicas give the same delivery the same call. The credential
+ * decides how the body counts:
+ * - The request contains a secret, such as a bearer token. Only the sender can choose the delivery id. A repeat with
+ *   another body is a conflict.
+ * - A signature covers the delivery id. The id alone decides, because some senders count their attempts in the body.
+ * - A signed token (JWT) covers no part of the request. If the endpoint accepts the tokens of one account, that account
+ *   chooses the ids, and the id alone decides. If it accepts several accounts, another body is a conflict, because one
+ *   account could use another's id.
+ * - In all other cases the call id also depends on the body, because a stranger could send another body with the same
+ *   delivery id.
  */
 function createNameCall(endpoint: EndpointToml) {
   const { path, proof } = endpoint;
@@ -230,8 +231,8 @@ function createReadDeliveryId(endpoint: EndpointToml): (values: RequestValues) =
 
 /**
  * Returns a function that tells whether a body may have been decoded wrongly. A signature of the received bytes does
- * not cover Content-Encoding. If a recorded delivery is replayed without that header, or with another one, its id
- * cannot be read, and it would become a new call each time.
+ * not cover Content-Encoding. If a stranger sends a recorded delivery again without that header, or with another
+ * coding, its id cannot be read. It would become a new call each time.
  */
 function createIsUnreadable({ proof, encoded_bodies }: EndpointToml, template: readonly Part[]) {
   const isDecodedAfter = encoded_bodies === "decode" && proof.by === "schemes" && proof.over === "received";

@@ -21,7 +21,10 @@ export type LimitedEndpoint = {
   ratePerAddress?: Rate | undefined;
 };
 
-/** Counts a request whose credential is verified. Throws `request.rate_limited` if the endpoint is over a limit. */
+/**
+ * Counts a request whose credential is verified. Throws `request.rate_limited` if the endpoint or the address is over
+ * its limit.
+ */
 export type TakeToken = (address: string) => Promise<void>;
 
 export type RateLimits = {
@@ -54,8 +57,8 @@ type KeyOf = (keys: Keys) => string;
  * credentials. Otherwise a stranger could use up the tokens of a sender that has the same address.
  *
  * The hash of a bucket's key selects the bucket's partition. If that partition does not answer in time, this process
- * counts the request in a local bucket. Credentials are checked even while the gateway accepts no calls, because
- * handshakes need no Redis.
+ * counts the request in a local bucket. Wrong verify tokens are counted even while the gateway accepts no calls,
+ * because their handshakes need no Redis.
  *
  * This process remembers an empty bucket until its next token is due, so that a flood of refused requests costs Redis
  * nothing.

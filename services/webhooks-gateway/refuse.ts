@@ -115,8 +115,8 @@ async function bodyToKeep({ req, endpoint, received, beginning }: Exchange): Pro
 }
 
 /**
- * Sends a problem document. A 401 has the challenge of the endpoint; other errors get the status and headers that make
- * this sender retry.
+ * Sends a problem document. A 401 has the challenge of the endpoint. A request over a rate limit gets the status after
+ * which this sender retries.
  */
 function answer(req: IncomingMessage, res: ServerResponse, error: AppError, { config }: Endpoint): void {
   switch (error.code) {

@@ -23,7 +23,8 @@ type Deps = {
 
 /**
  * Sends the endpoint tests that operators order: each is a sample delivery, signed with the endpoint's secret, over a
- * connection inside this process. The returned function starts all waiting tests, and does not wait for their outcomes.
+ * connection inside this process. The returned function starts waiting tests, a few in each call, and does not wait for
+ * their outcomes.
  */
 export function createSendTests(partition: Partition, { endpoints, receive, redisTime, log }: Deps) {
   const tests = openEndpointTests(partition);

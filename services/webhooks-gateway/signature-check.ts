@@ -25,8 +25,8 @@ export type SignatureProof = {
   checkTaken: (() => void) | undefined;
   /**
    * Throws `webhook.credential_rejected` unless the signature covers the request's body. It works whether or not `take`
-   * has received the body. If the check must first fetch something, returns the rest of the check as a function. The
-   * request is not verified before that function succeeds.
+   * has received the body. If the check must first fetch something, returns the function that fetches it. The request
+   * is not verified before the rest of the check has succeeded.
    */
   check(values: RequestValues): FetchRest | undefined;
 };
@@ -38,7 +38,10 @@ type Context = {
   /** The endpoint's URL as configured at the sender, for schemes that sign it. */
   publicUrl?: string | undefined;
   clock: Clock;
-  /** Bodies of this form are refused, because a handshake returns their MAC without any proof. */
+  /**
+   * Form of the texts whose MAC a handshake returns to anyone. A body of this form is refused, because a stranger could
+   * have got its signature from a handshake.
+   */
   handshakeText?: RegExp | undefined;
 };
 
@@ -46,8 +49,9 @@ export type SignatureCheck = (req: IncomingMessage) => SignatureProof;
 
 /**
  * Checks signatures as the schemes describe them. If a request has signatures in several places, only the first place
- * counts, even if another one has a valid token. At that place, one valid signature suffices, by any scheme that has a
- * key. All checks that need only the headers run before the body is read. Throws `webhook.credential_rejected`.
+ * in the schemes' order counts, even if another place has a valid token. At that place, one valid signature suffices,
+ * by any scheme that has a key. All checks that need only the headers run before the body is read. Throws
+ * `webhook.credential_rejected`.
  */
 export function createSignatureCheck(
   schemes: readonly Scheme[],

@@ -15,7 +15,10 @@ type Options = {
   names: readonly string[];
   /** Trusted certificate authorities in PEM. */
   roots?: readonly string[] | undefined;
-  /** Accepts a certificate without its issuers. Then only the TLS connection over which it was fetched proves it. */
+  /**
+   * Accepts a certificate without its issuers. Then only the TLS connection over which it was fetched proves its
+   * origin.
+   */
   isLeafEnough: boolean;
   now: number;
 };

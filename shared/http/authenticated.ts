@@ -3,7 +3,7 @@ import type { Duplex } from "node:stream";
 
 /**
  * Keys of properties that are set on the request and the connection. A WeakSet would be many times slower, and every
- * request passes here.
+ * request sets and reads them.
  */
 const AUTHENTICATED = Symbol("authenticated");
 const ON_AUTHENTICATED = Symbol("on authenticated");
@@ -13,7 +13,7 @@ type MarkedConnection = Duplex & { [ON_AUTHENTICATED]?: (() => void) | undefined
 
 /**
  * Marks this request as authenticated. Until it is answered, its connection is then never closed to free capacity for
- * another one.
+ * another connection.
  */
 export function markAuthenticated(req: MarkedRequest): void {
   req[AUTHENTICATED] = true;

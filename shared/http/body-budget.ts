@@ -15,8 +15,8 @@ export type BodyLease = {
    */
   take(bytes: number): void;
   /**
-   * Records the size of the whole body, which has arrived. From then on the body is not cut, because that would free
-   * nothing.
+   * Records the size of the whole body, which has arrived. From then on the body is cut only during a `wait`, because
+   * otherwise the request's handler keeps it in memory anyway.
    */
   arrived(bytes: number): void;
   /**
@@ -50,9 +50,10 @@ const BYTES_MAX = 256 * 1024 * 1024;
 
 /**
  * Limits the bytes that the bodies of all requests in flight use together. While the budget lasts, no request is
- * refused, so the senders behind one load balancer may use all of it. Once it is used up, requests are refused (their
- * bodies are "cut") until the rest fits. Each time, the address whose unverified bodies use most loses the largest of
- * them. So an address that uses less than an equal share is never cut because of others.
+ * refused, so senders that share one address, as behind a load balancer, may use all of it. Once the budget is used up,
+ * requests are refused (their bodies are "cut") until the rest fits. Each time, the address whose unverified bodies use
+ * most loses the largest of them. So other addresses never cause a cut for an address that uses less than an equal
+ * share.
  */
 export function createBodyBudget({ bytesMax = BYTES_MAX, addressOf, log }: Options): BodyBudget {
   const cuts = createEventCounter(log, "http.bodies_cut", "warn");

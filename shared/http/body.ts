@@ -31,7 +31,7 @@ type ReadOptions = {
    */
   onBytes?: ((bytes: Buffer) => void) | undefined;
   /**
-   * Runs after the last byte. An error thrown here refuses the body before its pieces are joined, which would use as
+   * Runs after the last byte. An error thrown here refuses the body before its pieces are joined. Joining would use as
    * much memory again.
    */
   onEnd?: (() => void) | undefined;

@@ -28,7 +28,8 @@ const HOPS_MAX = 16;
  * trusted proxy adds the address of its own client at the right end of the header. So the header is read from right to
  * left, as long as the last address found is a trusted proxy. An entry that is not an address (`unknown`, an obfuscated
  * name, garbage) ends the search. The result is then the proxy that wrote it. Empty entries are skipped. Only the
- * configured header counts: a proxy passes the other one on unchanged, and a stranger may have written it.
+ * configured header counts. A proxy passes the other header (X-Forwarded-For or Forwarded) on unchanged, so a stranger
+ * may have written it.
  */
 export function createClientAddressOf({
   trustedProxies = [],

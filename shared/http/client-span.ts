@@ -1,8 +1,9 @@
 import type { Attributes } from "../platform/traces/tracer.ts";
 
 /**
- * Describes the client span of a request to this server. The URL is left out, because its path and query may hold a
- * credential. `template` is the pattern of the path below the configured base path, such as `/jobs/{job_id}`.
+ * Describes the client span of a request to the server at this URL. The span has only the host and port of the URL,
+ * because its path and query may hold a credential. `template` is the pattern of the path below the configured base
+ * path, such as `/jobs/{job_id}`.
  */
 export function clientSpan(
   method: "GET" | "POST",

@@ -77,7 +77,8 @@ export function createHttpClient({
 }
 
 /**
- * Loads undici only for the first request, because loading takes 30 ms of processor time and most commands send none.
+ * Loads undici only for the first request, because loading takes 30 ms of processor time and most commands of the CLI
+ * send no request.
  */
 async function openPool(base: URL, ca: string | undefined): Promise<Pool> {
   const [undici, { createConnector }] = await Promise.all([import("undici"), import("./connector.ts")]);
@@ -105,8 +106,8 @@ function send(pool: Pool, request: Dispatcher.DispatchOptions, limits: Limits): 
 
 /**
  * One request and its answer. The promise settles once. This class uses undici's dispatcher directly: the stream that
- * `request()` makes of each body costs more than the rest of a short request. `AbortSignal.timeout` would cost as much
- * as the stream.
+ * `request()` makes of each body costs more than the rest of a short request. A plain timer replaces
+ * `AbortSignal.timeout`, which would cost as much as the stream.
  */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #limits: Limits;

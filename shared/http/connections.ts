@@ -26,7 +26,7 @@ const SPARED_MS = 1000;
 /**
  * Limits a server's connections to `max`. At the limit, each new connection closes one, in this order:
  * 1. Among connections without an authenticated request: the oldest one of the address with the most. If possible, this
- *    spares addresses whose oldest is younger than a second.
+ *    spares addresses whose oldest connection is younger than a second.
  * 2. The connection that was authenticated first, among those on which no authenticated request is being answered.
  * 3. The new connection.
  * So a flood closes its own connections. A sender keeps its connection once a request on it is authenticated.

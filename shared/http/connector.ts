@@ -19,7 +19,7 @@ export function createConnector(options: buildConnector.BuildOptions): buildConn
 /**
  * Makes a socket skip informational responses before each response. Only the first bytes after a write are searched.
  * These never belong to the body of a response, because a client has one request at a time on a connection. It writes
- * the request in one turn of the event loop.
+ * the whole request in one turn of the event loop, so no response can begin in between.
  */
 function skippingInformational<Connected extends Socket>(socket: Connected): Connected {
   const write = socket.write.bind(socket) as (...args: unknown[]) => boolean;

@@ -22,10 +22,10 @@ const WAITING_BYTES_MAX = 16 * 1024;
 
 /** Time in ms after which a client reconnects if its connection breaks. */
 export const RETRY_MS = 2000;
-/** When a process stops, its clients reconnect spread over this additional time in ms, not all at once. */
+/** When the server stops, its clients reconnect spread over this additional time in ms, not all at once. */
 const RETRY_OVER_MS = 4000;
 
-/** Returns the reconnection delay for a client whose process stops, in ms. */
+/** Returns a random reconnection delay in ms, for one client of a server that stops. */
 export function retryDelayMs(): number {
   return RETRY_MS + Math.floor(Math.random() * RETRY_OVER_MS);
 }

@@ -17,7 +17,10 @@ type ConnectionState = {
   idle: { since: number; bytesRead: number };
 };
 
-/** Limit on unanswered requests of a connection. The connection ends with the answer to the last of them. */
+/**
+ * Limit on unanswered requests of a connection. A connection that reaches the limit ends with the answer to its newest
+ * request.
+ */
 const PIPELINED_MAX = 64;
 
 /**

@@ -73,8 +73,8 @@ const ABSOLUTE = /^https?:\/\/[^/?#@]+(?=[/?]|$)/i;
 
 /**
  * Converts a request target to the form that a client sends to an origin server (RFC 9112, section 3.2.1). A client of
- * a proxy sends a URL (section 3.2.2). Its authority overrides Host, but nothing here depends on either. A URL with a
- * user is returned unchanged.
+ * a proxy sends a URL (section 3.2.2). The URL's authority is dropped. It overrides Host, but no decision depends on
+ * either. A URL with a user is returned unchanged.
  */
 export function originForm(target: string, method?: string): string {
   if (target.startsWith("/")) return target;

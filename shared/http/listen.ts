@@ -169,7 +169,7 @@ function hostProblem(req: IncomingMessage): AppError | undefined {
 }
 
 /**
- * Counts the Host headers. It reads `rawHeaders`, because every request passes here and parsing all headers would be
+ * Counts the Host headers. It reads `rawHeaders`, because this runs for every request and parsing all headers would be
  * slower.
  */
 function hostsOf({ rawHeaders }: IncomingMessage): number {
@@ -270,7 +270,8 @@ function closeForNewConnection(exchanges: Exchanges, socket: Duplex): void {
 /**
  * Creates the handler of requests that Node could not parse or that took too long to arrive. It answers with a problem
  * document, after the pending answers of the connection, and ends the connection. If the request has already reached a
- * handler, it is aborted, and that handler answers. So a request that is refused here is never accepted afterwards.
+ * handler, it is aborted, and that handler answers. So a request that was malformed or late is never accepted
+ * afterwards.
  */
 function createAnswerClientError(exchanges: Exchanges, headers: Headers) {
   const refused = new WeakSet<Duplex>();

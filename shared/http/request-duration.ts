@@ -7,8 +7,8 @@ const ROUTE = Symbol("route");
 type RoutedRequest = IncomingMessage & { [ROUTE]?: string };
 
 /**
- * Stores the path pattern of the route that answers this request. The path itself is not a label, because it may hold
- * any text.
+ * Stores the path pattern of the route that answers this request. The path itself is not a label of the metric, because
+ * it may hold any text.
  */
 export function setRoute(req: RoutedRequest, route: string): void {
   req[ROUTE] = route;

@@ -12,8 +12,8 @@ const TRIES = 1000;
 type AdmissionPartition = Pick<IngressPartition, "durable" | "backpressure">;
 
 /**
- * Whether this replica accepts calls now. It shuts down in two steps. While it drains, it is not ready but still
- * accepts requests, because a load balancer sends them until it notices this. Once stopped, it accepts none.
+ * Tells whether this replica accepts calls now. The replica shuts down in two steps. While it drains, it is not ready
+ * but still accepts requests, because a load balancer sends them until it notices this. Once stopped, it accepts none.
  */
 export class Admission {
   readonly #partitions: Partitioned<AdmissionPartition>;
@@ -67,7 +67,8 @@ export class Admission {
 
   /**
    * Returns the readiness. Only this replica's own state makes it not ready: its Redis, its shutdown, its start. One
-   * usable partition is enough. Backpressure and missing workers affect every replica alike, so they are only reported.
+   * usable partition is enough. Backpressure and missing producers affect every replica alike, so they are only
+   * reported.
    */
   readiness(): Readiness {
     const { all, control } = this.#partitions;

@@ -5,7 +5,7 @@ import { onlyHeaderValue, rawQuery } from "../http/headers.ts";
 import type { Secret } from "../platform/crypto/secret.ts";
 import { toFailure } from "./send-result.ts";
 
-/** Returns whether a request may read the result of this call. It does not read the call. */
+/** Returns whether a request may read the result of this call. The check does not read the call itself. */
 export type MayReadResult = (req: IncomingMessage, callId: string) => Promise<boolean>;
 
 /** Creates the object that makes and checks result tokens. Undefined without a secret; then no token is valid. */

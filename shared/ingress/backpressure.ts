@@ -184,10 +184,10 @@ const CALLBACKS_SHARE = 1 / 8;
 const RECEIVER_SHARE = 1 / 4;
 
 /**
- * Returns the receivers whose callbacks take more than a quarter of the free bytes, and the bytes that they take. One
- * receiver alone can take a fifth of the capacity, and n receivers together n/(n + 4). So receivers that do not answer
- * always leave some bytes for another one. Only an operator's own receiver can exceed a fifth, because it is never
- * refused: requests do not name it. Its bytes above a fifth still count as free.
+ * Returns the receivers whose callbacks take more than a quarter of the bytes that are free for callbacks, and the
+ * bytes that each takes. One receiver alone can take a fifth of the capacity, and n receivers together n/(n + 4). So
+ * receivers that do not answer always leave some bytes for another one. Only an operator's own receiver can exceed a
+ * fifth, because it is never refused: requests do not name it. Its bytes above a fifth still count as free.
  */
 function overfullReceivers({ depth, maxMemoryBytes }: Pressure, { queueBytesMax }: Limits) {
   const { bytes, byReceiver } = depth.callbacks;

@@ -53,7 +53,7 @@ export function createCallEvents({ callId, isAuthenticated }: Options, lastId: s
         events.push({ event: "progress", id: id(), data: { call_id: callId, progress: said, progress_at } });
       }
       if (nowEnd !== "") {
-        // A call with a result has no progress.
+        // Clears the progress in the id, because an ended call has none.
         progress = nowProgress;
         end = nowEnd;
         const data = isAuthenticated ? { ...common, result: nowEnd, ...(failure && { failure }) } : common;

@@ -49,8 +49,8 @@ export function callRoutes(gateway: "webhooks" | "x402", deps: CallRoutesDeps): 
   const unknown = (detail = unknownDetail) => AppError.public("request.not_found", detail);
 
   /**
-   * Returns the state of a call. Clients that are not authenticated get no details, because anyone can read a settled
-   * payment's id on the chain.
+   * Returns the state of a call. Clients that are not authenticated get no details, because anyone can derive a paid
+   * call's id from its payment on the chain.
    */
   async function stateOf(req: IncomingMessage, callId: string): Promise<object> {
     const isAuthenticated = (await refusalOf(req, callId)) === undefined;

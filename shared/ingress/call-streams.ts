@@ -67,8 +67,8 @@ export type CallStreams = {
   /** Returns the number of open streams. */
   count(): number;
   /**
-   * Ends all streams, and from then on ends each new stream at once. Their clients reconnect, and reach another
-   * gateway.
+   * Ends all streams, and from then on ends each new stream at once. Their clients reconnect, and reach another replica
+   * of the gateway.
    */
   end(): void;
 };

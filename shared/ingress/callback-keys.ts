@@ -20,7 +20,7 @@ export function callbackKeysRoute(partition: Partition): Route {
       lastQuery = { at: now, keys: readCallbackKeys(partition) };
     const own = lastQuery;
     const keys = await own.keys.catch(() => []);
-    if (keys.length === 0 && lastQuery === own) lastQuery = undefined; // a producer may start at any time
+    if (keys.length === 0 && lastQuery === own) lastQuery = undefined; // not cached: a producer may add a key at any time
     return own.keys;
   }
 

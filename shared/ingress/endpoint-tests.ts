@@ -74,8 +74,8 @@ export function createOrderTest({ redis, keys }: Partition, patienceMs = PATIENC
 export function openEndpointTests({ redis, keys }: Partition) {
   return {
     /**
-     * Takes the waiting orders. Orders whose console has stopped waiting are dropped. `now` is the time of Redis'
-     * clock, in Unix ms.
+     * Takes waiting orders, at most TAKEN_AT_ONCE. Orders whose console has stopped waiting are dropped. `now` is the
+     * time of Redis' clock, in Unix ms.
      */
     async take(now: number): Promise<TestOrder[]> {
       const taken = (await redis.lpop(keys.endpointTests, TAKEN_AT_ONCE)) ?? [];

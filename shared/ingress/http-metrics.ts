@@ -2,8 +2,8 @@ import type { Meter } from "../platform/log/metered.ts";
 import type { Metrics } from "../platform/metrics/metrics.ts";
 
 /**
- * Creates the HTTP meters of both gateways. They count bodies that were cut off, closed connections, refused streams,
- * and waits for results.
+ * Creates the HTTP meters of both gateways. They count bodies that were refused to free memory, closed connections,
+ * refused streams, and waits for results.
  */
 export function createHttpMeters(metrics: Metrics): Record<string, Meter> {
   const cut = metrics.counter(

@@ -78,7 +78,7 @@ export function openIngress(
       waiting: waits.count,
       /** Number of open call streams. */
       streaming: streams.count,
-      /** Writers of delivered results. Only the gateway's own process accepts deliveries. */
+      /** Writers of delivered results. Only a gateway that runs in its own process accepts deliveries. */
       resultWrites: partitions.map(({ partition: small, large, beginWrite }): ResultWrites => {
         return { small, large, beginWrite };
       }),

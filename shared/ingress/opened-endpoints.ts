@@ -32,9 +32,10 @@ const SECRET_KEPT_MS = 10 * 60_000;
 const SECRET = /^[!-~]{1,256}$/;
 
 /*
- * An open endpoint is a hash in Redis with `session` (the command that opened it last) and `by`. A handshake adds
- * `secret`, `address` and `taken_at`. The hash expires by itself. Reading the secret also deletes it, so it is shown at
- * most once. If the command died before that, it can be run again and shows the secret.
+ * An open endpoint is a hash in Redis with `session` (the command that opened it last) and `by` (the operator of that
+ * command). A handshake adds `secret`, `address` and `taken_at`. The hash expires by itself. Reading the secret also
+ * deletes it, so it is shown at most once. If the command dies before it has read the secret, the operator can run it
+ * again to see the secret.
  */
 
 const OPEN = defineScript({

@@ -7,8 +7,8 @@ import { AppError, RETRY_AFTER_MS } from "../platform/errors/app-error.ts";
 type Headers = Readonly<Record<string, string>>;
 
 /**
- * Headers of a stored answer, whose content is untrusted. They keep it from running scripts on the gateway's origin,
- * and keep links in it from revealing the token in its URL.
+ * Headers of a stored answer, whose content is untrusted. They keep the content from running scripts on the gateway's
+ * origin, and keep its links from revealing the token in the result's URL.
  */
 const UNTRUSTED_HEADERS = {
   ...COMMON_HEADERS,

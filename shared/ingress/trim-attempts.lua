@@ -1,5 +1,5 @@
--- Deletes all but the newest entry of the calls' logs, in one step of a scan. `pattern` matches their keys. Returns the
--- next cursor, and the number of deleted entries.
+-- Deletes all but the newest entry of each call's log, for the logs that one step of a scan finds. `pattern` matches
+-- the keys of the logs. Returns the next cursor, and the number of deleted entries.
 --@include "./one-gateway.lua"
 local found, gone = redis.call('SCAN', ARGV.cursor, 'MATCH', ARGV.pattern, 'COUNT', 1000), 0
 for _, attempts in ipairs(found[2]) do

@@ -11,7 +11,7 @@ import { toPointer } from "./template.ts";
 
 /*
  * The authentication modes (`auth` of an endpoint). Each declares its configuration keys and the proof that a request
- * must have. All other code knows only the proof. Its kind (`by`) selects the functions that use it: CHECKS in
+ * must have. All other code knows only the proof. The proof's kind (`by`) selects the functions that use it: CHECKS in
  * services/webhooks-gateway/authenticate.ts verifies a request, and SIGNERS in shared/webhook-auth/sample/delivery.ts
  * creates one.
  */
@@ -153,7 +153,7 @@ const topicArn = z
 
 /**
  * Coverage of SNS signatures. A message is accepted for a day, because SNS can retry for an hour and may itself be
- * late. `signed` omits the token and the URL of a confirmation, because only the confirmation reads them.
+ * late. `signed` omits Token and SubscribeURL, because the gateway reads them only to confirm a subscription.
  */
 const SNS_COVERAGE = {
   signed: "{body:/Message}{body:/MessageId}{body:/Subject}{body:/Timestamp}{body:/TopicArn}{body:/Type}",

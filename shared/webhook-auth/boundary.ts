@@ -61,8 +61,8 @@ export function boundaryProblem(
 const isBody = ({ kind }: Part) => kind === "body" || kind === "form";
 
 /**
- * Returns whether the end of the part needs a rule. It does if the part's length varies, and the part is before another
- * one of variable length or after the body.
+ * Returns whether the end of the part needs a rule. It does if the part's length varies, and either the body precedes
+ * the part or another part of variable length follows it.
  */
 function needsEnd(parts: readonly Part[], at: number): boolean {
   const part = parts[at];

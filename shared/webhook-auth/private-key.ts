@@ -42,7 +42,7 @@ function toKey(text: string): KeyObject {
   return createPrivateKey({ key: Buffer.from(text, "base64"), format: "der", type: "pkcs8" });
 }
 
-/** Makes a key from its seed. The public key may follow the seed. */
+/** Makes a key from its seed. The bytes may also have the public key after the seed. */
 function fromSeed(bytes: Buffer): KeyObject {
   const key = Buffer.concat([ED25519_PKCS8, bytes.subarray(0, SEED_BYTES)]);
   return createPrivateKey({ key, format: "der", type: "pkcs8" });

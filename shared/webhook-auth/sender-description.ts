@@ -106,7 +106,7 @@ export type Preset = {
   readonly source: string;
   /** Settings to make at the sender. */
   readonly setup: string;
-  /** Weaknesses of the credential that do not follow from the description. */
+  /** Weaknesses and limits of the sender that do not follow from the description. */
   readonly open?: readonly string[];
   readonly endpoint: Description;
 };

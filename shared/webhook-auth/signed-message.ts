@@ -39,7 +39,8 @@ type Piece = { readonly part: Part; readonly ends: Ends };
 
 /**
  * Returns whether an attacker can append to the signed bytes without the secret. SHA-256 allows this (length extension)
- * unless the secret comes last. The appended bytes begin with the padding byte 0x80, so the body is then not UTF-8.
+ * unless the secret comes last. The appended bytes begin with the padding byte 0x80, so an extended body is not UTF-8,
+ * and `checkBounds` refuses it.
  */
 export function isExtendable({ algorithm, signed = "{body}" }: Scheme): boolean {
   const kinds = toParts(signed).map(({ kind }) => kind);

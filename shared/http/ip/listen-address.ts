@@ -8,9 +8,9 @@ const PORT_MAX = 65_535;
 const EXAMPLE = 'such as "127.0.0.1:9090", or "0.0.0.0:9090" for every address of this machine';
 
 /**
- * Reads `host:port`. A port alone, with or without a colon before it, listens on this machine only. Listening for
- * others needs an explicit host. For any other text, returns the problem; nothing is guessed. Port 0 means any free
- * port, and must have a host.
+ * Reads `host:port`. A port alone, with or without a colon before it, listens on this machine only. To listen for other
+ * machines, the text must name a host. For any other text, returns the problem; nothing is guessed. Port 0 means any
+ * free port, and must have a host.
  */
 export function readListenAddress(text: string): ListenAddress | string {
   const port = /^:?(\d+)$/.exec(text)?.[1];

@@ -4,7 +4,7 @@ import { type AddressList, createAddressList } from "./address-list.ts";
 
 /**
  * Addresses outside the public internet, by IANA's registries of special-purpose addresses, including those that are
- * not routed today. If a host name resolves to one of them, the request stays in the caller's own network.
+ * not routed today. A request to a host name that resolves to one of them would reach this process's own network.
  */
 const SPECIAL_IPV4 = createAddressList([
   "0.0.0.0/8", // this host, this network

@@ -3,9 +3,9 @@ import { Evaluation, failed, type RequestHeaders } from "./evaluation.ts";
 import { OPERATORS, type Run } from "./operators.ts";
 
 /*
- * The key `when` of an endpoint: an expression in CEL. The library cel-js only parses it and checks its types. This
- * code evaluates it, because the library counts no steps, stores a type for each new shape of a body, and backtracks in
- * `matches`.
+ * The key `when` of an endpoint: an expression in CEL. The library cel-js only parses it and checks its types. The code
+ * in this folder evaluates it, because the library counts no steps, stores a type for each new shape of a body, and
+ * backtracks in `matches`.
  */
 
 /** Returns whether a request is for the endpoint. Throws `webhook.filter_failed`. */

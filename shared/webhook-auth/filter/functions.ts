@@ -4,7 +4,7 @@ import { contains, isList, isNumeric, type Value } from "./value.ts";
 /** Computes a function of one argument. Undefined if the argument has the wrong type or form. */
 type Call = (argument: Value, evaluation: Evaluation) => Value | undefined;
 
-/** Functions that an expression may call. `has` and the loops are among the operators. */
+/** Functions that an expression may call. `has` and the loops are in operators.ts. */
 export const FUNCTIONS: Readonly<Record<string, Call>> = { size, int: toInt, double: toDouble };
 
 /** Computes a function of the value before the dot, and of at most one argument. */
@@ -18,7 +18,7 @@ export const METHODS: Readonly<Record<string, Method>> = {
   contains: ofTexts(contains),
   lowerAscii(on, _, { spendText }) {
     if (typeof on !== "string") return undefined;
-    spendText(8 * on.length); // the callback runs for each run of letters
+    spendText(8 * on.length); // the callback is called for each group of letters
     return on.replaceAll(/[A-Z]+/g, (letters) => letters.toLowerCase());
   },
 };

@@ -21,7 +21,9 @@ type Signed = {
   readonly query: string;
 };
 
-/** Derived components (RFC 9421, section 2.2). `@query-param` is missing because it has a parameter. */
+/**
+ * Derived components (RFC 9421, section 2.2). `@query-param` is missing because it needs a parameter (`#queryParam`).
+ */
 const DERIVED: Readonly<Record<string, (request: Signed) => string>> = {
   "@method": ({ req }) => req.method ?? "",
   "@target-uri": ({ url, query }) => `${url.origin}${url.pathname}${withMark(query)}`,
@@ -63,7 +65,7 @@ function withMark(query: string): string {
  */
 export class SignedRequest {
   readonly #signed: Signed;
-  /** Caches by name, so that many components need only one pass over the request. */
+  /** Headers and query parameters by name, cached so that many components need only one pass over the request. */
   #headers: Readonly<Record<string, string[]>> | undefined;
   #parameters: ReadonlyMap<string, string[]> | undefined;
 

@@ -16,7 +16,7 @@ import {
  * Keys of signed tokens and HTTP Message Signatures: JWKs and JWK Sets (RFC 7517), PEM, and plain text secrets.
  */
 
-/** A key and its owner's description of it. A key without `kid` and thumbprint is tried for every signature. */
+/** A key and its owner's description of it. A key with neither `kid` nor thumbprint is tried for every signature. */
 export type NamedKey = {
   readonly key: KeyObject;
   readonly kid?: string | undefined;
@@ -54,7 +54,8 @@ export function parseKeys(text: string, algorithm: HttpAlgorithm): NamedKey[] {
 }
 
 /**
- * Parses a private key in the forms of `toPrivateKey`, with the names in its JWK. Undefined if the text is not a key.
+ * Parses a private key in the forms of `toPrivateKey`, with the `kid` and `alg` of its JWK. Undefined if the text is
+ * not a key.
  */
 export function parseSigningKey(text: string): NamedKey | undefined {
   const key = toPrivateKey(text);

@@ -15,8 +15,8 @@ export const clouds = {
       algorithms: ["RS256"],
       // The audience alone proves nothing: any customer of Google can get a signed token for it.
       claims: { email_verified: true },
-      // An id is unique only in its topic. The body cannot identify a delivery: with a dead-letter topic, it counts the
-      // attempts.
+      // An id is unique only in its topic. The whole body cannot identify a delivery: with a dead-letter topic, Google
+      // counts the attempts in it.
       delivery_id: "{body:/message/messageId} {body:/subscription}",
     },
   },
@@ -71,7 +71,7 @@ export const clouds = {
     open: ["The answer to OPTIONS allows every origin and rate. An event still needs the secret."],
     endpoint: {
       auth: "bearer",
-      // A space separates the two unambiguously, because a source is a URI reference and contains no space.
+      // A space separates id and source unambiguously, because a source is a URI reference and contains no space.
       delivery_id: "{cloudevent:id} {cloudevent:source}",
       event_type: "{cloudevent:type}",
       forward_headers: [

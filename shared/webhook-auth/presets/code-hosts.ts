@@ -92,7 +92,7 @@ export const codeHosts = {
         // with the body of the first attempt.
         timestamp: { field: "/webhookTimestamp", unit: "ms", past_secs: 25_200, future_secs: 60 },
       },
-      // The header Linear-Delivery is not signed.
+      // The header Linear-Delivery is not signed, so the id consists of signed fields.
       delivery_id: "{body:/webhookId}:{body:/webhookTimestamp}:{body:/type}:{body:/action}:{body:/data/id}",
       event_type: "{body:/type}.{body:/action}",
       forward_headers: ["Linear-Event", "Linear-Delivery"],

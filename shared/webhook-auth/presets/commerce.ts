@@ -20,7 +20,7 @@ export const commerce = {
     setup: "Workbench > Webhooks > Add destination. `secret` is the signing secret (`whsec_…`).",
     endpoint: {
       auth: "signature",
-      // v0 signs only test events, with a scheme that proves nothing.
+      // The signature v0 is not read. Only test events have it, and its scheme proves nothing.
       signature: stripeLike("Stripe-Signature", 300),
       delivery_id: "{body:/id}",
       event_type: "{body:/type}",

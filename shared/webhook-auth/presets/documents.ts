@@ -51,7 +51,7 @@ export const documents = {
         timestamp: { header: "BOX-DELIVERY-TIMESTAMP", unit: "rfc3339", past_secs: 600, future_secs: 60 },
         require: { "BOX-SIGNATURE-VERSION": "1", "BOX-SIGNATURE-ALGORITHM": "HmacSHA256" },
       },
-      // BOX-DELIVERY-ID changes with each attempt.
+      // BOX-DELIVERY-ID changes with each attempt, so it cannot be the delivery id.
       delivery_id: "{body:/id}",
       event_type: "{body:/trigger}",
       forward_headers: ["BOX-DELIVERY-ID"],
@@ -142,7 +142,7 @@ export const documents = {
       "Set a random text as `secret`, because Nylas makes its handshake first. Create the webhook through the API with the URL. Then set `webhook_secret` of the answer as `secret`, and run `postern reload`.",
     endpoint: {
       auth: "signature",
-      // The signature covers a compressed body as sent.
+      // If the body is compressed, the signature covers the compressed bytes.
       signature: { header: "X-Nylas-Signature", algorithm: "hmac-sha256" },
       delivery_id: "{body:/id}",
       event_type: "{body:/type}",

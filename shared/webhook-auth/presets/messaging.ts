@@ -44,14 +44,14 @@ export const messaging = {
       forward_headers: ["X-Slack-Retry-Num", "X-Slack-Retry-Reason"],
       handshakes: [
         { when: { "{body:/type}": "url_verification" }, proof: "credential", body: "{body:/challenge}" },
-        // Slack checks the certificate of a command's URL from time to time.
+        // With this request, Slack checks from time to time the TLS certificate of a command's URL.
         {
           when: { "{header:Content-Type}": "application/x-www-form-urlencoded*" },
           form: { ssl_check: "1", token: "*" },
           proof: "none",
         },
       ],
-      // Slack shows the answer to a slash command in the chat.
+      // Slack shows the answer to a slash command in the chat, so the body is empty.
       answer: { status: 200, body: "" },
     },
   },

@@ -59,8 +59,8 @@ export function makeDelivery(sender: Sender, newId: string, at: Date, replaced: 
 }
 
 /**
- * Returns whether the body of this sender's sample belongs to another event. The sample for endpoints without a preset
- * fits any event.
+ * Returns whether the body of this sender's sample belongs to an event other than `event`. The sample for endpoints
+ * without a preset fits any event.
  */
 export function isOfAnotherEvent(sender: Sender, event: string): boolean {
   if (SAMPLES[sender.endpoint.preset ?? ""] === undefined) return false;
