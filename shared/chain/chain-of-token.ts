@@ -6,8 +6,8 @@ import { chainIdOf } from "./encoding.ts";
 
 const RPC_TIMEOUT_MS = 60_000;
 /**
- * Limit on the bytes of a node's answer. It exceeds the gateways' limit: operators must see even transactions too long for a
- * gateway.
+ * Limit on the bytes of a node's answer. It exceeds the gateways' limit: operators must see even transactions that are too long
+ * for a gateway.
  */
 const ANSWER_BYTES_MAX = 256 * 1024 * 1024;
 

@@ -8,8 +8,7 @@ import { RateLimited, unavailable, unlessRefused, unlessTooLong } from "./rpc-er
 /** The chain's evidence about one authorization. */
 type Evidence =
   /**
-   * The authorization paid, by the transfer at this position of the receipt (`positionIn`). Enough blocks (`confirmations`)
-   * follow.
+   * The authorization paid, by the transfer at `position` of the receipt (`positionIn`). At least `confirmations` blocks follow.
    */
   | { kind: "paid"; transaction: Hex; block: bigint; position: number }
   /** The authorization did not pay and never will. `block` is final and shows this. */
@@ -115,8 +114,8 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
   }
 
   /**
-   * Judges an authorization that is spent, although no use or cancellation was found. It may still have paid, because a node's logs may
-   * lag. So time must pass, and all blocks must be searched again. It may also not have paid, because a cancelled authorization is spent
+   * Judges an authorization that is spent, although no use or cancellation was found. It may still have paid, because a node's
+   * logs may lag. So time must pass, and all blocks must be searched again. Or it never paid: a cancelled authorization is spent
    * too.
    */
   async function judgeWithoutTrace(view: View, spends: Spends): Promise<Evidence> {

@@ -124,7 +124,7 @@ const LOOPBACK = ["127.0.0.1", "::1"];
 
 /**
  * Reports callbacks without a secret. Takes the file as written: processes that do not need the secret remove it before
- * the validation, so there the secret is optional.
+ * the validation, so the schema cannot require it.
  */
 export function unsignedCallbacks(table: unknown): Problem[] {
   const own = isTable(table) ? table["callbacks"] : undefined;

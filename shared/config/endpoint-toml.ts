@@ -157,7 +157,7 @@ function merged(under: unknown, over: unknown): unknown {
 
 /**
  * Returns the minimum retention of delivery ids in seconds: the time for which a recorded delivery would be accepted.
- * 0 if that time is unlimited. 0 also if an attacker could send a recording with another delivery id.
+ * 0 if that time is unlimited. 0 also if the sender signs no delivery id: a recording could then have another id.
  */
 export function rememberedSecsAtLeast({ delivery_id, proof }: EndpointToml): number {
   if (delivery_id === undefined || !isSignedBy(toParts(delivery_id), proof)) return 0;

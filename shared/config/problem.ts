@@ -7,7 +7,7 @@ import { didYouMean, wordsLike } from "../platform/text/similar-words.ts";
 export type Problem = {
   path: readonly PropertyKey[];
   message: string;
-  /** Another key that the message mentions. Its line is added, if the file has the key. */
+  /** Another key that the message mentions. If the file has that key, its line is added to the message. */
   other?: readonly PropertyKey[];
 };
 
