@@ -5,7 +5,10 @@ import { type Chain, createChain } from "./chain.ts";
 import { chainIdOf } from "./encoding.ts";
 
 const RPC_TIMEOUT_MS = 60_000;
-/** Limit on the bytes of an answer of the node. Operators must also see a transaction that is too long for a gateway to read. */
+/**
+ * Limit on the bytes of a node's answer. It exceeds the gateways' limit: operators must see even transactions that are too long
+ * for a gateway.
+ */
 const ANSWER_BYTES_MAX = 256 * 1024 * 1024;
 
 /** The members of an accepted token that are needed to read its chain. */

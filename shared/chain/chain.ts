@@ -67,7 +67,7 @@ export type ChainOptions = Depths & {
   timeoutMs: number;
   /** Limit on the bytes of an answer. A longer answer is not read to its end. Default: 8 MiB. */
   answerBytesMax?: number;
-  /** Pause before the second check of a token that has a problem. Default: 3 s. */
+  /** Pause before the second check of a token whose first check found a problem. Default: 3 s. */
   recheckMs?: number;
   clock: Clock;
   log: Logger;
@@ -88,7 +88,10 @@ export type Chain = {
   /** The time of a block, unix ms. */
   timeOf(block: bigint): Promise<number>;
   transfersTo(range: TransferRange): AsyncGenerator<Transfer>;
-  /** Reads what this authorization could still pay at the newest block. The answer is never older than the request. */
+  /**
+   * Reads the authorization's state, and the payer's balance and allowance, at the newest block. The answer is never older than
+   * the request.
+   */
   stateOf(authorization: AuthorizationName): Promise<AuthorizationState>;
   /** Asks the payer's contract whether it accepts a signature, at the newest block. */
   checkSignature(question: SignatureCheck): Promise<ContractVerdict>;
@@ -98,11 +101,11 @@ export type Chain = {
   checkApproval(question: Omit<ApprovalCheck, "chainId">): Promise<ApprovalVerdict>;
   /** Finds the transaction that used or cancelled the authorization, in this block or the ten thousand before it. */
   spentBefore(authorization: TokenAuthorization, block: bigint): Promise<Spend | undefined>;
-  /** The wanted transfers from these senders, oldest first. */
+  /** Yields the transfers from these senders that `isWanted` selects, oldest first. */
   transfersFrom(range: SentRange, isWanted: IsWanted): AsyncGenerator<SentTransfer>;
   /**
-   * Reads what the receipt of a transaction proves about the authorization, at any depth. Undefined if the transaction is in no block. A
-   * receipt that is too long to read proves nothing.
+   * Reads what the receipt of a transaction proves about the authorization, even if no block follows it yet. Undefined if the
+   * transaction is in no block. A receipt that is too long to read proves nothing.
    */
   proofOf(transaction: Hex, authorization: TokenAuthorization): Promise<PlacedEvidence | undefined>;
   /** Whether at least `confirmations` blocks follow this block, by the last known head. */
@@ -222,7 +225,7 @@ function createNodeReads(options: ChainOptions, isUnreachable: () => boolean) {
   };
 }
 
-/** Repeats a read while the node that answers does not know the block. */
+/** Repeats a read while its result is undefined: the node that answered does not know the block. */
 async function retryUntilKnown<Answer>(read: () => Promise<Answer | undefined>): Promise<Answer | undefined> {
   let answer = await read();
   for (let tries = READ_TRIES; answer === undefined && tries > 1; tries--) answer = await read();
@@ -326,7 +329,7 @@ function createHeadWatch(reads: Reads, chainId: number, clock: Clock, log: Logge
     /** Whether the last background read has failed. */
     isLost: (): boolean => lost,
     fresh,
-    /** Whether a node has recently reported a higher block. */
+    /** Whether a node has recently reported a block above this head. */
     isBehind,
     start(): void {
       if (timer !== undefined) return;

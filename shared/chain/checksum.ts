@@ -11,7 +11,7 @@ export function checksummed(address: Address): Address {
   return `0x${raised.join("")}`;
 }
 
-/** Whether the case of the letters is that of EIP-55. Letters of only one case carry no checksum, and also pass. */
+/** Whether the case of the letters is that of EIP-55. An address with letters of only one case has no checksum, and passes. */
 export function hasRightChecksum(address: Address): boolean {
   const digits = address.slice(2);
   const oneCase = digits === digits.toLowerCase() || digits === digits.toUpperCase();

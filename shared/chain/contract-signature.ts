@@ -7,7 +7,8 @@ import type { Block, Reads } from "./rpc.ts";
 import { Reverted, TooLong, unlessRefused } from "./rpc-errors.ts";
 
 /**
- * A contract's verdict on a signature: the contract at the payer's address, or the one that the signature would deploy there (ERC-6492).
+ * Verdict on a signature by the contract at the payer's address, or by the contract that the signature would deploy there
+ * (ERC-6492).
  */
 export type ContractVerdict =
   /** The contract accepts the signature. `moves` is false only if the token's transfer was simulated and failed. */
@@ -17,13 +18,13 @@ export type SignatureCheck = {
   transfer: AuthorizedTransfer & { method: TransferMethod };
   /** The 32 bytes that the payer has signed. */
   digest: Uint8Array;
-  /** 0x and hex digits. The signature may contain how to deploy its signer (ERC-6492). */
+  /** 0x and hex digits. The signature may contain the deployment of the contract that accepts it (ERC-6492). */
   signature: Hex;
 };
 
 /** Gas limit of a signature check. Without a precompile, verifying a passkey takes about 330,000 gas for each owner of the wallet. */
 const SIGNATURE_GAS = 3_000_000n;
-/** Gas limit of a deployment with a signature check and the token's transfer, which checks the signature once more. */
+/** Gas limit of a call that simulates deployment, signature check and transfer. The transfer checks the signature once more. */
 const DEPLOYMENT_GAS = 3n * SIGNATURE_GAS;
 
 /** Limit on the bytes of a contract's answer. No wallet answers with more, but a hostile contract can return any number of bytes. */
@@ -34,9 +35,10 @@ const IS_VALID_SIGNATURE = selectorOf("isValidSignature(bytes32,bytes)");
 const MAGIC_VALUE: Hex = `${IS_VALID_SIGNATURE}${"0".repeat(56)}`;
 
 /**
- * Asks the contract at the payer's address whether it accepts a signature (ERC-1271). If the address has no contract, and the signature
- * contains how to deploy one (ERC-6492), deployment, signature check and transfer are simulated in one call. A signature by a key is not
- * checked: if the address has a contract, tokens ask only the contract. Undefined if the node does not know the block.
+ * Asks the contract at the payer's address whether it accepts a signature (ERC-1271). If the address has no contract, and the
+ * signature contains how to deploy one (ERC-6492), deployment, signature check and transfer are simulated in one call. The
+ * signature is not compared with the payer's key: if the address has a contract, tokens ask only the contract. Undefined if the
+ * node does not know the block.
  */
 export async function checkContractSignature(
   reads: Reads,
@@ -161,7 +163,7 @@ function refused(why: string): ContractVerdict {
   return { kind: "refused", why };
 }
 
-/** Turns a failure of the contract into "failed". A failure of the node is thrown again. */
+/** Returns "failed" for a failure of the contract, and undefined if the node refused the call. Throws any other error again. */
 function unlessFailed(error: unknown): "failed" | undefined {
   if (error instanceof Reverted || error instanceof TooLong) return "failed";
   return unlessRefused(error);

@@ -27,7 +27,7 @@ export async function eip2612Problems(
 ): Promise<(string | undefined)[]> {
   const { name, version, verifyingContract: to } = domain;
   const configured = `eip2612_domain = { name = "${name}", version = "${version}" } is`;
-  // EIP-2612 does not require this function. DAI has it, but its permits differ from EIP-2612.
+  // EIP-2612 does not require PERMIT_TYPEHASH(). DAI has this function, but its permits differ from EIP-2612.
   const typeHash = await callIfImplemented(reads, { to, data: selectorOf("PERMIT_TYPEHASH()") });
   const isOther = typeHash?.length === 66 && typeHash !== `0x${PERMIT_TYPE_HASH}`;
   const nonces = `${selectorOf("nonces(address)")}${addressWord(PROBE_ACCOUNT.from)}` as const;

@@ -62,7 +62,10 @@ const AUTHORIZATION_CANCELED = topicOf("AuthorizationCanceled(address,bytes32)")
 
 type Pair = { used: Log; transfer: Log };
 
-/** The pairs of one token's events in a receipt. An event between two events of the other kind can pair with either: `order` decides. */
+/**
+ * Pairs each `AuthorizationUsed` of one token in a receipt with its `Transfer`. An event between two events of the other kind
+ * could pair with either: `order` decides.
+ */
 function pairsIn({ logs }: Receipt, asset: Hex, order: EventOrder = "used_first"): Pair[] {
   const isEvent = (log: Log) => isOf(log, asset, AUTHORIZATION_USED) || isOf(log, asset, TRANSFER);
   const events = logs.filter(isEvent).toSorted((a, b) => a.logIndex - b.logIndex);

@@ -7,15 +7,17 @@ import { RateLimited, unavailable, unlessRefused, unlessTooLong } from "./rpc-er
 
 /** The chain's evidence about one authorization. */
 type Evidence =
-  /** The authorization paid, by the transfer at this position of the receipt (`positionIn`). The transaction is as deep as configured. */
+  /**
+   * The authorization paid, by the transfer at `position` of the receipt (`positionIn`). At least `confirmations` blocks follow.
+   */
   | { kind: "paid"; transaction: Hex; block: bigint; position: number }
-  /** The authorization did not pay and never will: no later block changes what `block` shows. */
+  /** The authorization did not pay and never will. `block` is final and shows this. */
   | { kind: "unpaid"; reason: "expired" | "cancelled" | "spent_otherwise"; block: bigint }
   /** The evidence is not conclusive yet. `seen` is a transaction that pays but is not deep enough. */
   | {
       kind: "open";
       seen?: { transaction: Hex; block: bigint };
-      /** The last block that the next search for a use can skip. */
+      /** The next search for a use can start after this block. */
       searched?: bigint;
     }
   /** The authorization is spent, and the evidence does not say whether it paid. An operator must decide. */
@@ -55,10 +57,12 @@ type View = {
 type Spends = { used?: Log; cancelled?: Log; searched: bigint; isBrokenOff?: boolean };
 
 /**
- * Creates the judge of authorizations. One URL may hide several nodes, and some may lag behind others. So missing logs prove nothing: they
- * leave the evidence open. A receipt alone proves that an authorization paid. The authorization can no longer pay if a
- * transaction in a final block cancelled it or used it for something else. It also can no longer pay if a final block is later than its
- * end, and the token reports it as unused at that block or a later one. Requests for this report name the block by its hash.
+ * Creates the judge of authorizations. One URL may hide several nodes, and some may lag behind others. So missing logs prove
+ * nothing: they leave the evidence open. Only a receipt proves that an authorization paid. Either of two facts proves that it can
+ * no longer pay:
+ * - A transaction in a final block cancelled the authorization, or used it for something else.
+ * - A final block is later than the authorization's end, and the token reports it as unused at that block or a later one. The
+ *   request for this report names the block by its hash, so that a lagging node cannot answer for another block.
  */
 export function createEvidence(reads: Reads, search: LogSearch, depths: Depths): EvidenceOf {
   const { confirmations, voidDepth } = depths;
@@ -110,8 +114,8 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
   }
 
   /**
-   * Judges an authorization that is spent, although no use or cancellation was found. It may still have paid, because a node's logs may
-   * lag. So time must pass, and all blocks must be searched again. It may also not have paid, because a cancelled authorization is spent
+   * Judges an authorization that is spent, although no use or cancellation was found. It may still have paid, because a node's
+   * logs may lag. So time must pass, and all blocks must be searched again. Or it never paid: a cancelled authorization is spent
    * too.
    */
   async function judgeWithoutTrace(view: View, spends: Spends): Promise<Evidence> {
@@ -209,7 +213,7 @@ function createSpendSearch(reads: Reads, search: LogSearch) {
     spends.searched = toBlock;
   }
 
-  /** The search stops at the first use. With `until` "end", it also stops after the authorization's end. */
+  /** Searches up to the first use. With `until` "end", the search also ends once the authorization has expired. */
   return async function spendsIn(
     { authorization, head }: View,
     fromBlock: bigint,
@@ -249,8 +253,8 @@ async function isFinal(block: bigint, { final }: View): Promise<boolean> {
 }
 
 /**
- * Creates a reader of the last final block up to `head`. If the node does not report final blocks, the depth of a block decides. Undefined
- * if no block is final yet.
+ * Creates a reader of the last final block. If the node does not report final blocks, the depth of a block decides. Undefined if
+ * no block is final yet, or if the final block is above `head`.
  */
 function createFinalBelow(reads: Reads, voidDepth: number) {
   let hasReportedFinal = false;

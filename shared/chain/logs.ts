@@ -27,9 +27,9 @@ const BACK_OFF_MS_MIN = 1000;
 const BACK_OFF_MS_MAX = 60_000;
 
 /**
- * Creates a search that requests block ranges as large as the node allows. Providers accept 10 to 10,000 blocks per request, and some limit
- * the number of logs instead. The search halves a refused range. The next search starts near the last accepted size. While the node limits
- * the rate, searches fail without a request.
+ * Creates a search that requests block ranges as large as the node allows. Providers accept 10 to 10,000 blocks per request, and
+ * some limit the number of logs instead. The search halves a refused range. The next search starts with up to twice the last
+ * accepted size. While the node limits the rate, searches fail without a request.
  */
 export function createLogSearch(rpc: Rpc, clock: Clock): LogSearch {
   let acceptedSpan = SPAN_MAX;
@@ -45,7 +45,7 @@ export function createLogSearch(rpc: Rpc, clock: Clock): LogSearch {
       backOffMs = 0;
       return logs;
     } catch (error) {
-      // If several requests were in flight together, only the first refusal counts.
+      // If several requests were in flight together, only the first rate limit lengthens the pause.
       if (error instanceof RateLimited && queriedAt >= retryAt) {
         backOffMs = Math.min(BACK_OFF_MS_MAX, Math.max(BACK_OFF_MS_MIN, 2 * backOffMs));
         retryAt = clock() + backOffMs;

@@ -5,9 +5,10 @@ import type { AuthorizedTransfer, EventOrder, MethodOnChain, StateCall, Transfer
 import type { Reads } from "./rpc.ts";
 
 /**
- * Ways in which the owner's signature moves a token. Methods of the scheme `exact` have the names of x402 (`assetTransferMethod`). A method
- * of another scheme needs its own name if it appears differently on the chain. The journal stores only the name of the method, and the
- * search for a payment depends on this name.
+ * Ways in which the owner's signature moves a token. Methods of the scheme `exact` have the names of x402
+ * (`assetTransferMethod`). The journal stores only the method's name, and the search for a payment on the chain depends on it. So
+ * a method of a further scheme needs a new name, unless its payments look the same on the chain as those of a method in this
+ * list.
  */
 export const TRANSFER_METHODS = ["eip3009", "permit2"] as const;
 export type TransferMethod = (typeof TRANSFER_METHODS)[number];

@@ -21,11 +21,11 @@ import { hasFunction, type Log, type Receipt, type Transaction } from "./rpc.ts"
 import { hashOfText, hashOfWords, typedDataDigest } from "./typed-data.ts";
 
 /*
- * The rule that decides whether a permit of Permit2 has paid. Permit2 emits no event for a use. Its owner can also set the bit of a nonce
- * (`invalidateUnorderedNonces`), or use the nonce for another spender's permit. But a permit is for one spender, the x402 proxy, and the
- * proxy settles it at most once. So a successful transaction to the proxy with this permit in its call data has used the permit. The
- * payment is then the transfer before the proxy's first `Settled`. If another contract calls the proxy, the events are the only evidence,
- * and they do not show which permits were used.
+ * The rule that decides whether a permit of Permit2 has paid. Permit2 emits no event for a use. A used nonce proves nothing: the
+ * permit's owner can invalidate the nonce (`invalidateUnorderedNonces`), or use it for another spender's permit. But a permit is
+ * for one spender, the x402 proxy, and the proxy settles it at most once. So a successful transaction to the proxy with this
+ * permit in its call data has used the permit. The payment is then the transfer before the proxy's first `Settled`. If another
+ * contract calls the proxy, the events are the only evidence, and they do not show which permits were used.
  */
 
 /** Address of Permit2 (Uniswap), the same on every chain. */

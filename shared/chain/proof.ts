@@ -11,11 +11,11 @@ export type ReceiptEvidence =
   /** The transaction paid, by the transfer at this position. */
   { kind: "paid"; position: number } | InconclusiveEvidence | { kind: "none" };
 
-/** A transaction that may have paid, but does not prove it. */
+/** Evidence of a transaction that may have paid, but does not prove that it did. */
 export type InconclusiveEvidence =
   /**
-   * The authorization was used, but in the token's event order, this use does not pair with a transfer of the right amount. They pair only
-   * in the other order, or one of them has no partner.
+   * The authorization was used, but in the token's event order, this use pairs with no transfer of the right amount. Either the
+   * use and the transfer pair only in the other order, or one of the two has no partner.
    */
   | { kind: "unpaired" }
   /** The authorization was used for the right amount, but only `value` arrived: the token keeps a part of each transfer. */
@@ -32,7 +32,7 @@ export type StateCall = { to: Hex; data: Hex; isSpent: (word: bigint) => boolean
 export type TransferRule = {
   /** A filter for logs. It matches all uses and cancellations, and may match other logs. */
   logFilter: { address: Hex; topics: readonly (Hex | readonly Hex[] | null)[] };
-  /** Whether a log of the filter is a use or a cancellation of the authorization. */
+  /** Whether a log that the filter matched is a use or a cancellation of the authorization. */
   classifyLog(log: Log, read: ReadTransaction): Promise<"used" | "cancelled" | undefined>;
   /** Returns a sentence that explains why an authorization is spent, although no use or cancellation since this block was found. */
   explainNoTrace(since: bigint): string;

@@ -5,7 +5,7 @@ import { errorIn, isRateLimit } from "./rpc-errors.ts";
 
 /** Limit on the requests of one batch. Nodes accept a hundred or more, some providers ten, three, or no batch at all. */
 const BATCH_SIZE_MAX = 32;
-/** Time for which a node gets smaller batches after it left a request of a batch unanswered. */
+/** Time for which a node gets smaller batches, after it left a request of a batch unanswered or limited the rate. */
 const SMALLER_MS = 600_000;
 
 /** The response to one request. Undefined if the batch left the request unanswered. */
@@ -20,7 +20,10 @@ type PendingRequest = {
 };
 
 type Options = {
-  /** Limit on the average length of a batch's answers. If they are longer, each request is sent alone. */
+  /**
+   * Limit on the bytes of an answer, on average over a batch. If a batch's answers are longer, each of its requests is sent
+   * alone.
+   */
   answerBytesEach: number;
   clock: Clock;
 };

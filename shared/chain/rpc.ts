@@ -150,9 +150,9 @@ const TRIES = 6;
 const PAUSE_MS = 25;
 
 /**
- * Retries a request while the node fails to answer it, within `timeoutMs` and with at most six requests in all. Refused and rate-limited
- * requests are not retried. While `isUnreachable` returns true, nothing is retried, so that no caller waits for a node that is known to be
- * away.
+ * Retries a request while the node fails to answer it, within `timeoutMs` and with at most six requests in all. Rate-limited
+ * requests are not retried; refused ones only after an internal error of the node (`isRetryable`). While `isUnreachable` returns
+ * true, nothing is retried, so that no caller waits for a node that is known to be away.
  */
 export function retryUnanswered(
   rpc: Rpc,
@@ -274,7 +274,7 @@ export type Reads = {
   transaction(hash: Hex): Promise<Transaction>;
   /** The code at this address in the latest block; `0x` if there is no contract. */
   code(address: Hex): Promise<Hex>;
-  /** The nonce of this account's next transaction, after this block. */
+  /** The nonce that this account's first transaction after this block must have. */
   transactionCount(address: Hex, at: StateBlock): Promise<bigint>;
   /** Runs `eth_call` at this block. */
   call(call: EthCall, at: StateBlock): Promise<Hex>;

@@ -25,8 +25,8 @@ export type ApprovalVerdict = { kind: "fits" } | { kind: "refused"; why: string 
 /** Gas limit of a simulated call. `approve` of any token takes less than a tenth of this gas. */
 const APPROVAL_GAS = 3_000_000n;
 /**
- * Minimum gas of a sponsored transaction. `approve` of any token takes more. With less, a node refuses to simulate the call, because the
- * data of the call alone costs more. A node treats gas 0 as no limit.
+ * Minimum gas of a sponsored transaction. `approve` of any token takes more. With less gas, a node refuses to simulate the call,
+ * because the call's data alone costs more. With gas 0, a node applies no limit.
  */
 const LEAST_GAS = 24_000n;
 

@@ -33,7 +33,7 @@ export type SentTransfer = Omit<Transfer, "authorization">;
 
 export type SentRange = {
   asset: Hex;
-  /** Addresses in any case. */
+  /** Addresses, in upper or lower case. */
   senders: readonly Hex[];
   fromBlock: bigint;
   toBlock: bigint;
@@ -44,7 +44,10 @@ export type SentRange = {
 /** Decides whether the receipt of a transfer is worth a request. */
 export type IsWanted = (transfer: Omit<SentTransfer, "position">) => boolean;
 
-/** Yields the wanted transfers of `asset` from any of the senders, oldest first. The range of blocks includes both ends. */
+/**
+ * Yields the transfers of `asset` from any of the senders that `isWanted` selects, oldest first. The range of blocks includes
+ * both ends.
+ */
 export function createSentTransfers(reads: Reads, search: LogSearch) {
   const receiptOf = createReceiptOf(reads);
   return async function* transfersFrom(range: SentRange, isWanted: IsWanted): AsyncGenerator<SentTransfer> {

@@ -9,8 +9,8 @@ import { type AcceptedToken, acceptedToken, withTokenDefaults } from "./x402-tom
 export type TokenUse = "names" | "chains" | "rates";
 
 /**
- * Loads the accepted tokens of x402.toml for a command, with only the credentials that it uses. If it needs no rates,
- * each rate is "1". Returns undefined if there is no `x402.toml`. Throws `start.config_invalid`.
+ * Loads the accepted tokens of x402.toml for a command, with only the credentials that the command uses. If the command
+ * needs no rates, each rate is "1". Returns undefined if there is no `x402.toml`. Throws `start.config_invalid`.
  */
 export function loadAcceptedTokens(
   { dir, env }: { dir: string; env: Env },
@@ -47,7 +47,7 @@ function narrowedToken(use: TokenUse, token: unknown): unknown {
   return { ...rest, ...chain, rate_per_native_unit: "1" };
 }
 
-/** Finds the token with this name. */
+/** Finds the token with this network and contract address. */
 export function tokenOf(
   tokens: readonly AcceptedToken[],
   { network, asset }: { network: string; asset: string },

@@ -10,7 +10,10 @@ import type { WebhooksToml } from "./webhooks-toml.ts";
 
 /* Checks rules that involve keys of several files. */
 
-/** Reports forwarded headers with the prefix of the call's own metadata, because a sender could set such a header. */
+/**
+ * Reports forwarded headers whose names begin with the metadata prefix: a sender could forge a call's metadata with
+ * them.
+ */
 export function forwardedMetadata(
   { metadata_prefix: prefix }: PosternToml,
   { endpoints }: WebhooksToml,
@@ -88,8 +91,8 @@ export function renamedJobs({ jobs }: PosternToml, priced: readonly ReadJob[]): 
 }
 
 /**
- * Reports a body budget that is smaller than the largest body, because a request with that body would always be cut
- * off.
+ * Reports a body budget that is smaller than the largest body. A request with that body would always exceed the budget
+ * and be refused.
  */
 function budgetProblems({ http }: PosternToml, bodies: readonly LargestBody[]): Problem[] {
   const [largest] = [...bodies].sort((one, other) => other.bytes - one.bytes);

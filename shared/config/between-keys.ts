@@ -69,7 +69,7 @@ class WrongKey extends Error {}
 /** Maps each proxy to its original table or list. */
 const guardedTables = new WeakMap<object, object>();
 
-/** Marks a problem found by a rule. The key itself is valid, so other rules may read it. */
+/** Marks a problem found by a rule. The key with the problem is valid by itself, so other rules may read it. */
 const FOUND_BY_RULE = { between: "keys" };
 
 type Path = readonly PropertyKey[];
@@ -102,8 +102,8 @@ function withoutPaths(value: unknown, wrong: readonly Path[]): unknown {
     Array.isArray(value) || (isTable(value) && Object.getPrototypeOf(value) === Object.prototype);
   if (wrong.length === 0 || !isPlain) return value;
   const proxy = new Proxy(value, {
-    // The parsed table lacks entries with an invalid name. A rule that lists the entries would miss them, so it is
-    // skipped.
+    // The parsed table lacks entries with an invalid name. A rule that lists the entries would miss these, so the rule
+    // is skipped.
     ownKeys(target) {
       const lost = wrong.find(([first]) => first !== undefined && !Object.hasOwn(target, first));
       if (lost !== undefined) throw new WrongKey(`${String(lost[0])} is wrong by itself`);

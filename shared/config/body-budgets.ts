@@ -4,7 +4,7 @@ import { keyOf } from "./problem.ts";
 
 const MIB = 1024 * 1024;
 
-/** Default of each budget if memory does not limit it. */
+/** Default of each body budget, if the memory is large enough for it. */
 export const BODY_BUDGET_BYTES = 256 * MIB;
 /**
  * Minimum of a default budget. A process with less could accept almost no body. If the minimum does not fit the

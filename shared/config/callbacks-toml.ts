@@ -16,7 +16,10 @@ const require = createRequire(import.meta.url);
 const WHSEC = /^whsec_(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 const KEY_BYTES = { least: 24, most: 64 };
 
-/** Whether this is a valid signing secret. A value that is not a secret is reported elsewhere, and counts as valid here. */
+/**
+ * Whether this is a valid signing secret. `secretValues` has already reported a value that is not a secret, so it
+ * passes.
+ */
 function isSigningSecret(secret: unknown): boolean {
   if (!(secret instanceof Secret)) return true;
   const bytes = Buffer.from(secret.reveal().slice("whsec_".length), "base64").length;
@@ -55,13 +58,13 @@ export const callbacks = (from: SecretSource) =>
   });
 export type CallbacksToml = z.output<ReturnType<typeof callbacks>>;
 
-/** The operator's own receiver, for an endpoint or a job. */
+/** URL of the receiver that the operator sets for an endpoint or a job. */
 export const callbackUrl = z.string().superRefine((text, context) => {
   const read = readTarget(text);
   if ("problem" in read) context.addIssue(read.problem);
 });
 
-/** Receivers that a request may name. */
+/** Hosts and wildcards of the receivers that a request may name. */
 export const callbackHosts = z
   .array(
     z.string().superRefine((text, context) => {
@@ -99,8 +102,8 @@ export function callbackHostWarnings(
 
 /**
  * Returns the reason why producers would not connect to this receiver, which the operator configured; undefined if they
- * may. Producers resolve names only when they connect. This check therefore covers only addresses and `localhost` (RFC
- * 6761), and `http` if no range is allowed.
+ * may. Host names are resolved only when a producer connects. So this check can refuse only IP addresses, `localhost`
+ * (RFC 6761), and any `http` URL if `allowCidrs` is empty.
  */
 export function closedReceiver(text: string, allowCidrs: readonly string[]): string | undefined {
   const { protocol, hostname } = new URL(text);
@@ -120,8 +123,8 @@ export function closedReceiver(text: string, allowCidrs: readonly string[]): str
 const LOOPBACK = ["127.0.0.1", "::1"];
 
 /**
- * Reports callbacks without a secret. Takes the file before its validation: most processes do not read the secret,
- * but the producers need it.
+ * Reports callbacks without a secret. Takes the file as written: processes that do not need the secret remove it before
+ * the validation, so the schema cannot require it.
  */
 export function unsignedCallbacks(table: unknown): Problem[] {
   const own = isTable(table) ? table["callbacks"] : undefined;
@@ -141,7 +144,7 @@ export function callbackProblems({
   return [problem(["callbacks", "timeout_ms"], OUTLASTS_LOCK)];
 }
 
-/** Options for delivering callbacks (services/producer/callbacks) and for their retries. */
+/** Options for delivering callbacks (services/producer/callbacks) and for retrying them. */
 export function toCallbackOptions({ secret = [], ...table }: CallbacksToml) {
   const { allow_cidrs, timeout_ms, concurrency, attempts, backoff, result_bytes_max } = table;
   return {

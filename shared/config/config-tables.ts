@@ -49,8 +49,8 @@ export function toToml(table: Table): string {
 }
 
 /**
- * Makes the paths of secrets absolute, so that a copy of the table can be in another directory. Other text that
- * begins with `file:` is not changed.
+ * Makes the paths of secrets absolute, so that a copy of the table can be in another directory. A text that
+ * begins with `file:` but names no existing file is not changed.
  */
 function withWholeSecretPaths(value: unknown, dir: string): unknown {
   if (typeof value === "string") {

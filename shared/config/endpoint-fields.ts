@@ -113,7 +113,7 @@ export const everyEndpoint = (from: SecretSource) => ({
   body_limit_bytes: bodyLimit.optional(),
   verify_token: secretValue(from).optional(),
   allow_ips: z.array(addressRange).min(1).optional(),
-  // A token bucket (services/webhooks-gateway/rate-limit.ts).
+  // The limits are token buckets (services/webhooks-gateway/rate-limit.ts).
   rate_limit: rateLimit.optional(),
   rate_limit_per_address: rateLimit.optional(),
   keep_rejected_bodies: z.boolean().default(false),

@@ -11,9 +11,9 @@ export type NamedEndpoint = {
   preset: string | undefined;
   /** Authentication mode of the endpoint. */
   auth: string;
-  /** Indexes of the endpoint's jobs, in order. */
+  /** Indexes of the endpoint's jobs, in ascending order. */
   jobs: readonly number[];
-  /** Keys of the file that hold no secret, with their values as JSON. */
+  /** Keys of the endpoint that hold no secret (`SHOWN_KEYS`), with their values as JSON. */
   settings: Readonly<Record<string, string>>;
   /** The endpoint's `public_url`. Without one, its URL on the gateway's machine. */
   url: string;
@@ -71,7 +71,7 @@ export function loadEndpointNames(dir: string): readonly NamedEndpoint[] | undef
   });
 }
 
-/** Returns the paths of the endpoints; none if they are not known. */
+/** Returns the paths of the endpoints; none if `webhooks.toml` is absent or cannot be read. */
 export function endpointPaths(dir: string): readonly string[] {
   try {
     return (loadEndpointNames(dir) ?? []).map(({ path }) => path);

@@ -9,7 +9,7 @@ import { HOP_BY_HOP } from "./fields.ts";
 import { httpSignatureProblems } from "./http-signature-toml.ts";
 import { type Problem, problem } from "./problem.ts";
 
-/** Keys that every endpoint has, with any sender. */
+/** Keys of an endpoint that do not depend on its sender. */
 type CommonFields = Pick<
   EndpointFields,
   "job_id" | "route_by" | "answer" | "respond" | "wait_secs" | "callback_url" | "callback_hosts"

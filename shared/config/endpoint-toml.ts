@@ -98,8 +98,8 @@ function withoutBody({ body, content_type, ...rest }: Answer = {}): Answer {
 }
 
 /**
- * Whether the endpoint has neither `preset` nor `auth`, but a key that may be a misspelling of `auth`. That key is
- * reported elsewhere.
+ * Whether the endpoint has neither `preset` nor `auth`, but a key that may be a misspelling of `auth`. The schema then
+ * reports that key as unknown.
  */
 function hasMisspeltAuth({ preset, auth, ...rest }: Row): boolean {
   const isLike = Object.keys(rest).some((key) => wordsLike(key, ["auth"]).length > 0);
@@ -157,7 +157,7 @@ function merged(under: unknown, over: unknown): unknown {
 
 /**
  * Returns the minimum retention of delivery ids in seconds: the time for which a recorded delivery would be accepted.
- * 0 if the endpoint cannot refuse replays anyway.
+ * 0 if that time is unlimited. 0 also if the sender signs no delivery id: a recording could then have another id.
  */
 export function rememberedSecsAtLeast({ delivery_id, proof }: EndpointToml): number {
   if (delivery_id === undefined || !isSignedBy(toParts(delivery_id), proof)) return 0;

@@ -71,7 +71,7 @@ export const decimals = z.int().min(0).max(36);
 /** Symbol of a token, which also becomes a header value. */
 export const tokenSymbol = headerText.max(32);
 
-/** An EIP-712 domain in the form that code uses. */
+/** An EIP-712 domain, with the names of EIP-712 for its members. */
 export const eip712Domain = z.strictObject({
   name: domainText,
   version: domainText,
@@ -81,7 +81,7 @@ export const eip712Domain = z.strictObject({
 
 const { name, version, chainId, verifyingContract } = eip712Domain.shape;
 
-/** The EIP-712 domain of operators' job quotes, with which pricing engines sign and contracts verify. */
+/** The EIP-712 domain of job quotes. Pricing engines sign the quotes for it, and contracts verify them. */
 export const jobQuoteDomain = z
   .strictObject({
     name: name.default("TangleQuote"),

@@ -5,7 +5,7 @@ import { between } from "./between-keys.ts";
 import { HOP_BY_HOP } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 
-/* The key `handshakes` of an endpoint, with the rules between the keys of each. */
+/* The key `handshakes` of an endpoint, with the rules between the keys of each handshake. */
 
 type HandshakeFields = z.output<typeof keys>;
 

@@ -19,7 +19,7 @@ export function httpSignatureProblems(parsed: EndpointFields): Problem[] {
   ];
 }
 
-/** Requires the digest among the signed components. Without it, another body would have the same signature. */
+/** Requires `content-digest` among the signed components. Without it, a signature would fit any body. */
 function componentProblems({ components }: HttpSignature): Problem[] {
   if (components === undefined || components.includes("content-digest")) return [];
   return [problem(["http_signature", "components"], "must contain content-digest, which covers the body")];

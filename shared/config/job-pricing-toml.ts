@@ -45,7 +45,7 @@ export type PriceList = ReadonlyMap<string, JobPrice>;
 /** A job in the file: its place, its ids unless they are invalid, and its price or table. */
 export type WrittenJob = { path: readonly PropertyKey[]; ids: JobIds | undefined; value: unknown };
 
-/** A job without its invalid keys, which may include its price and ids. */
+/** A job without its invalid keys. If its price or ids are invalid, they are missing too. */
 export type ReadJob = Pick<WrittenJob, "path" | "ids"> & Partial<Omit<JobPrice, keyof JobIds>>;
 
 type ParsedJobs = {

@@ -118,8 +118,8 @@ function backoffProblems(path: Path, { backoff }: Job, producer: JobTables["prod
 }
 
 /**
- * Reports a burst below a tenth of `per_second`. Its period would be below 100 ms, and not exact, because periods are
- * in whole ms. An invalid rate is not reported here.
+ * Reports a burst below a tenth of `per_second`. The rate's period would be below 100 ms, and not exact, because
+ * periods are in whole ms. For an invalid rate it returns nothing, because the schema reports that.
  */
 function rateProblems(path: Path, { rate }: Job): Problem[] {
   if (rate === undefined || !(rate.burst * 10 < rate.perSecond)) return [];

@@ -6,7 +6,7 @@ import { type SecretSource, secretValue } from "./secrets.ts";
 
 /**
  * Public keys of a token issuer: the URL of its JSON Web Key Set, or the set itself, as text, `env:VAR` or
- * `file:/path`. It is treated as a secret, because the query of a URL may hold one.
+ * `file:/path`. The value is treated as a secret, because the query of a URL may hold a credential.
  */
 export function jwks(from: SecretSource) {
   return secretValue(from)

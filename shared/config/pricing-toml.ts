@@ -29,7 +29,9 @@ export function pricingToml(from: SecretSource) {
 }
 export type PricingToml = z.output<ReturnType<typeof pricingToml>>;
 
-/** The schema of options passed in code. There `key` may be the key itself; in the file it must be a reference. */
+/**
+ * The schema of options passed in code. In code `key` may be the key itself; in pricing.toml it must be a reference.
+ */
 export function pricingOptions(from: SecretSource) {
   return pricingToml(from).extend({ key: secretValue(from).refine(isOperatorKey, PRIVATE_KEY_RULE) });
 }

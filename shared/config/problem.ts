@@ -7,7 +7,7 @@ import { didYouMean, wordsLike } from "../platform/text/similar-words.ts";
 export type Problem = {
   path: readonly PropertyKey[];
   message: string;
-  /** Another key that the message mentions. Its line is added, if the file has the key. */
+  /** Another key that the message mentions. If the file has that key, its line is added to the message. */
   other?: readonly PropertyKey[];
 };
 
@@ -166,7 +166,7 @@ export const messageForOptions = messageIn(JSON_TYPES, didYouMean);
 /** Messages for fields of received JSON. They contain no suggestions, because guessing costs time. */
 export const messageForJson = messageIn(JSON_TYPES, () => "");
 
-/** Limit on a field's name in a message, because the name comes from the sender. */
+/** Limit on the length of a field's name in a message. The sender chose the name. */
 const NAME_MAX = 64;
 
 /**

@@ -77,7 +77,7 @@ function certificateProblems({ ca, cert, key }: Pems): Problem[] {
   return problems;
 }
 
-/** Limit that catches typing mistakes. */
+/** Limit on `min_replicas`. It only catches typing mistakes. */
 const REPLICAS_MAX = 20;
 
 const durability = {

@@ -9,8 +9,8 @@ import { headerName } from "../webhook-auth/fields.ts";
 export type Env = Readonly<Record<string, string | undefined>>;
 
 /**
- * Source of secrets: environment variables, and the directory at which relative paths begin. The default is the
- * working directory, as on a command line and in code.
+ * Source of secrets: environment variables, and the directory at which relative paths begin. Without `dir`, as for
+ * command lines and options in code, relative paths begin at the working directory.
  */
 export type SecretSource = { env: Env; dir?: string | undefined };
 
@@ -121,7 +121,7 @@ function otherPlace(path: string, place: string): string | undefined {
   return existsSync(place) && realpathSync(place) === realpathSync(other) ? undefined : other;
 }
 
-/** Headers that every request sets itself (RFC 9110, sections 7 and 8). */
+/** Headers that the gateway sets in each of its requests (RFC 9110, sections 7 and 8). */
 const OWN_HEADERS = ["connection", "content-length", "content-type", "host", "transfer-encoding"];
 
 /** Headers, by lower-case name, for requests to another service. A header may hold a credential. */

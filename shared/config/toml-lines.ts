@@ -6,8 +6,8 @@ type Path = readonly PropertyKey[];
 export type LineOf = (path: Path) => number | undefined;
 
 /**
- * Finds the lines of a document's keys, which smol-toml does not report. If the two parsers read a document
- * differently, no line is returned: a problem without a line is better than no problem.
+ * Finds the lines of a document's keys with a second parser, because smol-toml does not report them. If the second
+ * parser cannot read the document, no line is returned: a problem without a line is better than no problem.
  */
 export function linesIn(text: string): LineOf {
   const lines = new Map<string, number>();

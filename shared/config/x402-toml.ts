@@ -27,9 +27,9 @@ const CONFIRMATIONS_MAX = 1000;
 const VOID_DEPTH = 512;
 const MAX_TIMEOUT_SECS = 120;
 const SETTLE_TIMEOUT_SECS = 20;
-/** Minimum validity of an authorization after its settle request. A shorter one is refused. */
+/** Time for which an authorization must stay valid after the timeout of its settle request. Otherwise it is refused. */
 export const SETTLE_MARGIN_SECS = 10;
-/** Permitted lead of a payer's clock over ours. */
+/** Time by which a payer's clock may be ahead of ours. */
 const CLOCK_SKEW_SECS = 60;
 /** Default maximum validity of an authorization. Some clients sign for an hour, even if the offer asks for less. */
 const PAYMENT_WINDOW_SECS = 3600 + CLOCK_SKEW_SECS;
@@ -190,7 +190,7 @@ const shopText = z
 
 /** `[shop]`: how x402 clients and catalogs present this gateway. The limits are those of x402. */
 const shopTable = z.strictObject({
-  /** Name of the seller. The default is the host of `public_url`, to which the limit on names does not apply. */
+  /** Name of the seller. The default is the host of `public_url`, which may be longer than the limit on names. */
   name: shopText.optional(),
   tags: z.array(shopText).max(5).default([]),
   icon_url: httpUrl.optional(),

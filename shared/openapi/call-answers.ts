@@ -9,7 +9,7 @@ export const Failure = z
   .object({
     /** An error code of errors.md. */
     code: z.string().optional(),
-    /** The status that the runner delivered. */
+    /** The HTTP status of the failed result that the runner delivered. */
     status: z.int().optional(),
     title: z.string().optional(),
     detail: z.string().optional(),

@@ -8,7 +8,7 @@ export const JobsAnswer = z
 
 export const ListedState = z.enum(["running", "interrupted", "stored", "done", "failed"]);
 
-/** The public view of a call. It contains no bytes, no metadata and no text of the handler. */
+/** The public view of a call. It contains no body, no metadata and no text of the handler. */
 export const ListedCall = z
   .object({
     id: z.string(),
@@ -18,7 +18,7 @@ export const ListedCall = z
     /** Unix milliseconds by Redis' clock, like `finished_at`. */
     started_at: z.int(),
     finished_at: z.int().optional(),
-    /** The status that the sender got. */
+    /** HTTP status of the call's answer or failure. */
     status: z.int().optional(),
     bytes: z.int(),
     sha256: z.string(),
@@ -32,13 +32,13 @@ export type ListedCall = z.infer<typeof ListedCall>;
 export const CallsAnswer = z
   .object({
     calls: z.array(ListedCall),
-    /** The parameter `after` of the next page. Absent on the last page; an empty page with `next` is not the last. */
+    /** Value of the parameter `after` for the next page. Absent on the last page. Any page may be empty, even one with `next`. */
     next: z.string().optional(),
   })
   .meta({ id: "Calls" });
 export type CallsAnswer = z.infer<typeof CallsAnswer>;
 
-/** The answer to the sender of a long call. */
+/** The answer to the request for a long call, which runs later. */
 export const StoredAnswer = z
   .object({ status: z.literal("stored"), call_id: z.string() })
   .meta({ id: "StoredCall" });

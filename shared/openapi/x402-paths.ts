@@ -27,7 +27,7 @@ export const IDS = [
   schema: { type: "integer", format: "int64", minimum: 0, maximum: max },
 }));
 
-/** The body for a job that declares no schema. */
+/** The request body of a job that declares no schema. */
 export const ANY_BODY = {
   description: "Any bytes.",
   required: false,

@@ -32,7 +32,7 @@ export type Catalog = {
   version: string;
 };
 
-/** Limit on the jobs with a path of their own. `GET /x402` lists all jobs. */
+/** Limit on the jobs that have a path of their own in the document. `GET /x402` lists all jobs. */
 export const JOBS_SHOWN = 100;
 
 const TAGS = [
@@ -196,7 +196,7 @@ function anyPurchase(responses: Record<string, Json>): Json {
 
 const ANY_OFFER = { intent: "charge", method: "x402", amount: null };
 
-/** Limit on a schema in the document. A larger schema is only at the job's `/schema`. */
+/** Limit on the length of a schema in the document. A longer schema is only at the job's path `/schema`. */
 const SCHEMA_BYTES_MAX = 16 * 1024;
 /** JSON-schema keywords for anchors. Schemas with anchors are left out, because two jobs may use the same anchor. */
 const ANCHORS = /"\$(?:anchor|dynamicAnchor|dynamicRef|recursiveAnchor)"/;

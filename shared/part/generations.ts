@@ -5,8 +5,8 @@ import type { Composed } from "./part.ts";
 type Part = Omit<Composed, "stop">;
 
 /**
- * Limit on generations that still finish their work. With one more, the oldest drains: it ends waits for results, and
- * returns its long calls to the queue.
+ * Limit on retired generations, which still finish their work. If one more retires, the oldest drains: it ends waits
+ * for results, and returns its long calls to the queue.
  */
 const RETIRED_MAX = 3;
 

@@ -74,7 +74,7 @@ export function openHost<Config extends PosternConfig>(
   const deployments = partitions.map(
     ({ index }) => new Deployment(toDeploymentOptions(postern.redis, index), given.log, partitions.control),
   );
-  // A Redis that only this part uses gets no reports, because no process would read them there.
+  // A Redis that only this part uses gets no reports, because no process reads reports from that Redis.
   const reports =
     ownTable === undefined
       ? openReports({ kind: part.kind, postern, config, serviceId, partitions, deployments, log: given.log })

@@ -78,7 +78,7 @@ export const mountPath = z
   .regex(/^(?:\/[^/?#\s]+)+$/, 'must be a path without a trailing slash, such as "/postern"')
   .optional();
 
-/** Name of the options object itself in the checks. All other names there are names of files. */
+/** Name under which `checkTables` checks the options object itself. All other names in these checks are file names. */
 const OPTIONS = "";
 
 function tablesIn(options: object): CheckedTables {

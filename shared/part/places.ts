@@ -19,8 +19,8 @@ const SLOTS = 16_384;
 
 /**
  * Returns a prefix of keys and channels for each of the `count` partitions that share a server or a Cluster. Each
- * prefix is in another range of a Cluster's slots. The first one does not depend on `count`, so that a start with
- * another number of partitions finds the data and is refused.
+ * prefix is in a different range of a Cluster's slots. The first prefix does not depend on `count`. So a start with
+ * another number of partitions finds the data, and is refused.
  */
 export function prefixesOf(name: string, count: number): string[] {
   const partOf = (prefix: string) => Math.floor((slotOf(prefix) * count) / SLOTS);

@@ -21,7 +21,7 @@ type Options<Config> = {
 };
 
 export type Reload = {
-  /** Reads the configuration again. If a reload is in progress, another one follows it. */
+  /** Reads the configuration again. If a reload is already in progress, reads it once more after that reload. */
   now(cause: string): Promise<void>;
   /** Reads the configuration again if its files have changed since they were last read. */
   ifChanged(cause: string): Promise<void>;
@@ -37,7 +37,7 @@ type Found<Config> =
 export function createReload<Config extends PosternConfig>(options: Options<Config>): Reload {
   const { read, follow, reports, log } = options;
   let inForce = toInForce(options.config);
-  /** Fingerprint of the configuration that was read last, even if it was invalid. */
+  /** Mark of what was read last: the configuration's fingerprint, or the error message if it was invalid. */
   let seen = fingerprintOf(options.config);
   let problem: string | undefined;
   let running: Promise<void> | undefined;

@@ -41,8 +41,8 @@ type Monitored = Omit<Composed, "stop"> & { servers: readonly DurableRedis[] };
 type Started = { fatal: Promise<void> };
 
 /**
- * Runs the process of a part, and counts its events as metrics. After SIGHUP the part is composed again with the new
- * configuration.
+ * Runs the process of a part, and counts its events as metrics. After SIGHUP, `postern reload` or, with `--watch`, a
+ * change of its files, the part is composed again with the new configuration.
  */
 export function runMonitored<Config extends PosternConfig, One extends Monitored>(
   part: MonitoredPart<Config>,
@@ -112,8 +112,8 @@ const LAST_REQUEST_MS = 2000;
 /**
  * Serves a part as a process: the private address at once, the public ones once the part is ready. `fatal` rejects with
  * the error of `firstCheck` or `open`. On shutdown no request fails: during the drain, the address and its connections
- * stay open. If connections closed, a proxy that does not notice the drain would open one for each request. If the
- * address closed, the system would reset connections that the process has not accepted yet.
+ * stay open. If the connections closed, a proxy that does not notice the drain would open a new one for each request.
+ * If the address closed, the system would reset connections that the process has not accepted yet.
  */
 export async function serveWhenReady(
   part: Generations<Monitored>,

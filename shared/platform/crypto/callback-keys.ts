@@ -3,7 +3,7 @@ import type { Secret } from "./secret.ts";
 
 /*
  * Keys that sign callbacks. All are derived from `[callbacks] secret`, which only producers know, so that operators
- * keep and rotate one secret. A receiver that knows its own key cannot compute another one.
+ * keep and rotate one secret. A receiver that knows its own key cannot compute the key of another receiver.
  */
 
 /** Returns the HMAC key of the receiver at this exact URL, 32 bytes. */

@@ -14,7 +14,7 @@ const ALGORITHM = "hmac-sha256";
 /** Time for which a signature is valid. */
 export const SIGNATURE_AGE_SEC_MAX = 300;
 
-/** Accepted lead of the signer's clock over ours. */
+/** Time by which the signer's clock may be ahead of ours. */
 const SKEW_SEC_MAX = 60;
 
 /** Components that every signature must cover. */

@@ -34,7 +34,7 @@ const DELIVERY_CODES = {
  * All errors of Postern. A code never changes its name. The documentation lists all codes, and a test compares both.
  */
 export const CODES = {
-  // errors in a webhook sender's request
+  // errors in any request to a server of Postern, and in a webhook
   "request.malformed": { status: 400, retryable: false, title: "Request is malformed" },
   "request.not_found": { status: 404, retryable: false, title: "No such path" },
   "request.method_not_allowed": { status: 405, retryable: false, title: "Method is not allowed" },
@@ -167,7 +167,7 @@ export const CODES = {
   },
   "pricing.unavailable": { status: 503, retryable: true, title: "Quotes are unavailable" },
 
-  // temporary errors of both gateways
+  // errors of the gateways and of the queue, most of them temporary
   "service.starting": { status: 503, retryable: true, title: "Service is starting" },
   "service.draining": { status: 503, retryable: true, title: "Service is shutting down" },
   "queue.unavailable": { status: 503, retryable: true, title: "Queue is unavailable" },

@@ -24,7 +24,7 @@ export const EXIT = { ok: 0, failed: 1, usage: 2, config: 3 } as const;
 /**
  * Runs one process: `start` composes it, and it runs until SIGTERM, SIGINT, or the rejection of `fatal`. Then the
  * started parts are closed in reverse order. Resolves with the exit code. POSTERN_FAILPOINT arms a failpoint for tests.
- * If `onHangup` is "stop", a SIGHUP also ends the process; otherwise the service decides what it does.
+ * If `onHangup` is "stop", a SIGHUP also ends the process. Otherwise the service decides what a SIGHUP does.
  */
 export function runService(
   name: string,

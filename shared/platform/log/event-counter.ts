@@ -5,7 +5,7 @@ const EVERY_MS = 1000;
 export type EventCounter = {
   /** Counts one event of this key. The fields are logged with the count, and must be the same for the same key. */
   count(key: string, fields: Fields): void;
-  /** Logs the counts that are not logged yet. */
+  /** Logs at once the counts that have not been logged yet. */
   flush(): void;
 };
 

@@ -14,9 +14,9 @@ type SpanOptions = {
   kind: "server" | "client" | "producer" | "consumer";
   name: string;
   attributes: Attributes;
-  /** Traceparent of the parent. Without it, the current span is the parent. */
+  /** Traceparent of the parent span. Without it, the current span is the parent. */
   parent?: string | undefined;
-  /** Adds a link to the parent. */
+  /** Adds a span link to `parent`. The span is still a child of `parent`. */
   isLinked?: boolean;
 };
 
@@ -34,7 +34,7 @@ export function setTracer(given: Tracer | undefined): void {
   tracer = given;
 }
 
-/** Runs work in its span, and ends the span afterwards. */
+/** Runs work with this span as the current one, and ends the span afterwards. */
 export async function inSpan<Result>(span: Span | undefined, work: () => Promise<Result>): Promise<Result> {
   if (span === undefined || tracer === undefined) return work();
   try {
@@ -48,7 +48,7 @@ export async function inSpan<Result>(span: Span | undefined, work: () => Promise
 }
 
 /**
- * Returns the code of our errors, or the code or name of others. Messages are left out because they may contain an
+ * Returns the error's code, or its name if it has no code. The message is left out, because it may contain an
  * address.
  */
 function codeOf(error: unknown): string {
