@@ -105,7 +105,7 @@ export class Faults {
     return this.#ordered;
   }
 
-  /** Aborts when the faults that exist now are cleared. */
+  /** Signal that aborts when the faults that exist now are cleared. */
   get cleared(): AbortSignal {
     return this.#cleared.signal;
   }

@@ -43,7 +43,7 @@ const FAREWELL = defineScript({
  */
 const NO_DEPLOYMENT = { deploymentId: "", isSettled: false, seenAdopted: 0, seenAt: 0, lossMs: 0 };
 
-/** Time limit for a report. If Redis answers later, the report is sent again, but counted only once. */
+/** Time limit for Redis' answer to a report. After it, the report is sent again. Redis counts a repeated report once. */
 const REPORT_MS = 5000;
 /** Time limit for the last report of a stopping process. */
 const FAREWELL_MS = 1000;
