@@ -53,8 +53,8 @@ function from(asked: CallSearch, after: PageCursor | undefined): CallSearch {
 }
 
 /**
- * Returns the first `count` matching calls, without repeats and without those in `before`. Their order is not exact if calls
- * move meanwhile.
+ * Returns the first `count` matching calls, without repeats and without those whose ids begin as in `before`. Their order is
+ * not exact if calls move between lists meanwhile.
  */
 async function firstOf(
   sources: readonly Source[],

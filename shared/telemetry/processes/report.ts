@@ -38,8 +38,8 @@ const FAREWELL = defineScript({
 });
 
 /**
- * Arguments for a process without a deployment. Its reports accept the data of any deployment, and do not change the
- * deployment's time of the last report.
+ * Arguments for a process that does not check which deployment owns the data. Its reports accept the data of any
+ * deployment, and do not change the deployment's time of the last report.
  */
 const NO_DEPLOYMENT = { deploymentId: "", isSettled: false, seenAdopted: 0, seenAt: 0, lossMs: 0 };
 
