@@ -9,7 +9,7 @@ const common = {
   times: z.number().int().positive().optional(),
   /** Delay before the facilitator acts. */
   delayMs: ms.default(0),
-  /** Delay before the answer. It ends early if the faults are cleared. */
+  /** Delay before the answer. The delay ends early if the faults are cleared. */
   replyDelayMs: ms.default(0),
   /** Whether the facilitator performs the request despite the fault. A settle request then sends its transaction. */
   acts: z.boolean().default(false),
