@@ -8,8 +8,8 @@ import { announce, JOB_OPTIONS, QUEUE, QUEUE_OPTIONS, type StoredCall } from "./
 
 /*
  * Baseline of the gateway, as one would write it by hand in an hour: node:http, an HMAC over the raw bytes, and one
- * `queue.add`. The path ends with the job's number. If the sender says when it sent the request, the call keeps that time. It
- * validates nothing else, has no deadline, limits or drain, and logs nothing.
+ * `queue.add`. The path ends with the job's number. If the sender says when it sent the request, the call keeps that time.
+ * The baseline validates only the signature, has no deadline, limits or drain, and logs nothing.
  */
 const [redisUrl = "", secret = ""] = process.argv.slice(2);
 const queue = new Queue<StoredCall>(QUEUE, { ...QUEUE_OPTIONS, connection: new Redis(redisUrl) });

@@ -13,7 +13,7 @@ export type DrainOfJobs = Comparison<Round> & { jobs: number };
 export type DrainFigures = Counts & {
   byJobs: readonly DrainOfJobs[];
   /**
-   * Comparison of the producer with kept results to the same producer without them. Undefined if the baseline is another
+   * Compares the producer that keeps results with the same producer that keeps none. Undefined if the baseline is another
    * build.
    */
   kept: Comparison<Round> | undefined;

@@ -31,8 +31,8 @@ export type LatencyFigures = Counts & {
 
 /**
  * Measures the time of a call from its first byte at the gateway to its arrival at the runner. The first rate is half of the
- * highest rate of gateway and producer together; the rates of the command line follow. At each rate, rounds alternate with the
- * hand-written gateway and worker.
+ * highest rate of gateway and producer together; the rates of the command line follow. At each rate, rounds of Postern
+ * alternate with rounds of the hand-written gateway and worker.
  */
 export function measureLatency({ quick, nodeArgs, rates }: Setup): Promise<LatencyFigures> {
   const [rounds, secs, warmUp, calls] = quick ? [3, 2, 1000, 4000] : [7, 6, 4000, 20_000];

@@ -37,7 +37,7 @@ const PLANS: readonly Plan[] = [
 /** `share` is the fraction of a core for each Redis. Without it, a Redis is not limited. */
 type Plan = { partitions: number; masters: number; share?: number };
 
-/** Maximum number of calls for each partition that are added at once, and later of those that are injected at once. */
+/** Maximum number of calls in flight for each partition, first while calls are added and then while they are injected. */
 const IN_FLIGHT = 64;
 
 /** Calls per second, and CPU time per call in microseconds: that of all Redis servers, and that of this process. */
@@ -98,7 +98,7 @@ function openPlan({ partitions: count, masters, share }: Plan, servers: readonly
   const postern = posternToml({ env: {} }).parse({
     redis: { name },
     console: { history_secs: 0 },
-    producer: { concurrency: 2 * IN_FLIGHT * count }, // one job gets half of them
+    producer: { concurrency: 2 * IN_FLIGHT * count }, // all calls are of one job, which may have half of this
   });
 
   async function addAll(calls: number): Promise<number> {

@@ -114,7 +114,7 @@ function failuresIn({ sent, duplicates, judged, footprints, left }: Found): stri
   const failures: string[] = [];
   if (duplicates > 0) failures.push(`${duplicates} calls ran again although they had succeeded`);
   // The two counts may differ by at most the number of resent deliveries. A delivery answered with 503 may have been
-  // accepted. And if the original of a repeated delivery was refused, the repeat is not answered as one.
+  // accepted. And if the original of a repeated delivery was refused, the repeat is answered as a new delivery.
   if (Math.abs(replayed - repeats) > resent)
     failures.push(`${repeats} deliveries were repeated, ${replayed} were answered as repeats`);
   if (Object.keys(refused).some((status) => status !== "503"))

@@ -3,8 +3,8 @@ import { runInNewContext } from "node:vm";
 import { serveJson } from "./tell.ts";
 
 /*
- * Serves the number of bytes that a process keeps after a garbage collection, on its own port (`bench.heap` in the log). It is
- * loaded into the process whose memory is measured.
+ * Serves, on its own port (`bench.heap` in the log), the number of bytes that a process keeps after a garbage collection. This
+ * script is loaded into the process whose memory is measured.
  */
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;

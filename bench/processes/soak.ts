@@ -12,7 +12,7 @@ const options = JSON.parse(process.argv[2] ?? "") as SoakOptions;
 const { address, countUrl, calls, perSecond, openMax } = options;
 
 const EVERY_MS = 50;
-/** The soak fails after this time without a success. It exceeds any pause between two attempts of a call. */
+/** The soak fails after this time without a success. The time exceeds any pause between two attempts at a call. */
 const PATIENCE_MS = 60_000;
 
 const plan = deliveries(calls);

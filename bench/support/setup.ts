@@ -8,7 +8,7 @@ export type Setup = {
   /** Further rates at which `latency` is measured, in calls a second. */
   rates: readonly number[];
   /**
-   * Folder of another, built clone. If set, `ingress`, `drain`, `challenge` and `paid` compare with its services instead of
+   * Folder of another, built clone. If set, `ingress`, `drain`, `challenge` and `paid` compare with its processes instead of
    * the hand-written baselines.
    */
   against: string | undefined;

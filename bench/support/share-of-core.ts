@@ -17,8 +17,8 @@ const STOP_AND_GO = `
 `;
 
 /**
- * Limits each process to this fraction of a core while `work` runs, by stopping it for a part of each period. So a process is
- * the bottleneck even on a machine with few cores.
+ * Limits each process to this fraction of a core while `work` runs, by stopping it for a part of each period. These processes
+ * are then the bottleneck even on a machine with few cores.
  */
 export async function withShareOfCore<Result>(
   pids: readonly number[],

@@ -15,7 +15,7 @@ type Starts<World, Side> = {
 
 /**
  * Runs `measure` with both sides of a comparison started, in one world. With `against`, the baseline is the program of that
- * clone in a separate world, because its layout of Redis may differ.
+ * clone in a separate world, because its layout of the data in Redis may differ.
  */
 export function withBothSides<World, Side, Result>(
   inWorld: InWorld<World>,

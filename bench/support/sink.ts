@@ -25,7 +25,7 @@ export type Sink = {
 };
 
 const POLL_MS = 250;
-/** `arrived` gives up after this time without an arrival. It is enough for a worker to notice that another one died. */
+/** `arrived` gives up after this time without an arrival. The time suffices for a worker to notice that another one died. */
 const PATIENCE_MS = 45_000;
 
 type Start = (name: string, script: string, args: readonly string[]) => Promise<Part>;

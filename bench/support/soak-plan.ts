@@ -4,7 +4,7 @@
  */
 
 const JOBS = 10;
-/** The long job: the runner stores its calls, and runs them after its answer. */
+/** The long job: the runner stores a call, answers the producer, and runs the call afterwards. */
 const LONG_JOB = 10;
 const SMALL_BYTES = 1000;
 /** Sizes above 256 KiB, where a gateway uses its connection for large calls. */

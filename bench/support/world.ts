@@ -13,7 +13,7 @@ import { type Sink, startSink } from "./sink.ts";
 /** Number of jobs, which are numbered from 1. Each has an endpoint. */
 const JOBS = 100;
 export const SECRET = "the-secret-that-a-bench-signs-with";
-/** Maximum number of injections in flight. The hand-written baseline has it for all jobs together, and a producer for each job. */
+/** Maximum number of injections in flight: for all jobs together in the hand-written baseline, for each job in a producer. */
 export const CONCURRENCY = 50;
 export const CONNECTIONS = 64;
 
@@ -43,13 +43,13 @@ export function firstJobs(count: number): number[] {
   return Array.from({ length: count }, (_, i) => i + 1);
 }
 
-/** A Redis with strict durability, a sink instead of a runner, and the services and baselines that a part starts. */
+/** A Redis with strict durability, a sink instead of a runner, and the processes of Postern and baselines that a part starts. */
 export type World = {
   readonly redis: PrivateRedis;
   readonly sink: Sink;
   /** Folder for files; it is deleted with the world. */
   readonly dir: string;
-  /** The services of the program, with the configuration in `configDir`. */
+  /** Starts the processes of Postern, with the configuration in `configDir`. */
   readonly stack: Stack;
   readonly configDir: string;
   /** Starts a compiled script of the bench, which logs its start like a service. */
@@ -68,7 +68,7 @@ type Workspace = Pick<World, "dir" | "stack" | "configDir" | "start"> & {
 
 /** Options of a world. */
 export type WorldOptions = {
-  /** Folder of another, built clone. Its services are started instead of this clone's. */
+  /** Folder of another, built clone. Its processes are started instead of this clone's. */
   clone?: string;
 };
 
@@ -104,7 +104,8 @@ export function startGateway(stack: Stack): Promise<Part> {
 }
 
 /**
- * Runs `measure` with functions that start processes, and ends all processes in any case. The services are those of `clone`.
+ * Runs `measure` with functions that start processes, and ends all processes in any case. With `clone`, the processes of
+ * Postern are those of that clone.
  */
 export async function inWorkspace<Result>(
   nodeArgs: readonly string[],
@@ -144,7 +145,7 @@ export async function inWorkspace<Result>(
   }
 }
 
-/** Configuration that all services of a world share. */
+/** Configuration that all processes of Postern in a world share. */
 export function posternTable(
   redisUrl: string,
   runnerUrl: string,

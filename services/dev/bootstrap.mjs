@@ -107,7 +107,7 @@ function testOn(release) {
   );
 }
 
-/** Returns the user's folder. npm runs a script in the package's folder, and names the folder where it was called. */
+/** Returns the folder where the user called npm. npm runs a script in the package's folder, and sets INIT_CWD to the user's. */
 function userFolder() {
   const { npm_lifecycle_event: script, INIT_CWD: called } = process.env;
   return script !== undefined && called !== undefined && process.cwd() === root ? called : process.cwd();

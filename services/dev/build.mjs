@@ -13,7 +13,7 @@ const SOURCES = [
 /** Steps of the script `build` in package.json, each run with node: the bundler, and the compiler for the types. */
 const STEPS = [["services/dev/bundle.mjs"], ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"]];
 
-/** Programs that package.json does not name. The image, a clone or another program starts them. */
+/** Programs that package.json does not name. The Docker image, a script of the clone or another program starts them. */
 const OTHER_PROGRAMS = [
   "services/dev/demo/main.ts",
   "services/health/main.ts",
@@ -35,7 +35,7 @@ const BUILT = /\.(js|ts|css|html|svg|json|txt)$/;
 /**
  * Builds unless `dist` was built from exactly these sources. Calls `run` for each step, with the arguments for `node`.
  * Compares the contents of files and not their times, because a checkout or a restored backup can set any time. Also
- * compares the built files, because another program may have built meanwhile.
+ * compares the built files, because another program may have written into `dist` since.
  */
 export function buildIfChanged(root, run) {
   const stamp = join(root, "dist/.built");

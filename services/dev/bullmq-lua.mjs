@@ -31,8 +31,8 @@ const IN_BOTH_SCRIPTS = [
 ];
 
 /**
- * Replacements that make two scripts faster: one takes a call, the other ends it. Scripts for batches include both, by
- * `/functions` and `/body`.
+ * Replacements that make two scripts faster: one takes a call, the other ends it. Our scripts for batches of calls include
+ * both, as the parts `/functions` and `/body` (`includedLua`).
  *
  * Most replacements remove Redis commands, which are most of a script's cost. Half of BullMQ's commands have no use
  * here: no process reads the events and the marker, and no call has a parent, dependencies or deduplication. The count
@@ -114,8 +114,8 @@ export function refuseChanged(name, lua) {
 }
 
 /**
- * Parses Lua that Redis runs. Throws if it is invalid, reads a global that is not in `globals`, or has syntax that is
- * not supported here.
+ * Parses Lua that Redis runs. Throws if it is invalid, reads a global that is not in `globals`, or has syntax that this
+ * file does not support.
  */
 function parsed(name, lua, globals = GLOBALS) {
   const refuse = (found) => {

@@ -33,7 +33,8 @@ const program = await build({
   cwd: root,
   input: Object.fromEntries(entrySources(root).map((source) => [placeOf(source), source])),
   platform: "node",
-  // Optional peers are external. So is gRPC: it reads .proto files of its own, and only pricing loads it.
+  // Optional peer dependencies are not bundled. Neither is gRPC: it reads its own .proto files, and only the pricing engine
+  // loads it.
   external: [
     /^@grpc\//,
     "grpc-health-check",

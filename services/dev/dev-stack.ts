@@ -68,7 +68,7 @@ const REDIS_MEMORY = "1gb";
 export async function startDevStack(options: DevStackOptions): Promise<DevStack> {
   const { own, sellsOnDevnet, serviceId, ports, secrets, env, onLine, log, shutdown } = options;
   const home = mkdtempSync(join(tmpdir(), "postern-dev-"));
-  // This is not a step of the shutdown, because a second signal skips the remaining steps.
+  // Removes the folder at the exit and not in a step of the shutdown, because a second signal skips the remaining steps.
   process.once("exit", () => rmSync(home, { recursive: true, force: true }));
 
   const port = (await ports.of("redis")) || undefined;

@@ -14,7 +14,7 @@ export type Effective = Checked & {
   dir: string;
   /** Whether the endpoints and their secrets were generated. */
   hasGeneratedEndpoints: boolean;
-  /** For each endpoint, the variable with its secret; undefined if the secret is elsewhere. */
+  /** For each endpoint, the environment variable with its secret; undefined if the secret is elsewhere. */
   variables: readonly (string | undefined)[];
   /** Whether `postern dev` added generated jobs for sale. */
   sellsOnDevnet: boolean;

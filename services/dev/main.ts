@@ -24,8 +24,8 @@ export type DevProcess = ServiceOptions & {
   /** First port of the stack. Without it each part has its usual port, or another one that is free. */
   portBase: number | undefined;
   /**
-   * Whether a terminal shows all log lines of the parts, not only warnings and errors. Other outputs always get all
-   * lines.
+   * Whether a terminal shows all log lines of the parts, not only warnings and errors. If the output is not a terminal,
+   * it always gets all lines.
    */
   verbose: boolean;
 };

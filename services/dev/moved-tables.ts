@@ -36,7 +36,7 @@ function moveX402(table: Table, checked: X402, port: number, devnet: Devnet | un
   return devnet === undefined ? moved : { ...moved, ...onDevnet(table, checked, devnet) };
 }
 
-/** Replaces every node and facilitator on this machine with those of the devnet. */
+/** Replaces the URL of every node and facilitator on this machine with that of the devnet's. */
 function onDevnet(
   table: Table,
   { accepted_tokens: tokens, job_policies, facilitators }: X402,

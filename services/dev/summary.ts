@@ -24,7 +24,7 @@ type DevSummary = {
   operator: string;
   /** Directory of the configuration with which all parts run. */
   config: string;
-  /** Name of the program. */
+  /** Command with which the user runs Postern, such as `npm run postern --`. */
   program: string;
   probes: Probes;
   /**

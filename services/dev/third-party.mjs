@@ -1,4 +1,4 @@
-// Writes the licences and the bill of materials of other people's packages. It is plain JavaScript because it runs
+// Writes the licences and the bill of materials of third-party packages. It is plain JavaScript because it runs
 // before anything is built.
 import { mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
@@ -85,7 +85,7 @@ function sbom(packages, listed, bundled) {
       return listed.includes(target) ? [refOf(target, packages[target])] : [];
     });
   };
-  /** The places of each version. One version may be installed at several places. */
+  /** Paths in the lockfile of each version of a package. npm may install one version at several paths. */
   const placesOf = new Map();
   for (const path of listed) {
     const ref = refOf(path, packages[path]);

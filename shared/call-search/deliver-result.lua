@@ -1,14 +1,14 @@
 -- Stores the result that a runner delivers. Returns a `Delivered` (deliver-result.ts). The record and the payment are then
 -- kept at least as long as the result.
 --
--- A runner may run a failed call again. Its answer then replaces the failure, and a late repeat of the failure changes
--- nothing. Deliveries are compared without their time, which is the second field of their text.
+-- A runner may deliver a failure, run the job again and then deliver an answer. The answer replaces the failure, and a late
+-- repeat of the failure changes nothing. Deliveries are compared without their time (`at`), the second field of their text.
 --
 -- The record's `unsure` becomes 1: the job ran, so a refund must not assume that it had no effect. A record without this
 -- field does not get it, because the effect of its call is not tracked.
 --
 -- If only the result of the call was missing, the delivery ends the call and queues its callback. If the runner has not
--- answered the injection yet, its answer to the injection does this later (shared/queue/work.lua).
+-- answered the injection yet, that answer ends the call and queues the callback later (shared/queue/work.lua).
 --@include "../call/results/change.lua"
 if isClosed then return 'too late' end
 local value = ARGV.result

@@ -27,7 +27,7 @@ export type CountFacets = (search: CallSearch) => Promise<CallFacets>;
 const SHOWN = 10;
 /** Limit on the distinct values of a facet, because senders choose their event types. */
 const VALUES_MAX = 1000;
-/** Limit on the ids that are remembered to count each call once. Above it, a call that moves meanwhile may count twice. */
+/** Limit on the ids that are remembered to count each call once. Above it, a call that changes its list may count twice. */
 const SEEN_MAX = 20_000;
 
 /** Counts all calls that a search finds. Only some of them are in memory at a time. */

@@ -13,8 +13,8 @@ local prefix, id, now, keepMs = ARGV.prefix .. ':', ARGV.id, ARGV.now, tonumber(
 --@include "../call/results/tell-change.lua"
 --@include "../redis/audit/add-act.lua"
 
--- Ends a callback. If it still waits, it is not delivered: the producer that takes it finds that it has ended, and does not
--- read its data.
+-- Ends a callback. If the callback still waits, it is not delivered: a producer that takes it later finds that it has ended,
+-- and does not read its data.
 local function dropCallback(own, attempts, id)
   redis.call('DEL', attempts)
   local place = placeOf(KEYS.registry, prefix, id)

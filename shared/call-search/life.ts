@@ -54,7 +54,7 @@ export type CallLife = {
   steps: readonly LifeStep[];
   /** Number of all attempts, including those before replays. Undefined if it is no longer known. */
   attempts: number | undefined;
-  /** Number of replays; 0 once the log is no longer kept. */
+  /** Number of replays; 0 once the call's log is no longer kept. */
   replays: number;
   result: LifeResult;
   /** The payment of a paid call, without its field `call`. */
@@ -64,7 +64,7 @@ export type CallLife = {
   forgottenAt: number | undefined;
 };
 
-/** Decodes a callback: state and time of its record, its place, when it was added, and the newest entry of its log. */
+/** Decodes a callback: state and time of its record, its place in a queue, when it was added, and its log's newest entry. */
 const CALLBACK = tuple(optional(text), optional(numeric), optional(text), optional(numeric), optional(text));
 
 const READ_LIFE = defineScript({

@@ -53,8 +53,8 @@ function from(asked: CallSearch, after: PageCursor | undefined): CallSearch {
 }
 
 /**
- * Returns the first `count` matching calls, without repeats and without those in `before`. Their order is not exact if calls
- * move meanwhile.
+ * Returns the first `count` matching calls, without repeats and without those whose ids begin as in `before`. Their order is
+ * not exact if calls move between lists meanwhile.
  */
 async function firstOf(
   sources: readonly Source[],
@@ -83,7 +83,7 @@ function cursorOf(calls: readonly FoundCall[], after: PageCursor | undefined): P
   return { at, ids: after?.at === at ? [...after.ids, ...ids] : ids };
 }
 
-/** Returns enough of an id to tell the calls of one search apart. It is shortened because a cursor may have hundreds. */
+/** Returns enough of an id to tell the calls of one search apart. The id is shortened because a cursor may have hundreds. */
 export function beginningOf({ id }: FoundCall): string {
   return id.slice(0, 14);
 }

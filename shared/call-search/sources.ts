@@ -28,7 +28,7 @@ const LISTED = ["settling", "review", "refund_pending"] as const;
 /** States of payments without a list: finding them requires a scan of all payments. */
 const UNLISTED = ["void", "discarded", "refunded"] as const;
 
-/** Returns the sources that may have matching calls, in the partitions that may have them. */
+/** Returns the sources that may have matching calls: those of one partition if the id names it, else those of all. */
 export function createAllSources(partitions: Partitions): (search: CallSearch, limits: Limits) => Source[] {
   const each = partitions.map(createSources);
   return (search, limits) => {
@@ -97,7 +97,7 @@ function createSources(partition: Partition) {
   };
 }
 
-/** Returns whether the search may contain an id, payer or transaction. Payments in any state can match it then. */
+/** Returns whether the search may contain an id, payer or transaction. If so, payments in any state can match the search. */
 function namesPayment({ id, payer, transaction, text = "" }: CallSearch): boolean {
   return [id, payer, transaction].some((each) => each !== undefined) || /^(?:c_|0x)/i.test(text);
 }

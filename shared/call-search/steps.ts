@@ -70,7 +70,8 @@ export type Known = {
   result: LifeResult;
   remembered: EndedCall | undefined;
   /**
-   * For each possible callback: state and time of its record, its place, when it was added, and the newest entry of its log.
+   * For each possible callback: state and time of its record, its place in a queue, when it was added, and the newest entry
+   * of its log.
    */
   callbacks: readonly (readonly [state: Text, changedAt: Num, place: Text, queuedAt: Num, newest: Text])[];
 };

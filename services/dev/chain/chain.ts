@@ -221,8 +221,8 @@ export function devnetAccounts(): Accounts {
 /**
  * Runs pieces of work one after the other, in the order of the calls. The transactions of one account need this, so
  * that each one has the nonce that the chain expects. viem's nonce manager is not used, because it counts nonces
- * itself. If a transaction is refused or the chain is set back, its count is wrong. All later transactions would then
- * be blocked.
+ * itself. After a refused transaction or a reset of the chain, that count is wrong, and all later transactions would be
+ * blocked.
  */
 export function createSerialQueue() {
   let last: Promise<unknown> = Promise.resolve();

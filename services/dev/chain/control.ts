@@ -24,11 +24,11 @@ const MiningOrder = z.strictObject({ running: z.boolean() });
  *
  *   GET /                              describes the devnet
  *   POST | GET | DELETE /faults        adds a fault, lists the remaining ones, deletes all
- *   GET | DELETE /requests             lists and counts the facilitator's requests, resets both
+ *   GET | DELETE /requests             lists and counts the facilitator's requests, resets list and counts
  *   GET | PUT /mining {running}        shows or sets whether blocks are made automatically
  *   PUT /token                         changes the behaviour of the token
  *   GET | PUT /node                    shows or sets the faults of the node at POST /rpc
- *   POST /rpc                          answers like the chain's own node, with these faults
+ *   POST /rpc                          answers like the chain's own node, with the faults of /node
  */
 export function createControlHandler({
   faults,

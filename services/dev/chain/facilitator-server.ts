@@ -42,7 +42,7 @@ export function createFacilitatorHandler(
     }
   }
 
-  /** Sends the answer of a fault. `performed` is the real response, if the request was performed. */
+  /** Answers the request as the fault says. `performed` is the real response, if the request was performed. */
   async function sendFault(
     res: ServerResponse,
     fault: Fault,
@@ -136,7 +136,7 @@ function send(
 
 const CHUNK = Buffer.alloc(64 * 1024, "a");
 
-/** Sends a large body. It ends early without an error if the client disconnects. */
+/** Sends a large body. Stops early, without an error, if the client disconnects. */
 async function sendHuge(res: ServerResponse, bytes: number): Promise<void> {
   res.writeHead(200, { "Content-Type": "application/json" });
   await pipeline(hugeJson(bytes), res).catch(() => {});

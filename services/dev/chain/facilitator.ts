@@ -43,8 +43,8 @@ export type Facilitator = {
 /**
  * Creates the reference facilitator of the x402 packages, for the exact scheme of versions 1 and 2 on the devnet's
  * chain. It sends as the account of `chain`, and deploys wallets only with the devnet's factory. It sends approvals of
- * Permit2 for payers without gas. A settle request waits `confirmationTimeoutMs` for its transaction and then gets
- * `settlement_pending`.
+ * Permit2 for payers without gas. A settle request waits at most `confirmationTimeoutMs` for its transaction to be
+ * confirmed, and then gets `settlement_pending`.
  */
 export function createFacilitator(chain: Chain, confirmationTimeoutMs: number): Facilitator {
   const runSerially = createSerialQueue();
@@ -92,7 +92,7 @@ function createSigner(chain: Chain, confirmationTimeoutMs: number, runSerially: 
 
 /**
  * Returns the extensions of x402 for payers without gas. The extension for permits has no signer, because the x402
- * proxy submits the permit. The other one sends a signed approval, after its payer has got the missing gas.
+ * proxy submits the permit. The other extension sends the payer the missing gas, and then the payer's signed approval.
  */
 function gasSponsorings(chain: Chain, signer: Signer, runSerially: RunSerially) {
   async function approve(raw: TransactionSerialized): Promise<Hex> {

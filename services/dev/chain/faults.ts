@@ -9,7 +9,7 @@ const common = {
   times: z.number().int().positive().optional(),
   /** Delay before the facilitator acts. */
   delayMs: ms.default(0),
-  /** Delay before the answer. It ends early if the faults are cleared. */
+  /** Delay before the answer. The delay ends early if the faults are cleared. */
   replyDelayMs: ms.default(0),
   /** Whether the facilitator performs the request despite the fault. A settle request then sends its transaction. */
   acts: z.boolean().default(false),
@@ -105,7 +105,7 @@ export class Faults {
     return this.#ordered;
   }
 
-  /** Aborts when the faults that exist now are cleared. */
+  /** Signal that aborts when the faults that exist now are cleared. */
   get cleared(): AbortSignal {
     return this.#cleared.signal;
   }

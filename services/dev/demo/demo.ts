@@ -29,7 +29,7 @@ export type Demo = {
  */
 export type Chapter = { title: string; more?: true; show(demo: Demo): Promise<void> };
 
-/** Log of all parts, which continues over their restarts. */
+/** Log of all parts. The log of a part continues when the part is restarted. */
 export class DemoLog extends EventLog {
   /**
    * Resolves with the first match, which may already be logged. After the deadline it rejects with the name of what
@@ -44,7 +44,7 @@ export class DemoLog extends EventLog {
     return this.await(`${name} of ${id} in the log`, ({ event, callId }) => event === name && callId === id);
   }
 
-  /** Returns how often the runner has completed each call. A repeated answer from its memory does not count. */
+  /** Returns how often the runner has completed each call. An answer that the runner repeats from memory does not count. */
   runs(): Map<string, number> {
     const runs = new Map<string, number>();
     for (const { callId, replayed } of this.named("job.finished"))

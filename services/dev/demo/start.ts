@@ -15,7 +15,7 @@ import { show } from "./show.ts";
 
 const SERVICE_ID = "0";
 
-/** Environment variable with the secret of runner and producer. A restart can give one of them another secret. */
+/** Environment variable with the secret that runner and producer share. A restart can give one of them another secret. */
 export const RUNNER_SECRET = "POSTERN_DEMO_RUNNER_SECRET";
 /** Path of the endpoint whose requests may name a receiver of callbacks. */
 export const LONG_JOB_PATH = "/hooks/long-job";
@@ -62,8 +62,8 @@ export async function startDemo(env: NodeJS.ProcessEnv, shutdown: Shutdown) {
 }
 
 /**
- * Returns the configuration. Retries come within a second, and locks are short, so that the calls of a killed
- * producer are soon taken again.
+ * Returns the configuration. Retries come within a second. Leases (`lock_ms`) are short, so that the calls of a killed
+ * producer are soon taken back.
  */
 function tables(webhooks: ReturnType<typeof createDevWebhooks>): ConfigTables {
   const { echo, keccak256, slow } = DEV_JOBS;

@@ -152,7 +152,7 @@ export const realSenders: Chapter = {
 
 const OLD_SECS = 600;
 
-/** An attacker has recorded a request and sends it again, soon and later. The operator sees why it is refused. */
+/** An attacker sends a recorded request again: at once, and when its signature is too old. The operator sees the refusal. */
 export const recordedRequest: Chapter = {
   title: "A recorded request makes no second call, and is refused when it is old",
   more: true,

@@ -64,8 +64,8 @@ const BYTES_MAX = 64 * 1024;
 const CALLS_MAX = 256;
 
 /**
- * A block that still gets calls. Each line is encoded at once, because strings that live for a second burden the garbage
- * collector.
+ * A block that still gets calls. Each line is encoded when its call is added, because strings that live for a second burden
+ * the garbage collector.
  */
 export class NewBlock {
   readonly id = randomBytes(9).toString("base64url");

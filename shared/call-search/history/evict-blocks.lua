@@ -1,6 +1,6 @@
--- Defines `evictBlocks`, which deletes the oldest blocks until `isEnough(calls, bytes, newest)` is true. It deletes at most
--- 100 blocks each time. This is enough for a new block, and further expired blocks are deleted the next time. Returns the
--- number of deleted blocks. `prefix` is the prefix of the blocks' keys.
+-- Defines `evictBlocks`, which deletes the oldest blocks until `isEnough(calls, bytes, newest)` is true, and returns their
+-- number. One run deletes at most 100 blocks, which makes enough room for a new block. The next run deletes further expired
+-- blocks. `newest` is the newest time of the oldest block that is left. `prefix` is the prefix of the blocks' keys.
 local function evictBlocks(index, size, prefix, isEnough)
   local calls, bytes, gone = tonumber(redis.call('HGET', size, 'calls') or 0), tonumber(redis.call('HGET', size, 'bytes') or 0), 0
   while gone < 100 do

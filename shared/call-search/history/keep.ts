@@ -18,7 +18,7 @@ export type HistoryLimits = {
   bytes: number;
 };
 
-/** Maximum time for which calls are collected before they are written. A killed producer loses these calls. */
+/** Maximum time for which calls are collected before they are written. If the producer is killed, the history lacks them. */
 const GATHER_MS = 1000;
 
 /** Maximum number of blocks that wait for Redis. Above it, the oldest block is dropped. */

@@ -11,7 +11,7 @@ const common = {
   /** Unix ms, by the clock of the process that sends the event. */
   at: z.int(),
   origin: z.enum(ORIGINS),
-  /** The path of the webhook endpoint; absent if the call was bought, or if no endpoint has the path. */
+  /** Path of the webhook endpoint. Absent for other calls, for an attempt that sent nothing, and if no endpoint has the path. */
   endpoint: z.string().optional(),
 };
 
@@ -22,11 +22,11 @@ const ofCall = {
   job: z.string(),
   /** Number of this attempt, from 1, since the call was queued or last replayed. */
   attempt: z.int(),
-  /** Number of all attempts before this one, counted or not, including those before replays. */
+  /** Number of all attempts before this one: also those before replays, and those that do not count towards the limit. */
   attempts_before: z.int(),
 };
 
-/** Error of an event. The reason is the same as in the log. */
+/** Error of a failed attempt or call. The reason is the same as in the log. */
 const why = { code: z.string(), reason: z.string() };
 
 /** One event. A later release may add fields. */
@@ -36,7 +36,7 @@ export const CallEvent = z.discriminatedUnion("outcome", [
     ...common,
     outcome: z.literal("accepted"),
     call_id: z.string(),
-    /** Absent if the reconciler has completed a payment. */
+    /** Absent if the reconciler of a payment gateway has completed the payment, instead of the payer's request. */
     job: z.string().optional(),
     /** Size of the body. */
     bytes: z.int().optional(),

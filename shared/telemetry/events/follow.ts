@@ -10,7 +10,7 @@ import { type CallEvent, EventBatch, type EventSender, type LeftOut } from "./ev
 import followLua from "./follow.lua";
 import { CHECK_EVERY_MS } from "./publish.ts";
 
-/** Duration of the followers' lease. Processes stop sending events when it expires. */
+/** Duration of the followers' lease. Processes send events only while the lease exists. */
 export const LEASE_MS = 10_000;
 const RENEW_EVERY_MS = 3000;
 /** Timeout of a ping, after which the connection counts as dead. */
@@ -111,7 +111,7 @@ export async function follow(partition: Partition, follower: Follower): Promise<
       clearInterval(timer);
       connection.removeAllListeners("close");
       connection.disconnect();
-      await endLease(partition).catch(() => {}); // otherwise the lease expires
+      await endLease(partition).catch(() => {}); // if this fails, the lease expires later
     },
   };
 }

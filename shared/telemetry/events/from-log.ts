@@ -23,7 +23,7 @@ const refusedWebhook: ToEvent = (fields, at) => ({
 
 /**
  * Converters of log entries into events for followers, by the name of the log event. Events come only from the log, so
- * the two cannot contradict each other.
+ * that an event cannot contradict the log.
  */
 export const FROM_LOG: Readonly<Record<string, ToEvent>> = {
   "webhook.accepted": (fields, at) => ({

@@ -83,7 +83,7 @@ function createPublisher({ partition: { redis, keys }, service }: Options) {
 
   /**
    * Sends the next message. If Redis does not accept it, its events are lost. Without a connection the events are
-   * dropped, because the client would queue the message.
+   * dropped, because the Redis client would queue the message until it is connected again.
    */
   async function send(hello?: string): Promise<void> {
     if (redis.status !== "ready") return backlog.forget();

@@ -11,7 +11,7 @@ import type { Partition } from "../../redis/partition.ts";
 const PUBLISH_EVERY_MS = 60_000;
 const KEPT_MS = 600_000;
 
-/** Publishes the public keys of these secrets every minute until stopped. Skips a turn if Redis cannot be used. */
+/** Publishes the public keys of these secrets once a minute until stopped. Publishes nothing while Redis cannot be used. */
 export function publishCallbackKeys(
   { redis, keys }: Partition,
   secrets: readonly Secret[],
@@ -27,7 +27,7 @@ export function publishCallbackKeys(
   return { publish, stop: () => clearInterval(timer) };
 }
 
-/** Reads the public keys that producers currently sign with, in base64url, newest first. */
+/** Reads the public keys of the secrets with which producers currently sign, in base64url, newest first. */
 export async function readCallbackKeys({ redis, keys }: Partition): Promise<string[]> {
   const seen = await lastSeen(redis, keys.callbackKeys, KEPT_MS);
   return seen.map(({ member }) => member).reverse();

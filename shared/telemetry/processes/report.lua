@@ -1,5 +1,6 @@
--- Stores a report and adds its batch of counts. Returns the number of reloads that operators have requested, or nil if the
--- process refuses the data (last-report.lua). In that case nothing is written, and the process ends or stops taking work.
+-- Stores a report and adds its batch of counts. Returns the number of reloads that operators have requested. Returns nil if
+-- the process must not use the data in this Redis (`refusesData`): nothing is written, and the process ends or stops taking
+-- work.
 --
 -- A batch is added only once. Its number is stored first, so that a batch that fails half way is not repeated either.
 -- `counts` are the keys of the batch. `keptMs` is the retention time of the process's record. `isSettled` is true once the

@@ -38,12 +38,12 @@ const FAREWELL = defineScript({
 });
 
 /**
- * Arguments for a process without a deployment. Its reports accept the data of any deployment, and do not change the
- * deployment's time of the last report.
+ * Arguments for a process that does not check which deployment owns the data. Its reports accept the data of any
+ * deployment, and do not change the deployment's time of the last report.
  */
 const NO_DEPLOYMENT = { deploymentId: "", isSettled: false, seenAdopted: 0, seenAt: 0, lossMs: 0 };
 
-/** Time limit for a report. If Redis answers later, the report is sent again, but counted only once. */
+/** Time limit for Redis' answer to a report. After it, the report is sent again. Redis counts a repeated report once. */
 const REPORT_MS = 5000;
 /** Time limit for the last report of a stopping process. */
 const FAREWELL_MS = 1000;

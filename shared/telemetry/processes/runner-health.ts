@@ -87,8 +87,8 @@ export type RunnerStatus = RunnerHealth & {
 };
 
 /**
- * Combines the runners of all producers by name and URL. Each has its worst state in any producer, and the earliest `since`
- * of that state.
+ * Combines the runners of all producers by name and URL. A combined runner has its worst state in any producer, and the
+ * earliest `since` of that state.
  */
 export function runnersOf(producers: readonly { runners: readonly RunnerHealth[] }[]): RunnerStatus[] {
   const runners = new Map<string, RunnerStatus>();

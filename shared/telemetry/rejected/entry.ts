@@ -27,8 +27,8 @@ export type Rejection = {
 };
 
 /**
- * The record of a refused request. It contains no header value except the delivery id, no query value, no user of a URL and
- * no result token.
+ * The record of a refused request. It contains no header value except the delivery id, no query value, no user or password
+ * of a URL, and no result token.
  */
 export type RejectedEntry = {
   id: string;

@@ -23,15 +23,15 @@ const BYTES_MAX = 64 * 1024 * 1024;
 const SHARE_MAX = 1024 * 1024;
 
 /**
- * Number of requests of a path that each replica records in a burst. After that it records one a second, so that a flood
- * does not remove the earlier entries.
+ * Number of requests to a path that each gateway process records in a burst. After that the process records one a second,
+ * so that a flood does not remove the earlier entries.
  */
 const BURST = 50;
 const PER_SECOND = 1;
 
 /**
  * A busy address must not hide the others. A request is therefore recorded even beyond `PER_SECOND` if no request from
- * its address to this path was recorded for this long. One token bucket for all paths limits these records.
+ * its address to this path was recorded for this long. One token bucket for all paths limits such additional records.
  */
 const QUIET_MS = 60_000;
 const ADDRESSES_MAX = 4096;

@@ -58,8 +58,8 @@ export function bucketStart(step: Step, at: number): number {
 
 /*
  * Durations are counted in classes with fixed bounds, so that the counts of several processes can be added. Class `k` begins
- * at 2^(k/2) ms, and the last class is unbounded. A percentile is estimated within its class. The error is at most two
- * fifths, and less than a fifth if the durations are spread evenly.
+ * at 2^(k/2) ms, and the last class is unbounded. A percentile is estimated within its class. The relative error is at most
+ * two fifths, and less than a fifth if the durations are spread evenly.
  */
 
 /** Number of the last class of durations, which begins at three years. */

@@ -20,8 +20,8 @@ const COUNT = defineScript({
 export type CountOnce = (event: string, fields: Fields) => Promise<void>;
 
 /**
- * Counts an event of a command in Redis at once, because a command ends soon and sends no reports. If Redis does not accept
- * the count, it is lost.
+ * Counts an event of a CLI command in Redis immediately, because the command ends soon and sends no reports. If Redis does
+ * not accept the count, the count is lost.
  */
 export function createCountOnce({ redis, keys }: Partition, clock: Clock): CountOnce {
   const count = COUNT.on(redis);

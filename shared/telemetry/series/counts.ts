@@ -162,7 +162,7 @@ export function totalsOfOrigin(
   counted: readonly { subject: Subject; counts: Counts }[],
 ): OriginTotals {
   const own = counted.filter(({ subject }) => originOf(subject) === origin);
-  // Sums the calls of jobs only, because the calls of an endpoint are also counted for its jobs.
+  // Sums the calls of jobs only, because a call of an endpoint is counted twice: for the endpoint and for its job.
   const calls = sumOf(own.filter(({ subject }) => subject.kind === "job").map(({ counts }) => counts));
   const refusals = sumOf(own.filter(({ subject }) => subject.kind !== "job").map(({ counts }) => counts));
   return {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
-/// Says who may call which service, for a gateway's restricted policy. Anybody may change it.
+/// Says who may call which service, for a gateway's restricted policy. Anyone may change the permissions.
 contract CallerRegistry {
     /// A query about this service fails.
     uint64 public constant REVERTS = type(uint64).max;

@@ -29,7 +29,7 @@ contract Permit2 {
     bytes32 private constant TRANSFER_TYPEHASH = keccak256(
         "PermitTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline)TokenPermissions(address token,uint256 amount)"
     );
-    /// The type of the spender's witness follows.
+    /// Beginning of the type. The type of the spender's witness is appended to it.
     string private constant WITNESS_TRANSFER_TYPE =
         "PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,";
 
@@ -107,7 +107,7 @@ contract Permit2 {
         nonceBitmap[owner][nonce >> 8] = used | bit;
     }
 
-    /// For a contract only its own answer counts: the signature of a key cannot replace it.
+    /// If the owner is a contract, only its own answer counts. The signature of a key cannot replace that answer.
     function _requireSigned(address owner, bytes32 digest, bytes calldata signature) private view {
         if (owner.code.length > 0) {
             bytes4 answer = IContractWallet(owner).isValidSignature(digest, signature);
@@ -129,7 +129,7 @@ contract Permit2 {
         return ecrecover(digest, uint8(vs >> 255) + 27, bytes32(signature[:32]), bytes32((vs << 1) >> 1));
     }
 
-    /// A token may return nothing. The reason of its refusal is lost, as in the original.
+    /// A token may return nothing. If the token reverts, its reason is lost, as in the original.
     function _transfer(address token, address from, address to, uint256 value) private {
         (bool succeeded, bytes memory answer) =
             token.call(abi.encodeWithSignature("transferFrom(address,address,uint256)", from, to, value));

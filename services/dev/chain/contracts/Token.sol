@@ -150,7 +150,8 @@ contract Token {
         emit AuthorizationCanceled(authorizer, nonce);
     }
 
-    /// AuthorizationUsed and Transfer are adjacent in the log, because observers pair them by that.
+    /// Uses up an authorization. AuthorizationUsed and Transfer are adjacent in the log: observers pair the two events by
+    /// this.
     function _spend(bytes32 kind, Authorization memory given, bytes memory signature) internal virtual {
         _requireUnused(given.from, given.nonce);
         _use(kind, given, signature);

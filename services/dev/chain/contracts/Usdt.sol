@@ -77,7 +77,7 @@ contract Usdt {
         emit Transfer(from, to, value - fee);
     }
 
-    /// The assert of the original's compiler burned all the gas.
+    /// Burns all the gas if `b` is larger, as in the original: the `assert` of its old compiler did so.
     function _minus(uint256 a, uint256 b) private pure returns (uint256) {
         assembly {
             if gt(b, a) { invalid() }

@@ -48,8 +48,8 @@ const ours = [
 const imported = ["ContractWallet.sol"];
 
 /**
- * Compiles without metadata and immutables. So every compilation gives the same runtime code, which works at any
- * address.
+ * Compiles the contracts. Metadata is left out, so that every compilation gives the same runtime code. No contract has
+ * immutables, so the runtime code works at any address.
  */
 function compile() {
   const input = {
