@@ -58,11 +58,10 @@ type Spends = { used?: Log; cancelled?: Log; searched: bigint; isBrokenOff?: boo
 
 /**
  * Creates the judge of authorizations. One URL may hide several nodes, and some may lag behind others. So missing logs prove
- * nothing: they leave the evidence open. Only a receipt proves that an authorization paid. Either of two facts proves that it can
- * no longer pay:
- * - A transaction in a final block cancelled the authorization, or used it for something else.
- * - A final block is later than the authorization's end, and the token reports it as unused at that block or a later one. The
- *   request for this report names the block by its hash, so that a lagging node cannot answer for another block.
+ * nothing: they leave the evidence open. Only a receipt proves that an authorization paid. It can no longer pay if
+ * a transaction in a final block cancelled it, or used it for something else. It also cannot if a final block is later than its
+ * end, and the token reports it as unused at that block or a later one. The request for this report names the block by its
+ * hash, so that a lagging node cannot answer for another block.
  */
 export function createEvidence(reads: Reads, search: LogSearch, depths: Depths): EvidenceOf {
   const { confirmations, voidDepth } = depths;

@@ -157,7 +157,8 @@ function merged(under: unknown, over: unknown): unknown {
 
 /**
  * Returns the minimum retention of delivery ids in seconds: the time for which a recorded delivery would be accepted.
- * 0 if that time is unlimited. 0 also if the sender signs no delivery id: a recording could then have another id.
+ * Returns 0 if that time is unlimited. Returns 0 also if the sender signs no delivery id: a recording could then have another
+ * id.
  */
 export function rememberedSecsAtLeast({ delivery_id, proof }: EndpointToml): number {
   if (delivery_id === undefined || !isSignedBy(toParts(delivery_id), proof)) return 0;

@@ -125,7 +125,7 @@ export const CallLifeView = z
     job_id: count.nullable(),
     queue: z.object({ name: z.string(), as: z.string(), due_at: isoTime.nullable() }).nullable(),
     /**
-     * Steps, oldest first. Of each of these kinds, only the newest five are kept: failed attempts, failures, replays, and
+     * Steps, oldest first. Only the newest five are kept: failed attempts, failures, replays, and
      * runs that an operator began before the next attempt was due.
      */
     timeline: z.array(Step),

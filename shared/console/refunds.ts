@@ -74,11 +74,10 @@ export type RefundsApi = {
   report(signal?: AbortSignal): AsyncIterable<string>;
   /**
    * Exports the refunds that are still due among these payments. Each partition writes its refunds and their audit
-   * lines in one step. A repeat with the same id returns the same export. Throws:
-   *  - `payment.undecidable` if no refund is due, or if the export with this id has other payments;
-   *  - `token.unconfigured` if no search of the chain could ever find the refunds;
-   *  - `request.malformed` if the payments are on several networks;
-   *  - `payment.unavailable` if a node fails.
+   * lines in one step. A repeat with the same id returns the same export. Throws
+   * `payment.undecidable` if no refund is due, or if the export with this id has other payments. Throws
+   * `token.unconfigured` if no search of the chain could ever find the refunds, `request.malformed` if the payments
+   * are on several networks, and `payment.unavailable` if a node fails.
    */
   export(order: ExportOrder, reason: string): Promise<RefundExportView>;
   /** Shows an export. Throws `refund.unknown`. */

@@ -25,8 +25,7 @@ const WEBHOOKS = [
 ];
 
 /**
- * Keys of partition 0. In patterns, `{name}` stands for the prefix of the deployment, and `{runner}` for the prefix of its
- * runners.
+ * Keys of partition 0. In patterns, `{name}` is the prefix of the deployment, and `{runner}` that of its runners.
  */
 const CONTROL = ["{name}:*"];
 /** Keys and channels of all partitions. The prefix of a partition other than 0 begins with `{name.`. */

@@ -14,7 +14,7 @@ const RESERVED_PART = 1 / 8;
  * the reserve. Further jobs then get one slot each from the reserve.
  *
  * All callbacks together count as one job. Receivers share half of the slots by the same rule. Clients may name any
- * number of receivers. Even if all of them hang, together they take no more slots than one job that hangs.
+ * number of receivers. Even if all of them hang, together they take at most the slots of one job that hangs.
  */
 export function createSlots(slots: number) {
   const reserve = Math.floor(slots * RESERVED_PART);

@@ -46,8 +46,8 @@ export function toOfferSettings(x402: X402Toml): OfferSettings {
 export const SHARED_SECONDS = 10;
 
 /**
- * Returns when an offer made now expires, in unix seconds: after the promised time, or with the operator's quote that its price
- * comes from, whichever is earlier.
+ * Returns when an offer made now expires, in unix seconds: after the promised time, or earlier, with the operator's quote that
+ * its price comes from.
  */
 export function expiryOf({ operatorQuote }: Job, { ttlSeconds }: OfferSettings, nowSeconds: number): number {
   const promised = (Math.floor(nowSeconds / SHARED_SECONDS) + 1) * SHARED_SECONDS + ttlSeconds;

@@ -83,7 +83,18 @@ const RESUME = defineScript({
 });
 
 /** Fields that a list of runs reads, besides the progress. */
-const FIELDS = ["kind", "by", "request", "st", "cancel", "code", "reason", "at", "ended_at"] as const;
+const FIELDS = [
+  "kind",
+  "by",
+  "resumed_by",
+  "request",
+  "st",
+  "cancel",
+  "code",
+  "reason",
+  "at",
+  "ended_at",
+] as const;
 
 type NewRun = Pick<Run, "kind" | "by" | "request">;
 

@@ -48,7 +48,7 @@ type Answered = { data?: { calls: readonly FoundCall[] } | undefined; at?: numbe
 
 /**
  * Counts the calls that are new or have changed since the list was read. Returns 0 if the answer is older than the
- * list. Compares every call with the list, not only the newest: a call that has ended may appear up to a second later,
+ * list. Compares every call with the list, not only the newest. A call that has ended may appear up to a second later,
  * and may then be older than the newest listed call.
  */
 function countNewer({ data, at = 0 }: Answered, { items, isLoading, ...list }: Paged<FoundCall>) {

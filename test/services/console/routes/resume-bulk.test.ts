@@ -45,6 +45,8 @@ describe("202", () => {
     const asOlga = { headers: { Authorization: `Bearer ${olga.token}` } };
     expect((await service.post(`${location}/resume`, {}, asOlga)).status).toBe(202);
     expect(await runIn(service, location, "done")).toMatchObject({ by: "otto", resumed_by: "olga" });
+    const { runs } = (await service.get("/api/v1/bulk?kind=replay")).json<{ runs: object[] }>();
+    expect(runs).toMatchObject([{ by: "otto", resumed_by: "olga" }]);
     expect(await auditOf(redis)).toMatchObject([
       { action: "begin_replay", by: "otto" },
       { action: "replay", call_id: ids[0], by: "otto" },
