@@ -114,7 +114,7 @@ function sbom(packages, listed, bundled) {
   };
 }
 
-/** Returns the place where Node finds a package that a module of another package imports. */
+/** Returns the place where Node finds the package `name` for the modules of the package at `path`. */
 function resolvedFrom(packages, path, name) {
   for (let at = path; at !== ""; at = at.slice(0, Math.max(0, at.lastIndexOf("/node_modules/")))) {
     if (packages[`${at}/node_modules/${name}`] !== undefined) return `${at}/node_modules/${name}`;

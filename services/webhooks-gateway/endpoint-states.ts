@@ -15,8 +15,8 @@ const RETRY_AFTER_MS = 60_000;
 /**
  * Caches the states (held, disabled) that operators give to endpoints. Each partition of Redis stores a copy, because
  * the script that enqueues a call reads the states in the call's own partition. The gateway checks each partition once
- * a second. The check of partition 0 calls `read`, and the check of each other partition calls `sync`. The gateway
- * accepts requests only after the first check.
+ * a second. Operators write to partition 0, so its check reads their settings (`read`). The check of each other partition
+ * also copies them there (`sync`). The gateway accepts requests only after the first check.
  */
 export function createEndpointStates(partitions: Partitions) {
   const readSettings = createReadEndpointSettings(partitions.control);

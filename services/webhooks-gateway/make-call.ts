@@ -171,17 +171,16 @@ function createJobOf({ job_id, route_by }: EndpointToml): JobOf {
 }
 
 /**
- * Derives a call's id from its delivery id, so that all replicas give the same delivery the same call. The credential
- * decides how the body counts.
+ * Derives a call's id from its delivery id, so that all replicas give the same delivery the same call. A delivery with
+ * the same delivery id and another body is a repeat, a conflict or another call. The credential decides which.
  *
- * If the request contains a secret, such as a bearer token, only the sender can choose the delivery id. A repeat with
- * another body is a conflict.
- * If a signature covers the delivery id, the id alone decides, because some senders count their attempts in the body.
- * A signed token (JWT) covers no part of the request. If the endpoint accepts the tokens of one account, that account
- * chooses the ids, and the id alone decides. If it accepts several accounts, another body is a conflict, because one
- * account could use another's id.
- * In all other cases a stranger could send another body with the same delivery id. So the call id also depends on the
- * body.
+ * If the request contains a secret, such as a bearer token, only the sender can choose the delivery id. Another body is a
+ * conflict.
+ * If a signature covers the delivery id, another body is a repeat, because some senders count their attempts in it.
+ * A signed token (JWT) covers no part of the request. If the endpoint accepts the tokens of one account, only that
+ * account chooses the ids, and another body is a repeat. If it accepts several accounts, another body is a conflict,
+ * because one account could use another's id.
+ * In all other cases a stranger could send another body with the same delivery id. So another body is another call.
  */
 function createNameCall(endpoint: EndpointToml) {
   const { path, proof } = endpoint;

@@ -76,8 +76,8 @@ export function createRateLimits(options: Options): RateLimits {
   }
 
   /**
-   * Creates the function that takes a token from a bucket. It returns undefined, or the milliseconds until the next
-   * token if the bucket is empty.
+   * Creates the function that takes a token from a bucket. The created function returns undefined if it got one, and
+   * otherwise the milliseconds until the next token.
    */
   function createBucket({ perSecond, burst }: Rate) {
     const one = Math.max(1, Math.round(MICROS / perSecond));

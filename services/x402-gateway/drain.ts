@@ -25,9 +25,9 @@ export type DrainState = {
   /** Whether another deployment may start. */
   drained: boolean;
   open_payments: number;
-  /** Time at which the last authorization that this deployment has claimed ends. Null if all have ended. */
+  /** Latest end of the authorizations claimed by this deployment. Null if all have ended. */
   authorizations_until: string | null;
-  /** Time at which the last offer ends. Null if all have ended. */
+  /** Latest end of the offers. Null if all have ended. */
   offers_until: string | null;
   /** Number of operator quotes and caller proofs that were used in this deployment and have not expired. */
   used_quotes_and_proofs: number;

@@ -22,7 +22,7 @@ export function wholeId({ id }: CallSearch): string | undefined {
 }
 
 /**
- * Finds the calls whose ids can be derived from the search: from the id itself, or from the delivery id at a known endpoint.
+ * Finds the calls whose ids follow from the search, because it names a call id, or a delivery id of a known endpoint.
  */
 export function createFindNamed(partitions: Partitions, paths: () => readonly string[]) {
   const finds = partitions.map(createFindCall);

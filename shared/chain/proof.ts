@@ -8,7 +8,7 @@ export type AuthorizedTransfer = Authorization & { asset: Hex };
 
 /** Evidence in a receipt about an authorization. `positionIn` defines positions. */
 export type ReceiptEvidence =
-  /** The transaction paid, by the transfer at this position. */
+  /** The transaction has paid. `position` is that of the transfer. */
   { kind: "paid"; position: number } | InconclusiveEvidence | { kind: "none" };
 
 /** Evidence of a transaction that may have paid, but does not prove that it did. */

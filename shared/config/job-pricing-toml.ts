@@ -220,8 +220,8 @@ function parseDeclared(
 }
 
 /**
- * Reports a declared output that does not fit in a 402 together with the input. An input without an output may be
- * longer, because its schema also checks bodies.
+ * Reports a declared output that does not fit in a 402 together with the input. Without an output nothing is
+ * reported: an input that is too long is left out of the 402, but its schema still checks bodies.
  */
 function tooLong(input: JobInput | undefined, output: Declared | undefined): Problem[] {
   const bytes = declaredBytes(input) + declaredBytes(output);

@@ -54,7 +54,7 @@ export const RejectedDetail = RejectedView.extend({
 }).meta({ id: "RejectedDetail" });
 export type RejectedDetail = z.infer<typeof RejectedDetail>;
 
-/** Selects refused requests that meet every field present. */
+/** Selects refused requests. Fields that are given must all match. */
 export const RejectedFilter = z.strictObject({
   /** Path of the endpoint that refused the request. */
   endpoint: z.string().min(1).max(2048).optional(),

@@ -18,8 +18,8 @@ type Options = {
 type AddressGroup = Map<Connection, number>;
 
 /**
- * Age in ms up to which a connection is spared if possible. A sender needs much less for its first request. A
- * connection that is older and has no authenticated request is slow, stalled or idle.
+ * Age in ms up to which a connection is not closed in favour of a new one, if possible. A sender needs much less time
+ * for its first request. A connection that is older and has no authenticated request is slow, stalled or idle.
  */
 const SPARED_MS = 1000;
 

@@ -17,7 +17,7 @@ import type { Composed } from "./part.ts";
 import { openInProcess, type ProcessOptions, type ProcessPart, readFiles } from "./process.ts";
 import { createReload } from "./reload.ts";
 
-/** Everything that a part needs to be composed in a separate process. */
+/** Host of a part while the part is composed for a process of its own. */
 export type ComposingHost = CallsHost & ControlHost & { redis: Redis; shutdown: Shutdown };
 
 /** The host of a part in a process of its own. */

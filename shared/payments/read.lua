@@ -1,3 +1,3 @@
--- Returns the record's fields, the payment's fields, and the time.
+-- Returns the fields of a paid call's record, the fields of its payment, and the time.
 --@include "../redis/now.lua"
 return {redis.call('HGETALL', KEYS.record), redis.call('HGETALL', KEYS.payment), now}

@@ -24,8 +24,8 @@ import withdrawCaseLua from "./withdraw-case.lua";
  *   FAILED | DISCARDED ─export─► REFUND_PENDING ─transfer─► REFUNDED
  *
  * An exported call never runs again. There is one exception: the runner took the call, but its 2xx arrived after the export. An operator
- * withdraws such a case, and the call becomes INJECTED. No transfer closes such a case, because the transfer could be the refund of another
- * case.
+ * then withdraws the refund, and the call becomes INJECTED. Until then no transfer closes this refund: a transfer that fits it could be
+ * meant for another refund of the same amount.
  */
 
 /** Moves all cases of an export in one step, so that no case is in two exports, or missing from its export. */

@@ -1,5 +1,5 @@
--- Defines `lastFailure(log)`, which returns the newest entry of a call's log (call-log.lua), except replays and early runs.
--- Returns '' without such an entry.
+-- Defines `lastFailure(log)`, which returns the newest failure in a call's log (call-log.lua). It skips replays, and entries of
+-- operators who began the next attempt early. Returns '' without a failure.
 local function lastFailure(log)
   local at, line = 0, nil
   repeat

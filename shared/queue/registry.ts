@@ -42,7 +42,7 @@ export type QueueDepth = Depth & {
 /** Number of queues that one script reads. A partition may have thousands, because clients may name receivers of callbacks. */
 const READ_AT_ONCE = 200;
 
-/** Row of a queue: its name, its counts in the order of COUNTS, and the times of its `QueueDepth`. */
+/** Row of a queue: its name, its counts in the order of COUNTS, and the three times of its `QueueDepth`, in that order. */
 const ROW = tuple(text, tuple(integer, integer, integer, integer, integer), text, text, text);
 
 const READ = defineScript({

@@ -78,8 +78,8 @@ function queueKeys(prefix: string) {
      */
     callbackKeys: `${prefix}:callback-keys`,
     /**
-     * Sorted set: callback queues of receivers that only a wildcard of `callback_hosts` allows, by the time when a request
-     * last named the receiver (shared/ingress/named-receivers.ts).
+     * Sorted set: callback queues of receivers, by the time of the last request that named the receiver. Only for
+     * receivers that `callback_hosts` allows by a wildcard (shared/ingress/named-receivers.ts).
      */
     allNamedReceivers: `${prefix}:named-receivers`,
     /**
@@ -151,7 +151,7 @@ function callKeys(prefix: string) {
     keptBytes: (path: string) => `${prefix}:kept-bytes:${path}`,
     /** Set: the paths of the endpoints with kept webhooks. */
     keptEndpoints: `${prefix}:kept-endpoints`,
-    /** String: the gateway that evicts kept webhooks. While this key exists, no webhook is kept. */
+    /** String: the gateway that evicts kept webhooks. While this key exists, no further webhook is kept. */
     keptOff: `${prefix}:kept-off`,
     /** A channel, no key: the ids of calls whose state, progress or result has changed (shared/call/results/changes.ts). */
     changes: `${prefix}:changes`,

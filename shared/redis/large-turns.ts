@@ -8,9 +8,9 @@ type Waiting = { lastBegin: number; begin: () => void };
 
 /**
  * Allows one large write at a time at a server, because Redis does nothing else while it reads, runs and syncs one. Two small
- * writes therefore have at most one large write between them. The next turn goes to the write with the earliest `lastBegin`,
- * so that smaller writes need not wait for all larger ones. No write starves, because a write that arrives shortly before the
- * `lastBegin` of another one has a later `lastBegin`.
+ * writes therefore have at most one large write between them. The next turn goes to the write with the earliest `lastBegin`.
+ * A smaller write has an earlier one, because its caller waits less long for it, so it need not wait for all larger ones. No
+ * write starves: a write that arrives late enough has a later `lastBegin` than those that wait.
  */
 export class LargeTurn {
   readonly #waiting = new Set<Waiting>();

@@ -30,6 +30,7 @@ const PAGES_RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "docs/operations/README.md": "test/docker/compose.test.ts",
   "docs/operations/kubernetes/README.md": "test/docs/kubernetes.test.ts",
   "docs/operations/prometheus/README.md": "test/docs/prometheus.test.ts",
+  "docs/operations/proxies/README.md": "test/docs/proxies.test.ts",
   "docs/operations/systemd/README.md": "test/docs/units.test.ts",
 };
 

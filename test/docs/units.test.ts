@@ -60,6 +60,7 @@ function follow(dir: string) {
   ].join("\n");
   const moved = script
     .replaceAll("/opt/postern/node_modules/postern/", root)
+    .replaceAll("/opt/postern-NEW/node_modules/.bin/", "")
     .replaceAll("/etc/", `${dir}/etc/`)
     .replace("postern init ", "postern init --yes --accept webhooks --preset github ")
     .replace("install -m 0640 -g postern", "echo a secret of 32 characters or more | install -m 0640");
@@ -91,7 +92,7 @@ test("the commands of docs/operations/systemd write a good configuration, and st
   }
   expect(new Set(ports.values()).size).toBe(units.length);
   const restarted = [
-    ...(/^for each in (.*?);/m.exec(readDocument(PAGE))?.[1] ?? "").matchAll(/(\S+):(\d+)/g),
+    ...(/^ *for each in (.*?);/m.exec(readDocument(PAGE))?.[1] ?? "").matchAll(/(\S+):(\d+)/g),
   ];
   const kinds = ["producer", "producer-2", "webhooks", "webhooks-2", "operator"];
   expect(restarted.map(([, name, port]) => [name, port])).toEqual(

@@ -172,7 +172,7 @@ export type Received = {
   supported: number;
   verify: number;
   settle: number;
-  /** Number of requests that followed the redirect of a fault. */
+  /** Number of redirected requests: an injected fault answers with a redirect. */
   redirected: number;
   /** Requests to verify and settle, oldest first; at least the newest 10,000. */
   requests: readonly ReceivedRequest[];

@@ -129,8 +129,8 @@ export class Chains {
   }
 
   /**
-   * Checks on the chain that this payment could be made now. The node's slots are shared fairly by the client's address: if too
-   * many checks of one address wait, no other address is refused. Concurrent requests of one address for the same payment share one check.
+   * Checks on the chain that this payment could be made now. Client addresses share the node's slots fairly: if
+   * too many checks of one address wait, no other address is refused. Concurrent requests of one address for the same payment share one check.
    * A refusal is cached for two seconds. The approval that came with the payment is checked only if the payer's allowance is too small.
    *
    * Throws `payment.spent_elsewhere`, `payment.rejected` if the payer's balance is too small, `payment.allowance_required`,

@@ -39,7 +39,7 @@ const READ_EVERY_MS = 100;
  */
 const WAITING_MAX = 1024;
 /**
- * A request waits at least this long for an unknown outcome, or for `waitMs` if that is shorter. In this time, the chain can show an
+ * Minimum time for which a request waits while the outcome is unknown, unless `waitMs` is shorter. In this time, the chain can show an
  * outcome that the facilitator has not reported.
  */
 const WAIT_MS_LEAST = 5000;

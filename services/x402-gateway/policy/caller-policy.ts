@@ -26,7 +26,7 @@ export type JobPolicy =
 type DelegatedPolicy = {
   authMode: "delegated_caller_signature";
   expirySecsMax: number;
-  /** Whether a proof must name this gateway. */
+  /** Whether the caller's proof must name this gateway. */
   boundProof: boolean;
 };
 

@@ -94,8 +94,8 @@ export function createAssertSignedIn(deps: Deps) {
     if (payment === undefined || payment.terms.payer !== address)
       throw notSignedIn("address: must be that of the call's payer");
     if (!isByKey) {
-      // If the payer's key signed the payment, the same key must sign in. So a stranger cannot make the gateway call a node for such a
-      // payment.
+      // `signedSha256` is undefined if the payer's key signed the payment. Then that key must sign in, so that a stranger cannot make the
+      // gateway call a node. Otherwise the payer is a contract, which the gateway asks.
       if (payment.signedSha256 === undefined) throw notSignedIn("signature: must be by the payer's key");
       const clientKey = clientKeyOf(req);
       const answerKey = `${nonce} ${sha256Hex(Buffer.from(`${toHex(digest)} ${signature}`))} ${clientKey}`;

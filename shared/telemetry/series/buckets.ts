@@ -78,7 +78,7 @@ export const TIME = "ms:";
  */
 export const HELD = "held:";
 
-/** Number of durations, by class. */
+/** Number of durations, by class: class k has those from 2^(k/2) ms up to 2^((k+1)/2) ms. */
 export type Times = ReadonlyMap<number, number>;
 
 /** Estimates a percentile in whole ms: `part` (0 to 1) of the durations are shorter. Undefined without durations. */

@@ -1,6 +1,6 @@
 import { type CountName, type DetailedName, HELD, NEWEST, percentile, TIME } from "./buckets.ts";
 
-/** Subject of counts. `job` or `path` is undefined for subjects above the limit of a bucket, which are counted together. */
+/** Subject of counts. If there are too many jobs or endpoints, the rest are counted together: their `job` or `path` is undefined. */
 export type Subject =
   | { kind: "job"; origin: string; job: string | undefined }
   | { kind: "endpoint"; path: string | undefined }

@@ -1,6 +1,7 @@
+import { readFileSync } from "node:fs";
 import { beforeEach, expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { checkLayout, createClaimLayout, LAYOUT } from "../../../shared/redis/layout.ts";
+import { checkLayout, createClaimLayout, LAYOUT, RUNNER_LAYOUT } from "../../../shared/redis/layout.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { useWebhooks } from "../../fixtures/webhooks.ts";
 import { send } from "../../support/http.ts";
@@ -14,6 +15,15 @@ const layout = () => redis.client.get(keys.layout);
 const own = async () => expect(JSON.parse(String(await layout()))).toMatchObject({ layout: LAYOUT });
 
 beforeEach(() => redis.client.flushdb());
+
+test("CHANGELOG.md states the layouts of the newest release, so that an upgrade can be planned", () => {
+  const [, newest = ""] = readFileSync(new URL("../../../CHANGELOG.md", import.meta.url), "utf8").split(
+    "\n## ",
+  );
+  expect(newest).toContain(
+    `Layout of Postern's keys: ${LAYOUT}. Layout of the runner's keys: ${RUNNER_LAYOUT}.`,
+  );
+});
 
 test("the first gateway writes its layout to an empty Redis, and others of the same layout start beside it", async () => {
   await webhooks.start({ endpoints });

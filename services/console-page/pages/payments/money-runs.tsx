@@ -26,8 +26,8 @@ export type MoneyRuns<K extends Kind = Kind> = {
 
 const EVERY_MS = 2000;
 /**
- * Interval at which an operation's result is read again, because the request at the end of the operation may have
- * failed.
+ * Interval at which the result of an ended operation is read again. The page reads it at the end, but that request may
+ * have failed.
  */
 const RESULT_EVERY_MS = 30_000;
 
