@@ -9,7 +9,7 @@ import { loaderPlugin } from "../../services/dev/loader.mjs";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
- * Returns the path of a compiled script of this project, or of another clone. Both sides of a comparison run from plain
+ * Returns the path of a compiled script of this project, or of the clone that the bench compares it with. Both run as plain
  * JavaScript.
  */
 export function compiled(script: string, clone = root): string {

@@ -19,7 +19,7 @@ const KEPT_MS = 24 * 3_600_000;
  * needs few: the topics of one region at Amazon SNS, for example, share certificates.
  */
 const DOCUMENTS_MAX = 16;
-/** Limit on remembered failed URLs. The allowance permits fewer failures than this within RETRY_MS. */
+/** Limit on remembered failed URLs. The limit on fetches (fetch-allowance.ts) permits fewer failures within RETRY_MS. */
 const FAILURES_MAX = 64;
 
 type Options = {

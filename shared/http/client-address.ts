@@ -15,7 +15,7 @@ type Options = {
 /** Returns the client address of a request, in its canonical text. */
 export type ClientAddressOf = (req: Addressed) => string;
 
-/** A request of HTTP, or of another protocol with the same headers. */
+/** An HTTP or gRPC request. */
 export type Addressed = Pick<IncomingMessage, "rawHeaders"> & {
   socket: { readonly remoteAddress?: string | undefined };
 };
@@ -73,7 +73,7 @@ function peerAddress({ socket }: { socket: MarkedSocket }): string {
 }
 
 /**
- * Returns the index at which the last element of `list` before `end` ends. Empty elements are ignored (RFC 9110,
+ * Returns the end index of the last element in `list` that is left of the index `end`. Empty elements are ignored (RFC 9110,
  * section 5.6.1).
  */
 function endOfLast(list: string, end: number): number {
@@ -83,7 +83,7 @@ function endOfLast(list: string, end: number): number {
 }
 
 /**
- * Returns the index at which the last element of `list` before `end` starts. It searches from the right end, which a
+ * Returns the start index of the last element in `list` that is left of the index `end`. It searches from the right end, which a
  * trusted proxy wrote. So a stranger's open quote further left cannot hide that element.
  */
 function startOfLast(list: string, end: number, hasQuotes: boolean): number {

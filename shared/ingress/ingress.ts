@@ -66,7 +66,7 @@ export function openIngress(
     /** Redis' clock, for times that are stored in Redis or used by several processes, and for comparisons with them. */
     redisTime: host.clock ?? redisClock(host.partitions.control.redis).now,
     firstCheck: firstCheckOf(partitions.all.map(({ durable }) => durable)),
-    /** Parts of the gateway that its process uses. */
+    /** Members that the process of the gateway uses for readiness, metrics and shutdown. */
     gateway: {
       /** Redis server of each partition. */
       servers: partitions.all.map(({ durable }) => durable),

@@ -158,8 +158,8 @@ function createReading(partition: Partition, read: Read) {
     },
 
     /**
-     * The matching payments that were disputed by `until` (unix ms, by Redis' clock) and that no operator has acknowledged. The longest
-     * disputed come first. They are read from a separate list.
+     * Returns the matching payments that became disputed before `until` (unix ms, Redis' clock) and that no operator has acknowledged. The
+     * longest disputed come first. They are read from a separate list.
      */
     async *disputed(filter: PaymentFilter, until: number): AsyncGenerator<PaymentSummary> {
       const walk = { max: until, size: READ_AT_ONCE };
@@ -312,7 +312,7 @@ function matches(payment: PaymentSummary, filter: PaymentFilter): boolean {
   return acknowledged !== true || (isContradicted(payment) && payment.acknowledged !== undefined);
 }
 
-/** Whether nothing is left to do. An operator may still refund the payment of a discarded call. */
+/** Whether no process will change the payment. If its call was discarded, an operator may still export its refund. */
 function isFinal(state: PaymentState): boolean {
   return state === "INJECTED" || state === "DISCARDED" || state === "VOID" || state === "REFUNDED";
 }

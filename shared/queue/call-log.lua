@@ -96,7 +96,7 @@ local function logReplay(log, historyOff, at, note)
   append(log, historyOff, entryOf('"replayed":' .. at, newest, string.sub(note, 2)))
 end
 
--- Logs an act; `act` is 'early' or 'discarded'.
+-- Logs that an operator has begun the next attempt before it was due (`act` is 'early'), or has discarded the call ('discarded').
 local function logAct(act, log, historyOff, at, note)
   append(log, historyOff, entryOf('"' .. act .. '":' .. at, newestOf(log), string.sub(note, 2)))
 end

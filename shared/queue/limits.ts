@@ -39,8 +39,9 @@ const CONFIGURED = defineScript({
 });
 
 /**
- * Reads and sets the limits of jobs. With several partitions, the limits are in partition 0, and the gates have the field
- * `permit`. Callbacks need no permits: each partition gets an equal share of a receiver's limits.
+ * Reads and sets the limits of jobs. With several partitions, partition 0 has the limits and grants the permits to run a
+ * call. The field `permit` of a job's gate in each partition says that its calls need one. Callbacks need no permits:
+ * each partition gets an equal share of a receiver's limits.
  */
 export function openLimits(partitions: Partitions) {
   const { control } = partitions;
@@ -63,7 +64,7 @@ function createLimitsIn(partition: Partition, control: Partition) {
 
   async function set(job: string, { concurrency, rate }: JobLimits): Promise<void> {
     const words = { concurrency, max: rate?.max, duration: rate?.periodMs };
-    // Partition 0 must have the limits before the gate requires permits. Without them, it would permit every call.
+    // Partition 0 gets the limits before the gate requires permits: without limits, partition 0 would permit every call.
     if (count > 1) await share({ limits: control.keys.limits(job), taken: control.keys.taken(job) }, words);
     const { jobs, queues: registry, wake } = keys;
     const queues = await queuesBehind(partition, job);

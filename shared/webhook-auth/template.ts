@@ -20,7 +20,10 @@ export type Part =
   | { readonly kind: "pair"; readonly key: string }
   /** Headers that a pair such as `h=a b` of the sent signature lists. Their values are joined with dots. */
   | { readonly kind: "named-headers"; readonly key: string }
-  /** Time as sent, method, configured URL, form as Twilio writes it, or the secret for plain hashes. */
+  /**
+   * `timestamp`: the time as sent. `url`: the configured URL. `form`: the fields of a form body, sorted and joined, as
+   * Twilio signs them. `secret`: for hashes without a key.
+   */
   | { readonly kind: "timestamp" | "method" | "url" | "form" | "secret" };
 
 /** Returns the parts of a template that a schema has already checked. */

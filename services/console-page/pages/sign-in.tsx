@@ -4,7 +4,7 @@ import { type SessionView, signIn } from "../api/session.ts";
 import { Icon } from "../ui/icons.tsx";
 import { ThemeSwitch } from "../ui/theme.tsx";
 
-/** Asks for a token. After the sign-in, the page that the URL names opens. */
+/** Asks for a token. After the sign-in, the page of the URL opens. */
 export function SignIn({ onSignedIn }: { onSignedIn: (session: SessionView) => void }) {
   const field = useRef<HTMLInputElement>(null);
   const [refused, setRefused] = useState<Refused | undefined>();

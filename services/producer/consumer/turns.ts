@@ -25,7 +25,7 @@ export class Turns<One extends Source = Source> {
   readonly #isClosed: (source: One) => boolean;
   readonly #slots: ReturnType<typeof createSlots>;
   readonly #memory: ReturnType<typeof createMemoryBudget>;
-  /** Queues that may have calls. The value is `#notices` at the queue's last `add`. */
+  /** Queues that may have calls, each with the number of the notice that added it last. */
   readonly #ready = new Map<One, number>();
   /** Queues with fetches in flight, and the number of those fetches. */
   readonly #fetching = new Map<One, number>();

@@ -151,7 +151,7 @@ export class Chains {
     return typeof tokenChain === "string" || tokenChain.watch.problems().length === 0;
   }
 
-  /** Each chain, and whether its node answers. `since` is the time of the last head of a node that does not answer. */
+  /** Each chain, and whether its node answers. If it does not, `since` is the time of its last answer. */
   available(): { network: string; ok: boolean; since?: string }[] {
     return [...this.#shared.values()].map(({ network, chain }) => ({
       network,

@@ -72,8 +72,8 @@ export type PricesView = z.infer<typeof PricesView>;
 
 export type PricesApi = {
   /**
-   * Reads the prices, with a history of an hour by minute, or of a day by five minutes. Throws `start.config_invalid`
-   * if a file cannot be read, a job is invalid, or the secret of a rate source is missing.
+   * Reads the prices with their history: an hour in steps of a minute, or a day in steps of five minutes. Throws
+   * `start.config_invalid` if a file cannot be read, a job is invalid, or the secret of a rate source is missing.
    */
   read(span: RateSpan): Promise<PricesView>;
 };
