@@ -26,8 +26,8 @@ export type LocalCheck = {
 const BATCH = 100;
 
 /**
- * Measures, in this process, how long a gateway takes to check a payment before it asks other servers. `required` is the
- * gateway's 402.
+ * Measures, in this process, how long a gateway takes for those checks of a payment that it makes before it asks other
+ * servers. `required` is the content of the gateway's 402 answer, which says what the payments must pay.
  */
 export function measureLocalCheck(required: PaymentRequired, signed: readonly Signed[]): LocalCheck {
   const { job, tokens, settings } = sale();

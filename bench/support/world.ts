@@ -60,7 +60,10 @@ export type World = {
   startBaselineDrain(): Promise<Part>;
 };
 
-/** Folder of a world and the functions that start its processes. It has no Redis and no configuration yet. */
+/**
+ * What a world is made in: a folder, and functions that start processes. There is no Redis and no configuration in it yet. A
+ * world is the set of servers and processes that a part of the bench measures.
+ */
 type Workspace = Pick<World, "dir" | "stack" | "configDir" | "start"> & {
   /** Starts a Redis for this world, with further arguments. */
   startRedis(args: readonly string[]): Promise<PrivateRedis>;

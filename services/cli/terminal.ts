@@ -99,7 +99,10 @@ export async function mayChange(
   return false;
 }
 
-/** Returns the user of this terminal as `user@host`, for the audit log. In a container the user may have no name. */
+/**
+ * Returns who uses this terminal, as `user@host`, for the audit log. In a container the user may have no name; then it is the
+ * user's number, as in `uid 1000@host`.
+ */
 export function operatorName(): string {
   return `${userName()}@${hostname()}`;
 }

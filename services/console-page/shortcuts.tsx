@@ -8,8 +8,8 @@ import { goTo, linkTo } from "./url-fragment.ts";
 const CHORD_MS = 1500;
 
 /**
- * Handles the keys: `g` and a letter open a page, `/` focuses the search, `?` opens the help. The letter still counts
- * if the page is rendered again after `g`.
+ * Handles the keys: `g` and then a letter open a page, `/` focuses the search, `?` opens the help. The `g` is not
+ * forgotten if the page is rendered again before the letter is pressed.
  */
 export function useShortcuts(onHelp: () => void): void {
   const help = useRef(onHelp);

@@ -270,7 +270,10 @@ function createReadings(safely: ReadingDeps) {
   };
 }
 
-/** Listeners that get the same event, and the last event that they got. */
+/**
+ * The streams that want the same job's part of the data, and the last data that was sent to them, as JSON. Unchanged data is not
+ * sent to them again.
+ */
 type Listeners = { callbacks: Set<SendEvent>; last: string | undefined };
 
 /** Reads the data at intervals until its last listener has left. */

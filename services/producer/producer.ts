@@ -232,7 +232,7 @@ function openServers(
         if (index > 0) await gates.sync(index, servers.control);
       },
       onUsable: () => onUsable(index),
-      log: { ...logOf(partition, log), info() {} }, // without the server's own info, which describes durability
+      log: { ...logOf(partition, log), info() {} }, // hides the line `redis.ready`: it says how durable this server's writes are
     });
   });
   return servers;

@@ -19,7 +19,7 @@ const EVICT = defineScript({
 type Options = {
   durable: DurableRedis;
   keys: RunnerKeys;
-  /** Retention time of an answer. If memory is short, it is evicted earlier. */
+  /** Time for which an answer is kept. If memory is short, the answer is evicted earlier. */
   answerMs: number;
   /** Maximum size of a kept answer. */
   resultBytesMax: number;

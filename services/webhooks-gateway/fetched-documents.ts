@@ -44,9 +44,10 @@ type Kept<Document> = {
 type Fetch<Document> = { readonly at: number; readonly document: Promise<Document> };
 
 /**
- * Fetched documents that verify the deliveries of one endpoint, such as key sets and certificates. A request that needs
- * one is not verified yet, and may name any URL. So an allowance limits the fetches, and documents that have verified a
- * delivery are kept apart from the others. Requests that need the same document share one fetch.
+ * Fetches and keeps the documents that verify the deliveries of one endpoint, such as key sets and certificates. The
+ * request that names the URL of a document is not verified yet, so it may come from a stranger and name any URL. So an
+ * allowance limits the fetches. Documents that have verified a delivery are kept apart, so that documents of strangers
+ * cannot displace them. Requests that need the same document share one fetch.
  */
 export class FetchedDocuments<Document> {
   readonly #options: Options;

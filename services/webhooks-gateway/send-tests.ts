@@ -22,9 +22,9 @@ type Deps = {
 };
 
 /**
- * Sends the endpoint tests that operators order: each is a sample delivery, signed with the endpoint's secret, over a
- * connection inside this process. The returned function starts waiting tests, a few in each call, and does not wait for
- * their outcomes.
+ * Carries out the tests of endpoints that operators order. In a test, the gateway sends a sample delivery to itself over a
+ * connection inside this process. The delivery is signed with the endpoint's secret. Each call of the returned function
+ * starts a few of the waiting tests, and does not wait for their outcomes.
  */
 export function createSendTests(partition: Partition, { endpoints, receive, redisTime, log }: Deps) {
   const tests = openEndpointTests(partition);

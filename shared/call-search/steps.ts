@@ -48,7 +48,10 @@ export type LifeStep = {
   | { kind: "result"; status: number; contentType: string | undefined; bytes: number; by: StoredResult["by"] }
   | { kind: "result too long"; status: number; by: StoredResult["by"] }
   | { kind: "failure delivered"; status: number; title: string | undefined; detail: string | undefined }
-  /** A callback, which is a call with its own id and state. `at` is when it was queued, or came into that state. */
+  /**
+   * A callback about this call. It is itself a call, with its own id and state. `at` is when it was queued or, once it has left
+   * its queue, when it came into its last state.
+   */
   | { kind: "callback"; ending: Ending; id: string; state: string; attempts: number }
   | { kind: "forgotten" }
 );

@@ -3,7 +3,10 @@ import { type Span, tracer } from "../platform/traces/tracer.ts";
 import { type NodeClient, type Rpc, type RpcResponse, rpcOn, spanOf } from "./rpc.ts";
 import { errorIn, isRateLimit } from "./rpc-errors.ts";
 
-/** Limit on the requests of one batch. Nodes accept a hundred or more, some providers ten, three, or no batch at all. */
+/**
+ * Maximum number of requests in one batch. Nodes accept a hundred or more. Some providers of nodes accept only ten or three, or
+ * no batch at all.
+ */
 const BATCH_SIZE_MAX = 32;
 /** Time for which a node gets smaller batches, after it left a request of a batch unanswered or limited the rate. */
 const SMALLER_MS = 600_000;

@@ -82,7 +82,10 @@ function progressOf({ progress }: Run): z.infer<typeof Progress> {
   return Progress.parse(progress ?? { done: 0, unchanged: 0, unknown: [], seen: 0 });
 }
 
-/** Returns the selection for the audit log, as the options of a command. */
+/**
+ * Says for the audit log which payments the operator selected: `by id`, or the filter as options of a command, such as
+ * `--state review`.
+ */
 export function acknowledgeSelection(request: unknown): string {
   const { call_ids: ids, filter } = AcknowledgeOrder.parse(request);
   if (ids !== undefined) return "by id";

@@ -78,8 +78,8 @@ export type BulkApi = {
 };
 
 /**
- * Sum paid for the calls that this discard has ended. Their refunds are now due. The sum is incomplete if another
- * operation, or a process of this discard that died, changed some of the calls.
+ * Sum that was paid for the calls that this bulk discard has ended, and whose refunds are now due. The sum is incomplete
+ * if another operation, or a process of this discard that died, changed some of the calls. A bulk replay has no sum: null.
  */
 type Due = { refundsDue: PartialSum | null };
 

@@ -229,7 +229,7 @@ export type CallsApi = {
 };
 
 type Deps = OperatorDeps & {
-  /** Connections for bodies, with a longer timeout. */
+  /** Redis connections with a longer timeout, because it takes long to read a large body. */
   patient: Partitions;
   tokens: TokenSource;
   /** Returns the paths of the configured endpoints. */

@@ -183,7 +183,10 @@ function noneDue(): AppError {
 
 const WITHDRAWABLE = "only a pending refund whose call was injected after the export can be withdrawn";
 
-/** Throws if an earlier export with this id has other payments. */
+/**
+ * Returns the export with the requested id. It may be from an earlier request. Throws if it has a payment that this request does
+ * not name, because then the earlier request was a different one.
+ */
 function requireSame(made: RefundExport, ids: readonly string[]): RefundExport {
   const other = made.rows.find(({ call }) => !ids.includes(call));
   if (other === undefined) return made;

@@ -185,7 +185,10 @@ function overBudget(reason: string): AppError {
   return new AppError("request.over_budget", { reason, retryAfterMs: 5000 });
 }
 
-/** Returns the share with the most bytes, among those with a body that can be cut. */
+/**
+ * Returns the share of the address whose unverified bodies use the most bytes. Only addresses with a body that can be cut
+ * count. To cut a body means to refuse its request.
+ */
 function largestShare(shares: ReadonlyMap<string, Share>): Share | undefined {
   let largest: Share | undefined;
   for (const share of shares.values()) {

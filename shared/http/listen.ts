@@ -102,8 +102,8 @@ export async function listen(
     },
     tracked(handler),
   );
-  // When the client ends its side, Node would end the server's side too, without an answer. The property
-  // `httpAllowHalfOpen` prevents this, but Node's types lack it.
+  // A client may end its side of the connection after its request. Node would then end the server's side too, and the client
+  // would get no answer. The property `httpAllowHalfOpen` prevents this, but Node's types lack it.
   Object.assign(server, { httpAllowHalfOpen: true });
   server.maxHeadersCount = 0; // Node 20 would drop headers after the 1,000th, even Content-Length; maxHeaderSize limits them instead
   server.on("connection", (socket) => {

@@ -15,7 +15,7 @@ import { toAuthorizedStatus } from "./ask-result.ts";
  * encode only that.
  */
 
-/** Events of a call that one client has received, and those that it still lacks. */
+/** Remembers which events of a call one client has already received, and makes those that it still lacks. */
 export type CallEvents = {
   /** Returns whether the client has received the end. */
   isComplete(): boolean;

@@ -17,7 +17,7 @@ export type TokenCases = {
   /** The addresses that pay refunds, from the configuration. */
   senders: readonly string[];
   cases: readonly Payment[];
-  /** Aborted when the caller needs no further results. The search then throws. */
+  /** The caller aborts this when it needs no further results. The search of the chain for transfers then throws. */
   signal?: AbortSignal | undefined;
 };
 

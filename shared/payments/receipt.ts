@@ -79,8 +79,8 @@ const READERS = [
 export type SignedReceipt = { jws: string; salt?: string };
 
 /**
- * The salted digest of a content, such as a request's body, from its SHA-256 in hex. Without the salt, a guess of the content cannot be
- * tested.
+ * Returns the digest that a receipt has of some content, such as a request's body. It is made from a salt and the content's
+ * SHA-256 in hex. Someone who has the receipt but not the salt cannot test whether a guess of the content is right.
  */
 export function saltedDigest(salt: string, contentSha256: string): string {
   return sha256Hex(Buffer.from(`${salt}.${contentSha256}`));

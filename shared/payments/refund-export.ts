@@ -4,7 +4,10 @@ import { randomBytes } from "node:crypto";
 export const EXPORT_ID = /^r_[0-9a-f]{32}$/;
 export const NOT_AN_EXPORT_ID = "must be the id of a refund export: r_ and 32 lower-case hex digits";
 
-/** Limit on the refunds of an export. Redis exports all of them in one step, and a multisig pays them in one transaction. */
+/**
+ * Maximum number of refunds in one export. Redis exports all of them in one step, and a multisig wallet, which several people
+ * sign for, pays them in one transaction.
+ */
 export const EXPORTED_MAX = 500;
 
 export function newExportId(): string {

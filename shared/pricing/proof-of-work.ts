@@ -8,8 +8,9 @@ export type Puzzle = { serviceId: bigint; timestamp: bigint };
 export const CLOCK_SKEW_SECS = 30;
 
 /**
- * Highest difficulty that is acceptable for clients. A client with a few hundred thousand hashes per second needs
- * nearly a minute for it. A timestamp is not fresh that long, so such a client begins again once or twice.
+ * Highest difficulty that is acceptable for clients: the number of zero bits with which a hash must begin. A client with
+ * a few hundred thousand hashes per second needs nearly a minute for it. The puzzle's timestamp becomes too old before
+ * that, so such a client begins again with a new one once or twice.
  */
 export const DIFFICULTY_BEARABLE = 24;
 

@@ -92,7 +92,10 @@ type Injected = {
   kept?: Buffer | undefined;
 };
 
-/** Changes to the record of an injected call, the record's retention time, and the callback to queue. */
+/**
+ * What Redis needs to end an injected call: the changes to its record, the time for which the record is kept, and the callback
+ * to queue, if any.
+ */
 type Recorded = Pick<Injected, "retried" | "result" | "callback" | "kept"> & { keepMs: number };
 
 /** Runs a worker's steps. work.lua explains the arguments and answers. */

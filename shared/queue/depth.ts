@@ -6,7 +6,10 @@ import { CALLBACKS_GATE } from "./queue-name.ts";
 import readDepthLua from "./read-depth.lua";
 import type { Depth } from "./registry.ts";
 
-/** Depth of all queues of one origin, for the gateway that adds to them. */
+/**
+ * Numbers of calls in all queues of one origin together, and stored sizes. The gateway that adds to these queues reads them,
+ * and accepts no further call while a limit is exceeded (shared/ingress/backpressure.ts).
+ */
 export type OriginDepth = Depth & {
   /** Stored size of the calls of all origins, including failed calls. */
   bytes: number;

@@ -52,7 +52,8 @@ local function receiverOf(q)
   return q.receiver
 end
 
--- Returns the names of the other queues with the same gate.
+-- Returns the names of the other queues that share this queue's gate: those of the same job with another origin, or those with
+-- callbacks to the same receiver.
 local function otherQueues(q)
   local found = {}
   if receiverOf(q) then

@@ -19,8 +19,9 @@ type Waiting<Item, Result> = {
 };
 
 /**
- * Sends together the items of one turn of the event loop, or those that came while the maximum number of batches was in
- * flight. A full batch is sent at once. If a batch fails as a whole, all its items fail.
+ * Collects items and sends them in batches. The items that are added in one turn of the event loop are sent together at
+ * its end, or earlier if they fill a batch. While the maximum number of batches is in flight, items wait, and are then
+ * sent together. If a batch fails as a whole, all its items fail.
  */
 export class Batches<Item, Result> {
   readonly #send: Send<Item, Result>;

@@ -49,8 +49,9 @@ const failsFast = (target: RedisTarget) =>
   }) satisfies RedisOptions;
 
 /**
- * Connects for workers: commands wait until Redis returns. Sending a command again is safe only because every id is
- * deterministic.
+ * Connects for workers. While Redis is away, commands wait until it returns. If the connection breaks before the reply, the
+ * command is sent again, so Redis may run it twice. This is safe only because every id is deterministic: the second command
+ * names the same call, not a new one.
  */
 export function connectForWork(target: RedisTarget, log: Logger): Redis {
   const options = {

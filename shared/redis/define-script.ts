@@ -18,7 +18,7 @@ type Constants = Readonly<Record<string, Constant | Readonly<Record<string, Cons
 export type Proof = "needed" | "reads" | "expendable";
 
 type Definition<Keys extends string, Args extends string, Value> = {
-  /** `import source from "./x.lua"` */
+  /** Text of the script, from `import source from "./x.lua"`. */
   source: string;
   keys: Keys;
   args?: Args;

@@ -200,7 +200,10 @@ export class Deployment {
     this.#remember({ id, adopted, at });
   }
 
-  /** Remembers the newest state. Replies on several connections may arrive in another order than Redis sent them. */
+  /**
+   * Remembers the newest state of the deployment that Redis has reported. An older state is ignored, unless `acceptsLoss` is
+   * set. It may arrive late, because replies on several connections may arrive in another order than Redis sent them.
+   */
   #remember(found: Seen): void {
     const now = performance.now();
     if (now - this.#checkedAt > GAP_MS) this.#passesSince = now;

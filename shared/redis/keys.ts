@@ -87,7 +87,7 @@ function queueKeys(prefix: string) {
      * payer (`payer:<address>`).
      */
     namedReceivers: (party: string) => `${prefix}:named-receivers:${party}`,
-    /** String: the number of calls taken in the current period, for a job with a rate. */
+    /** String: how many calls producers have taken in the current period, for a job with a `rate`. It expires with the period. */
     taken: (job: string) => `${prefix}:taken:${job}`,
     /**
      * Hash, in partition 0: the limits of a job (`concurrency`, `max` and `duration`). With only one partition, the gate
@@ -137,7 +137,10 @@ function callKeys(prefix: string) {
     result: (callId: string) => `${prefix}:result:${callId}`,
     /** String: the newest progress of the runner of a long call, as JSON. */
     progress: (callId: string) => `${prefix}:result:${callId}:progress`,
-    /** Sorted set: the kept results and progress messages, as `<bytes> <id>`, by expiry. */
+    /**
+     * Sorted set: the kept results and progress messages, as `<bytes> <id>`, by expiry. The id is the end of the value's key,
+     * after `:result:`.
+     */
     results: `${prefix}:results`,
     /** String: the total size of the kept results and progress messages. */
     resultsBytes: `${prefix}:results:bytes`,
@@ -319,8 +322,8 @@ export function runnerKeysOf(prefix: string) {
      */
     calls: `${prefix}:calls`,
     /**
-     * Sorted set: long calls, by the time a runner must check them: a waiting call now or after a pause, a running one when
-     * its lease ends.
+     * Sorted set: long calls, by the time when a runner must take them up. A waiting call is due at once, or when the pause
+     * before its next run ends. A running call is due when its lease ends, because its runner has probably died then.
      */
     due: `${prefix}:due`,
     /** String: the answer of a call, while it is kept (services/runner/remembered-answer.ts). */

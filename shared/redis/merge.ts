@@ -18,7 +18,7 @@ export function askAll<One, Answer>(
   return Promise.all(each.all.map((_, index) => askOne(each, index, (one) => ask(one, index))));
 }
 
-/** Asks the partitions of these calls in parallel. `ask` gets only the ids of the calls in its partition. */
+/** Asks, in parallel, each partition that has some of these calls. `ask` gets only the ids of the calls in its partition. */
 export function askOwn<One, Answer>(
   each: Partitioned<One>,
   ids: readonly string[],

@@ -146,7 +146,7 @@ export async function clusterNodes(redis: Redis): Promise<ClusterNode[]> {
   });
 }
 
-/** Lists the replicas of the node that is asked. */
+/** Lists the replicas, as listed in CLUSTER NODES, that could take over from the node that is asked. */
 async function listedByCluster(redis: Redis): Promise<readonly string[]> {
   const nodes = await clusterNodes(redis);
   const own = nodes.find(({ isMyself }) => isMyself);

@@ -43,7 +43,8 @@ export function endsOf(parts: readonly Part[], at: number): Ends {
 }
 
 /**
- * Returns the problem of a `signed` template if bytes could move from one part to another; undefined if none could.
+ * Returns what is wrong with a `signed` template if it does not fix where each part ends. Bytes could then move from one
+ * part to another, and two different requests would have the same signature. Returns undefined if this is impossible.
  */
 export function boundaryProblem(
   parts: readonly Part[],

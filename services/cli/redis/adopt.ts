@@ -103,9 +103,10 @@ function auditText({ id, lastReport }: Found, index: number): string {
 const REPORT_LEAD_MS_MAX = 60_000;
 
 /**
- * Returns the time (unix ms) since which data may be lost: `since`, or otherwise the oldest of the partitions' last
- * reports. Throws if the time is unknown or in the future. With a time that is too late, sales could resume although
- * the audit has missed payments.
+ * Returns the time (unix ms) since which data may be lost: `since` if it is given, or otherwise the oldest of the
+ * partitions' last reports. Processes report to each partition regularly, so its last report shows how old its data is.
+ * Throws if the time is unknown or in the future. With a time that is too late, the audit would miss payments, and jobs
+ * could be sold again nevertheless.
  */
 function startOfLoss(since: number | undefined, found: readonly Found[], now: number): number {
   if (since !== undefined && since > now)

@@ -29,7 +29,10 @@ export type NoAnswer = {
 };
 
 export type FacilitatorClient = {
-  /** Sends one request and never repeats it. `timeoutMs` covers the credentials and the whole answer. Never rejects. */
+  /**
+   * Sends one request and never repeats it. Within `timeoutMs`, its credentials must be ready and its whole answer must have
+   * arrived. Never rejects: after a failure it resolves with the reason (`NoAnswer`).
+   */
   exchange(
     operation: FacilitatorCall["operation"],
     body: string | undefined,

@@ -40,7 +40,10 @@ export type Token = {
 /** A job with a price, and its current amount in each token whose rate is known. */
 export type Job = JobPrice & {
   policy: JobPolicy;
-  /** Amount in each token that a facilitator supports, or may support, in one of the protocol's versions. */
+  /**
+   * Amount in each token that can be offered in at least one version of the protocol. A token can be offered if a facilitator
+   * supports it, or has not reported yet what it supports.
+   */
   prices: readonly {
     token: Token;
     amount: bigint;

@@ -64,7 +64,11 @@ export type CheckParts = {
 
 type Deps = CheckParts & { assertFits: AssertFits; mode: CheckMode };
 
-/** Makes all checks of a new payment. Each instance has its own allowances, so dry-runs do not use up those of payments. */
+/**
+ * Makes all checks of a new payment. Some checks cost a request to a facilitator or a node. Allowances limit how many of these
+ * a payer or an address may cause per minute without paying in the end. The dry-run route, which only checks whether a client
+ * could buy, has its own instance. So dry-runs do not use up the allowances of payments.
+ */
 export class PaymentCheck {
   readonly #deps: Deps;
   readonly #contractChecks: Allowance;

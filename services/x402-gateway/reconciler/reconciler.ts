@@ -31,7 +31,8 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   // Jitter, so that payments postponed together do not all come due at once.
   const jittered = (ms: number): number => ms * (0.5 + Math.random());
   const prune = createPrune(partition, clock);
-  // No other replica takes the same payment during this lease. If this process dies, the payment waits until the lease expires.
+  // Long enough for one settle request and the reads of the chain. No other replica takes the same payment during this lease.
+  // If this process dies, the payment waits until the lease expires.
   const leaseMs = settleTimeoutMs + CHAIN_READS_MS;
   let stopped = false;
   let busy = false;

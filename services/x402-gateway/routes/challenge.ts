@@ -68,7 +68,10 @@ export function createChallenge(deps: Deps) {
     return { status: CODES[why.code].status, expiry, headers: Object.entries(headers).flat(), body };
   }
 
-  /** Returns the 402 of an unpaid request, from the cache if possible. `job` has all its offers; `narrowed` has the selected ones. */
+  /**
+   * Returns the 402 of an unpaid request, from the cache if possible. `job` has all its offers. `narrowed` is the same job with
+   * only the offers for this request, such as those on the networks that its query names.
+   */
   function prepareUnpaid(job: Job, { job: narrowed, key }: Narrowed): Prepared {
     if (job.operatorQuote !== undefined || key === undefined) return prepare(narrowed, UNPAID);
     const choices = preparedByJob.get(job) ?? new Map<string, Prepared>();

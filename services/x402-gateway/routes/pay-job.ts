@@ -74,7 +74,10 @@ export class PayJob {
     log.info("payment.accepted", { ...fieldsOf(paid), ...(addMs !== undefined && { addMs }), ms });
   }
 
-  /** Pays and waits for the outcome. A request that waits for an unknown outcome holds no concurrency slot and no body. */
+  /**
+   * Pays and waits for the outcome. If the outcome is still unknown after the payment attempt, the request waits for it without a
+   * concurrency slot and without its body in memory.
+   */
   async #pay(request: PaidRequest): Promise<PaidCall> {
     const outcome = await this.#payOnce(request).finally(request.release);
     if (outcome.kind === "paid") return outcome.paid;

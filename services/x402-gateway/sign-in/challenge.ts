@@ -40,8 +40,9 @@ type Deps = {
 export type RequireSignIn = ReturnType<typeof createRequireSignIn>;
 
 /**
- * Creates the answer for a client without proof that it has paid for the call. It is a 402 without offers that asks to sign in with a fresh
- * nonce. It does not show whether the call exists, because nothing is read from Redis.
+ * Creates the answer for a client that asks for a call's result without proof that it has paid for the call. The answer is a 402
+ * that offers nothing to buy. It asks the client to sign in: to sign a message with a fresh nonce. The answer does not show
+ * whether the call exists, because nothing is read from Redis.
  */
 export function createRequireSignIn({ nonces, termsOf, networks }: Deps) {
   const supportedChains = networks.map((chainId) => ({ chainId, type: "eip191" }));

@@ -68,7 +68,7 @@ export function holdRun({ store, run, holder, leaseMs, everyMs, stopped, log }: 
   function stateAfter(failure: AppError | undefined): RunState | undefined {
     if (failure?.code === "queue.unavailable") return undefined;
     if (became === "cancelled") return "cancelled";
-    if (stopped.aborted) return undefined; // the work may be incomplete
+    if (stopped.aborted) return undefined; // the work may be incomplete, because this process is stopping
     return failure === undefined ? "done" : "stopped";
   }
 

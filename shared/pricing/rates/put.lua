@@ -1,5 +1,6 @@
--- Stores a value whose read began at `readAt`, and adds it to the histories of the rate's tokens. A slow read does
--- not replace the result of a later one.
+-- Stores the rate that a process has read from its source, and adds it to the history of each token that uses this rate.
+-- The read began at `readAt`. If a read that began later has already stored its rate, this script does nothing. So a slow
+-- read never replaces a newer rate.
 --@include "./stored-value.lua"
 if read_at > tonumber(ARGV.readAt) then return end
 redis.call('HSET', KEYS.rate, 'value', ARGV.value, 'read_at', ARGV.readAt, 'due_at', ARGV.readAt + ARGV.refreshMs)

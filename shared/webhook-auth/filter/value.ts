@@ -112,7 +112,10 @@ export function contains(text: string, part: string): boolean {
   return matched === part.length;
 }
 
-/** Returns, for each prefix of the text, the length of its longest proper suffix that is also a prefix. */
+/**
+ * Returns, for each prefix of the text, the length of its longest proper suffix that is also a prefix. After a mismatch,
+ * `contains` goes on with that many characters matched, and not from the beginning of the part.
+ */
 function bordersOf(text: string): Uint32Array {
   const borders = new Uint32Array(text.length);
   let length = 0;

@@ -13,7 +13,8 @@ import {
 } from "./algorithms.ts";
 
 /*
- * Keys of signed tokens and HTTP Message Signatures: JWKs and JWK Sets (RFC 7517), PEM, and plain text secrets.
+ * Reads the keys of signed tokens and of HTTP Message Signatures. A key is given as a JWK or in a JWK Set (RFC 7517), as
+ * PEM, or as a secret in plain text.
  */
 
 /** A key and its owner's description of it. A key with neither `kid` nor thumbprint is tried for every signature. */

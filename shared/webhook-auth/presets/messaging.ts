@@ -260,7 +260,7 @@ export const messaging = {
         field: "/signature/signature",
         algorithm: "hmac-sha256",
         signed: "{body:/signature/timestamp}{body:/signature/token}",
-        // Mailgun retries for eight hours, possibly with the time of the first attempt.
+        // Mailgun retries for eight hours, and a retry may have the time of the first attempt. So 12 hours are accepted.
         timestamp: { field: "/signature/timestamp", unit: "s", past_secs: 43_200, future_secs: 300 },
       },
       delivery_id: "{body:/signature/token}",

@@ -138,8 +138,9 @@ function isJob({ job }: Job): boolean {
 function failedLinkOf(job: Job): string | undefined {
   if (job.job === "callback") return linkTo(["failed"], { origin: "callback" });
   if (!isJob(job)) return undefined;
-  // The row of a receiver counts callbacks about the job's calls, so the filter by origin excludes them here. A job
-  // with several origins gets no such filter, so its list can also show callbacks.
+  // On the Failed page, the filter by job also finds callbacks about the job's calls. This row does not count them, because
+  // the row of their receiver does. A filter by origin hides them too, but it can name only one origin. So the list of a job
+  // with several origins can also show callbacks.
   const [origin, ...more] = job.origins;
   return linkTo(["failed"], { job: job.job, origin: more.length === 0 ? origin : undefined });
 }

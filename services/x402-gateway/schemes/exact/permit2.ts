@@ -22,7 +22,10 @@ const transfer = z
     return { asset, from, to: witness.to, value, ...times, nonce: word };
   });
 
-/** Pays exact amounts of any token. The payer signs a Permit2 transfer that the x402 proxy may make. */
+/**
+ * Pays exact amounts of any token through Permit2, a contract that transfers tokens with a signature of their owner. The payer
+ * signs a transfer that only another contract, the x402 proxy, may request from Permit2.
+ */
 export const permit2: AssetTransferMethod = {
   name: "permit2",
   hasV1: false,

@@ -49,8 +49,9 @@ function assertSound({ roundId, answer, updatedAt, answeredInRound }: Round): vo
 }
 
 /**
- * Throws if the rollup's sequencer is down or was down recently. While it is down, no transaction can update the feed,
- * so the answer may be old.
+ * Throws if the sequencer of the rollup is down or was down recently. A rollup is a chain on top of another one, and its
+ * transactions go through one server, the sequencer. While it is down, no transaction can update the price feed, so the
+ * feed's answer may be old.
  */
 async function assertSequencerUp(
   contracts: Contracts,
