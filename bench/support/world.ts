@@ -61,8 +61,8 @@ export type World = {
 };
 
 /**
- * What a world is made in: a folder, and functions that start processes. There is no Redis and no configuration in it yet. A
- * world is the set of servers and processes that a part of the bench measures.
+ * A folder, and functions that start processes there. It has no Redis and no configuration yet. A world is made from it: the
+ * servers and processes that a part of the bench measures.
  */
 type Workspace = Pick<World, "dir" | "stack" | "configDir" | "start"> & {
   /** Starts a Redis for this world, with further arguments. */

@@ -22,7 +22,7 @@ type Deps = {
   log: Logger;
   /** Counts refusals over the rate limit, which are not logged one by one. */
   overLimit: EventCounter;
-  /** Counts the other refused requests without a log line of their own. Otherwise strangers could fill the log. */
+  /** Counts other refusals that are not logged one by one, so that strangers cannot fill the log. */
   unlogged: EventCounter;
 };
 

@@ -240,7 +240,7 @@ function allSent({ sent }: Head, values: RequestValues, scheme: Scheme): readonl
   return texts.map((text) => wellFormed(parseSent([text], scheme), () => formWanted(scheme)));
 }
 
-/** Says where a request has its signature, for example `header x-signature`. This is the reason if it is missing. */
+/** Says where a request has its signature, for example `header x-signature`. If the signature is missing, the refusal quotes this text. */
 function placeOf({ header, query, field }: Scheme): string {
   if (query !== undefined) return `query parameter ${query}`;
   if (field !== undefined) return `field ${field}`;

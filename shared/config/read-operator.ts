@@ -9,7 +9,7 @@ const OPERATOR = "operator.toml";
 
 export type OperatorConfig = PosternConfig & { operator: OperatorToml };
 
-/** Reads `operator.toml` if it exists, and `postern.toml`. Adds problems to `files`. */
+/** Reads `operator.toml` and `postern.toml`. Adds problems to `files`. */
 export function readOperator(files: CheckedTables, env: Env, reader: Reader | undefined): OperatorConfig {
   const operator = files.read({ name: OPERATOR, schema: operatorToml({ env, dir: files.dir }) });
   const config = readPostern(files, env, reader);

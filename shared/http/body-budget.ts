@@ -186,8 +186,8 @@ function overBudget(reason: string): AppError {
 }
 
 /**
- * Returns the share of the address whose unverified bodies use the most bytes. Only addresses with a body that can be cut
- * count. To cut a body means to refuse its request.
+ * Returns the share of the address whose unverified bodies use the most bytes. To cut a body means to
+ * refuse its request. Addresses without a body that can be cut are left out.
  */
 function largestShare(shares: ReadonlyMap<string, Share>): Share | undefined {
   let largest: Share | undefined;

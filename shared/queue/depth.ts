@@ -7,8 +7,8 @@ import readDepthLua from "./read-depth.lua";
 import type { Depth } from "./registry.ts";
 
 /**
- * Numbers of calls in all queues of one origin together, and stored sizes. The gateway that adds to these queues reads them,
- * and accepts no further call while a limit is exceeded (shared/ingress/backpressure.ts).
+ * Number and stored size of the calls in all queues of one origin. The gateway of this origin reads these sums, and accepts
+ * no further call while one of them exceeds its limit (shared/ingress/backpressure.ts).
  */
 export type OriginDepth = Depth & {
   /** Stored size of the calls of all origins, including failed calls. */

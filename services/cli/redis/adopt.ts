@@ -105,8 +105,8 @@ const REPORT_LEAD_MS_MAX = 60_000;
 /**
  * Returns the time (unix ms) since which data may be lost: `since` if it is given, or otherwise the oldest of the
  * partitions' last reports. Processes report to each partition regularly, so its last report shows how old its data is.
- * Throws if the time is unknown or in the future. With a time that is too late, the audit would miss payments, and jobs
- * could be sold again nevertheless.
+ * Throws if the time is unknown or in the future. Sales stay closed until the audit of payments since that time. If the
+ * time were too late, sales would reopen although the audit has missed payments.
  */
 function startOfLoss(since: number | undefined, found: readonly Found[], now: number): number {
   if (since !== undefined && since > now)

@@ -17,7 +17,7 @@ import type { UseNonce } from "./nonce.ts";
 /** Limit on sign-ins per minute for the payer of one call. A client that polls every two seconds needs half of them. */
 const PER_CALL = 60;
 /**
- * A payer's contract is asked whether it accepts a signature. If the same address sends the same signature again within this
+ * A payer's contract is asked whether it accepts a signature. If the same client address sends the same signature again within this
  * time, the gateway uses the earlier answer and does not call the contract.
  */
 const ANSWER_KEPT_MS = 2000;

@@ -139,8 +139,8 @@ function failedLinkOf(job: Job): string | undefined {
   if (job.job === "callback") return linkTo(["failed"], { origin: "callback" });
   if (!isJob(job)) return undefined;
   // On the Failed page, the filter by job also finds callbacks about the job's calls. This row does not count them, because
-  // the row of their receiver does. A filter by origin hides them too, but it can name only one origin. So the list of a job
-  // with several origins can also show callbacks.
+  // the row of their receiver does. So the link also filters by origin, which excludes callbacks. But a filter can name only
+  // one origin, so the list of a job with several origins does show callbacks.
   const [origin, ...more] = job.origins;
   return linkTo(["failed"], { job: job.job, origin: more.length === 0 ? origin : undefined });
 }
