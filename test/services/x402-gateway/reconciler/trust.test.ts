@@ -11,8 +11,12 @@ import {
 } from "../../../fixtures/x402.ts";
 
 const fixture = useX402();
+/**
+ * Options of a gateway that trusts its facilitator. Its time-out is far longer than a settlement takes on a busy machine. If a settlement
+ * that moved the money had no answer, no later answer would say that it did.
+ */
 const trusting: Partial<TestX402Options> = {
-  x402: { trust_facilitator: true, settle_timeout_secs: 1 },
+  x402: { trust_facilitator: true, settle_timeout_secs: 5 },
   token: { rpc_url: undefined as never },
   early: true,
 };
@@ -70,7 +74,7 @@ test.each([
     await fixture.devnet.control.fault({ on: "settle", kind: "refuse", reason, times: 1 });
     const answer = await x402.post(headers);
     expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
-    x402.skip(3000);
+    x402.skip(7000);
     await eventually("its job", async () => (await x402.post(headers)).status === 202);
   },
 );
@@ -80,7 +84,7 @@ test("a trusted facilitator that does not answer a settle is asked again, and th
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
   expect((await x402.post(headers)).status).toBe(503);
-  x402.skip(3000);
+  x402.skip(7000);
   await eventually("its job", async () => (await x402.post(headers)).status === 202);
   expect(await fixture.charged()).toEqual([PRICE]);
 });
@@ -100,7 +104,7 @@ test("a trusted facilitator's refusal ends no payment that another replica has s
     expect((await answered).json()["code"]).toBe("payment.outcome_unknown");
     expect((await x402.journal.find(id))?.state).toBe("SETTLING");
   });
-  x402.skip(3000);
+  x402.skip(7000);
   await eventually("its job", async () => (await x402.post(headers)).status === 202);
   expect(await fixture.charged()).toEqual([PRICE]);
 });
